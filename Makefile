@@ -11,9 +11,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
 
-# Tests run on as many workers as there are cores, each with one thread; those of a file together.
+# Tests run on as many workers as there are cores, each with one thread; see tests/conftest.py. Many
+# start processes, which would compile the package each time if no bytecode were kept.
 WORKERS ?= auto
-PYTEST := $(BIN)/pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n $(WORKERS) --maxprocesses 4 --dist loadfile
 QUICK := analysis base kv_cache lab/workloads program protocol runtime scheduler structured telemetry testing tools
 
 # Peers of the bench: transformers and its server, LangGraph and its client of servers, xgrammar,
@@ -44,7 +45,7 @@ quick: $(TEST_STAMP)
 	$(PYTEST) -m "not slow and not model" --without-torch $(QUICK:%=tests/%) $(wildcard tests/test_*.py)
 
 slow: $(TEST_STAMP) templates
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow"
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check .

@@ -26,7 +26,7 @@ from agentrt.protocol.events import Observer
 from agentrt.runtime import Runtime
 from agentrt.runtime.estimate_store import estimates_path
 from agentrt.runtime.estimate_store.writer import EstimateWriter
-from agentrt.runtime.warmup import make_ready
+from agentrt.runtime.warmup import start_warmup
 from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of
 
@@ -87,13 +87,13 @@ async def open_runtime(
             backends[role] = _backend(
                 _ordered(choice, scheduler), clock, place, remote_model, api_key
             )
-        ready = make_ready(programs, backends.values())
+        ready = start_warmup(programs, backends.values())
         memory = (
             EstimateWriter(estimates_path(os.environ), _engines(choices, remote_model))
             if estimates is None
             else EstimateWriter(None, "", estimates)
         )
-        await to_thread.run_sync(memory.recall)  # while the engines start
+        await to_thread.run_sync(memory.load)  # while the engines start
         runtime = Runtime(
             backends,
             clock=clock,
@@ -102,7 +102,7 @@ async def open_runtime(
             scheduler=scheduler,
             estimates=memory.estimates,
             patterns=memory.patterns,
-            on_run_ended=memory.run_ended,
+            on_run_ended=memory.schedule_save,
         )
     except BaseException:
         for backend, _ in backends.values():

@@ -11,6 +11,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import anyio.from_thread
 import pytest
@@ -31,8 +32,7 @@ os.environ["AGENTRT_ESTIMATES"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
-# Made once a session and dear: what uses one of them runs on one worker. All else goes by file.
-SHARED = ("server", "own_server_url")
+ON_ONE_SERVER = {"tests/backend_contract", "tests/cli", "tests/remote"}
 HEAVY = ("torch", "transformers", "triton")
 
 SERVER = Path(__file__).parent / "remote" / "server.py"
@@ -61,13 +61,22 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.meta_path.insert(0, WithoutTorch())
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Choose the worker: tests of a file share its fixtures."""
-    chosen = item.get_closest_marker("xdist_group")
-    if chosen is None and hasattr(item.config, "workerinput"):
-        used = getattr(item, "fixturenames", ())
-        shared = next((name for name in SHARED if name in used), str(item.path))
-        item.add_marker(pytest.mark.xdist_group(shared))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Send tests of one group to one worker: what a group makes once is not made twice."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid.partition("::")[0])
+
+    return Groups(config, log)
+
+
+def group_of(file: str) -> str:
+    """The file itself, but for folders whose tests share a server, or the trees of all sources."""
+    folder = Path(file).parent.as_posix()
+    return "server" if folder in ON_ONE_SERVER else folder if folder == "tests" else file
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
-# The tests that read trees run on one worker.
-ON_ONE_WORKER = pytest.mark.xdist_group("syntax")
 
 
 @cache

@@ -9,11 +9,12 @@ import pytest
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
-from agentrt.program import default_runner
+from agentrt.program.default_runner import default_runner, set_default_runner
 from agentrt.protocol.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.scheduler import Estimates
 from agentrt.testing import tiny_engine
 
+pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 
 
@@ -35,19 +36,22 @@ def test_run_inside_a_running_loop_says_where_to_go() -> None:
     anyio.run(main)
 
 
-def test_run_hands_over_to_the_default_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_hands_over_to_the_default_runner() -> None:
     called: list[Any] = []
 
     def runner(program: Any, args: Any, kwargs: Any) -> str:
         called.append((program, args, kwargs))
         return "ran"
 
-    monkeypatch.setattr(default_runner, "_slot", [runner])
-    assert answers.run("x") == "ran"
+    before = default_runner()
+    set_default_runner(runner)
+    try:
+        assert answers.run("x") == "ran"
+    finally:
+        set_default_runner(before)
     assert called == [(answers, ("x",), {})]
 
 
-@pytest.mark.slow
 def test_run_from_synchronous_code() -> None:
     """The embedded model in its own process, from start to end."""
     assert isinstance(answers.run("What is 1 + 1?"), str)
@@ -92,7 +96,7 @@ def test_what_runs_teach_is_kept_for_the_next_runtime(
 
     async def lengths(config: EngineConfig, runs: int) -> int:
         async with open_runtime(engine=config, place="thread") as runtime:
-            known = runtime.estimates.place("").learned.get("output_tokens")
+            known = runtime.estimates.site("").histograms.get("output_tokens")
             count = 0 if known is None else known.count
             for _ in range(runs):
                 await runtime.run(answers, "x")
@@ -117,7 +121,7 @@ def test_estimates_that_are_handed_in_are_not_kept(
             await runtime.run(answers, "x")
 
     anyio.run(main)
-    assert mine.place("").learned["output_tokens"].count == 1
+    assert mine.site("").histograms["output_tokens"].count == 1
     assert not path.exists()
 
 
@@ -142,21 +146,23 @@ def test_what_a_run_begins_with_is_known_before_it_is_sent(tiny: EngineConfig) -
     assert dict(admitted.terms)["peak_tokens"] == sent.prompt_tokens + 3
 
 
-def test_a_policy_is_that_of_the_engine_too(
-    tiny: EngineConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[EngineConfig] = []
+def test_a_policy_is_that_of_the_engine_too(tiny: EngineConfig) -> None:
+    placed: set[str] = set()
 
-    def backend(config: EngineConfig, *rest: Any) -> Any:
-        asked.append(config)
-        raise ModelInvalid("enough")
-
-    monkeypatch.setattr("agentrt.app._backend", backend)
+    class Seeing:
+        def on_events(self, events: Any) -> None:
+            placed.update(
+                one.policy
+                for one in events
+                if isinstance(one, Scheduled) and one.decision == "placed"
+            )
 
     async def main() -> None:
-        with pytest.raises(ModelInvalid):
-            async with open_runtime(engine=tiny, scheduler=SchedulerConfig(policy="plas")):
-                pass
+        scheduler = SchedulerConfig(policy="plas")
+        async with open_runtime(
+            engine=tiny, place="thread", scheduler=scheduler, observers=[Seeing()]
+        ) as runtime:
+            await runtime.run(answers, "Which is first?")
 
     anyio.run(main)
-    assert [config.policy for config in asked] == ["plas"]
+    assert placed == {"plas"}

@@ -4,9 +4,7 @@ import ast
 from collections import defaultdict
 
 from tests.import_graph import name_of, sources
-from tests.syntax import ON_ONE_WORKER, nodes_of
-
-pytestmark = ON_ONE_WORKER
+from tests.syntax import nodes_of
 
 
 def test_a_class_name_stands_for_one_thing() -> None:

@@ -6,9 +6,8 @@ import sys
 import tomllib
 from collections.abc import Sequence
 
-from tests.syntax import ON_ONE_WORKER, ROOT, files_in, nodes_of
+from tests.syntax import ROOT, files_in, nodes_of
 
-pytestmark = ON_ONE_WORKER
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Import name -> distribution, where they differ.
 DISTRIBUTION = {

@@ -20,6 +20,8 @@ from agentrt.cli.main import answer
 from agentrt.engine.process import backend
 from tests.oracles import jaeger
 
+pytestmark = pytest.mark.model
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
 COMMAND = re.compile(r"^\s*(agentrt run (\S+)[^\n]*)$", re.MULTILINE)
@@ -60,7 +62,6 @@ def in_thread(folder_here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder_here
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path: Path, in_thread: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if path.stem in OUTSIDE:
@@ -72,7 +73,6 @@ def test_example_runs(path: Path, in_thread: Path, capsys: pytest.CaptureFixture
         assert capsys.readouterr().out.strip()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_program_runs(path: Path, in_thread: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = commands_of(path)

@@ -5,9 +5,7 @@ import re
 import statistics
 from pathlib import Path
 
-from tests.syntax import ON_ONE_WORKER, ROOT, files_in, nodes_of
-
-pytestmark = ON_ONE_WORKER
+from tests.syntax import ROOT, files_in, nodes_of
 
 MOST_LINES = 400
 # Longer than a screenful has to earn it: file -> why.

@@ -15,9 +15,7 @@ from tests.import_graph import (
     room_graph,
     sources,
 )
-from tests.syntax import ON_ONE_WORKER, ROOT, nodes_of, tree_of
-
-pytestmark = ON_ONE_WORKER
+from tests.syntax import ROOT, nodes_of, tree_of
 
 # Lowest first; a row is one floor, and rooms of one floor do not see each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
@@ -46,6 +44,13 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("step",),
         ("core",),
         ("process",),
+    ),
+    "lab": (
+        ("errors", "flags", "operating_point", "result_file", "workloads"),
+        ("checkpoints",),
+        ("arms", "sim"),
+        ("bench",),
+        ("commands",),
     ),
     "program": (
         ("call_site", "default_runner", "messages", "output_types", "overflow"),
@@ -92,7 +97,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 TORCH_ROOMS = {"engine"}
 # How idle the device is, as torch's profiler sees it.
-TORCH_FILES = {PACKAGE / "lab" / "bench" / "gpu_idle.py"}
+TORCH_FILES = {PACKAGE / "lab" / "arms" / "gpu_idle.py"}
 
 KNOWN_CIRCLES: list[set[str]] = []
 MOST_ROOMS, MOST_ARROWS = 30, 115

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.syntax import ON_ONE_WORKER, ROOT, files_in, nodes_of
+from tests.syntax import ROOT, files_in, nodes_of
 
-pytestmark = ON_ONE_WORKER
 MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
 CALLS = {"eval", "exec", "torch.load", "torch.save", "yaml.load", "os.system", "np.load"}
 LAST_NAMES = {name.rpartition(".")[2] for name in CALLS}

@@ -1,25 +1,26 @@
-"""One axis of a plot: where a value stands, and which values are marked."""
+"""One axis of a plot: the position of a value, and the marked values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from agentrt.base.record import record
 
 _LEAST_SPREAD = 1e-9
-"""Of what an axis shows; below, values are one value."""
+"""Smallest range of an axis; values closer to each other are one value."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axis:
-    """From values to places.
+    """A map from values to pixels.
 
     Attributes:
         low: Value at `begin`.
         high: Value at `end`.
-        begin: Place of `low`, in pixels; may be the larger one.
-        end: Place of `high`.
-        log: Equal ratios are equal distances.
+        begin: Pixel of `low`; may be the larger one.
+        end: Pixel of `high`.
+        log: True if equal ratios are equal distances.
     """
 
     low: float
@@ -29,7 +30,7 @@ class Axis:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value stands; what lies outside stands at the border."""
+        """Pixel of a value; a value outside lies at the border."""
         value = min(max(value, self.low), self.high)
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -38,22 +39,22 @@ class Axis:
         return self.begin + share * (self.end - self.begin)
 
     def ticks(self) -> tuple[float, ...]:
-        """Values worth marking."""
+        """The marked values."""
         return _decades(self.low, self.high) if self.log else _round_steps(self.low, self.high)
 
 
 def axis(
     values: Iterable[float], begin: float, end: float, *, log: bool = False, zero: bool = False
 ) -> Axis:
-    """The axis that all finite values fit on, ended at round ones.
+    """The axis that holds all finite values and ends at round ones.
 
     Args:
-        values: To be shown. What is not finite, or not positive on a logarithmic axis, has no place
-            and does not count.
-        begin: Place of the least, in pixels.
-        end: Place of the greatest.
-        log: Equal ratios are equal distances.
-        zero: The axis begins at 0 at the latest; not with `log`.
+        values: Values to be shown. A value that is not finite, or not positive on a logarithmic
+            axis, has no position and does not count.
+        begin: Pixel of the least value.
+        end: Pixel of the greatest value.
+        log: True if equal ratios are equal distances.
+        zero: True if the axis begins at 0 at the latest; not with `log`.
     """
     shown = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
     low, high = min(shown, default=1.0), max(shown, default=1.0)
@@ -70,12 +71,12 @@ def axis(
     return Axis(math.floor(low / step) * step, math.ceil(high / step) * step, begin, end)
 
 
-def told(value: float) -> str:
-    """A value as a mark says it.
+def tick_label(value: float) -> str:
+    """A marked value as text.
 
     Example:
-        >>> told(0.05), told(1500.0), told(2_000_000.0), told(3.0)
-        ('0.05', '1.5k', '2M', '3')
+        >>> tick_label(0.05), tick_label(1500.0), tick_label(2_000_000.0)
+        ('0.05', '1.5k', '2M')
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
@@ -84,13 +85,13 @@ def told(value: float) -> str:
 
 
 def _ratio_below(value: float) -> float:
-    """The largest of 1, 2 and 5 times a power of ten that is not above."""
+    """The largest of 1, 2 and 5 times a power of ten that is not above the value."""
     decade = 10.0 ** math.floor(math.log10(value))
     return max((f * decade for f in (1, 2, 5) if f * decade <= value * (1 + 1e-9)), default=decade)
 
 
 def _step(low: float, high: float) -> float:
-    """A round distance that marks about five values."""
+    """A round distance between about five marks."""
     raw = (high - low) / 5
     decade = 10.0 ** math.floor(math.log10(raw))
     return next(f * decade for f in (1, 2, 5, 10) if f * decade >= raw * (1 - 1e-9))
@@ -103,7 +104,7 @@ def _round_steps(low: float, high: float) -> tuple[float, ...]:
 
 
 def _decades(low: float, high: float) -> tuple[float, ...]:
-    """Powers of ten; with 2 and 5 times them where there are few."""
+    """Powers of ten, and 2 and 5 times them if there are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1, 2, 5) if last - first <= 2 else (1,)
     marks = (factor * 10.0**power for power in range(first, last + 1) for factor in factors)

@@ -1,10 +1,10 @@
-"""How fast a run could have been at the least, and what it lost to what.
+"""The least time that a run could have taken, and the causes of the excess.
 
-The recorded graph is played once more with each node taking its least time and the program's code
-none: no wait for a busy engine, no hop, no token computed twice. Tools take what they took. A
-prompt with pending parts is taken as computed before the last of them came, but for one forward:
-that may be less than possible, never more. The bound is the longest path, or all the work at once
-where that takes longer.
+The recorded graph is played once more: each node takes its least time and the program's code none.
+No node waits for a busy engine, no hop takes time, no token is computed twice; tools take as long
+as they took. A prompt with pending parts counts as computed before the last of them came, but for
+one forward, which may be less than possible and is never more. The bound is the longest path, or
+all the work at once if that takes longer.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class LatencyBound:
     """The least time of a run.
 
     Attributes:
-        path_s: Along the longest path.
-        work_s: Of all its tokens.
-        excess: Label -> share of what the run took beyond it, the largest first; it sums to 1.
-        compound_s: What the run took.
+        path_s: Seconds of the longest path.
+        work_s: Seconds of all its tokens at once.
+        excess: Label -> share of the time beyond the bound, the largest first; it sums to 1.
+        compound_s: Seconds that the run took.
     """
 
     path_s: float
@@ -37,12 +37,12 @@ class LatencyBound:
 
     @property
     def least_s(self) -> float:
-        """No engine of these costs takes less."""
+        """The bound: no engine of these costs takes less."""
         return max(self.path_s, self.work_s)
 
     @property
     def ratio(self) -> float:
-        """What the run took by that; infinite where there is nothing to do."""
+        """Time of the run divided by the bound; infinite if there is nothing to do."""
         return self.compound_s / self.least_s if self.least_s > 0.0 else float("inf")
 
 
@@ -51,7 +51,7 @@ def bound(record: RunRecord, costs: ForwardCosts) -> LatencyBound:
 
     Args:
         record: The run.
-        costs: Of forwards.
+        costs: Costs of forwards.
     """
     causes = Causes(record)
     path_s = replay_s(
@@ -88,7 +88,7 @@ def _attempts_s(node: NodeRecord) -> float:
 def _excess(
     record: RunRecord, causes: Causes, costs: ForwardCosts
 ) -> tuple[tuple[Label, float], ...]:
-    """What the path had of each label beyond the least times of the nodes on it."""
+    """Share of each label in the time that the path took beyond the least times of its nodes."""
     path = critical_path(record, causes)
     over = dict(split(record, path, causes).parts())
     for step in path:

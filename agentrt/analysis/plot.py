@@ -1,6 +1,6 @@
 """Small plots as SVG text: lines, cumulative shares, bars with intervals.
 
-One element a plot, with nothing to load and nothing that runs: a page of them can be mailed.
+Each plot is one element that loads nothing and runs nothing, so a page of them can be mailed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from agentrt.analysis.chart_axis import Axis, axis, told
+from agentrt.analysis.chart_axis import Axis, axis, tick_label
+from agentrt.analysis.statistics import Interval
 from agentrt.base.record import record
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a8a8a")
-"""Told apart by eyes of every kind (Okabe and Ito)."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito)."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 30, 44
-_ROW = 15  # pixels of a line of the legend
+_ROW = 15  # height of a line of the legend
 
 
 @record
@@ -24,31 +25,16 @@ class PlotLine:
     """Points joined in order.
 
     Attributes:
-        name: For the legend.
-        points: x and y of each; one that is not finite breaks the line.
+        name: Name in the legend.
+        points: x and y of each point; a point that is not finite breaks the line.
         band: Low and high y at each point, or ().
-        dashed: For what is a bound or a reference.
+        dashed: True for a bound or a reference.
     """
 
     name: str
     points: tuple[tuple[float, float], ...]
     band: tuple[tuple[float, float], ...] = ()
     dashed: bool = False
-
-
-@record
-class Interval:
-    """A value and how far it may be off.
-
-    Attributes:
-        value: The estimate.
-        low: Lower end; equal to `value` where nothing is known.
-        high: Upper end.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 def lines(
@@ -65,14 +51,14 @@ def lines(
     """Lines over two axes, as one `<svg>` element.
 
     Args:
-        title: Above.
-        series: At most as many as there are colours stay apart.
-        x: What the horizontal axis says, unit included.
-        y: What the vertical one says.
-        log_x: Logarithmic.
-        log_y: Logarithmic.
-        width: In pixels.
-        height: In pixels, with the legend below it.
+        title: Title above.
+        series: Lines; more than there are colours share colours.
+        x: Label of the horizontal axis, with its unit.
+        y: Label of the vertical axis, with its unit.
+        log_x: True for a logarithmic horizontal axis.
+        log_y: True for a logarithmic vertical axis.
+        width: Width in pixels.
+        height: Height in pixels, without the legend below it.
     """
     floor = height - _BOTTOM
     across = axis((p[0] for one in series for p in one.points), _LEFT, width - _RIGHT, log=log_x)
@@ -97,7 +83,8 @@ def cdf(
 ) -> str:
     """The share of samples that are at most x, one staircase a name.
 
-    What is not finite (never ended) counts in the share and has no place: the staircase ends lower.
+    A sample that is not finite (it never ended) counts but has no position: the staircase ends
+    below 1.
     """
     series = [PlotLine(name, _stairs(values)) for name, values in samples.items()]
     return lines(title, series, x=x, y="share", log_x=log_x, width=width, height=height)
@@ -116,14 +103,14 @@ def bars(
     """Groups of bars with their intervals, as one `<svg>` element.
 
     Args:
-        title: Above.
-        groups: By the group's name, which stands below it, the bars by theirs, which the legend
-            tells. One that is not finite is left out.
-        y: What the vertical axis says, unit included.
-        log_y: Logarithmic: bars then begin at the lowest mark.
-        line_at: A dashed line across, such as a target.
-        width: In pixels.
-        height: In pixels, with the legend below it.
+        title: Title above.
+        groups: Bars by the name of their group and their name in the legend; a bar that is not
+            finite is left out.
+        y: Label of the vertical axis, with its unit.
+        log_y: True for a logarithmic axis; bars then begin at its lowest mark.
+        line_at: Value of a dashed line across, such as a target.
+        width: Width in pixels.
+        height: Height in pixels, without the legend below it.
     """
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     ends = [end for group in groups.values() for one in group.values() for end in _ends(one)]
@@ -204,7 +191,7 @@ def _path(points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = 
 
 
 def _label(x: float, y: float, text: str, anchor: str, room: float | None = None) -> str:
-    """Text, pressed together where it would be wider than its room."""
+    """Text, compressed if it would be wider than its room."""
     wide = len(text) * 6.2
     fit = (
         f' textLength="{room:.0f}" lengthAdjust="spacingAndGlyphs"' if room and wide > room else ""
@@ -218,11 +205,11 @@ def _frame(across: Axis | None, up: Axis, x: str, y: str, width: int, height: in
     for tick in up.ticks():
         level = up.place(tick)
         drawn += f'<path d="M{_LEFT} {level:.1f}H{right}" stroke="#ddd"/>'
-        drawn += _label(_LEFT - 5, level + 4, told(tick), "end")
+        drawn += _label(_LEFT - 5, level + 4, tick_label(tick), "end")
     for tick in across.ticks() if across else ():
         place = across.place(tick) if across else 0.0
         drawn += f'<path d="M{place:.1f} {floor}v4" stroke="#333"/>'
-        drawn += _label(place, floor + 16, told(tick), "middle")
+        drawn += _label(place, floor + 16, tick_label(tick), "middle")
     drawn += _label((_LEFT + right) / 2, height - 10, x, "middle")
     turned = f'transform="rotate(-90 13 {(_TOP + floor) / 2:.0f})"'
     middle = f'x="13" y="{(_TOP + floor) / 2:.0f}"'

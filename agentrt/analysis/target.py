@@ -1,22 +1,22 @@
-"""A ratio that is to be reached, with what was found."""
+"""A ratio that is to be reached, beside the measured one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentrt.analysis.html_page import table
-from agentrt.analysis.plot import Interval
+from agentrt.analysis.html_page import table_of
+from agentrt.analysis.statistics import Interval
 from agentrt.base.record import record
 
 
 @record
 class Target:
-    """Something that is to be reached.
+    """An upper limit of a measured ratio.
 
     Attributes:
-        what: In words.
-        found: Its value, with an interval.
-        most: That it may have.
+        what: The ratio in words.
+        found: Measured value.
+        most: Limit.
     """
 
     what: str
@@ -25,27 +25,27 @@ class Target:
 
     @property
     def is_met(self) -> bool:
-        """Whether the value is within."""
+        """True if the value is within the limit."""
         return self.found.value <= self.most
 
+    @property
+    def verdict(self) -> str:
+        """`met` or `missed`."""
+        return "met" if self.is_met else "missed"
+
     def __str__(self) -> str:
-        found, verdict = self.found, "met" if self.is_met else "missed"
-        return (
-            f"{self.what}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f}), "
-            f"at most {self.most:g}: {verdict}"
-        )
+        return f"{self.what}: {self.found:.3f}, at most {self.most:g}: {self.verdict}"
 
 
 def target_table(targets: Sequence[Target]) -> str:
     """Targets as HTML."""
-    rows = [
-        (
-            one.what,
-            f"{one.found.value:.3f}",
-            f"{one.found.low:.3f} to {one.found.high:.3f}",
-            f"{one.most:g}",
-            "met" if one.is_met else "missed",
-        )
-        for one in targets
-    ]
-    return table(("target", "found", "95 %", "at most", ""), rows)
+    return table_of(
+        targets,
+        {
+            "target": lambda one: one.what,
+            "found": lambda one: f"{one.found.value:.3f}",
+            "95 %": lambda one: f"{one.found.low:.3f} to {one.found.high:.3f}",
+            "at most": lambda one: f"{one.most:g}",
+            "": lambda one: one.verdict,
+        },
+    )

@@ -16,7 +16,7 @@ from agentrt.analysis import (
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.models.load_plan import dtype_name
-from agentrt.engine.ops.roofline import roofline_in_process
+from agentrt.engine.process.roofline import measured_roofline
 
 
 class BoundLimits:
@@ -37,7 +37,7 @@ class BoundLimits:
             )
         shape = shape_in(engine.model_path)
         dtype = dtype_name(engine)
-        limit = roofline_in_process("cpu", dtype)
+        limit = measured_roofline("cpu", dtype)
         self._machine = MachineRates(limit.read_bytes_s, limit.flops_s)
         self._hardware = HardwareCosts(self._machine, model_work(shape, dtype))
 

@@ -37,7 +37,7 @@ def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
         {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_data(p)}
         for engines, entries in _by_engines(kept, pattern)
         for p in entries
-        if p.learned or p.seen
+        if p.histograms or p.next_count
     ]
     return {"schema": SCHEMA, "places": found}
 
@@ -48,7 +48,7 @@ def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[SiteEstima
         if row.quantity != CALLS:
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):
-        entries = [p for p in Estimates(rows).places() if fits(pattern, p.template, p.site)]
+        entries = [p for p in Estimates(rows).sites() if fits(pattern, p.template, p.site)]
         yield engines, entries
 
 
@@ -63,21 +63,21 @@ def _data(entry: SiteEstimates) -> dict[str, Any]:
             "log_var": learned.log_var,
         }
         for name in QUANTITIES
-        if (learned := entry.learned.get(name)) is not None
+        if (learned := entry.histograms.get(name)) is not None
     }
-    return {"quantities": quantities, "follows": entry.follows()}
+    return {"quantities": quantities, "follows": entry.next_probabilities()}
 
 
 def _cells(entry: SiteEstimates) -> tuple[str, ...]:
-    learned = entry.learned
-    seen = max([one.count for one in learned.values()], default=entry.seen)
+    learned = entry.histograms
+    seen = max([one.count for one in learned.values()], default=entry.next_count)
     takes = "tool_s" if "tool_s" in learned else "busy_s"
     if "context_tokens" in learned:  # only the peak of a run on one engine
         return (entry.site, str(seen), _tokens(entry, "context_tokens"), *[""] * 4, "peak KV")
     depth = learned.get("depth")
     then = ", ".join(
         f"{site.partition(' ')[0] or 'end'} {share:.0%}"
-        for site, share in list(entry.follows().items())[:3]
+        for site, share in list(entry.next_probabilities().items())[:3]
     )
     return (
         entry.site,
@@ -92,12 +92,12 @@ def _cells(entry: SiteEstimates) -> tuple[str, ...]:
 
 
 def _tokens(entry: SiteEstimates, name: Any) -> str:
-    learned = entry.learned.get(name)
+    learned = entry.histograms.get(name)
     return "" if learned is None else f"{learned.p50:.0f}/{learned.p90:.0f}"
 
 
 def _seconds(entry: SiteEstimates, name: Any) -> str:
-    learned = entry.learned.get(name)
+    learned = entry.histograms.get(name)
     return "" if learned is None else f"{_s(learned.p50)}/{_s(learned.p90)}"
 
 

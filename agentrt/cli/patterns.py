@@ -7,7 +7,7 @@ from typing import Any
 
 from agentrt.runtime.estimate_store.database import fits
 from agentrt.scheduler.estimates.call_model import CallModel, Origin
-from agentrt.scheduler.estimates.call_patterns import CallPatterns, Place
+from agentrt.scheduler.estimates.call_patterns import CallContext, CallPatterns
 from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 
 SCHEMA = "agentrt.patterns/1"
@@ -58,14 +58,14 @@ def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
     return {"schema": SCHEMA, "patterns": patterns}
 
 
-def _models(kept: Kept, pattern: str) -> Iterator[tuple[str, Place, CallModel]]:
+def _models(kept: Kept, pattern: str) -> Iterator[tuple[str, CallContext, CallModel]]:
     by_engines: dict[str, list[EstimateRow]] = {}
     for engines, row in kept:
         if row.quantity == CALLS and fits(pattern, row.template, row.site):
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):
-        for place, model in sorted(CallPatterns(rows).rules(), key=lambda found: found[0]):
-            yield engines, place, model
+        for context, model in sorted(CallPatterns(rows).models(), key=lambda found: found[0]):
+            yield engines, context, model
 
 
 def _cell(name: str, origin: Origin, before: str) -> str:

@@ -70,7 +70,7 @@ def _print(
     as_json: bool,
 ) -> int:
     store = _store()
-    kept = store.all() if store is not None else []
+    kept = store.all_rows() if store is not None else []
     try:
         if as_json:
             text = json.dumps(as_object(kept, site), ensure_ascii=False, separators=(",", ":"))

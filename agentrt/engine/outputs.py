@@ -1,12 +1,13 @@
-"""What the next `StepDone` will tell, and how a sequence ends."""
+"""Deltas and ends for the next `StepDone`."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from agentrt.base.errors import record_of
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.sampling import sequence_output
-from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.scheduling.scheduler import Scheduler
 from agentrt.engine.sequence.metrics import RequestMetrics
@@ -17,26 +18,32 @@ from agentrt.protocol.step_output import Admission, Delta, End, StepDone, StepRe
 class StepOutputs:
     """Deltas and ends since the last delivery.
 
+    Attributes:
+        told_free_pages: Free pages as last delivered.
+
     Args:
-        roster: From which what is over goes.
-        grammars: The same.
-        paging: Whose free pages are told.
+        scheduler: Forgets sequences that are over.
+        forget: Has the executor forget them, too.
+        paging: Says how many pages are free.
     """
 
-    def __init__(self, roster: Scheduler, grammars: GrammarRequests, paging: KvAllocator) -> None:
-        self._roster = roster
-        self._grammars = grammars
+    def __init__(
+        self, scheduler: Scheduler, forget: Callable[[Sequence], None], paging: KvAllocator
+    ) -> None:
+        self._scheduler = scheduler
+        self._forget = forget
         self._paging = paging
+        self.told_free_pages = paging.pool.free_pages
         self._deltas: list[Delta] = []
         self._ends: list[End] = []
 
     @property
     def has_ends(self) -> bool:
-        """Whether somebody has to be told of an end."""
+        """Whether there is an end to deliver."""
         return bool(self._ends)
 
     def tell(self, sequence: Sequence) -> None:
-        """What the sequence has got since the last time."""
+        """Collect the new output of a sequence."""
         delta = sequence_output.take_delta(sequence)
         if delta is not None:
             self._deltas.append(delta)
@@ -49,8 +56,8 @@ class StepOutputs:
         account.record_until(sequence.time_bucket, now_s)
         if account.first_token_at_s == 0.0 and sequence.output_tokens:
             account.first_token_at_s = now_s
-        self._roster.remove_sequence(sequence)
-        self._grammars.forget(sequence.request.request_id)
+        self._forget(sequence)
+        self._scheduler.remove_sequence(sequence)
         self._ends.append(
             End(
                 request_id=sequence.request.request_id,
@@ -83,11 +90,28 @@ class StepOutputs:
         """Everything, for delivery, with those that got their place in the step."""
         deltas, ends = tuple(self._deltas), tuple(self._ends)
         self._deltas, self._ends = [], []
+        return self._done(step, deltas, ends, admissions)
+
+    def take_steps(
+        self, steps: list[StepRecord], admissions: tuple[Admission, ...]
+    ) -> list[StepDone]:
+        """One delivery a step; the last has everything."""
+        before = [self._done(step) for step in steps[:-1]]
+        return [*before, self.take(steps[-1], admissions)]
+
+    def _done(
+        self,
+        step: StepRecord | None,
+        deltas: tuple[Delta, ...] = (),
+        ends: tuple[End, ...] = (),
+        admissions: tuple[Admission, ...] = (),
+    ) -> StepDone:
+        self.told_free_pages = self._paging.pool.free_pages
         return StepDone(
             step=step,
             deltas=deltas,
             ends=ends,
-            free_pages=self._paging.pool.free_pages,
+            free_pages=self.told_free_pages,
             evictable_pages=self._paging.tree.evictable_pages,
             admissions=admissions,
         )

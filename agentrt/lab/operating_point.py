@@ -1,42 +1,38 @@
-"""Where a comparison is made: the rate at which a plain engine is slow, and memory to match.
+"""The operating point of a comparison: a rate at which a plain engine is slow, and memory to match.
 
-A mix's working set is what the programs under way would keep, at the rate at which requests served
-as they come make programs so many times slower than alone, with all the memory that they want. The
-engine gets a share of that, and with it each draw of programs its own rate of the same slowdown.
+The plain engine serves requests first come first served. A mix's working set is what the programs
+under way would keep at the rate at which that engine, with all the memory that they want, makes
+them so many times slower than alone. The engine then gets a share of that memory, and with it each
+draw of programs its own rate of the same slowdown.
 
-It is not taken anew at that lower rate. There fewer programs are under way, so that the memory
-would shrink, the rate with it, and so on down to the largest request: an engine that is short of
-memory is ten times slower long before three times its memory is under way.
+The working set is not measured again at that lower rate. Fewer programs are under way there, so
+the memory would shrink, the rate with it, and so on down to the largest request: an engine that is
+short of memory is ten times slower long before three times its memory is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import log
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf, log
 from statistics import fmean
+from typing import TypeAlias
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.sim.arms import arms_named
-from agentrt.lab.sim.study import AMPLE_TOKENS, Study
+from agentrt.base.record import record
 
-_NEAR = 0.05
-_MOST_HALVINGS = 6
-_MOST_RATES = 50
-_FACTOR = 1.4
-
-Tell = Callable[[str], None]
+_PAGE_TOKENS = 16  # memory comes in pages
 
 
-@dataclass(frozen=True, slots=True)
-class RateLook:
-    """What fcfs makes of a rate.
+@record
+class RateProbe:
+    """The plain engine at one rate.
 
     Attributes:
         rate: Programs a second.
-        kv_tokens: Of the engine.
-        slowdown: Mean over programs.
-        working_set_tokens: That the programs under way would keep.
+        kv_tokens: Memory of the engine.
+        slowdown: Mean over programs of their latency divided by their latency alone.
+        working_set_tokens: Tokens that the programs under way would keep, on average.
     """
 
     rate: float
@@ -45,148 +41,160 @@ class RateLook:
     working_set_tokens: float
 
 
-@dataclass(frozen=True, slots=True)
-class OperatingPoint:
-    """What was found.
+Measure: TypeAlias = Callable[[float, int], RateProbe]
+"""Serves one draw of programs at a rate, with so many tokens of memory."""
+
+
+@record
+class RateSearch:
+    """How a rate is searched.
 
     Attributes:
-        kv_tokens: Of the engine.
-        found: By seed, the rate and what fcfs makes of it.
-        tried: Every rate that was looked at.
-        ample: What fcfs makes of the first seed with all the memory that it wants; None where the
-            engine's memory was given.
+        near: Share by which the slowdown may be missed.
+        factor: Ratio of successive rates until the slowdown lies between two of them.
+        most_halvings: Halvings of that interval, rates taken as ratios.
+        most_probes: Probes in all.
+        most_rate: Rate beyond which the search fails.
+    """
+
+    near: float
+    factor: float
+    most_halvings: int
+    most_probes: int = 100
+    most_rate: float = inf
+
+
+@record
+class OperatingPoint:
+    """Memory and rates of a comparison.
+
+    Attributes:
+        kv_tokens: Memory of the engine.
+        found: By draw, the probe at its rate.
+        tried: Every probe.
+        ample: The first draw with all the memory that it wants; None if the memory was given.
     """
 
     kv_tokens: int
-    found: tuple[RateLook, ...]
-    tried: tuple[RateLook, ...]
-    ample: RateLook | None = None
+    found: tuple[RateProbe, ...]
+    tried: tuple[RateProbe, ...]
+    ample: RateProbe | None = None
 
     @property
     def slowdown(self) -> float:
-        """Of fcfs, mean over seeds."""
+        """Slowdown of the plain engine, mean over draws."""
         return fmean(one.slowdown for one in self.found)
 
     @property
     def working_set_tokens(self) -> float:
-        """That the programs under way would keep at the rates found, mean over seeds."""
+        """Tokens that the programs under way would keep at the rates found, mean over draws."""
         return fmean(one.working_set_tokens for one in self.found)
 
     def in_words(self) -> str:
-        """What was chosen, in a sentence."""
-        told = f"{self.kv_tokens} tokens of KV memory"
+        """The choice in a sentence."""
+        text = f"{self.kv_tokens} tokens of KV memory"
         if self.ample is not None:
             whole = self.ample.working_set_tokens
-            told += (
-                f", {self.kv_tokens / whole:.2f} of the mix's working set ({whole:.0f} tokens at "
-                f"{self.ample.rate:.3g} programs a second, where fcfs with all the memory it wants "
-                f"has a mean slowdown of {self.ample.slowdown:.1f})"
+            text += (
+                f", {self.kv_tokens / (whole or 1.0):.2f} of the mix's working set ({whole:.0f} "
+                f"tokens at {self.ample.rate:.3g} programs a second, where fcfs with all the "
+                f"memory it wants has a mean slowdown of {self.ample.slowdown:.1f})"
             )
         rates = ", ".join(f"{one.rate:.3g}" for one in self.found)
         return (
-            f"{told}; each draw at the rate at which fcfs has a mean slowdown of about "
+            f"{text}; each draw at the rate at which fcfs has a mean slowdown of about "
             f"{self.slowdown:.1f} ({rates} programs a second), where the programs under way would "
             f"keep {self.working_set_tokens:.0f} tokens"
         )
 
 
 def operating_point(
-    study: Study,
+    measures: Sequence[Measure],
+    search: RateSearch,
     *,
-    kv_share: float,
+    first_rate: float,
     slowdown: float,
-    seeds: int = 1,
+    kv_share: float,
+    ample_tokens: int,
+    least_tokens: int,
     rate: float = 0.0,
     kv_tokens: int = 0,
-    tell: Tell = lambda text: None,
 ) -> OperatingPoint:
-    """Rate and memory at which fcfs has that mean slowdown, with that share of the working set.
+    """Find the memory with the first draw, and a rate for each.
 
-    How slow an engine gets at a rate differs from draw to draw, and steeply: memory is found with
-    the first, and each draw has a rate of its own.
+    How slow an engine gets at a rate differs from draw to draw, and steeply.
 
     Args:
-        study: Of the mix.
-        kv_share: Memory by working set.
-        slowdown: That fcfs is to have.
-        seeds: So many draws of programs.
-        rate: Programs a second, where it is given.
-        kv_tokens: Memory, where it is given.
-        tell: Called with what was tried.
+        measures: One for each draw of programs.
+        search: How rates are searched.
+        first_rate: Rate at which the search begins.
+        slowdown: Slowdown of the plain engine at the rates.
+        kv_share: Memory divided by the working set; 0 gives `ample_tokens`.
+        ample_tokens: Memory that no mix fills.
+        least_tokens: Memory that the largest request needs.
+        rate: Programs a second if they are given; 0 searches.
+        kv_tokens: Memory if it is given; 0 takes the share.
 
     Raises:
         UsageError: There is no such point: not enough programs to be so slow.
     """
-    if not kv_share > 0 or not slowdown > 1 or rate < 0 or kv_tokens < 0:
-        raise UsageError(
-            f"a memory share of {kv_share} and a slowdown of {slowdown} are no point",
-            hint="Give a share above 0 and a slowdown above 1: --kv-share 0.33 --slowdown 10",
-        )
-    tried: list[RateLook] = []
+    tried: list[RateProbe] = []
 
-    def find(seed: int, at: float, tokens: int) -> RateLook:
-        def look(at: float) -> RateLook:
-            tried.append(_look(study, seed, at, tokens, tell))
+    def find(measure: Measure, first: float, tokens: int) -> RateProbe:
+        def probe(at: float) -> RateProbe:
+            tried.append(measure(at, tokens))
             return tried[-1]
 
-        return look(rate) if rate else _rate_of(look, at, slowdown, study)
+        return probe(rate) if rate else find_rate(probe, first, slowdown, search)
 
-    ample = None if kv_tokens else find(0, study.full_rate, AMPLE_TOKENS)
-    at, tokens = study.full_rate, kv_tokens
+    ample = None if kv_tokens else find(measures[0], first_rate, ample_tokens)
     if ample is not None:
-        at = ample.rate
-        wanted = int(kv_share * ample.working_set_tokens) // 16 * 16
-        tokens = _at_least(study, wanted, seeds)
-    found: list[RateLook] = []
-    for seed in range(seeds):
-        found.append(find(seed, at, tokens))
-        at = found[0].rate
-    return OperatingPoint(tokens, tuple(found), tuple(tried), ample)
+        wanted = int(kv_share * ample.working_set_tokens) // _PAGE_TOKENS * _PAGE_TOKENS
+        kv_tokens = max(wanted, least_tokens) if kv_share else ample_tokens
+    found = [ample] if ample is not None and not kv_share else []
+    for measure in measures[len(found) :]:
+        first = found[0].rate if found else ample.rate if ample is not None else first_rate
+        found.append(find(measure, first, kv_tokens))
+    return OperatingPoint(kv_tokens, tuple(found), tuple(tried), ample)
 
 
-def _look(study: Study, seed: int, rate: float, kv_tokens: int, tell: Tell) -> RateLook:
-    (fcfs,) = arms_named("fcfs")
-    point = study.point(fcfs, rate, seed, kv_tokens)
-    slow = float(point.slowdown.mean())
-    tell(
-        f"seed {seed}, {rate:.4g}/s, {kv_tokens} tokens of KV: slowdown {slow:.2f}, "
-        f"working set {point.working_set_tokens:.0f}"
-    )
-    return RateLook(rate, kv_tokens, slow, point.working_set_tokens)
+def find_rate(
+    probe: Callable[[float], RateProbe], first: float, slowdown: float, search: RateSearch
+) -> RateProbe:
+    """The probe with the nearest slowdown, however near: few programs may never be that slow.
 
+    Args:
+        probe: Serves programs at a rate.
+        first: Rate at which the search begins.
+        slowdown: Slowdown to be found.
+        search: How to search.
 
-def _rate_of(
-    look: Callable[[float], RateLook], rate: float, slowdown: float, study: Study
-) -> RateLook:
-    """The point at which the slowdown is the wanted one, by halving the interval."""
-    found = look(rate)
-    below = found.slowdown < slowdown
-    factor = _FACTOR if below else 1 / _FACTOR
-    low = high = rate
-    while (found.slowdown < slowdown) == below:
-        if abs(found.slowdown / slowdown - 1) <= _NEAR:
-            return found
-        low, high = sorted((rate, rate * factor))
-        rate *= factor
-        if rate > _MOST_RATES * study.full_rate:
+    Raises:
+        UsageError: The search went beyond its highest rate.
+    """
+    low = high = 0.0
+    rate, halvings = first, 0
+    probes: list[RateProbe] = []
+    while len(probes) < search.most_probes and halvings <= search.most_halvings:
+        if rate > search.most_rate:
             raise UsageError(
                 f"even {rate:.3g} programs a second are not {slowdown} times slower",
                 hint="Give more programs: --programs 600",
             )
-        found = look(rate)
-    best = found
-    for _ in range(_MOST_HALVINGS):
-        if abs(best.slowdown / slowdown - 1) <= _NEAR:
+        probes.append(probe(rate))
+        if _miss(probes[-1], slowdown) <= log(1 + search.near):
             break
-        middle = (low * high) ** 0.5
-        found = look(middle)
-        low, high = (middle, high) if found.slowdown < slowdown else (low, middle)
-        if abs(log(found.slowdown / slowdown)) < abs(log(best.slowdown / slowdown)):
-            best = found
-    return best
+        if probes[-1].slowdown < slowdown:
+            low = rate
+        else:
+            high = rate
+        if low and high:
+            halvings += 1
+            rate = (low * high) ** 0.5
+        else:
+            rate *= search.factor if low else 1 / search.factor
+    return min(probes, key=partial(_miss, slowdown=slowdown))
 
 
-def _at_least(study: Study, kv_tokens: int, seeds: int) -> int:
-    """So much memory, or as much as the largest request of any draw needs."""
-    largest = max(study.largest_tokens(seed) for seed in range(seeds))
-    return max(kv_tokens, 16 * (largest // 16 + 2))
+def _miss(probe: RateProbe, slowdown: float) -> float:
+    return abs(log(max(probe.slowdown, 1e-9) / slowdown))

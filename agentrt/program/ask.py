@@ -1,4 +1,4 @@
-"""A question to a person, as a node."""
+"""Questions to a person, as nodes."""
 
 from __future__ import annotations
 
@@ -33,22 +33,30 @@ class AskWork(NodeWork):
 
 
 def ask(form: TypeForm[T], question: str) -> Node[T]:
-    """Ask whoever watches the run; awaiting parks the program until the answer is there.
+    """Ask a person; awaiting parks the program until the answer is there.
 
-    The run's `on_ask` gives the answer, as a value or as text, which is checked against the type.
+    Use it for a decision that no model should take. The `on_ask` of the run's options gives the
+    answer as a value or as text, which is checked against the type; `agentrt run` asks on the
+    terminal.
 
     Example:
-        ```python
-        if await ask(Literal["yes", "no"], "Send the report?") == "yes":
-            await send(report)
-        ```
+        >>> from typing import Literal
+        >>> from agentrt import ask, program
+        >>> @program
+        ... async def report() -> str:
+        ...     if await ask(Literal["yes", "no"], "Send the report?") == "yes":
+        ...         return "sent"
+        ...     return "kept"
+        >>> report.run()
+        'sent'
 
     Args:
-        form: The type of the answer.
-        question: As shown.
+        form: Type of the answer.
+        question: Text that is shown.
 
     Raises:
-        NoRun: Outside a run.
+        NoRun: No run is active.
+        UsageError: Raised on awaiting, if the run has no `on_ask` or the answer does not fit.
     """
     from pydantic import TypeAdapter
 

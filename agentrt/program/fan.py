@@ -1,4 +1,4 @@
-"""One node an input."""
+"""Fan-out: one node for each input."""
 
 from __future__ import annotations
 
@@ -16,15 +16,29 @@ R = TypeVar("R")
 def fan(
     f: Callable[[U], Node[R]], items: Iterable[U], *, limit: int | None = None
 ) -> list[Node[R]]:
-    """`f` of every item, as nodes in the same order.
+    """Nodes of `f` for every item, in the order of the items.
+
+    Use it to map a program, a tool or a generation over a list. With a `limit` the other nodes are
+    declared but wait, so that the graph is known from the start.
+
+    Example:
+        >>> from agentrt import chat, fan, gather, program
+        >>> @program
+        ... async def waters(kinds: list[str]) -> list[str]:
+        ...     ask = chat()
+        ...     nodes = fan(lambda kind: ask.user(f"Name a {kind}.").generate(), kinds, limit=2)
+        ...     return list(await gather(*nodes))
+        >>> waters.run(["river", "lake", "sea"])
+        ['Nile', 'Como', 'Aral']
 
     Args:
-        f: Makes one node: a program, a tool, or a function that generates.
-        items: What it is called with.
-        limit: Most of the nodes under way at once; None sets none.
+        f: Makes one node of an item.
+        items: The inputs.
+        limit: Most of the nodes that run at once; None sets no limit.
 
     Raises:
         UsageError: The limit is below 1.
+        NoRun: No run is active.
     """
     if limit is None:
         return [f(item) for item in items]

@@ -1,4 +1,4 @@
-"""All values, in order."""
+"""The values of several nodes, in order."""
 
 from __future__ import annotations
 
@@ -28,10 +28,25 @@ async def gather(
 @overload
 async def gather(*nodes: Node[T]) -> list[T]: ...
 async def gather(*nodes: Node[Any]) -> Any:
-    """The values of all nodes, in the order given: a tuple of 2 to 5, else a list.
+    """The values of all nodes in the order given: a tuple of 2 to 5, else a list.
 
-    The first failure cancels the others and is raised as itself. To keep what succeeds, use
-    `race(nodes, errors="skip")`.
+    Use it to await independent nodes together. The first failure cancels the other nodes and is
+    raised as itself; to keep what succeeds, use `race(nodes, errors="skip")`.
+
+    Example:
+        >>> from agentrt import chat, gather, program
+        >>> @program
+        ... async def waters() -> str:
+        ...     river, legs = await gather(
+        ...         chat().user("Name a river.").generate(),
+        ...         chat().user("How many legs has a spider?").generate(int),
+        ...     )
+        ...     return f"{river} {legs + 1}"
+        >>> waters.run()
+        'Nile 9'
+
+    Raises:
+        Exception: The first failure of a node.
     """
     arrivals = Arrivals(nodes)
     try:

@@ -45,7 +45,7 @@ class GenerateWork(NodeWork, Generic[ChatT]):
         chat: The prompt, perhaps with pending parts.
         output: The type of the output.
         sampling: How tokens are picked.
-        on_limit: What happens at a limit.
+        on_limit: "raise" or "close".
         model: Role of the engine.
         deadline_at_s: Deadline of the node itself or of a `limits` block around it, or None.
         on_overflow: Called for a shorter chat if this one leaves too little room.
@@ -69,6 +69,18 @@ class GenerateWork(NodeWork, Generic[ChatT]):
 @record
 class GenMeta:
     """How a generation went; complete once it is done.
+
+    `gen.meta` has it. Use it to see why an output ended, and where its time went.
+
+    Example:
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def reason() -> str:
+        ...     gen = chat().user("Name a river.").generate()
+        ...     await gen
+        ...     return gen.meta.finish_reason
+        >>> reason.run()
+        'stop'
 
     Attributes:
         model: The model that served it.
@@ -95,9 +107,18 @@ _NOTHING_WRITTEN = Generated("")
 class Score(Generic[T_co]):
     """How likely one option of a choice is.
 
+    `gen.scores` has one an option after `generate(choice, scored=True)`. Use it if the confidence
+    matters and not only the answer.
+
+    Example:
+        >>> from agentrt import Score
+        >>> score = Score("yes", probability=0.9, logprob=-0.5, tokens=2)
+        >>> score.logprob / score.tokens  # comparable between options of different lengths
+        -0.25
+
     Attributes:
         value: The option.
-        probability: Its share among the options, which sum to 1.
+        probability: Probability among the options, which sum to 1.
         logprob: Log probability that the model writes just this option and ends. Models prefer
             short or long options, so compare `logprob / tokens` between options of very different
             lengths.

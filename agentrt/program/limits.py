@@ -19,21 +19,34 @@ from agentrt.program.scope import current_scope, sooner
 class limits:
     """Limits on everything made inside the block.
 
-    `async with` is a scope: its end waits for the nodes made inside. A plain `with` leaves that to
-    the scope around it; the limits hold for its nodes all the same.
+    Use it to bound the time, tokens or tool calls of a part of a program. `async with` is a scope:
+    its end waits for the nodes made inside. A plain `with` leaves that to the scope around it, but
+    the limits hold for its nodes all the same.
 
     Example:
-        ```python
-        async with limits(seconds=2.0, tokens=500):
-            answer = await question.generate()
-        ```
+        >>> from agentrt import BudgetExceeded, chat, limits, program
+        >>> @program
+        ... async def short(tokens: int) -> str:
+        ...     try:
+        ...         async with limits(seconds=2.0, tokens=tokens):
+        ...             return await chat().user("Name a river.").generate()
+        ...     except BudgetExceeded:
+        ...         return "too long"
+        >>> short.run(100), short.run(2)
+        ('Nile', 'too long')
 
     Args:
-        seconds: For the block; then it ends with `DeadlineExceeded`.
-        tokens: Output tokens of all generations; more ends it with `BudgetExceeded`.
-        calls: Tool calls; one more ends it with `BudgetExceeded`.
+        seconds: Seconds for the block, which then ends with `DeadlineExceeded`.
+        tokens: Output tokens of all generations; more end the block with `BudgetExceeded`.
+        calls: Tool calls; one more ends the block with `BudgetExceeded`.
         on_limit: With "close", structured outputs are ended validly before a limit is reached: each
             generation gets the tokens that are left, and closes before the deadline.
+
+    Raises:
+        UsageError: A limit is not above 0, or `on_limit` is unknown.
+        NoRun: No run is active when the block is entered.
+        DeadlineExceeded: The seconds are over; raised at the end of the block.
+        BudgetExceeded: Tokens or calls are used up; raised at the end of the block.
     """
 
     def __init__(
@@ -85,7 +98,7 @@ class limits:
         if self._cancel.cancel_called:
             self._scope.mark_handled()  # the block's own error stands for those of its nodes
         self._scope.hand_over(self._outer)
-        self._verdict(kind, error, trace)
+        self._raise_limit(kind, error, trace)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -96,24 +109,24 @@ class limits:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._look()
+        self._note_progress()
         if error is None:
             try:
                 await self._scope.end()
             except BaseException as late:
                 self._leave()
-                self._verdict(type(late), late, late.__traceback__)
+                self._raise_limit(type(late), late, late.__traceback__)
                 raise
         else:
             await self._scope.leave(error)
         self._leave()
-        self._verdict(kind, error, trace)
+        self._raise_limit(kind, error, trace)
 
     def _leave(self) -> None:
         assert self._token is not None
         active.reset(self._token)
 
-    def _verdict(
+    def _raise_limit(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
@@ -124,13 +137,13 @@ class limits:
         if self._reached is not None and (swallowed or error is None):
             raise self._reached
         if swallowed or (self._cancel.cancelled_caught and error is None):
-            self._look()
+            self._note_progress()
             raise DeadlineExceeded(
                 f"limits passed {self._seconds:g} s", progress=self._progress, where=self._site
             ) from None
 
-    def _look(self) -> None:
-        """Remember what took the time, before the rest is cancelled."""
+    def _note_progress(self) -> None:
+        """Note the path that took the time, before the rest is cancelled."""
         if self._progress is None and self._cancel.cancel_called:
             self._progress = self._scope.run.progress()
 

@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class NodeWork:
-    """What the runtime has to do for a node; each kind of node has a record of its own."""
+    """The work of a node for the runtime; each kind of node has a record of its own."""
 
     __slots__ = ()
 
@@ -31,17 +31,29 @@ def note_wait(node: Node[Any], item: int | None = None) -> None:
 
 
 class Node(Generic[T_co]):
-    """A handle on work that is already submitted; it never outlives the scope that made it.
+    """A handle on work that is already submitted: the promise of its value.
 
-    Awaiting it gives the value or raises the node's own error, as often as it is awaited.
-    Cancelling a wait withdraws demand and leaves the node running; `cancel` ends the node.
+    Programs, tools, questions and generations give nodes. Hold a node to let work run beside other
+    work, and await it when the value is needed. Awaiting gives the value or raises the node's own
+    error, as often as it is awaited. A cancelled wait withdraws demand and leaves the node running;
+    `cancel` ends the node. No node outlives the scope that made it.
+
+    Example:
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def waters() -> str:
+        ...     river = chat().user("Name a river.").generate()
+        ...     lake = chat().user("Name a lake.").generate()  # runs beside the first
+        ...     return f"{await river} and {await lake}"
+        >>> waters.run()
+        'Nile and Como'
 
     Attributes:
         id: Path of the node in its run, such as `finance#0/plan#0`.
         name: Name with few distinct values: that of the call site or of the tool.
         kind: `generate`, `tool`, `program` or `ask`.
         site: `file:line` in the user's program.
-        work: What the runtime has to do.
+        work: The work for the runtime.
     """
 
     __slots__ = (
@@ -178,7 +190,7 @@ class Node(Generic[T_co]):
 
         Raises:
             Exception: The node has failed, and its failure is not reported as text.
-            UsageError: Its value has no text form.
+            UsageError: The value has no text form.
         """
         if not self._done:
             return Hole(self.id, generated=as_answer)

@@ -17,6 +17,17 @@ T_co = TypeVar("T_co", covariant=True)
 class Partial(Generic[T_co]):
     """The known part of an answer that is still being written.
 
+    `gen.partials()` gives them. Use them to show a structured answer while it grows.
+
+    Example:
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def watch() -> list[object]:
+        ...     gen = chat().user("Name two rivers.").generate(list[str])
+        ...     return [part.data async for part in gen.partials() if part.complete]
+        >>> watch.run()
+        [['Nile', 'Rhine']]
+
     Attributes:
         text: The text so far.
         data: The value so far as plain Python, with open strings and lists as far as they go; None

@@ -7,6 +7,7 @@ that takes the nodes.
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from agentrt.base.ids import NodeId, RunId
@@ -69,7 +70,7 @@ class Submit(Protocol[NodeT_contra]):
         ...
 
     def progress(self) -> RunProgress:
-        """What has taken the time until now, for an error."""
+        """The path that has taken the time until now, for an error."""
         ...
 
     def emit(self, text: str) -> None:
@@ -77,6 +78,7 @@ class Submit(Protocol[NodeT_contra]):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class LastWait:
     """The node that the code of a program has waited for last.
 
@@ -85,11 +87,8 @@ class LastWait:
         item: Index of the streamed item, or None for the whole value.
     """
 
-    __slots__ = ("item", "node_id")
-
-    def __init__(self) -> None:
-        self.node_id: NodeId | None = None
-        self.item: int | None = None
+    node_id: NodeId | None = None
+    item: int | None = None
 
 
 class OwningScope(Protocol):
@@ -110,4 +109,4 @@ class OwningScope(Protocol):
 
 
 active: ContextVar[OwningScope | None] = ContextVar("agentrt_scope", default=None)
-"""The scope whose code is running, or None outside a run."""
+"""The scope of the running code, or None outside a run."""

@@ -1,4 +1,4 @@
-"""Programs: async functions that make nodes, and the decorator that makes them."""
+"""Programs: async functions that make nodes, and the decorator that makes programs of them."""
 
 from __future__ import annotations
 
@@ -41,15 +41,29 @@ class ProgramWork(NodeWork):
 
 
 class Program(Generic[P, R]):
-    """An async function that makes nodes.
+    """An async function that makes nodes; `@program` makes one.
 
-    Inside a run, calling it gives a node like any other. `run` is the way in from synchronous code,
-    `await runtime.run(program, ...)` the one from async code.
+    Inside a run, a call gives a node like any other. `run` starts one from synchronous code,
+    `await runtime.run(program, ...)` from async code.
+
+    Example:
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def river() -> str:
+        ...     return await chat().user("Name a river.").generate()
+        >>> @program
+        ... async def shout() -> str:
+        ...     return (await river()).upper()
+        >>> shout.run()
+        'NILE'
 
     Attributes:
         fn: The function.
-        deadline_s: Allowed for one call, or None.
-        name: Of the function.
+        deadline_s: Seconds that one call may take, or None.
+        name: Name of the function.
+
+    Raises:
+        UsageError: The function is not async, or the deadline is not above 0.
     """
 
     def __init__(self, fn: Callable[P, Coroutine[Any, Any, R]], deadline_s: float | None) -> None:
@@ -76,10 +90,11 @@ class Program(Generic[P, R]):
         self.__wrapped__ = fn
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
-        """Start it as a part of the run in force.
+        """Start it as a part of the active run.
 
         Raises:
-            NoRun: Outside a run.
+            NoRun: No run is active.
+            UsageError: The arguments do not fit the signature.
         """
         scope = current_scope(f"program {self.name}")
         node: Node[R] = Node(
@@ -97,15 +112,17 @@ class Program(Generic[P, R]):
         """Run it from synchronous code, on the engine that ships with the package.
 
         Raises:
-            UsageError: An event loop is running already: use `await runtime.run(...)` there.
+            UsageError: An event loop is running already (use `await runtime.run(...)` there), or
+                the arguments do not fit the signature.
+            Exception: The program's own exception.
         """
         return cast(R, default_runner.default_runner()(self, args, kwargs))
 
     def work(self, *args: P.args, **kwargs: P.kwargs) -> ProgramWork:
-        """One call of it, as work.
+        """The work of one call.
 
         Raises:
-            UsageError: The arguments do not fit its signature.
+            UsageError: The arguments do not fit the signature.
         """
         try:
             self._signature.bind(*args, **kwargs)
@@ -140,7 +157,7 @@ class Program(Generic[P, R]):
 
 
 class ProgramOptions:
-    """What `program(...)` was given; calling it with a function makes the program."""
+    """The options of `@program(...)`, which make a program of a function."""
 
     def __init__(self, deadline_s: float | None) -> None:
         self.deadline_s = deadline_s
@@ -154,10 +171,24 @@ def program(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Program[P, R]: ...
 @overload
 def program(*, deadline: float | None = None) -> ProgramOptions: ...
 def program(fn: Any = None, /, *, deadline: float | None = None) -> Any:
-    """Makes a program of an async function: `@program` or `@program(deadline=8.0)`.
+    """Make a program of an async function: `@program` or `@program(deadline=8.0)`.
+
+    Use it for each function that makes nodes and is called as a unit: its calls are nodes of the
+    run, with a deadline, a place in traces, and learned times of their own.
+
+    Example:
+        >>> from agentrt import chat, program
+        >>> @program(deadline=8.0)
+        ... async def answer(question: str) -> str:
+        ...     return await chat("Be brief.").user(question).generate(max_tokens=60)
+        >>> answer.run("Name a river.")
+        'Nile'
 
     Args:
         fn: The function.
-        deadline: Seconds for one call; then it ends with `DeadlineExceeded`.
+        deadline: Seconds for one call, which then ends with `DeadlineExceeded`.
+
+    Raises:
+        UsageError: The function is not async, or the deadline is not above 0.
     """
     return ProgramOptions(deadline) if fn is None else Program(fn, deadline)

@@ -16,20 +16,35 @@ T = TypeVar("T")
 
 
 class race(Generic[T]):
-    """Values in completion order; leaving the block cancels whoever is still running.
+    """Values in completion order; leaving the block cancels the nodes that still run.
+
+    Use it if the first good answer is enough, or to start work on each value as it arrives.
 
     Example:
-        ```python
-        async with race(samples, errors="skip") as finished:
-            async for answer in finished:
-                if good(answer):
-                    break
-        ```
+        >>> from agentrt import chat, program, race
+        >>> @program
+        ... async def first_even() -> int:
+        ...     ask = chat().user("Name an even number.")
+        ...     async with race([ask.generate(int, seed=i) for i in range(3)]) as finished:
+        ...         async for number in finished:
+        ...             if number % 2 == 0:
+        ...                 return number
+        ...     return 0
+        >>> first_even.run()
+        4
+
+    Args:
+        nodes: The nodes.
+        errors: With "raise" the failure of a node is raised as it arrives, with "skip" it is left
+            out.
 
     Attributes:
-        pending: Nodes that have not been handed out yet.
+        pending: Number of nodes that have not been handed out yet.
         last: The node of the value handed out last.
-        cancelled: Nodes that leaving the block cancelled.
+        cancelled: Nodes that were cancelled when the block was left.
+
+    Raises:
+        NoRun: No run is active when the block is entered.
     """
 
     def __init__(

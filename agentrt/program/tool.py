@@ -26,7 +26,7 @@ class ToolWork(NodeWork):
         spec: The tool.
         arguments: The arguments by name, without those that are bound in `spec`.
         call: The call as a model made it, or None if the program calls.
-        plan: The generation whose output holds that call.
+        plan: The generation with that call in its output.
         plan_item: Index of the call among those of `plan`.
         deadline_at_s: Deadline of a `limits` block around the call, or None.
         refused: Why the arguments do not fit the tool, or None if they do.
@@ -42,10 +42,27 @@ class ToolWork(NodeWork):
 
 
 class Tool(Generic[P, R]):
-    """A function with a schema, an effect class and limits. Calling it in a run gives a node.
+    """A function with a schema, an effect class and limits; `@tool` makes one.
+
+    Inside a run, a call starts the tool and gives a node. `chat.calls(...)` and `chat.step(...)`
+    offer tools to a model.
+
+    Example:
+        >>> from agentrt import program, tool
+        >>> @tool(effects="pure")
+        ... def price(symbol: str, currency: str = "USD") -> float:
+        ...     "The price of a share."
+        ...     return 98.5
+        >>> @program
+        ... async def twice(symbol: str) -> float:
+        ...     return 2 * await price(symbol)
+        >>> twice.run("IBM")
+        197.0
+        >>> list(price.bind(currency="EUR").spec.parameters["properties"])  # as models see it
+        ['symbol']
 
     Attributes:
-        spec: What it is.
+        spec: Name, schema, effects and limits.
     """
 
     __slots__ = ("spec",)
@@ -55,15 +72,16 @@ class Tool(Generic[P, R]):
 
     @property
     def name(self) -> str:
-        """As a model calls it."""
+        """The name by which models call it."""
         return self.spec.name
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
-        """Start it now, beside whatever else runs.
+        """Start it now, beside other nodes.
 
         Raises:
-            NoRun: Outside a run.
-            UsageError: The arguments do not fit its signature.
+            NoRun: No run is active.
+            UsageError: The arguments do not fit the signature, or one of them is a pending node.
+            BudgetExceeded: A `limits` block has no call left.
         """
         scope = current_scope(f"tool {self.name}")
         arguments = self.spec.arguments(args, kwargs)
@@ -71,10 +89,10 @@ class Tool(Generic[P, R]):
         return self._submit(scope, ToolWork(self.spec, arguments, deadline_at_s=deadline_at_s))
 
     def bind(self, **fixed: Any) -> Tool[..., R]:
-        """This tool with some arguments fixed; a model does not see them.
+        """This tool with some arguments fixed, which models then do not see.
 
         Raises:
-            UsageError: It has no such parameter.
+            UsageError: The tool has no such parameter.
         """
         return Tool(self.spec.bind(**fixed))
 
@@ -86,7 +104,7 @@ class Tool(Generic[P, R]):
         plan_item: int,
         refused: ToolFailed | None,
     ) -> Node[R]:
-        """Start a call that a model made; `ToolCall.start` is the way to do so."""
+        """Start a call that a model made; use `ToolCall.start`."""
         scope = current_scope(f"tool {self.name}")
         deadline_at_s = scope.block_deadline_at_s
         return self._submit(
@@ -114,7 +132,7 @@ class Tool(Generic[P, R]):
 
 @dataclass(frozen=True, slots=True)
 class ToolOptions:
-    """What `tool(...)` was given; calling it with a function makes the tool."""
+    """The options of `@tool(...)`, which make a tool of a function."""
 
     effects: Effects
     timeout_s: float | None
@@ -157,25 +175,33 @@ def tool(
     retries: int = 0,
     stable_for: float | None = None,
 ) -> Any:
-    """Makes a tool of a function; its schema comes from the signature and the docstring.
+    """Make a tool of a function; its schema comes from the signature and the docstring.
 
-    `@tool` by itself makes one that may change anything: say more, and it may start sooner.
+    Use it for each function that a model may call, and for slow or remote functions that a program
+    calls. `@tool` by itself makes one that may change anything: with `effects` it may start sooner.
 
     Example:
-        ```python
-        @tool(effects="read", timeout=5)
-        async def prices(ticker: str, days: int = 90) -> list[float]:
-            "Daily closes, newest last."
-            ...
-        ```
+        >>> from agentrt import tool
+        >>> @tool(effects="read", timeout=5)
+        ... async def prices(ticker: str, days: int = 90) -> list[float]:
+        ...     "Daily closes, newest last."
+        ...     return [98.5] * days
+        >>> prices
+        <Tool prices>
+        >>> prices.spec.schema.description
+        'Daily closes, newest last.'
 
     Args:
         fn: The function.
-        effects: `pure` and `read` may be cancelled and tried again, `idempotent` tried again;
-            `write` starts once, only when the model has finished asking, and is never interrupted.
+        effects: `pure` and `read` tools may be cancelled and tried again, `idempotent` ones tried
+            again; a `write` tool starts once, when the model has finished its plan, and is never
+            interrupted.
         timeout: Seconds for one attempt.
         retries: How often to try again.
-        stable_for: Seconds for which a result stays true, as told to the scheduler and in traces.
+        stable_for: Seconds for which a result stays true, for the scheduler and for traces.
+
+    Raises:
+        UsageError: The signature has no schema, or an option is out of range.
     """
     options = ToolOptions(effects, timeout, retries, stable_for)
     return options if fn is None else options(fn)

@@ -14,7 +14,23 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ToolCall:
-    """A tool call that a model made, with arguments checked against the tool's signature.
+    """A tool call that a model made, with arguments checked against the signature of the tool.
+
+    `chat.calls(...)` and `chat.step(...)` give them. Start each as it comes, so that tools run
+    while the model still writes its plan.
+
+    Example:
+        >>> from agentrt import chat, program, tool
+        >>> @tool(effects="pure")
+        ... def price(symbol: str) -> float:
+        ...     return {"IBM": 98.5, "AAPL": 171.0}[symbol]
+        >>> @program
+        ... async def worth() -> list[float]:
+        ...     plan = chat().user("What are IBM and AAPL worth?").calls(price)
+        ...     started = [call.start() async for call in plan]
+        ...     return [await node for node in started]
+        >>> worth.run()
+        [98.5, 171.0]
 
     Attributes:
         tool: The tool.
@@ -65,6 +81,15 @@ class ToolCall:
 @record
 class Final(Generic[T_co]):
     """The final answer of a model that could also have called tools.
+
+    `chat.step(...)` gives this or `Calls`; match on the two.
+
+    Example:
+        >>> from agentrt import Final
+        >>> match Final(42):
+        ...     case Final(value):
+        ...         print(value)
+        42
 
     Attributes:
         value: The answer.

@@ -52,6 +52,8 @@ class Codec:
         vocab: Token ids and their bytes.
         call_frame: Frame of this model's tool calls.
         think_frame: Frame of its reasoning before an answer.
+        parts: The analyzed tokenizer.
+        tool_views: State for each set of tools.
         window_tokens: Context length; 0 if unknown from its files.
         notes: Features that its chat template lacks, and their replacements.
     """
@@ -62,27 +64,27 @@ class Codec:
         Raises:
             ModelInvalid: The files cannot be analyzed.
         """
-        self._parts = TokenizerParts(files)
+        self.parts = TokenizerParts(files)
         self._templates = TemplateSet(files)
         self.window_tokens = files.window_tokens
-        self._form, notes = find_message_form(self._templates.render, self._parts, str(files.path))
+        self._form, notes = find_message_form(self._templates.render, self.parts, str(files.path))
         if not files.templates:
             notes.insert(0, "there is no chat template: messages are written as `Role: text`")
-        if not self._parts.texts.seals:
+        if not self.parts.texts.seals:
             notes.append("text is held back until a marker ends it: its pieces have no fixed ends")
         if self._templates.reads_clock:
             notes.append("the template writes the date: it stays that of loading")
         self.call_frame: CallFrame = self._form.frame
         self.think_frame: ThinkFrame = find_think_frame(
-            self._templates.render, self._parts, self._templates.source
+            self._templates.render, self.parts, self._templates.source
         )
-        self._tool_views = ToolViews(self._new_view)
-        mark = self._parts.vocab.fingerprint + self._templates.source
+        self.tool_views = ToolViews(self._new_view)
+        mark = self.parts.vocab.fingerprint + self._templates.source
         self.fingerprint = hashlib.sha256(mark.encode()).hexdigest()[:32]
-        layout = self._tool_views.for_tools(()).layout
-        self.vocab: Vocab = self._parts.with_eos(self._ending(layout))
+        layout = self.tool_views.for_tools(()).layout
+        self.vocab: Vocab = self.parts.with_eos(self._ending(layout))
         self.notes: tuple[str, ...] = tuple(notes)
-        self._texts = {keep: _texts(self.vocab, self._parts, keep) for keep in (False, True)}
+        self._texts = {keep: _texts(self.vocab, self.parts, keep) for keep in (False, True)}
 
     @classmethod
     def load(cls, path: Path) -> Codec:
@@ -112,7 +114,7 @@ class Codec:
         Raises:
             Unsupported: The chat template refuses these messages.
         """
-        view = self._tool_views.for_tools(tools)
+        view = self.tool_views.for_tools(tools)
         prefix = view.prefixes.root(history, cache_salt)
         for index, segment in enumerate(segments):
             if isinstance(segment, Hole):
@@ -122,11 +124,11 @@ class Codec:
             except LayoutMismatch:
                 if any(isinstance(later, Hole) for later in segments[index:]):
                     return self._encode_up_to(view, prefix, segment)
-                return self._encode_full(view, segments, prefix)
+                return self.encode_full(view, segments, prefix)
         try:
             answer = view.composer.generation_prompt(prefix)
         except LayoutMismatch:
-            return self._encode_full(view, segments, prefix)
+            return self.encode_full(view, segments, prefix)
         ids = (*view.prefixes.token_ids(prefix), *answer)
         losses = prefix.losses
         if prefix.rewritten:
@@ -139,7 +141,7 @@ class Codec:
         Raises:
             Unsupported: The chat template refuses these messages.
         """
-        view = self._tool_views.for_tools(tools)
+        view = self.tool_views.for_tools(tools)
         turns = [written.turn for written in turns_of(segments)]
         messages = view.probe.form.messages(turns, tools)
         try:
@@ -154,7 +156,7 @@ class Codec:
         history: History = "template",
     ) -> tuple[int, ...]:
         """Tokens of each segment, its share of the template's text included; holes have 0."""
-        view = self._tool_views.for_tools(tools)
+        view = self.tool_views.for_tools(tools)
         prefix = view.prefixes.root(history)
         sizes: list[int] = []
         settled = total = 0
@@ -167,14 +169,14 @@ class Codec:
             except LayoutMismatch:
                 return tuple(map(self._size, segments))
             settled += len(prefix.ids)
-            pending = len(self._parts.texts.encode(prefix.pending, prefix.position))
+            pending = len(self.parts.texts.encode(prefix.pending, prefix.position))
             total, before = settled + pending, total
             sizes.append(total - before)
         return tuple(sizes)
 
     def count(self, text: str) -> int:
         """Number of tokens of a text by itself."""
-        return self._parts.texts.count(text)
+        return self.parts.texts.count(text)
 
     def detokenizer(self, keep_special: bool = False) -> Detokenizer:
         """A new incremental detokenizer; with `keep_special`, special tokens show as their text."""
@@ -203,7 +205,7 @@ class Codec:
             ids = (*ids, *view.composer.settled_ids(prefix, for_answer))
         return Encoded(ids, False, prefix.losses)
 
-    def _encode_full(self, view: ToolView, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
+    def encode_full(self, view: ToolView, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
         """Encode from one rendering, keeping the ids up to the last answer that was appended."""
         history: History = "append" if prefix.appends else "template"
         messages = turns_of(segments)
@@ -256,21 +258,21 @@ class Codec:
         return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
 
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> ToolView:
-        probe = TemplateProbe(self._templates.render, self._parts, self._form)
-        safe_tools = escaped_tools(self._parts, tools)
+        probe = TemplateProbe(self._templates.render, self.parts, self._form)
+        safe_tools = escaped_tools(self.parts, tools)
         layout = None
         if tools:
-            layout = layout_with(probe, safe_tools, self._tool_views.for_tools(()).layout)
+            layout = layout_with(probe, safe_tools, self.tool_views.for_tools(()).layout)
         if layout is None:
             layout = find_layout(probe, safe_tools)
         tested = self._templates.tested
-        composer = Composer(self._parts, self._form, layout, tested, self.fingerprint)
+        composer = Composer(self.parts, self._form, layout, tested, self.fingerprint)
         return ToolView(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
 
     def _ending(self, layout: Layout) -> tuple[int, ...]:
         """The marker that the template writes right after an answer."""
         text = layout.between.get(("assistant", "user"), "")
-        pieces = self._parts.pieces(text.lstrip())
+        pieces = self.parts.pieces(text.lstrip())
         return (pieces[0].token_id,) if pieces and isinstance(pieces[0], Marker) else ()
 
 

@@ -29,6 +29,10 @@ class PrefixCache:
         self._roots: dict[tuple[History, str], Prefix] = {}
         self.misses = 0
 
+    def __len__(self) -> int:
+        """Number of cached prefixes."""
+        return len(self._young) + len(self._old)
+
     def root(self, history: History, cache_salt: str = "") -> Prefix:
         """The empty prefix. Each salt has one of its own, so that prefixes are not shared."""
         key = (history, cache_salt)

@@ -1,4 +1,4 @@
-"""The end of a node: its promise is kept, and the event that says so is made. Once a node."""
+"""Completion of nodes: the node gets its value or its error, and an event reports the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentrt.program import Node
 from agentrt.program.call_site import raised_at
 from agentrt.protocol.events import NodeFinished, Outcome
 from agentrt.protocol.step_output import Ledger
-from agentrt.runtime.message_capture import said
+from agentrt.runtime.message_capture import captured_content
 from agentrt.runtime.run import Run
 
 
@@ -22,7 +22,7 @@ def succeeded(
     closed_early: bool = False,
     finish_reason: str = "",
 ) -> NodeFinished:
-    """It has its value."""
+    """Give a node its value, and make the event of its end."""
     node.succeed(value)
     return _event(run, node, "ok", None, ledger, closed_early, finish_reason)
 
@@ -35,7 +35,7 @@ def failed(
     ledger: Ledger | None = None,
     finish_reason: str = "",
 ) -> NodeFinished:
-    """It has its error, or was cancelled. Dependents are handed the same error object."""
+    """Give a node its error, and make the event of its end; dependents get the same error."""
     if isinstance(error, AgentrtError) and not error.where:
         raised = raised_at(error) if node.kind == "program" else ""
         error.where = raised or node.site
@@ -47,6 +47,11 @@ def failed(
     node.fail(error)
     outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"
     return _event(run, node, outcome, error, ledger, False, finish_reason)
+
+
+def torn_down(node: Node[Any]) -> NodeCancelled:
+    """The error of a node after its task was cancelled from outside."""
+    return NodeCancelled(f"{node.label} was torn down", reason="torn down")
 
 
 def _event(
@@ -61,12 +66,12 @@ def _event(
     run.nodes.pop(node.id, None)
     run.tasks.pop(node.id, None)
     run.contexts.pop(node.id, None)
-    run.waited_for_parts.discard(node.id)
-    run.revised.pop(node.id, None)
+    run.declared_with_holes.discard(node.id)
+    run.revised_pieces.pop(node.id, None)
     run.deferred.discard(node.id)
-    waited = run.body_waits.pop(node.id, None)
-    attributes = said(node, finish_reason) if run.captures_content else {}
-    stop = run.stops.pop(node.id, None)
+    waited = run.last_waits.pop(node.id, None)
+    attributes = captured_content(node, finish_reason) if run.captures_content else {}
+    stop = run.stop_requests.pop(node.id, None)
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
         after, after_item = stop.after, stop.after_item

@@ -15,18 +15,8 @@ from agentrt.runtime.refused import refused
 from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.runner import TaskRunner
-from agentrt.scheduler import (
-    AdmissionDecision,
-    Admit,
-    Decision,
-    Expire,
-    Fill,
-    Refuse,
-    Send,
-    Start,
-    StopNode,
-    UpdateInfo,
-)
+from agentrt.scheduler import decisions
+from agentrt.scheduler.decisions import AdmissionDecision, Decision
 
 
 class Effects:
@@ -46,9 +36,9 @@ class Effects:
 
     def perform(self, decision: Decision) -> list[Event]:
         """Carry out one decision; gives the events that it caused."""
-        if isinstance(decision, Admit):
-            return [_admission_event(verdict, decision.at_s) for verdict in decision.verdicts]
-        if isinstance(decision, UpdateInfo):
+        if isinstance(decision, decisions.Admit):
+            return [_admission_event(verdict, decision.at_s) for verdict in decision.decisions]
+        if isinstance(decision, decisions.UpdateInfo):
             self._dispatcher.update(decision.model, decision.updates)
             return []
         run = self._runs[decision.run_id]
@@ -56,27 +46,27 @@ class Effects:
         if node is None:  # it has ended since; the scheduler has not seen the event yet
             return []
         match decision:
-            case Send():
+            case decisions.Send():
                 assert isinstance(node, Gen)
                 if self._tasks.speculation.is_on:
-                    self._tasks.speculation.offered(run, node)
+                    self._tasks.speculation.note_tools(run, node)
                 return self._dispatcher.send(run, node, decision.info, decision.held_s)
-            case Fill():
+            case decisions.Fill():
                 return self._fill(run, node)
-            case Start():
+            case decisions.Start():
                 self._tasks.start(run, node)
                 if self._retention.is_on and node.kind != "program":
                     self._retention.note_start(run.run_id, node)
                 return []
-            case StopNode(reason=reason):
+            case decisions.StopNode(reason=reason):
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)
                 return self._stop(run, node, error, reason)
-            case Expire():
+            case decisions.Expire():
                 late = DeadlineExceeded(
                     f"{node.label} passed its deadline", progress=run.progress()
                 )
                 return self._stop(run, node, late, "deadline")
-            case Refuse(refusal=refusal):
+            case decisions.Refuse(refusal=refusal):
                 return refused(run, node, refusal)
             case _:
                 assert_never(decision)

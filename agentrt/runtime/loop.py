@@ -17,20 +17,16 @@ from agentrt.runtime.effects import Effects
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.requests.output_processor import OutputProcessor
-from agentrt.scheduler import (
-    CancelWanted,
-    CloseWanted,
-    DemandEnded,
-    Held,
-    InternalEvent,
-    Performed,
-    Released,
-    State,
-    apply,
-    decide,
-)
+from agentrt.scheduler import InternalEvent, Performed, State, apply, decide, internal_events
 
-_INTERNAL = (Held, Released, DemandEnded, CancelWanted, CloseWanted, Performed)
+_INTERNAL = (
+    internal_events.Held,
+    internal_events.Released,
+    internal_events.DemandEnded,
+    internal_events.CancelRequested,
+    internal_events.CloseRequested,
+    Performed,
+)
 
 
 class Loop:
@@ -185,7 +181,7 @@ class Loop:
                 self._handle(following, seen)
 
     def _release_waiting(self, arrived: list[InternalEvent]) -> None:
-        """Wake the callers of `post_and_wait` whose events have been handled."""
+        """Wake the callers of `post_and_wait` for events that have been handled."""
         handled = {id(event) for event in arrived}
         for event, done in self._waiting:
             if id(event) in handled:

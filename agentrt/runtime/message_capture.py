@@ -1,6 +1,6 @@
-"""What was said, for observers that want it: messages in the form of OpenTelemetry's GenAI events.
+"""Message capture: prompts and outputs as messages of OpenTelemetry's GenAI conventions.
 
-Built only when asked for: it costs as much as the chat is long.
+Made only for observers that want them, because the cost grows with the length of the chat.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from agentrt.protocol.events import AttributeValue
 Part = dict[str, Any]
 
 
-def said(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
-    """The content of a node that has ended, as span attributes."""
+def captured_content(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
+    """Arguments, results and messages of a node that has ended, as span attributes."""
     work = node.work
     if isinstance(work, ToolWork):
         return _tool(node, work)
@@ -78,7 +78,7 @@ def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
 
 
 def messages_of(segments: list[Segment]) -> list[dict[str, Any]]:
-    """Messages with their parts."""
+    """Messages with their parts, as the conventions spell them."""
     found: list[dict[str, Any]] = []
     result: ResultOf | None = None
     for segment in segments:
@@ -117,7 +117,7 @@ def _call(call: CallMade) -> Part:
 
 
 def _json(value: Any) -> str:
-    """JSON where there is one: arguments and results may be anything."""
+    """JSON if the value has a JSON form, else its `repr`."""
     try:
         return content(value)
     except ValueError:

@@ -1,9 +1,10 @@
-"""One engine as the runtime sees it: a backend in a role, with the codec it takes ids of."""
+"""An engine as the runtime sees it: a backend in a role, with the codec of its model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
@@ -17,9 +18,9 @@ class ModelRole:
     """A backend in a role.
 
     Attributes:
-        role: What `model=` names.
-        backend: It.
-        codec: Of its model; None for engines that take messages.
+        role: Name of the role, as in `model=`.
+        backend: The backend.
+        codec: Codec of its model; None for engines that take messages.
     """
 
     role: str
@@ -28,20 +29,20 @@ class ModelRole:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do; known once it was started."""
+        """Abilities of the backend; known once it has started."""
         return self.backend.capabilities
 
     @property
     def window_tokens(self) -> int:
-        """Context length where prompts are counted here; 0 where its engine counts them."""
+        """Context length if prompts are counted here; 0 if the engine counts them."""
         if self.codec is None or self.capabilities.prompt == "messages":
             return 0
         return self.capabilities.window_tokens or self.codec.window_tokens
 
-    def known_tokens(self, work: GenerateWork[Any], cache_salt: str = "") -> int:
-        """Length of a prompt as far as it is known; 0 where that is not counted here.
+    def prompt_tokens(self, work: GenerateWork[Any], cache_salt: str = "") -> int:
+        """Length of the known part of a prompt; 0 if it is not counted here.
 
-        What is encoded here is remembered, and not encoded again when it is sent.
+        The codec keeps the encoding, so the prompt is not encoded again when it is sent.
         """
         if self.codec is None or self.capabilities.prompt == "messages":
             return 0
@@ -50,18 +51,18 @@ class ModelRole:
             encoded = self.codec.encode(chat.tools, chat.segments(), chat.history, cache_salt)
             return len(encoded.token_ids)
         except Exception:
-            return 0  # an input failed, or the prompt cannot be written: sending tells so
+            return 0  # an input failed, or the template refuses the prompt: sending reports it
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        """Tell it of constraints ahead, those that it enforces."""
+        """Let it compile constraints ahead, those that it enforces."""
         kinds = self.capabilities.constraints
         self.backend.prewarm(tuple(spec for spec in constraints if spec.kind in kinds))
 
-    def check(self) -> None:
+    def check_codec(self) -> None:
         """Refuse a backend that does not fit its codec.
 
         Raises:
-            InternalError: It takes token ids, and there is no codec or that of another model.
+            InternalError: The backend takes token ids, and the codec is missing or another model's.
         """
         takes = self.capabilities
         if takes.prompt == "tokens" and self.codec is None:
@@ -72,52 +73,46 @@ class ModelRole:
             )
 
     def check_work(self, work: GenerateWork[Any], site: str, cache_salt: str = "") -> None:
-        """Refuse what this engine cannot do.
+        """Refuse a generation that needs an ability which this engine lacks.
 
         Raises:
             UsageError: The options contradict each other.
-            Unsupported: It does not enforce the constraint, writes prompts by its template though
-                the chat wants its answers appended, reports no logprobs, or knows no salts.
+            Unsupported: The engine does not enforce the constraint, writes prompts by its template
+                although the chat is to be appended to, does not limit reasoning, score choices or
+                report logprobs, or knows no salts.
         """
-        takes = self.capabilities
-        constraint = work.output.constraint
-        name = f"the {takes.backend} engine of {takes.model}"
+        takes, constraint = self.capabilities, work.output.constraint
+        refuse = partial(self._refuse, site)
         if constraint is not None and constraint.kind not in takes.constraints:
-            can = ", ".join(sorted(takes.constraints)) or "none"
-            raise Unsupported(
-                f"{name} does not enforce {constraint.kind} constraints ({work.output.name})",
-                hint=f"It enforces: {can}. Use another engine or another output type",
-                where=site,
+            kinds = ", ".join(sorted(takes.constraints)) or "none"
+            refuse(
+                f"does not enforce {constraint.kind} constraints ({work.output.name})",
+                f"It enforces: {kinds}. Use another engine or another output type",
             )
         if work.chat.history == "append" and takes.prompt == "messages":
-            raise Unsupported(
-                f"{name} writes its prompts itself, by its template",
-                hint='Leave history at "template"',
-                where=site,
-            )
+            refuse("writes its prompts itself, by its template", 'Leave history at "template"')
         if work.thinking_tokens is not None and takes.thinking is None:
-            raise Unsupported(
-                f"{name} cannot be held to a number of tokens of thought",
-                hint="Leave thinking out, or use the embedded engine",
-                where=site,
+            refuse(
+                "cannot be held to a number of tokens of thought",
+                "Leave thinking out, or use the embedded engine",
             )
         if cache_salt and not takes.cache_salts:
-            raise Unsupported(
-                f"{name} does not keep prefixes of different salts apart",
-                hint="Leave cache_salt out of RunOptions, or use vLLM or the embedded engine",
-                where=site,
+            refuse(
+                "does not keep prefixes of different salts apart",
+                "Leave cache_salt out of RunOptions, or use vLLM or the embedded engine",
             )
         if work.scored and not takes.scores:
-            raise Unsupported(
-                f"{name} does not score choices",
-                hint="Leave scored out, or use the embedded engine",
-                where=site,
-            )
+            refuse("does not score choices", "Leave scored out, or use the embedded engine")
         if work.sampling.logprobs and not takes.logprobs:
-            raise Unsupported(f"{name} reports no logprobs", hint="Leave logprobs at 0", where=site)
+            refuse("reports no logprobs", "Leave logprobs at 0")
         if work.sampling.ignore_eos and constraint is not None:
             raise UsageError(
                 f"ignore_eos=True goes on where {work.output.name} ends",
                 hint="Leave ignore_eos out, or generate free text",
                 where=site,
             )
+
+    def _refuse(self, site: str, lack: str, hint: str) -> NoReturn:
+        takes = self.capabilities
+        name = f"the {takes.backend} engine of {takes.model}"
+        raise Unsupported(f"{name} {lack}", hint=hint, where=site)

@@ -1,4 +1,4 @@
-"""Everybody who watches, told once a batch; one that raises is dropped and reported."""
+"""Observers of a runtime, called once a batch; one that raises is dropped and reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Observers:
     """Hands events to all observers.
 
     Attributes:
-        dropped: Observers that raised, with what they raised.
+        dropped: Observers that raised, each with its exception.
     """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
@@ -26,11 +26,11 @@ class Observers:
 
     @property
     def want_content(self) -> bool:
-        """Whether one of them asks, by an attribute `wants_content`, for what was said."""
+        """Whether an observer has a true attribute `wants_content`: events then carry messages."""
         return any(getattr(observer, "wants_content", False) for observer in self._observers)
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Tell everybody; never raises."""
+        """Hand events to every observer; never raises."""
         for observer in tuple(self._observers):
             try:
                 observer.on_events(events)

@@ -1,4 +1,4 @@
-"""How one run goes, where its caller wants it otherwise."""
+"""Options of one run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from agentrt.base.ids import NodeId, RunId
 
 @dataclass(frozen=True, slots=True)
 class PersonQuestion:
-    """What a program asks a person.
+    """A question of a program to a person.
 
     Attributes:
         node_id: The node that waits for the answer.
-        text: As shown.
+        text: The text that is shown.
         form: The type of the answer.
     """
 
@@ -29,21 +29,40 @@ OnAsk = Callable[[PersonQuestion], "Awaitable[Any] | Any"]
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of one run; what is None comes from the runtime's `RunConfig`.
+    """Options of one run; options that are None come from the `RunConfig` of the runtime.
+
+    Give them by `runtime.with_options(...)`, for a run with a deadline, a seed or a tenant of its
+    own.
+
+    Example:
+        >>> import anyio
+        >>> from agentrt import ask, program
+        >>> from agentrt.runtime import Runtime
+        >>> from agentrt.testing import LoopClock, ScriptedBackend
+        >>> @program
+        ... async def confirm() -> bool:
+        ...     return await ask(bool, "Send the report?")
+        >>> async def main() -> bool:
+        ...     backend = ScriptedBackend([], clock=LoopClock())
+        ...     async with Runtime({"default": (backend, None)}) as runtime:
+        ...         options = RunOptions(on_ask=lambda question: "yes")
+        ...         return await runtime.with_options(options).run(confirm)
+        >>> anyio.run(main)
+        True
 
     Attributes:
         run_id: 16 hex digits; None makes one.
-        seed: From which every node derives its own.
-        deadline_s: For the whole run.
+        seed: Seed from which every node derives its own.
+        deadline_s: Seconds for the whole run.
         on_emit: Takes the text that the program emits, as it comes.
         on_ask: Answers the program's questions, with a value or with text.
-        tenant: Who pays for the run: tenants share the engines evenly, however much each asks for.
-        priority: Above (or, negative, below) other runs of its tenant.
-        true_service_s: Service of its engines that the run will need, where a replay knows it: for
+        tenant: Name of the tenant; tenants share the engines evenly, however many runs each has.
+        priority: Priority over (or, if negative, below) other runs of the tenant.
+        true_service_s: Service of the engines that the run will need, if a replay knows it, for
             the policy "oracle".
         cache_salt: Runs share prefixes and generations only with runs of the same salt.
-        keeps_prefixes: Later runs may go on from the prompts of this one, as those of a chat whose
-            client keeps it; engines are then not told to give the prefixes up when the run ends.
+        keeps_prefixes: Whether later runs may continue from the prompts of this one, such as those
+            of a chat that a client keeps; engines then keep the prefixes when the run ends.
     """
 
     run_id: RunId | None = None

@@ -1,4 +1,4 @@
-"""What took the time until now, for errors about deadlines."""
+"""The path of a run that has taken the time until now, for errors about deadlines."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from agentrt.scheduler import NodeState, RunState
 
 
 def run_progress(run: RunState, nodes: Mapping[str, Node[object]], now_s: float) -> RunProgress:
-    """The path that took the time, and what else is under way.
+    """The path that has taken the time, and the other nodes that have not ended.
 
-    Walks back from the node that is still under way and was demanded first, each time to the input
-    or the awaited node that ended last.
+    The path leads back from the running node that was demanded first, each time to the input or
+    the awaited node that ended last.
 
     Args:
-        run: As the scheduler knows it.
-        nodes: Those that have not ended, by id.
-        now_s: Now.
+        run: State of the run in the scheduler.
+        nodes: Nodes that have not ended, by id.
+        now_s: Current time.
     """
     work = [node for node in run.nodes.values() if node.kind != "program"]
     pending = [node for node in work if node.status != "ended"]
-    here = min(pending, key=lambda n: (not n.demanded, n.order), default=None)
+    here = min(pending, key=lambda n: (not n.demanded, n.arrival), default=None)
     if here is None:
         here = max(work, key=lambda n: n.finished_at_s, default=None)
     path: list[NodeState] = []
@@ -41,7 +41,7 @@ def run_progress(run: RunState, nodes: Mapping[str, Node[object]], now_s: float)
 
 
 def _before(node: NodeState, run: RunState) -> NodeState | None:
-    """What this node waited for: its last input, else what its code awaited before it."""
+    """The last input of a node, else the node that its code awaited before."""
     inputs = [source for source in node.inputs if source.kind != "program"]
     if inputs:
         return max(inputs, key=lambda n: (n.status != "ended", n.finished_at_s))
@@ -52,12 +52,12 @@ def _before(node: NodeState, run: RunState) -> NodeState | None:
 def _part(
     state: NodeState, before: NodeState | None, nodes: Mapping[str, Node[object]], now_s: float
 ) -> NodeProgress:
-    live = state.status != "ended"
+    is_live = state.status != "ended"
     start_s = state.declared_at_s
     if before is not None:
         start_s = max(start_s, before.finished_at_s)
-    took_s = max(0.0, (now_s if live else state.finished_at_s) - start_s)
-    node = nodes.get(state.node_id) if live else None
+    took_s = max(0.0, (now_s if is_live else state.finished_at_s) - start_s)
+    node = nodes.get(state.node_id) if is_live else None
     if node is None or node.done:
         return NodeProgress(state.node_id, state.name, took_s)
     gen = node if isinstance(node, Gen) else None
@@ -79,7 +79,7 @@ def _slack_s(state: NodeState, node: Node[object], now_s: float) -> float | None
 
 
 def _rest_s(state: NodeState, node: Node[object], now_s: float) -> float | None:
-    """How long it would still take at its pace; None when it has shown none."""
+    """Time that the node still needs at its pace; None if it has not shown any."""
     if isinstance(node, Gen):
         decoding_s = now_s - node.first_token_at_s
         if not node.produced_tokens or decoding_s <= 0:

@@ -1,4 +1,4 @@
-"""The end of a run that cannot be done in time, before it begins."""
+"""Refusal of a run that cannot be done in time, before it begins."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentrt.scheduler import Refusal
 
 
 def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
-    """Fail a run's program node: its deadline leaves less than past runs took.
+    """Fail the program node of a run, because its deadline leaves less than past runs took.
 
-    The error tells the path that is expected, each call site with the median of its time.
+    The error shows the expected path, each call site with its median time.
     """
     path = tuple(NodeProgress("", site.partition(" ")[0], took_s) for site, took_s in refusal.path)
     error = DeadlineExceeded(
@@ -27,7 +27,7 @@ def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
         "same; `agentrt runs forget` drops what was learned",
         where=node.site,
     )
-    told = Scheduled(
+    event = Scheduled(
         run.run_id,
         node.id,
         run.now_s(),
@@ -39,4 +39,4 @@ def refused(run: Run, node: Node[Any], refusal: Refusal) -> list[Event]:
             ("past_runs", float(refusal.runs)),
         ),
     )
-    return [told, failed(run, node, error)]
+    return [event, failed(run, node, error)]

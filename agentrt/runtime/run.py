@@ -1,10 +1,10 @@
-"""One run: the port that its program hands nodes to."""
+"""One run: takes the nodes of its program and reports them to the loop."""
 
 from __future__ import annotations
 
 import contextvars
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentrt.base.clock import Clock
@@ -18,8 +18,8 @@ from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.task import Task, Tasks
-from agentrt.scheduler import CancelWanted, CloseWanted, DemandEnded, Held, InternalEvent, Released
+from agentrt.runtime.task import Task, TaskEnd, TaskSet
+from agentrt.scheduler import InternalEvent, internal_events
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -27,12 +27,12 @@ MARGIN_FRACTION = 0.1
 
 @record
 class StopRequest:
-    """Code asked for a node's end.
+    """A request of the program's code to end a node.
 
     Attributes:
-        at_s: When.
-        after: What that code had really waited for by then.
-        after_item: Item of it.
+        at_s: Time of the request.
+        after: Last node that the code had waited for by then.
+        after_item: Item of that node.
     """
 
     at_s: float
@@ -41,26 +41,26 @@ class StopRequest:
 
 
 class Run:
-    """One execution of a program; implements the language's `Submit` port.
+    """One execution of a program; implements the `Submit` port of the language.
 
     Attributes:
-        run_id: Its id.
-        root: The node of the program that was called; None before it was made.
-        leaving: The `sys.exit` of a program in it, which ends the run.
-        seed: From which every node derives its own.
-        options: What its caller wants.
-        nodes: Those that have not ended, by id.
-        tasks: Of tools, programs and questions under way.
+        run_id: Id of the run.
+        root: Node of the program that was called; None before it is made.
+        system_exit: The `sys.exit` of one of its programs, which ends the run.
+        seed: Seed from which every node derives its own.
+        options: Options of the caller.
+        nodes: Nodes that have not ended, by id.
+        tasks: Tasks of tools, programs, questions and prompt revisions, by node.
         contexts: Context variables of the code that made a node, until it starts.
-        waited_for_parts: Generations whose prompt had holes when they were made.
-        body_waits: What the code of each program under way has waited for.
-        deferred: Generations that are too long as they are, while a prompt that they continue may
+        declared_with_holes: Generations that were declared with pending parts in their prompts.
+        last_waits: Last wait of the code of each program that is running.
+        deferred: Generations with a prompt that is too long, while a prompt that it continues may
             still be made shorter.
-        revised: Generations that `on_overflow` was asked about: how many parts the prompt had.
-        stops: Nodes that code asked to end: when, and what that code had waited for by then.
-        under_way: Where those run; nothing of a run outlives it.
-        has_sent: A generation of it has been handed to an engine.
-        captures_content: Whether events carry what was said.
+        revised_pieces: Length in pieces of the prompts for which `on_overflow` was called.
+        stop_requests: Requests of code to end a node.
+        task_set: The asyncio tasks of the run, none of which outlives it.
+        has_sent: Whether a generation has been handed to an engine.
+        captures_content: Whether events carry prompts and outputs.
     """
 
     def __init__(
@@ -72,29 +72,29 @@ class Run:
         clock: Clock,
         engines: Mapping[str, ModelRole],
         post: Callable[[InternalEvent], None],
-        look_back: Callable[[Run], RunProgress],
+        progress_of: Callable[[Run], RunProgress],
         captures_content: bool = False,
     ) -> None:
         self.run_id = run_id
         self.root: Node[Any] | None = None
-        self.leaving: SystemExit | None = None
+        self.system_exit: SystemExit | None = None
         self.seed = seed
         self.options = options
         self.nodes: dict[str, Node[Any]] = {}
         self.tasks: dict[str, Task] = {}
         self.contexts: dict[str, contextvars.Context] = {}
-        self.body_waits: dict[str, LastWait] = {}
+        self.last_waits: dict[str, LastWait] = {}
         self.deferred: set[str] = set()
-        self.revised: dict[str, int] = {}
-        self.stops: dict[str, StopRequest] = {}
-        self.waited_for_parts: set[str] = set()
-        self.under_way = Tasks()
+        self.revised_pieces: dict[str, int] = {}
+        self.stop_requests: dict[str, StopRequest] = {}
+        self.declared_with_holes: set[str] = set()
+        self.task_set = TaskSet()
         self.has_sent = False
         self.captures_content = captures_content
         self.now_s = clock.now_s
         self._engines = engines
         self._post = post
-        self._look_back = look_back
+        self._progress_of = progress_of
         self._ended: AgentrtError | None = None
         self._continued: dict[int, NodeId] = {}
         self._seed_bytes = seed.to_bytes(16, "little", signed=True)
@@ -105,7 +105,7 @@ class Run:
         return int.from_bytes(digest, "little") >> 1
 
     def check_model(self, role: str) -> None:
-        """Raises `UsageError` when no engine has this role."""
+        """See `Submit.check_model`."""
         if role not in self._engines:
             raise UsageError(
                 f"no engine has the role {role!r}",
@@ -113,7 +113,12 @@ class Run:
             )
 
     def declare(self, node: Node[Any], *, held: bool) -> None:
-        """Take a new node."""
+        """Take a new node.
+
+        Raises:
+            Unsupported: The engine of a generation lacks an ability that it needs.
+            AgentrtError: The loop has ended, with this error.
+        """
         if self._ended is not None:
             raise self._ended
         now_s = self.now_s()
@@ -128,51 +133,72 @@ class Run:
         self.nodes[node.id] = node
         self._post(event)
         if held:
-            self._post(Held(self.run_id, node.id))
+            self._post(internal_events.Held(self.run_id, node.id))
 
     def release(self, node: Node[Any]) -> None:
-        """A node that was held may start."""
-        self._post(Released(self.run_id, node.id, self.now_s()))
+        """Let a held node start."""
+        self._post(internal_events.Released(self.run_id, node.id, self.now_s()))
 
     def demand(self, node: Node[Any]) -> None:
-        """Somebody waits for the node."""
+        """Mark the node as awaited."""
         self._post(NodeDemanded(self.run_id, node.id, self.now_s()))
 
     def withdraw(self, node: Node[Any]) -> None:
-        """Nobody waits for the node any more."""
-        self._post(DemandEnded(self.run_id, node.id))
+        """Mark the node as no longer awaited."""
+        self._post(internal_events.DemandEnded(self.run_id, node.id))
 
     def cancel(self, node: Node[Any], reason: str) -> None:
         """End the node without its value."""
         if not node.scope.cut_short:
             waited = node.scope.waited
-            self.stops.setdefault(node.id, StopRequest(self.now_s(), waited.node_id, waited.item))
-        self._post(CancelWanted(self.run_id, node.id, reason))
+            self.stop_requests.setdefault(
+                node.id, StopRequest(self.now_s(), waited.node_id, waited.item)
+            )
+        self._post(internal_events.CancelRequested(self.run_id, node.id, reason))
 
     def close(self, node: Node[Any]) -> None:
-        """Let the output of a generation end validly, as soon as it can."""
+        """See `Submit.close`."""
         assert isinstance(node, Gen)
         if not self._engines[node.work.model].capabilities.closes:
             raise Unsupported(
                 f"the engine {node.work.model!r} cannot close an output validly",
                 hint="Cancel without close=True, or use an embedded engine",
             )
-        self._post(CloseWanted(self.run_id, node.id, self.now_s()))
+        self._post(internal_events.CloseRequested(self.run_id, node.id, self.now_s()))
 
-    def leave(self, node: Node[Any], leaving: SystemExit) -> NodeCancelled:
-        """A program called `sys.exit`: the whole run ends in order, then its caller is told.
+    async def attempt(
+        self, node: Node[Any], task: Task, body: Callable[[], Awaitable[Any]]
+    ) -> TaskEnd:
+        """Run the body of a node's task, in the scope that ends it."""
+        end = TaskEnd()
+        with task.scope:
+            try:
+                if task.stop_error is not None:  # stopped before it could begin
+                    raise task.stop_error
+                end = TaskEnd(await body())
+            except Exception as error:
+                end = TaskEnd(error=error)
+            except SystemExit as system_exit:
+                end = TaskEnd(error=self.exit(node, system_exit))
+        if task.scope.cancelled_caught:
+            end = TaskEnd(error=task.stop_error, timed_out=task.stop_error is None)
+        return end
+
+    def exit(self, node: Node[Any], system_exit: SystemExit) -> NodeCancelled:
+        """End the whole run in order, because a program called `sys.exit`.
 
         Returns:
-            What that program's own node ends with.
+            The error of the node of that program.
         """
-        self.leaving = self.leaving or leaving
-        said = f"sys.exit({'' if leaving.code is None else repr(leaving.code)})"
+        self.system_exit = self.system_exit or system_exit
+        code = "" if system_exit.code is None else repr(system_exit.code)
+        reason = f"sys.exit({code})"
         if self.root is not None and node is not self.root:
-            self._post(CancelWanted(self.run_id, self.root.id, said))
-        return NodeCancelled(f"{node.label} called {said}", reason=said)
+            self._post(internal_events.CancelRequested(self.run_id, self.root.id, reason))
+        return NodeCancelled(f"{node.label} called {reason}", reason=reason)
 
     def end(self, error: AgentrtError) -> None:
-        """End every node with `error`, and refuse what is still declared."""
+        """End every node with `error`, and refuse new ones."""
         self._ended = error
         for task in list(self.tasks.values()):
             task.stop_error = error
@@ -181,8 +207,8 @@ class Run:
             node.fail(error)
 
     def progress(self) -> RunProgress:
-        """What took the time until now."""
-        return self._look_back(self)
+        """The path that has taken the time until now."""
+        return self._progress_of(self)
 
     def emit(self, text: str) -> None:
         """Hand text to the caller of the run."""
@@ -193,7 +219,7 @@ class Run:
         work = node.work
         inputs = work.chat.inputs()
         if any(not source.done for source in inputs):
-            self.waited_for_parts.add(node.id)
+            self.declared_with_holes.add(node.id)
         constraint = work.output.constraint
         attributes: dict[str, AttributeValue] = {
             "gen_ai.request.max_tokens": work.sampling.max_tokens,
@@ -211,7 +237,8 @@ class Run:
             attributes["agentrt.check.retries"] = work.retries
         waited = node.scope.waited
         engine = self._engines[work.model]
-        begins = not self.has_sent and engine.capabilities.kv_tokens > 0  # a gate may ask
+        # Admission control looks at the first prompt of a run.
+        is_first = not self.has_sent and engine.capabilities.kv_tokens > 0
         return NodeDeclared(
             self.run_id,
             node.id,
@@ -228,7 +255,7 @@ class Run:
             model=work.model,
             expires_at_s=work.deadline_at_s,
             deadline_at_s=self._engine_deadline_s(node, now_s),
-            prompt_tokens=engine.known_tokens(work, self.options.cache_salt) if begins else 0,
+            prompt_tokens=engine.prompt_tokens(work, self.options.cache_salt) if is_first else 0,
             max_tokens=work.sampling.max_tokens,
         )
 
@@ -270,7 +297,7 @@ class Run:
         )
 
     def _fork_of(self, node: Gen[Any]) -> NodeId | None:
-        """The first node that continues the same chat; this one, from now on, where none does."""
+        """The first node that continues the same chat, or None if this is the first."""
         for chat in node.work.chat.since_answer():
             first = self._continued.setdefault(chat.serial, node.id)
             if first != node.id:
@@ -278,10 +305,10 @@ class Run:
         return None
 
     def _engine_deadline_s(self, node: Gen[Any], now_s: float) -> float | None:
-        """When the engine must be done.
+        """The deadline of the engine.
 
-        A little early where it has to close its output, a little late where it has not: there the
-        runtime ends the node itself, with an error that says what took the time.
+        It is a little early if the engine has to close its output, and a little late if not: then
+        the runtime ends the node itself, with an error that shows what took the time.
         """
         deadline_at_s = sooner(node.work.deadline_at_s, node.scope.deadline_at_s)
         if deadline_at_s is None:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -39,7 +39,7 @@ from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.runtime.tasks.speculation import Speculation
-from agentrt.scheduler import Estimates, State
+from agentrt.scheduler import Estimates, InternalEvent, State
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
 
 P = ParamSpec("P")
@@ -48,23 +48,40 @@ _RUN_ID = re.compile(r"[0-9a-f]{16}")
 
 
 class Runtime:
-    """Runs programs on engines; several runs at once share them.
+    """Runs programs on engines; several runs at once share the engines.
+
+    `agentrt.open_runtime` opens one with an engine of its own; make one directly to choose the
+    backends.
 
     Example:
-        ```python
-        async with Runtime({"default": (backend, codec)}) as runtime:
-            report = await runtime.run(finance, "Which returned more, AAPL or IBM?")
-        ```
+        >>> import anyio
+        >>> from agentrt import chat, program
+        >>> from agentrt.testing import LoopClock, ScriptedBackend
+        >>> @program
+        ... async def greet(name: str) -> str:
+        ...     return await chat().user("Greet ", name).generate()
+        >>> async def main() -> str:
+        ...     backend = ScriptedBackend(["Hello Ada!"], clock=LoopClock())
+        ...     async with Runtime({"default": (backend, None)}) as runtime:
+        ...         return await runtime.run(greet, "Ada")
+        >>> anyio.run(main)
+        'Hello Ada!'
 
     Args:
-        backends: By role, with the codec of their model; `default` serves what names no model.
-        clock: That everything reads.
-        observers: See every event.
-        config: For runs that do not say otherwise.
+        backends: Backends by role, each with the codec of its model or None; `default` serves
+            generations that name no model.
+        clock: The only clock of the runtime.
+        observers: Observers of all events.
+        config: Defaults for all runs.
         scheduler: How runs share the engines.
-        estimates: What past runs told; they go on learning here.
-        patterns: Which tools past runs called next; the same.
-        on_run_ended: Called when a run is over and what it taught is known; must return at once.
+        estimates: Quantities learned from past runs; they go on learning here.
+        patterns: Tool calls learned from past runs; they go on learning here.
+        on_run_ended: Called when a run has ended and was learned from; must return at once.
+        state: Scheduler state of a closed runtime with the same roles and settings, to go on with;
+            None begins anew.
+
+    Raises:
+        UsageError: No backend has the role `default`.
     """
 
     def __init__(
@@ -78,13 +95,16 @@ class Runtime:
         estimates: Estimates | None = None,
         patterns: CallPatterns | None = None,
         on_run_ended: Callable[[], None] | None = None,
+        state: State | None = None,
     ) -> None:
         if "default" not in backends:
             raise UsageError("no engine has the role 'default'", hint="Name one of them so")
         self._clock = clock or MonotonicClock()
         self._config = config or RunConfig()
         self.scheduler = scheduler or SchedulerConfig()
-        self.estimates = Estimates() if estimates is None else estimates
+        known = Estimates() if state is None else state.estimates
+        self.estimates = known if estimates is None else estimates
+        self._state = state
         self.patterns = CallPatterns() if patterns is None else patterns
         self._on_run_ended = on_run_ended
         self._engines = {
@@ -98,12 +118,12 @@ class Runtime:
 
     @property
     def engines(self) -> Mapping[str, ModelRole]:
-        """By role."""
+        """Engines by role."""
         return self._engines
 
     @property
     def down(self) -> AgentrtError | None:
-        """Why nothing more is served: an engine is gone for good, or the loop broke; else None."""
+        """The error for which nothing more is served: an engine is gone, or the loop broke."""
         return None if self._loop is None else self._loop.ended or self._loop.down
 
     async def __aenter__(self) -> Self:
@@ -111,7 +131,7 @@ class Runtime:
             for engine in self._engines.values():
                 stack.push_async_callback(_close, engine.backend)
                 await engine.backend.start()
-                engine.check()
+                engine.check_codec()
                 engine.prewarm(declared_constraints())
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._loop = self._make_loop()
@@ -141,9 +161,9 @@ class Runtime:
         """Run a program and give its result.
 
         Raises:
-            UsageError: Its arguments do not fit, or the runtime was not entered.
-            SystemExit: A program called `sys.exit`; all that was under way has ended first.
-            Exception: What the program raises, as itself.
+            UsageError: The arguments do not fit, or the runtime is not open.
+            SystemExit: A program called `sys.exit`; all nodes have ended first.
+            Exception: The program's own exception.
         """
         return await self._run(RunOptions(), program, args, kwargs)
 
@@ -168,19 +188,41 @@ class Runtime:
         if self.scheduler.policy == "oracle" and options.true_service_s is None:
             raise UsageError(
                 "the policy 'oracle' has to know what each run will need",
-                hint="Replays tell it by RunOptions(true_service_s=...); else use the policy 'rwa'",
+                hint="Replays give RunOptions(true_service_s=...); else use the policy 'rwa'",
             )
         work = self._within(options, program.work(*args, **kwargs))
+        run = self._start(options, program.name, work, loop)
+        scope = Scope(run, "", None)
+        node_id = scope.next_id(program.name)
+        node: Node[R] = Node(scope, node_id, "program", program.name, program.site, work)
+        run.root = node
+
+        async def body() -> R:
+            scope.adopt(node)
+            return await node
+
+        error: BaseException | None = None
+        try:
+            result = await in_scope(scope, body)
+        except BaseException as raised:
+            error = raised
+        error = run.system_exit or error
+        await self._end(run, error, loop)
+        if error is not None:
+            raise error
+        return result
+
+    def _start(self, options: RunOptions, name: str, work: ProgramWork, loop: Loop) -> Run:
+        """Begin a run of a program."""
         run_id = self._new_id(options)
         seed = self._config.seed if options.seed is None else options.seed
-        now_s, unix_ns = self._clock.now_s(), self._clock.unix_ns()
         loop.post(
             RunStarted(
                 run_id,
-                program.name,
+                name,
                 work.source,
-                now_s,
-                unix_ns,
+                self._clock.now_s(),
+                self._clock.unix_ns(),
                 work.deadline_s,
                 seed,
                 options.tenant,
@@ -188,38 +230,35 @@ class Runtime:
                 options.true_service_s,
             )
         )
-        error: BaseException | None = None
-        result: Any = None
-        run = self._runs[run_id] = self._new_run(run_id, seed, options, loop)
-        scope = Scope(run, "", None)
-        node: Node[R] = Node(
-            scope, scope.next_id(program.name), "program", program.name, program.site, work
+        run = self._runs[run_id] = Run(
+            run_id,
+            seed,
+            options,
+            clock=self._clock,
+            engines=self._engines,
+            post=loop.post,
+            progress_of=self._progress_of,
+            captures_content=self._config.capture_content or self.observers.want_content,
         )
-        run.root = node
+        return run
 
-        async def body() -> R:
-            scope.adopt(node)
-            return await node
-
-        try:
-            result = await in_scope(scope, body)
-        except BaseException as raised:
-            error = raised
-        error = run.leaving or error
+    async def _end(self, run: Run, error: BaseException | None, loop: Loop) -> None:
+        """Report the end of a run, and drop what was kept for it."""
         if self._speculation is not None:
-            self._speculation.run_ended(run_id)
-        await loop.post_and_wait(self._end_of(run, error))
-        del self._runs[run_id]
-        loop.retention.forget_run(run_id)
-        await run.under_way.ended()
+            self._speculation.forget_run(run.run_id)
+        outcome: Outcome = "ok" if error is None else "cancelled"
+        if isinstance(error, Exception):
+            outcome = "failed"
+        cause = None if error is None else record_of(error)
+        await loop.post_and_wait(RunFinished(run.run_id, outcome, self._clock.now_s(), cause))
+        del self._runs[run.run_id]
+        loop.retention.forget_run(run.run_id)
+        await run.task_set.wait_until_done()
         if self._on_run_ended is not None:
             self._on_run_ended()
-        if error is not None:
-            raise error
-        return cast(R, result)
 
     def _within(self, options: RunOptions, work: ProgramWork) -> ProgramWork:
-        """The work under the run's own deadline, where that is the shorter one."""
+        """The work under the deadline of the run, if that is the shorter one."""
         deadline_s = options.deadline_s
         if deadline_s is None:
             deadline_s = self._config.deadline_s
@@ -231,13 +270,6 @@ class Runtime:
             )
         return work.within(min(deadline_s, work.deadline_s or deadline_s))
 
-    def _end_of(self, run: Run, error: BaseException | None) -> RunFinished:
-        now_s = self._clock.now_s()
-        if error is None:
-            return RunFinished(run.run_id, "ok", now_s)
-        outcome: Outcome = "failed" if isinstance(error, Exception) else "cancelled"
-        return RunFinished(run.run_id, outcome, now_s, record_of(error))
-
     def _new_id(self, options: RunOptions) -> RunId:
         run_id = options.run_id or RunId(secrets.token_hex(8))
         if not _RUN_ID.fullmatch(run_id):
@@ -246,23 +278,11 @@ class Runtime:
             raise UsageError(f"run id {run_id!r} is in use", hint="Give another one")
         return run_id
 
-    def _new_run(self, run_id: RunId, seed: int, options: RunOptions, loop: Loop) -> Run:
-        return Run(
-            run_id,
-            seed,
-            options,
-            clock=self._clock,
-            engines=self._engines,
-            post=loop.post,
-            look_back=self._progress,
-            captures_content=self._config.capture_content or self.observers.want_content,
-        )
-
-    def _progress(self, run: Run) -> RunProgress:
-        known = self._loop.state.runs.get(run.run_id) if self._loop is not None else None
-        return (
-            RunProgress() if known is None else run_progress(known, run.nodes, self._clock.now_s())
-        )
+    def _progress_of(self, run: Run) -> RunProgress:
+        state = self._loop.state.runs.get(run.run_id) if self._loop is not None else None
+        if state is None:
+            return RunProgress()
+        return run_progress(state, run.nodes, self._clock.now_s())
 
     def _make_loop(self) -> Loop:
         incomplete = [
@@ -271,9 +291,9 @@ class Runtime:
             if engine.capabilities.holes and engine.codec is not None
         ]
         threads = self._config.max_concurrent_tools
-        state = State(
+        state = self._state or State(
             incomplete_roles=incomplete,
-            max_threaded=threads,
+            max_threads=threads,
             config=self.scheduler,
             estimates=self.estimates,
             kv_tokens={
@@ -304,19 +324,19 @@ class Runtime:
         )
 
     def _end_runs(self, error: AgentrtError) -> None:
-        """Nothing may wait for ever: every node of every run fails."""
+        """Fail every node of every run, so that nothing waits for ever."""
         for run in self._runs.values():
             run.end(error)
 
-    def _post(self, fact: Any) -> None:
-        if self._loop is not None:  # else the runtime was closed over a task that went on
-            self._loop.post(fact)
+    def _post(self, event: InternalEvent) -> None:
+        if self._loop is not None:  # else the runtime was closed while a task was still ending
+            self._loop.post(event)
 
     @staticmethod
     def _serve(
         tasks: TaskGroup, stack: AsyncExitStack, body: Callable[[], Awaitable[None]]
     ) -> None:
-        """Run `body` until the runtime closes, also while whoever opened it is being cancelled."""
+        """Run `body` until the runtime closes, even while the opener is being cancelled."""
         scope = anyio.CancelScope(shield=True)
 
         async def serve() -> None:
@@ -334,7 +354,7 @@ async def _read(backend: Backend, loop: Loop) -> None:
 
 
 async def _close(backend: Backend) -> None:
-    """End an engine, also when whoever waits for that is being cancelled."""
+    """Close a backend, even while the caller is being cancelled."""
     with anyio.CancelScope(shield=True):
         await backend.aclose()
 
@@ -344,13 +364,13 @@ class ConfiguredRuntime:
     """A runtime with options for its runs.
 
     Attributes:
-        runtime: It.
-        options: For each run started here.
+        runtime: The runtime.
+        options: Options of each run that is started here.
     """
 
     runtime: Runtime
     options: RunOptions
 
     async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a program with these options; see `Runtime.run`."""
+        """Run a program with these options; for arguments and errors see `Runtime.run`."""
         return await self.runtime._run(self.options, program, args, kwargs)

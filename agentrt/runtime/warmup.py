@@ -1,4 +1,4 @@
-"""Making ready, while engines start, what programs will likely ask for."""
+"""Warm-up: while engines start, what programs will likely need is compiled and encoded."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.program import Chat, Program
-from agentrt.program.static_scan import foreseen
+from agentrt.program.static_scan import scan_program
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 
 _log = logging.getLogger("agentrt")
-_ASKED = (Open("user"), Text("?"), Close())
+_QUESTION = (Open("user"), Text("?"), Close())
 """Makes a prompt of any chat."""
 
 
 Programs = Sequence[Program[..., Any]]
 
 
-def make_ready(
+def start_warmup(
     programs: Programs, backends: Iterable[tuple[Backend, Codec | None]]
 ) -> threading.Thread | None:
-    """Begin, on a thread, with what these programs name; engines are told what to compile.
+    """Start the warm-up for some programs on a thread.
 
     Args:
-        programs: That will be run.
-        backends: With their codecs; those that take messages compile nothing of ours.
+        programs: Programs that will be run.
+        backends: Backends with their codecs; those without a codec need no warm-up.
 
     Returns:
-        The thread, which uses the codecs: nobody else may before it has ended. None where no
-        program is named.
+        The thread, which uses the codecs: no other thread may before it has ended. None without
+        programs.
     """
     if not programs:
         return None
     local = [(backend, codec) for backend, codec in backends if codec is not None]
     loop = asyncio.get_running_loop()
 
-    def tell(constraints: tuple[ConstraintSpec, ...]) -> None:
+    def prewarm(constraints: tuple[ConstraintSpec, ...]) -> None:
         for backend, _ in local:
             backend.prewarm(constraints)
 
-    def prepare() -> None:
+    def warm_up() -> None:
         try:
-            constraints = prepared(programs, [codec for _, codec in local])
-        except Exception:  # it shows, if it matters, where the program does the same
-            _log.debug("not all could be made ready", exc_info=True)
+            constraints = prepare(programs, [codec for _, codec in local])
+        except Exception:  # if it matters, the program will report it
+            _log.debug("the warm-up failed", exc_info=True)
             return
         with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, constraints)
+            loop.call_soon_threadsafe(prewarm, constraints)
 
-    thread = threading.Thread(target=prepare, name="agentrt foresight", daemon=True)
+    thread = threading.Thread(target=warm_up, name="agentrt warm-up", daemon=True)
     thread.start()
     return thread
 
 
-def prepared(programs: Programs, codecs: Sequence[Codec]) -> tuple[ConstraintSpec, ...]:
-    """Schemas of tools, shapes of types, and the beginnings of prompts.
+def prepare(programs: Programs, codecs: Sequence[Codec]) -> tuple[ConstraintSpec, ...]:
+    """Prepare the schemas of tools, the shapes of types, and the beginnings of prompts.
 
     Args:
-        programs: That will be run.
-        codecs: That prompts will be encoded by.
+        programs: Programs that will be run.
+        codecs: Codecs that will encode their prompts.
 
     Returns:
-        What engines may be asked to enforce.
+        Constraints that engines may have to enforce.
     """
     constraints: list[ConstraintSpec] = []
     for program in programs:
-        found = foreseen(program)
+        found = scan_program(program)
         constraints += [one for one in found.constraints if one not in constraints]
         for codec in codecs:
             for chat in found.chats:
@@ -83,6 +83,6 @@ def prepared(programs: Programs, codecs: Sequence[Codec]) -> tuple[ConstraintSpe
 
 
 def _begin(codec: Codec, chat: Chat, tools: tuple[ToolSchema, ...]) -> None:
-    """Work out how a chat begins; what its template refuses shows when it is used."""
+    """Encode the beginning of a chat; a refusal of the template is reported when it is used."""
     with suppress(AgentrtError):
-        codec.encode(tools or chat.tools, (*chat.segments(), *_ASKED), chat.history)
+        codec.encode(tools or chat.tools, (*chat.segments(), *_QUESTION), chat.history)

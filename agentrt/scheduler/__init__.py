@@ -1,4 +1,4 @@
-"""Pure decisions: facts go in, decisions come out; no I/O, no clock, no tensors."""
+"""Pure decisions about runs: events go in, decisions come out; no I/O, no clock, no tensors."""
 
 from agentrt.scheduler.apply import apply
 from agentrt.scheduler.decide import decide
@@ -15,10 +15,10 @@ from agentrt.scheduler.decisions import (
     StopNode,
     UpdateInfo,
 )
-from agentrt.scheduler.estimates.estimates import Estimates, SiteEstimates, site_of
+from agentrt.scheduler.estimates.estimates import Estimates, site_of
 from agentrt.scheduler.internal_events import (
-    CancelWanted,
-    CloseWanted,
+    CancelRequested,
+    CloseRequested,
     DemandEnded,
     Held,
     InternalEvent,
@@ -26,7 +26,7 @@ from agentrt.scheduler.internal_events import (
     Released,
 )
 from agentrt.scheduler.order.order import Order
-from agentrt.scheduler.policies.policy import Policy, policy
+from agentrt.scheduler.policies.policy import policy
 from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
@@ -34,8 +34,8 @@ from agentrt.scheduler.state import State
 __all__ = [
     "AdmissionDecision",
     "Admit",
-    "CancelWanted",
-    "CloseWanted",
+    "CancelRequested",
+    "CloseRequested",
     "Decision",
     "DemandEnded",
     "Estimates",
@@ -47,14 +47,12 @@ __all__ = [
     "NodeState",
     "Order",
     "Performed",
-    "Policy",
     "PriorityKey",
     "Refusal",
     "Refuse",
     "Released",
     "RunState",
     "Send",
-    "SiteEstimates",
     "Start",
     "State",
     "StopNode",

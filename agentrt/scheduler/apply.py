@@ -1,4 +1,4 @@
-"""From facts to state: deterministic, without I/O or a clock, in place on state that it owns."""
+"""From events to state: deterministic, without I/O or a clock; changes the state in place."""
 
 from __future__ import annotations
 
@@ -6,68 +6,35 @@ import heapq
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from agentrt.protocol.events import (
-    AttemptFailed,
-    FirstToken,
-    HoleFilled,
-    ItemClosed,
-    NodeDeclared,
-    NodeDemanded,
-    NodeFinished,
-    PrefixLost,
-    PromptRevised,
-    RequestSent,
-    RunFinished,
-    RunStarted,
-    Scheduled,
-    ToolEnded,
-    ToolStarted,
-)
+from agentrt.protocol import events
 from agentrt.protocol.step_output import BackendDown, StepDone
-from agentrt.scheduler.accounting import admitted, ended, rest_changed, sent
-from agentrt.scheduler.admission.deadline import PROBE_EVERY, count_hopeless, refusal
-from agentrt.scheduler.decisions import (
-    Admit,
-    Decision,
-    Expire,
-    Fill,
-    Refuse,
-    Send,
-    Start,
-    StopNode,
-    UpdateInfo,
-)
-from agentrt.scheduler.demand import demand_ended, demanded, input_ended, refresh
-from agentrt.scheduler.internal_events import (
-    CancelWanted,
-    CloseWanted,
-    DemandEnded,
-    Held,
-    InternalEvent,
-    Performed,
-    Released,
-)
-from agentrt.scheduler.learning import run_ended
-from agentrt.scheduler.order.upward_rank import CHANGE, catch_up, raise_rank
+from agentrt.scheduler import decisions, internal_events
+from agentrt.scheduler.accounting import record_admitted, record_ended, record_sent, update_rest
+from agentrt.scheduler.admission.deadline import PROBE_EVERY, hopeless_refusal, note_hopeless
+from agentrt.scheduler.decisions import Decision
+from agentrt.scheduler.demand import add_demand, end_demand, end_input, update_demand
+from agentrt.scheduler.internal_events import InternalEvent
+from agentrt.scheduler.learning import learn_run
+from agentrt.scheduler.order.upward_rank import MIN_CHANGE, propagate_rank, recompute_ranks
 from agentrt.scheduler.runs.run import NodeState, RunState
 from agentrt.scheduler.state import State
 
 
-def apply(state: State, fact: InternalEvent) -> None:
-    """Take one fact into `state`.
+def apply(state: State, event: InternalEvent) -> None:
+    """Apply one event to `state`.
 
-    The kinds are told apart by a table: there are many facts a node, and a `match` over fifteen
-    classes costs more than all that follows. A test holds the table against `InternalEvent`.
+    Transitions are looked up in a table: a node has many events, and a `match` over fifteen classes
+    costs more than all that follows. A test compares the table with `InternalEvent`.
     """
-    take = TAKES[type(fact)]
-    if take is not None:
-        take(state, fact)
+    transition = TRANSITIONS[type(event)]
+    if transition is not None:
+        transition(state, event)
 
 
-def _declared(state: State, event: NodeDeclared) -> None:
+def _declared(state: State, event: events.NodeDeclared) -> None:
     run = state.runs[event.run_id]
-    node = NodeState(run, event, state.declared)
-    state.declared += 1
+    node = NodeState.declare(run, event, state.declared_count)
+    state.declared_count += 1
     run.nodes[event.node_id] = node
     if node.parent is not None:
         node.parent.children[node] = None
@@ -76,13 +43,13 @@ def _declared(state: State, event: NodeDeclared) -> None:
         if source is not None:
             node.causes.append(source)
             if source.status != "ended":
-                _needs(node, source)
+                _add_input(node, source)
     if event.plan is not None:
         plan = run.nodes.get(event.plan)
         if plan is not None:
             node.causes.append(plan)
             if event.effects == "write" and plan.status != "ended":
-                _needs(node, plan)  # the model may still change its mind
+                _add_input(node, plan)  # the model may still change its plan
     if event.after is not None:
         waited_for = run.nodes.get(event.after)
         if waited_for is not None:
@@ -91,279 +58,279 @@ def _declared(state: State, event: NodeDeclared) -> None:
     if above:
         node.depth = max([cause.depth for cause in above]) + 1
     if node.kind != "program" or node.parent is None:
-        run.mark(node, event.at_s)
+        run.update_path(node, event.at_s)
         if run.waiting:
-            rest_changed(state, run)
+            update_rest(state, run)
     if node.inputs:
         changed: dict[NodeState, None] = {}
         for source in node.inputs:
-            raise_rank(source, changed)
-        catch_up(run, changed)
-        _ranked(state, changed)
+            propagate_rank(source, changed)
+        recompute_ranks(run, changed)
+        _update_ranks(state, changed)
     if node.parent is None and state.config.refuse_hopeless:
-        hopeless = refusal(node)
-        if hopeless is not None and count_hopeless(node) % PROBE_EVERY:
+        hopeless = hopeless_refusal(node)
+        if hopeless is not None and note_hopeless(node) % PROBE_EVERY:
             state.to_refuse[node] = hopeless
     node.starts_incomplete = node.kind == "program" or node.model in state.incomplete_roles
     if node.expires_at_s is not None:
-        heapq.heappush(state.timers, (node.expires_at_s, node.order, node))
-    _consider(state, node, event.at_s)
+        heapq.heappush(state.deadlines, (node.expires_at_s, node.arrival, node))
+    _make_ready(state, node, event.at_s)
 
 
-def _needs(node: NodeState, source: NodeState) -> None:
+def _add_input(node: NodeState, source: NodeState) -> None:
     node.inputs.append(source)
     source.dependents[node] = None
-    node.missing += 1
+    node.unfinished_inputs += 1
 
 
-def _ranked(state: State, changed: dict[NodeState, None]) -> None:
-    """Ranks have changed: tell the engines where it is by much, and put waiting tools in order."""
+def _update_ranks(state: State, changed: dict[NodeState, None]) -> None:
+    """Update the engines of nodes with a much changed rank, and reorder waiting tools."""
     for one in changed:
         if one.request_id is not None:
-            told_s = one.told_rank_s
-            if one.started_at_s is None and abs(one.rank_s - told_s) > CHANGE * told_s:
-                one.told_rank_s = one.rank_s
-                state.to_tell[one] = None
-        elif one in state.workers.waiting:
-            state.workers.add(one)
+            reported_s = one.reported_rank_s
+            if one.started_at_s is None and abs(one.rank_s - reported_s) > MIN_CHANGE * reported_s:
+                one.reported_rank_s = one.rank_s
+                state.to_update[one] = None
+        elif one in state.tool_slots.waiting:
+            state.tool_slots.enqueue_tool(one)
 
 
-def _consider(state: State, node: NodeState, at_s: float) -> None:
-    """Make it ready when nothing keeps it."""
-    if node.status != "waiting" or node.holds or node.stopping:
+def _make_ready(state: State, node: NodeState, at_s: float) -> None:
+    """Make a node ready unless something holds it back."""
+    if node.status != "waiting" or node.holds or node.is_stopping:
         return
-    if node.missing and not node.starts_incomplete:
+    if node.unfinished_inputs and not node.starts_incomplete:
         return
-    if node.threaded:
-        state.workers.add(node)
+    if node.needs_thread:
+        state.tool_slots.enqueue_tool(node)
     elif node.kind == "generate" and not node.run.admitted:
-        state.gate.hold(node, at_s)
+        state.admission.hold_generation(node, at_s)
     else:
         state.ready[node] = None
 
 
-def _finished(state: State, event: NodeFinished) -> None:
+def _finished(state: State, event: events.NodeFinished) -> None:
     node = state.node(event.run_id, event.node_id)
     if node is None:
         return
-    if node.threaded and node.status == "running":
-        state.workers.busy -= 1
+    if node.needs_thread and node.status == "running":
+        state.tool_slots.busy -= 1
     node.status = "ended"
     node.finished_at_s = event.at_s
-    state.ended += 1
-    node.ended = state.ended
-    ended(state, node, event)
-    for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse, state.to_tell):
+    state.ended_count += 1
+    node.end_index = state.ended_count
+    record_ended(state, node, event)
+    for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse, state.to_update):
         table.pop(node, None)
-    if node.threaded:
-        state.workers.drop(node)
+    if node.needs_thread:
+        state.tool_slots.remove_tool(node)
     if node.parent is not None:
         node.parent.children.pop(node, None)
     for dependent in node.dependents:
         if dependent.status == "ended" or dependent.kind == "program":
             continue
-        dependent.missing -= 1
+        dependent.unfinished_inputs -= 1
         if dependent.status == "running" or event.outcome != "ok":
             state.to_fill[dependent] = None
-        _consider(state, dependent, event.at_s)
+        _make_ready(state, dependent, event.at_s)
     node.dependents.clear()
     for source in node.inputs:
         source.dependents.pop(node, None)
-        input_ended(state, source)
+        end_input(state, source)
         if source.status != "ended":
             changed: dict[NodeState, None] = {}
-            raise_rank(source, changed)
-            _ranked(state, changed)
+            propagate_rank(source, changed)
+            _update_ranks(state, changed)
     node.inputs.clear()
-    _drop_timers(state)
+    _drop_deadlines(state)
 
 
-def _drop_timers(state: State) -> None:
-    """Forget deadlines of nodes that have ended or are about to: nothing waits for those."""
-    timers = state.timers
-    while timers and (timers[0][2].status == "ended" or timers[0][2].stopping):
-        heapq.heappop(timers)
+def _drop_deadlines(state: State) -> None:
+    """Drop deadlines of nodes that have ended or are about to."""
+    deadlines = state.deadlines
+    while deadlines and (deadlines[0][2].status == "ended" or deadlines[0][2].is_stopping):
+        heapq.heappop(deadlines)
 
 
 def _performed(state: State, decision: Decision) -> None:
-    if isinstance(decision, UpdateInfo):
-        for node in [n for n in state.to_tell if n.model == decision.model]:
-            del state.to_tell[node]
+    if isinstance(decision, decisions.UpdateInfo):
+        for one in [node for node in state.to_update if node.model == decision.model]:
+            del state.to_update[one]
         return
-    if isinstance(decision, Admit):
+    if isinstance(decision, decisions.Admit):
         _admitted(state, decision)
         return
     run = state.runs.get(decision.run_id)
-    known = run.nodes.get(decision.node_id) if run is not None else None
-    if known is None:
+    node = run.nodes.get(decision.node_id) if run is not None else None
+    if node is None:
         return
     match decision:
-        case Send() | Start():
-            state.ready.pop(known, None)
-            if known.threaded:
-                state.workers.drop(known)
-            if known.status == "waiting":
-                known.status = "running"
-                state.workers.busy += known.threaded
-                refresh(state, known)
-        case Fill():
-            state.to_fill.pop(known, None)
-        case StopNode() | Expire() | Refuse():
-            known.stopping = True
-            _drop_timers(state)
+        case decisions.Send() | decisions.Start():
+            state.ready.pop(node, None)
+            if node.needs_thread:
+                state.tool_slots.remove_tool(node)
+            if node.status == "waiting":
+                node.status = "running"
+                state.tool_slots.busy += node.needs_thread
+                update_demand(state, node)
+        case decisions.Fill():
+            state.to_fill.pop(node, None)
+        case decisions.StopNode() | decisions.Expire() | decisions.Refuse():
+            node.is_stopping = True
+            _drop_deadlines(state)
             for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse):
-                table.pop(known, None)
-            state.workers.drop(known)
-            state.gate.forget(known.run, known)
+                table.pop(node, None)
+            state.tool_slots.remove_tool(node)
+            state.admission.remove_held(node)
         case _:
             assert_never(decision)
 
 
-def _admitted(state: State, decision: Admit) -> None:
-    gate = state.gate
-    gate.settle(decision.at_s, decision.closed)
-    for verdict in decision.verdicts:
-        run = state.runs.get(verdict.run_id)
-        if run is None or run not in gate.held:
+def _admitted(state: State, decision: decisions.Admit) -> None:
+    admission = state.admission
+    admission.end_round(decision.at_s, decision.closed)
+    for one in decision.decisions:
+        run = state.runs.get(one.run_id)
+        if run is None or run not in admission.held:
             continue
-        if verdict.admitted:
-            for node in gate.let_in(run, decision.at_s):
+        if one.admitted:
+            for node in admission.admit_run(run, decision.at_s):
                 state.ready[node] = None
         else:
-            gate.held[run] = True
+            admission.held[run] = True
 
 
-def _demanded(state: State, fact: NodeDemanded) -> None:
-    if node := state.node(fact.run_id, fact.node_id):
-        demanded(state, node)
+def _demanded(state: State, event: events.NodeDemanded) -> None:
+    if node := state.node(event.run_id, event.node_id):
+        add_demand(state, node)
 
 
-def _demand_ended(state: State, fact: DemandEnded) -> None:
-    if node := state.node(fact.run_id, fact.node_id):
-        demand_ended(state, node)
+def _demand_ended(state: State, event: internal_events.DemandEnded) -> None:
+    if node := state.node(event.run_id, event.node_id):
+        end_demand(state, node)
 
 
-def _sent(state: State, fact: RequestSent) -> None:
-    if node := state.node(fact.run_id, fact.node_id):
-        sent(state, node, fact)
+def _sent(state: State, event: events.RequestSent) -> None:
+    if node := state.node(event.run_id, event.node_id):
+        record_sent(state, node, event)
 
 
-def _filled(state: State, fact: HoleFilled) -> None:
-    """A prompt is complete: it waits for its engine from here on."""
-    node = state.node(fact.run_id, fact.node_id)
+def _filled(state: State, event: events.HoleFilled) -> None:
+    """A prompt is complete: from now on it waits for its engine."""
+    node = state.node(event.run_id, event.node_id)
     if node is not None and node.request_id is not None and node.started_at_s is None:
-        node.run.wait(node, fact.at_s)
-        state.gate.works(node)
+        node.run.start_waiting(node, event.at_s)
+        state.admission.add_active(node)
 
 
-def _revised(state: State, fact: PromptRevised) -> None:
-    """Its prompt changed under it: it starts anew, and nothing it needs is pending."""
-    node = state.node(fact.run_id, fact.node_id)
-    if node is None or node.stopping:
+def _revised(state: State, event: events.PromptRevised) -> None:
+    """A prompt has changed: the generation starts anew, and no input of it is pending."""
+    node = state.node(event.run_id, event.node_id)
+    if node is None or node.is_stopping:
         return
     node.status = "waiting"
     if node.request_id is not None:
         state.requests.pop(node.request_id, None)
         node.request_id = None
         node.started_at_s = None
-        node.run.wait_no_more(node, fact.at_s)
-        state.gate.rests(node, fact.at_s)
-    if fact.deps:
-        node.after = fact.deps[-1]
-    state.to_tell.pop(node, None)
+        node.run.stop_waiting(node, event.at_s)
+        state.admission.remove_active(node, event.at_s)
+    if event.deps:
+        node.after = event.deps[-1]
+    state.to_update.pop(node, None)
     state.ready[node] = None
 
 
-def _first_token(state: State, fact: FirstToken) -> None:
-    if node := state.node(fact.run_id, fact.node_id):
-        admitted(node, fact.at_s)
+def _first_token(state: State, event: events.FirstToken) -> None:
+    if node := state.node(event.run_id, event.node_id):
+        record_admitted(node, event.at_s)
 
 
-def _tool_started(state: State, fact: ToolStarted) -> None:
-    node = state.node(fact.run_id, fact.node_id)
+def _tool_started(state: State, event: events.ToolStarted) -> None:
+    node = state.node(event.run_id, event.node_id)
     if node is not None and node.started_at_s is None:
-        node.started_at_s = fact.at_s
+        node.started_at_s = event.at_s
 
 
-def _stepped(state: State, fact: StepDone) -> None:
-    state.free_pages = fact.free_pages
-    state.evictable_pages = fact.evictable_pages
-    if fact.step is not None:
-        state.gate.stepped(fact.step)
-    for one in fact.admissions:
+def _stepped(state: State, event: StepDone) -> None:
+    state.free_pages = event.free_pages
+    state.evictable_pages = event.evictable_pages
+    if event.step is not None:
+        state.admission.note_step(event.step)
+    for one in event.admissions:
         node = state.requests.get(one.request_id)
         if node is not None:
-            admitted(node, one.at_s)
+            record_admitted(node, one.at_s)
 
 
-def _held(state: State, fact: Held) -> None:
-    if node := state.node(fact.run_id, fact.node_id):
+def _held(state: State, event: internal_events.Held) -> None:
+    if node := state.node(event.run_id, event.node_id):
         node.holds += 1
         state.ready.pop(node, None)
-        state.workers.drop(node)
+        state.tool_slots.remove_tool(node)
         if node.held_at_s is not None:
-            state.gate.forget(node.run, node)
-            node.run.wait_no_more(node, node.held_at_s)
+            state.admission.remove_held(node)
+            node.run.stop_waiting(node, node.held_at_s)
             node.held_at_s = None
 
 
-def _released(state: State, fact: Released) -> None:
-    if node := state.node(fact.run_id, fact.node_id):
+def _released(state: State, event: internal_events.Released) -> None:
+    if node := state.node(event.run_id, event.node_id):
         node.holds -= 1
-        _consider(state, node, max(fact.at_s, node.declared_at_s))
+        _make_ready(state, node, max(event.at_s, node.declared_at_s))
 
 
-def _cancel_wanted(state: State, fact: CancelWanted) -> None:
-    node = state.node(fact.run_id, fact.node_id)
-    if node is not None and not node.stopping:
-        state.to_stop.setdefault(node, fact.reason)
+def _cancel_wanted(state: State, event: internal_events.CancelRequested) -> None:
+    node = state.node(event.run_id, event.node_id)
+    if node is not None and not node.is_stopping:
+        state.to_stop.setdefault(node, event.reason)
 
 
-def _close_wanted(state: State, fact: CloseWanted) -> None:
-    """To its engine that is a deadline which has come."""
-    node = state.node(fact.run_id, fact.node_id)
-    if node is not None and not node.stopping:
-        node.deadline_at_s = fact.at_s
+def _close_wanted(state: State, event: internal_events.CloseRequested) -> None:
+    """An engine treats the request as one with a deadline that has come."""
+    node = state.node(event.run_id, event.node_id)
+    if node is not None and not node.is_stopping:
+        node.deadline_at_s = event.at_s
         if node.request_id is not None:
-            state.to_tell[node] = None
+            state.to_update[node] = None
 
 
-def _run_started(state: State, fact: RunStarted) -> None:
-    account = state.tenants.began(fact.tenant)
-    run = state.runs[fact.run_id] = RunState(fact, state.estimates, account)
-    run.admitted = state.gate.is_open
+def _run_started(state: State, event: events.RunStarted) -> None:
+    account = state.fair_share.begin_run(event.tenant)
+    run = state.runs[event.run_id] = RunState.begin(event, state.estimates, account)
+    run.admitted = state.admission.is_disabled
 
 
-def _run_finished(state: State, fact: RunFinished) -> None:
-    run = state.runs.pop(fact.run_id)
-    run_ended(run, fact)
-    state.gate.forget(run)
-    state.tenants.ended(run.account)
+def _run_finished(state: State, event: events.RunFinished) -> None:
+    run = state.runs.pop(event.run_id)
+    learn_run(run, event)
+    state.admission.remove_run(run)
+    state.fair_share.end_run(run.account)
 
 
-TAKES: dict[type[Any], Callable[[State, Any], None] | None] = {
-    NodeDeclared: _declared,
-    NodeDemanded: _demanded,
-    NodeFinished: _finished,
-    RequestSent: _sent,
-    HoleFilled: _filled,
-    PromptRevised: _revised,
-    FirstToken: _first_token,
-    ToolStarted: _tool_started,
+TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
+    events.NodeDeclared: _declared,
+    events.NodeDemanded: _demanded,
+    events.NodeFinished: _finished,
+    events.RequestSent: _sent,
+    events.HoleFilled: _filled,
+    events.PromptRevised: _revised,
+    events.FirstToken: _first_token,
+    events.ToolStarted: _tool_started,
     StepDone: _stepped,
-    Performed: lambda state, fact: _performed(state, fact.decision),
-    Held: _held,
-    Released: _released,
-    DemandEnded: _demand_ended,
-    CancelWanted: _cancel_wanted,
-    CloseWanted: _close_wanted,
-    RunStarted: _run_started,
-    RunFinished: _run_finished,
-    # Told for observers; what follows from them arrives as other facts.
-    Scheduled: None,
-    ItemClosed: None,
-    AttemptFailed: None,
-    PrefixLost: None,
-    ToolEnded: None,
+    internal_events.Performed: lambda state, event: _performed(state, event.decision),
+    internal_events.Held: _held,
+    internal_events.Released: _released,
+    internal_events.DemandEnded: _demand_ended,
+    internal_events.CancelRequested: _cancel_wanted,
+    internal_events.CloseRequested: _close_wanted,
+    events.RunStarted: _run_started,
+    events.RunFinished: _run_finished,
+    # For observers only; their consequences arrive as other events.
+    events.Scheduled: None,
+    events.ItemClosed: None,
+    events.AttemptFailed: None,
+    events.PrefixLost: None,
+    events.ToolEnded: None,
     BackendDown: None,
 }

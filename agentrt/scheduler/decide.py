@@ -1,7 +1,7 @@
-"""From state to decisions: a pure function, called once a batch of facts.
+"""From state to decisions: a pure function, called once per batch of events.
 
-What it looks at is what has changed: each table of `State` holds only nodes that something is to
-be decided about, and what has to wait (for a thread, for the admission gate) stands elsewhere.
+It looks only at changes: each table of `State` holds only nodes that need a decision. Nodes that
+wait for a thread or for admission are kept elsewhere.
 """
 
 from __future__ import annotations
@@ -11,16 +11,8 @@ from itertools import count
 from typing import cast
 
 from agentrt.base.ids import RequestId
-from agentrt.scheduler.decisions import (
-    Decision,
-    Expire,
-    Fill,
-    Refuse,
-    Send,
-    Start,
-    StopNode,
-    UpdateInfo,
-)
+from agentrt.scheduler import decisions as do
+from agentrt.scheduler.decisions import Decision
 from agentrt.scheduler.order.dispatch_order import in_dispatch_order
 from agentrt.scheduler.order.request_info import InfoUpdates
 from agentrt.scheduler.runs.run import NodeState
@@ -28,73 +20,73 @@ from agentrt.scheduler.state import State
 
 
 def decide(state: State, now_s: float) -> tuple[Decision, ...]:
-    """What to do now; empty when nothing has changed.
+    """Decisions to make now; empty if nothing has changed.
 
-    Endings come first, so that nothing is started for what is about to end, then prompts that can
-    grow, then new work, the most urgent first, then who is let in.
+    Endings come first, so that nothing starts that is about to end. Then come prompts that can
+    grow, then new work, the most urgent first, then admissions.
     """
-    decisions: list[Decision] = []
+    due: list[Decision] = []
     ending: set[NodeState] = set()
     if state.to_stop or state.to_refuse:
         ending.update(state.to_stop)
         for node, reason in state.to_stop.items():
-            decisions.append(StopNode(node.run.run_id, node.node_id, reason))
+            due.append(do.StopNode(node.run.run_id, node.node_id, reason))
         for node, refusal in state.to_refuse.items():
             if node not in ending:
                 ending.add(node)
-                decisions.append(Refuse(node.run.run_id, node.node_id, refusal))
-    if state.timers and state.timers[0][0] <= now_s:
+                due.append(do.Refuse(node.run.run_id, node.node_id, refusal))
+    if state.deadlines and state.deadlines[0][0] <= now_s:
         for node in _expired(state, now_s):
             if node not in ending:
                 ending.add(node)
-                decisions.append(Expire(node.run.run_id, node.node_id))
+                due.append(do.Expire(node.run.run_id, node.node_id))
     if state.to_fill:
-        decisions.extend(
-            Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
+        due.extend(
+            do.Fill(node.run.run_id, node.node_id) for node in state.to_fill if node not in ending
         )
-    if state.ready or state.workers.waiting:
-        _start(state, now_s, ending, decisions)
-    if state.to_tell:
-        _tell(state, now_s, decisions)
-    if state.gate.held and state.gate.is_due(now_s):
-        decisions.append(state.gate.look(now_s, state.order))
-    return tuple(decisions)
+    if state.ready or state.tool_slots.waiting:
+        _start_ready(state, now_s, ending, due)
+    if state.to_update:
+        _update_info(state, now_s, due)
+    if state.admission.held and state.admission.is_due(now_s):
+        due.append(state.admission.decide_admissions(now_s, state.order))
+    return tuple(due)
 
 
 def _expired(state: State, now_s: float) -> list[NodeState]:
-    """Nodes whose deadline has passed, walking down the heap as far as there are any."""
-    timers = state.timers
+    """Nodes with a passed deadline, by walking down the heap while there are any."""
+    deadlines = state.deadlines
     late: list[tuple[float, int, NodeState]] = []
     todo = [0]
     while todo:
         at = todo.pop()
-        if at < len(timers) and timers[at][0] <= now_s:
-            late.append(timers[at])
+        if at < len(deadlines) and deadlines[at][0] <= now_s:
+            late.append(deadlines[at])
             todo += (2 * at + 1, 2 * at + 2)
-    return [node for _, _, node in sorted(late) if node.status != "ended" and not node.stopping]
+    return [node for _, _, node in sorted(late) if node.status != "ended" and not node.is_stopping]
 
 
-def _start(state: State, now_s: float, ending: set[NodeState], decisions: list[Decision]) -> None:
+def _start_ready(state: State, now_s: float, ending: set[NodeState], due: list[Decision]) -> None:
     numbers: Iterator[RequestId] = cast("Iterator[RequestId]", count(state.next_request))
-    telling = InfoUpdates(now_s)
-    starting = in_dispatch_order([*state.ready, *state.workers.next()])
+    updates = InfoUpdates(now_s)
+    starting = in_dispatch_order([*state.ready, *state.tool_slots.next_tools()])
     if ending:
         starting = [node for node in starting if node not in ending]
     for node in starting:
         run_id, node_id = node.run.run_id, node.node_id
         if node.kind == "generate":
             held_s = 0.0 if node.held_at_s is None else now_s - node.held_at_s
-            decisions.append(Send(run_id, node_id, telling.info(node, next(numbers)), held_s))
+            due.append(do.Send(run_id, node_id, updates.info_of(node, next(numbers)), held_s))
         else:
-            decisions.append(Start(run_id, node_id))
+            due.append(do.Start(run_id, node_id))
 
 
-def _tell(state: State, now_s: float, decisions: list[Decision]) -> None:
+def _update_info(state: State, now_s: float, due: list[Decision]) -> None:
     by_model: dict[str, list[NodeState]] = {}
-    for node in state.to_tell:
+    for node in state.to_update:
         by_model.setdefault(node.model, []).append(node)
-    telling = InfoUpdates(now_s)
+    updates = InfoUpdates(now_s)
     for model, nodes in by_model.items():
-        decisions.append(
-            UpdateInfo(model, tuple(telling.info(node, node.request_id) for node in nodes))
+        due.append(
+            do.UpdateInfo(model, tuple(updates.info_of(node, node.request_id) for node in nodes))
         )

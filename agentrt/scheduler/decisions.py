@@ -1,4 +1,4 @@
-"""What the scheduler may decide. Each is carried out once and then reported back as `Performed`."""
+"""Decisions of the scheduler; each is carried out once and then reported back as `Performed`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Send:
     """Hand a generation to its engine, complete or with holes.
 
     Attributes:
-        run_id: Its run.
+        run_id: Run of the generation.
         node_id: The generation.
         info: Scheduling info of the request, its number included.
-        held_s: For how long the admission gate has held it.
+        held_s: Seconds for which admission control held it back.
     """
 
     run_id: RunId
@@ -27,7 +27,7 @@ class Send:
 
 @record
 class Fill:
-    """Something that a generation waits for is known: bring its prompt up to date."""
+    """Update the prompt of a generation: an input of it has become known."""
 
     run_id: RunId
     node_id: NodeId
@@ -43,7 +43,7 @@ class Start:
 
 @record
 class StopNode:
-    """End a node that somebody cancelled."""
+    """End a cancelled node."""
 
     run_id: RunId
     node_id: NodeId
@@ -52,7 +52,7 @@ class StopNode:
 
 @record
 class Expire:
-    """End a node whose deadline has passed."""
+    """End a node at its deadline."""
 
     run_id: RunId
     node_id: NodeId
@@ -64,7 +64,7 @@ class UpdateInfo:
 
     Attributes:
         model: Role of the engine.
-        updates: Info of each request whose info changed.
+        updates: Info of each request with changed info.
     """
 
     model: str
@@ -73,14 +73,14 @@ class UpdateInfo:
 
 @record
 class AdmissionDecision:
-    """What the gate decided about a run.
+    """Decision of admission control about a run.
 
     Attributes:
-        run_id: The run.
-        node_id: Its first generation that waits at the gate.
-        admitted: Whether it was let in.
-        reason: In a few words.
-        terms: What was weighed, by name.
+        run_id: Id of the run.
+        node_id: First generation of the run that is held back.
+        admitted: Whether the run is admitted.
+        reason: Short explanation.
+        terms: Quantities that were weighed, by name.
     """
 
     run_id: RunId
@@ -92,15 +92,15 @@ class AdmissionDecision:
 
 @record
 class Admit:
-    """Let runs through the admission gate, and say which have to wait.
+    """Admit runs, and explain why others are held back.
 
     Attributes:
-        verdicts: Those let in, and those that wait and were not told yet.
-        at_s: When it was decided.
-        closed: Whether the gate holds runs back from here on.
+        decisions: Admitted runs, and newly held ones.
+        at_s: Instant of the decision.
+        closed: Whether admission control holds runs back from now on.
     """
 
-    verdicts: tuple[AdmissionDecision, ...]
+    decisions: tuple[AdmissionDecision, ...]
     at_s: float
     closed: bool
 
@@ -110,10 +110,10 @@ class Refusal:
     """Why a run is not begun.
 
     Attributes:
-        left_s: Time until its deadline.
-        expected_s: Median of what past runs of it took where nothing waited.
-        runs: How many those were.
-        path: The likeliest call sites, with the median time of each.
+        left_s: Time until its deadline, in seconds.
+        expected_s: Median duration of past runs without waiting, in seconds.
+        runs: Number of those runs.
+        path: Likeliest call sites, with the median time of each.
     """
 
     left_s: float
@@ -124,7 +124,7 @@ class Refusal:
 
 @record
 class Refuse:
-    """End a run before it begins: it cannot be done in time."""
+    """End a run before it begins: it cannot meet its deadline."""
 
     run_id: RunId
     node_id: NodeId

@@ -1,4 +1,4 @@
-"""Demand: what somebody waits for, walked back over the data edges.
+"""Demand: which nodes the code of a run awaits, propagated backwards along data edges.
 
 A node is demanded when code that is itself demanded awaits it, or when a demanded node needs its
 value. The code of a program is demanded when the program's node is; a run's root always is.
@@ -10,37 +10,37 @@ from agentrt.scheduler.runs.run import NodeState
 from agentrt.scheduler.state import State
 
 
-def demanded(state: State, node: NodeState) -> None:
-    """Code waits for the node."""
+def add_demand(state: State, node: NodeState) -> None:
+    """Note that code awaits the node."""
     node.awaited = True
-    refresh(state, node)
+    update_demand(state, node)
 
 
-def demand_ended(state: State, node: NodeState) -> None:
-    """Code waits for the node no more."""
+def end_demand(state: State, node: NodeState) -> None:
+    """Note that code no longer awaits the node."""
     node.awaited = False
-    refresh(state, node)
+    update_demand(state, node)
 
 
-def input_ended(state: State, source: NodeState) -> None:
-    """A node that needed `source` has ended."""
+def end_input(state: State, source: NodeState) -> None:
+    """Note that a node that needed `source` has ended."""
     if source.status != "ended" and source.demanded:
-        refresh(state, source)
+        update_demand(state, source)
 
 
-def refresh(state: State, node: NodeState) -> None:
-    """Work out again whether the node is demanded, and pass a change on to what it needs."""
+def update_demand(state: State, node: NodeState) -> None:
+    """Update whether the node is demanded, and propagate a change to its inputs."""
     todo = [node]
     while todo:
         here = todo.pop()
-        wanted = _is_demanded(here)
-        if wanted == here.demanded or here.status == "ended":
+        demanded = _is_demanded(here)
+        if demanded == here.demanded or here.status == "ended":
             continue
-        here.demanded = wanted
+        here.demanded = demanded
         if here.request_id is not None:
-            state.to_tell[here] = None
-        elif here.threaded and here in state.workers.waiting:
-            state.workers.add(here)
+            state.to_update[here] = None
+        elif here.needs_thread and here in state.tool_slots.waiting:
+            state.tool_slots.enqueue_tool(here)
         if here.inputs:
             todo += [source for source in here.inputs if source.status != "ended"]
         if here.children:

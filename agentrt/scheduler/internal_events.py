@@ -1,4 +1,4 @@
-"""What the scheduler is told besides the events that everybody sees."""
+"""Events of the scheduler beside those that observers see."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentrt.scheduler.decisions import Decision
 
 @record
 class Held:
-    """A node that was declared may not start yet."""
+    """A declared node may not start yet."""
 
     run_id: RunId
     node_id: NodeId
@@ -18,7 +18,7 @@ class Held:
 
 @record
 class Released:
-    """A node that was held may start."""
+    """A held node may start."""
 
     run_id: RunId
     node_id: NodeId
@@ -27,15 +27,15 @@ class Released:
 
 @record
 class DemandEnded:
-    """Nobody waits for the node any more."""
+    """Code no longer awaits the node."""
 
     run_id: RunId
     node_id: NodeId
 
 
 @record
-class CancelWanted:
-    """Somebody wants the node to end."""
+class CancelRequested:
+    """The node shall end."""
 
     run_id: RunId
     node_id: NodeId
@@ -43,8 +43,8 @@ class CancelWanted:
 
 
 @record
-class CloseWanted:
-    """Somebody wants the output of a generation to end validly, as soon as it can."""
+class CloseRequested:
+    """The output of a generation shall end validly as soon as possible."""
 
     run_id: RunId
     node_id: NodeId
@@ -53,9 +53,9 @@ class CloseWanted:
 
 @record
 class Performed:
-    """A decision was carried out."""
+    """A decision has been carried out."""
 
     decision: Decision
 
 
-InternalEvent = Event | Held | Released | DemandEnded | CancelWanted | CloseWanted | Performed
+InternalEvent = Event | Held | Released | DemandEnded | CancelRequested | CloseRequested | Performed

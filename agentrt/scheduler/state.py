@@ -1,4 +1,4 @@
-"""The process table: every run and node that the scheduler knows, changed by `apply` alone."""
+"""The scheduler's state: every run and node that it knows; only `apply` changes it."""
 
 from __future__ import annotations
 
@@ -19,65 +19,42 @@ __all__ = ["NodeState", "RunState", "State", "Status"]
 
 
 class State:
-    """All runs of one runtime, and what has to be decided next.
+    """All runs of one runtime, and the nodes that need a decision.
 
     Args:
         incomplete_roles: Roles of engines that take prompts with holes.
-        max_threaded: Most tools in worker threads at once.
-        config: How runs share the engines.
-        estimates: What past runs told; it goes on learning.
-        kv_tokens: By role, what engines hold: on the device, and beside it on the host.
+        max_threads: Most tools in worker threads at once.
+        config: Config of the scheduler.
+        estimates: Estimates from past runs; they go on learning.
+        kv_tokens: Tokens of KV by role: on the device, and in CPU memory.
 
     Attributes:
-        config: How runs share the engines.
-        estimates: What past runs tell.
-        order: In which waiting runs and requests are served.
-        tenants: Who had how much.
-        gate: Lets runs in by the KV memory that they will need.
-        runs: By id.
-        declared: Nodes ever declared.
-        ended: Nodes ever ended.
-        requests: Nodes by the request that their engine has.
+        config: Config of the scheduler.
+        estimates: Estimates from past runs.
+        order: Order of waiting runs and requests.
+        fair_share: Service of each tenant.
+        admission: Admission control by KV budget.
+        runs: Runs by id.
+        declared_count: Nodes ever declared.
+        ended_count: Nodes ever ended.
+        requests: Nodes by the number of their request.
         next_request: Number of the next request.
-        ready: Could start now, those apart that need a worker thread.
-        workers: Tools that need a worker thread.
-        to_fill: Have a request, or wait, and an input of theirs has ended.
-        to_stop: Are to end, with the reason.
-        to_refuse: Are to end before they begin, with the reason.
-        to_tell: Have a request whose facts have changed.
-        timers: Heap of (deadline, order, node).
-        free_pages: KV pages free, as last told.
-        evictable_pages: KV pages that could be freed, as last told.
+        ready: Nodes that can start now, except those that need a worker thread.
+        tool_slots: Tools that need a worker thread.
+        to_fill: Nodes with a request or waiting, with an input that has ended.
+        to_stop: Nodes to end, with the reason.
+        to_refuse: Nodes to end before they begin, with the reason.
+        to_update: Nodes with a request and changed scheduling info.
+        deadlines: Heap of (deadline, arrival, node).
+        free_pages: Free KV pages, as last reported.
+        evictable_pages: Evictable KV pages, as last reported.
     """
-
-    __slots__ = (
-        "config",
-        "declared",
-        "ended",
-        "estimates",
-        "evictable_pages",
-        "free_pages",
-        "gate",
-        "incomplete_roles",
-        "next_request",
-        "order",
-        "ready",
-        "requests",
-        "runs",
-        "tenants",
-        "timers",
-        "to_fill",
-        "to_refuse",
-        "to_stop",
-        "to_tell",
-        "workers",
-    )
 
     def __init__(
         self,
         *,
         incomplete_roles: Collection[str] = (),
-        max_threaded: int = 16,
+        max_threads: int = 16,
         config: SchedulerConfig | None = None,
         estimates: Estimates | None = None,
         kv_tokens: Mapping[str, tuple[int, int]] | None = None,
@@ -85,34 +62,34 @@ class State:
         self.config = config if config is not None else SchedulerConfig()
         self.estimates = estimates if estimates is not None else Estimates()
         self.order = Order(policy(self.config.policy))
-        self.tenants = FairShare()
-        self.gate = AdmissionControl(kv_tokens or {}, self.config.gate_share)
+        self.fair_share = FairShare()
+        self.admission = AdmissionControl(kv_tokens or {}, self.config.gate_share)
         self.incomplete_roles = frozenset(incomplete_roles)
         self.runs: dict[RunId, RunState] = {}
-        self.declared = 0
-        self.ended = 0
+        self.declared_count = 0
+        self.ended_count = 0
         self.requests: dict[RequestId, NodeState] = {}
         self.next_request = 0
         self.ready: dict[NodeState, None] = {}
-        self.workers = ToolSlots(max_threaded)
+        self.tool_slots = ToolSlots(max_threads)
         self.to_fill: dict[NodeState, None] = {}
         self.to_stop: dict[NodeState, str] = {}
         self.to_refuse: dict[NodeState, Refusal] = {}
-        self.to_tell: dict[NodeState, None] = {}
-        self.timers: list[tuple[float, int, NodeState]] = []
+        self.to_update: dict[NodeState, None] = {}
+        self.deadlines: list[tuple[float, int, NodeState]] = []
         self.free_pages = 0
         self.evictable_pages = 0
 
     def next_deadline_s(self) -> float | None:
-        """When to look again although nothing has happened, or None."""
-        timer_s = self.timers[0][0] if self.timers else None
-        wake_s = self.gate.wake_s if self.gate.held else None
+        """Instant of the next decision if no event comes before, or None."""
+        timer_s = self.deadlines[0][0] if self.deadlines else None
+        wake_s = self.admission.next_round_s if self.admission.held else None
         if wake_s is None or timer_s is None:
             return timer_s if wake_s is None else wake_s
         return min(timer_s, wake_s)
 
     def node(self, run_id: RunId, node_id: NodeId) -> NodeState | None:
-        """A node that is known and has not ended, else None."""
+        """A known node that has not ended, else None."""
         run = self.runs.get(run_id)
         node = run.nodes.get(node_id) if run is not None else None
         return None if node is None or node.status == "ended" else node

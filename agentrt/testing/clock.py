@@ -17,6 +17,10 @@ class LoopClock:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop
 
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read the time of another loop from now on."""
+        self._loop = loop
+
     def now_s(self) -> float:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()

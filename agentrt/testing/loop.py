@@ -9,11 +9,13 @@ thread that never answers still fires.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import selectors
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from heapq import heappush
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import anyio
@@ -36,15 +38,54 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     Args:
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
+        start_s: The first instant.
+
+    Attributes:
+        now_s: The instant.
+        on_idle: Called before time moves on, with the instant of the next timer, infinity if there
+            is none. It returns whether there is more to do at this instant.
     """
 
-    def __init__(self, patience_s: float = 10.0) -> None:
-        self.now_s = START_S
+    def __init__(self, patience_s: float = 10.0, start_s: float = START_S) -> None:
+        self.now_s = start_s
+        self.on_idle: Callable[[float], bool] | None = None
         self._calls_in_threads = 0
+        self._set_timers = 0
         super().__init__(_JumpingSelector(self, patience_s))
 
     def time(self) -> float:
         return self.now_s
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Args]], object],
+        *args: *Args,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As of any loop, but timers of one instant fire in the order in which they were set."""
+        self._set_timers += 1
+        timer = _OrderedTimer(when, callback, args, self, context)
+        timer.serial = self._set_timers
+        heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    @property
+    def next_timer_s(self) -> float:
+        """The instant of the next timer; infinity if there is none."""
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        return timers[0].when() if timers else float("inf")
+
+    def idles(self) -> bool:
+        """Whether there is nothing more to do at this instant."""
+        return self.on_idle is None or not self.on_idle(self.next_timer_s)
+
+    def jump(self, seconds: float) -> None:
+        """Move on by so many seconds: exactly to the next timer, if that is what they lead to."""
+        ahead_s = self.next_timer_s - self.now_s
+        near = ahead_s <= seconds + _POLL_S
+        self.now_s = max(self.now_s, self.next_timer_s) if near else self.now_s + seconds
 
     def real_work_pending(self, open_files: int) -> bool:
         """Whether a thread or a socket of this loop may still deliver something.
@@ -74,6 +115,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._calls_in_threads -= 1
 
 
+class _OrderedTimer(asyncio.TimerHandle):
+    __slots__ = ("serial",)
+
+    serial: int
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        assert isinstance(other, _OrderedTimer)
+        return (self.when(), self.serial) < (other.when(), other.serial)
+
+
 class _JumpingSelector(selectors.DefaultSelector):
     """Polls for real, and moves the loop's time instead of sleeping."""
 
@@ -90,6 +141,8 @@ class _JumpingSelector(selectors.DefaultSelector):
             ready = super().select(0)
             if ready or timeout == 0:
                 return ready
+            if not pending and not self._loop.idles():
+                return ready
             now_s = time.monotonic()
             give_up_at_s = give_up_at_s or now_s + self._patience_s
             if pending and now_s < give_up_at_s:
@@ -98,7 +151,7 @@ class _JumpingSelector(selectors.DefaultSelector):
                     return ready
                 continue
             if timeout is not None:
-                self._loop.now_s += timeout
+                self._loop.jump(timeout)
                 return ready
             if not pending and now_s >= give_up_at_s:
                 raise Stuck(
@@ -119,7 +172,10 @@ def _anyio_thread_busy(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def run_virtual(
-    main: Callable[[Unpack[Args]], Awaitable[T]], *args: *Args, patience_s: float = 10.0
+    main: Callable[[Unpack[Args]], Awaitable[T]],
+    *args: *Args,
+    patience_s: float = 10.0,
+    start_s: float = START_S,
 ) -> T:
     """Run `main` on a loop with virtual time.
 
@@ -135,9 +191,10 @@ def run_virtual(
         main: Coroutine function.
         args: Arguments of `main`.
         patience_s: Real seconds to wait for a silent thread or socket before time moves on.
+        start_s: The first instant.
 
     Raises:
         Stuck: Every task waits for another (deadlock).
     """
-    factory = partial(VirtualTimeLoop, patience_s)
+    factory = partial(VirtualTimeLoop, patience_s, start_s)
     return anyio.run(main, *args, backend="asyncio", backend_options={"loop_factory": factory})

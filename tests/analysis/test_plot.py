@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentrt.analysis.chart_axis import axis, told
+from agentrt.analysis.chart_axis import axis, tick_label
 from agentrt.analysis.html_page import page, table
-from agentrt.analysis.plot import Interval, PlotLine, bars, cdf, lines
+from agentrt.analysis.plot import PlotLine, bars, cdf, lines
+from agentrt.analysis.statistics import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -101,4 +102,9 @@ def test_what_is_given_stays_text() -> None:
 
 
 def test_marks_are_short() -> None:
-    assert [told(value) for value in (0.0, 1200.0, 3e9, 0.125)] == ["0", "1.2k", "3G", "0.125"]
+    assert [tick_label(value) for value in (0.0, 1200.0, 3e9, 0.125)] == [
+        "0",
+        "1.2k",
+        "3G",
+        "0.125",
+    ]

@@ -21,15 +21,15 @@ TEMPLATE = "finance finance.py:finance"
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table = Estimates()
     for _ in range(5):
-        plan, tool = table.place(TEMPLATE, PLAN, 1), table.place(TEMPLATE, TOOL, 2)
-        table.place(TEMPLATE, PLAN).observe("output_tokens", 58)
-        table.place(TEMPLATE, PLAN).observe("busy_s", 0.08)
-        table.place(TEMPLATE, TOOL).observe("tool_s", 2.5)
+        plan, tool = table.site(TEMPLATE, PLAN, 1), table.site(TEMPLATE, TOOL, 2)
+        table.site(TEMPLATE, PLAN).observe("output_tokens", 58)
+        table.site(TEMPLATE, PLAN).observe("busy_s", 0.08)
+        table.site(TEMPLATE, TOOL).observe("tool_s", 2.5)
         plan.observe("path_s", 3.0)
         tool.observe("depth", 1)
-        table.place(TEMPLATE, PLAN).follow((TOOL,))
-        table.place(TEMPLATE, TOOL).follow(("",))
-        table.place(TEMPLATE, "engine default").observe("context_tokens", 504)
+        table.site(TEMPLATE, PLAN).observe_next((TOOL,))
+        table.site(TEMPLATE, TOOL).observe_next(("",))
+        table.site(TEMPLATE, "engine default").observe("context_tokens", 504)
     path = tmp_path / "estimates.sqlite"
     EstimateStore(path).save("default=tiny", table.rows())
     monkeypatch.setenv("AGENTRT_ESTIMATES", str(path))
@@ -91,7 +91,7 @@ def calls(path: Path) -> Path:
     for query in "abcd":
         search = EndedCall("search", {"q": query}, {"hits": [{"id": f"{query}1"}]}, True)
         asked = {"page": f"{query}1", "size": 3, "who": "Ada", "raw": True}
-        table.learn(TEMPLATE, (search,), 0, "fetch", asked, ["size", "raw"])
+        table.learn_call(TEMPLATE, (search,), 0, "fetch", asked, ["size", "raw"])
     EstimateStore(path).save("default=tiny", table.rows())
     return path
 

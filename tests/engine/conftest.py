@@ -29,6 +29,7 @@ from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.native import self_check
+from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import Delta, End, StepDone
 from agentrt_kernels.reference import Reference
@@ -357,7 +358,8 @@ class Helpers:
         if save:
             save_model(kind, path, **more)
         config = EngineConfig(path, page_tokens=page_tokens, kv_pages=64, prefill_chunk_tokens=9)
-        core = EngineCore(config, FakeClock(), tile_tokens=tile_tokens)
+        clock = FakeClock()
+        core = EngineCore(config, clock, ModelExecutor(config, clock, tile_tokens=tile_tokens))
         prompts = [[(11 * at) % 250 for at in range(first, 37)] for first in (0, 5, 9)]
         for number, prompt in enumerate(prompts):
             core.submit(request(number, prompt, max_tokens=6, logprobs=5))
@@ -384,4 +386,5 @@ class Helpers:
     def hash_core(path: Path, *, eos_bias: float = 0.0, **settings: Any) -> EngineCore:
         """An engine that computes hashes; `path` needs a tokenizer only."""
         config = EngineConfig(path, **{"kv_pages": 256, **settings})
-        return EngineCore(config, FakeClock(), machine=HashMachine(config, eos_bias))  # type: ignore[arg-type]
+        clock, machine = FakeClock(), HashMachine(config, eos_bias)
+        return EngineCore(config, clock, ModelExecutor(config, clock, runner=machine))  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.ops.torch_kernels import TorchKernels
+from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.engine.scheduling.waiting_queue import WaitingQueue
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.kv_cache import PagePool, RadixTree, key_of
@@ -100,7 +101,9 @@ def engine(running: int, spare_slots: int = 0) -> tuple[EngineCore, Idle]:
         step_tokens=4096,
     )
     machine = Idle(config)
-    return EngineCore(config, MonotonicClock(), machine=machine), machine  # type: ignore[arg-type]
+    clock = MonotonicClock()
+    executor = ModelExecutor(config, clock, runner=machine)  # type: ignore[arg-type]
+    return EngineCore(config, clock, executor), machine
 
 
 def steps(running: int) -> dict[str, list[float]]:
@@ -119,9 +122,9 @@ def steps(running: int) -> dict[str, list[float]]:
                 sampling=SamplingParams(max_tokens=STEPS + 500),
             )
         )
-    while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
+    while core.decode_forwards == 0 or any(one.is_prefilling for one in core.scheduler):
         core.step()
-    plan = timed(core._roster, "plan")
+    plan = timed(core.scheduler, "schedule")
     settle = timed(core, "_settle")
     launch = timed(core._steps, "launch")
     tell = timed(core._steps, "tell")
@@ -147,12 +150,12 @@ def steps(running: int) -> dict[str, list[float]]:
 def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> list[float]:
     """Sharing out tokens while others wait: for slots, or for memory that there is not."""
     core, _ = engine(running, spare_slots=waiting if slots else 0)
-    core._roster.queue = WaitingQueue(replace(core._config, policy=policy), core.paging)
+    core.scheduler.queue = WaitingQueue(replace(core._config, policy=policy), core.paging)
     source = random.Random(0)
     shared = [source.randrange(60) for _ in range(800)]
     for number in range(running + waiting):
         if number == running:
-            while core.decode_forwards == 0 or any(one.is_prefilling for one in core._roster):
+            while core.decode_forwards == 0 or any(one.is_prefilling for one in core.scheduler):
                 core.step()
             held = core.paging.pool.allocate(core.paging.pool.free_pages - running)
         own = [source.randrange(60) for _ in range(1000)]
@@ -178,9 +181,9 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
     spent = []
     for _ in range(STEPS):
         began = perf_counter()
-        core._roster.schedule(core._clock.now_s())
+        core.scheduler.schedule(core._clock.now_s())
         spent.append((perf_counter() - began) * 1e6)
-    assert len(core._roster.running) == running
+    assert len(core.scheduler.running) == running
     core.paging.pool.free(held)
     core.close()
     return spent

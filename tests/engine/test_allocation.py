@@ -85,8 +85,8 @@ def test_a_decode_step_allocates_the_same_for_any_width_and_depth(batch, engine,
             "llama", path, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers
         )
         core = engine.core(path, self_check="never")
-        if core.report.linear != "native":
-            pytest.skip(core.report.kernels_reason)
+        if core.executor.runner.model.report.linear != "native":
+            pytest.skip(core.executor.runner.model.report.kernels_reason)
         made.append(decode_bytes(core, engine, SHORT, batch, {"decodes": 0}))
         core.close()
     assert made[0] == made[1]

@@ -1,6 +1,5 @@
 """Whatever is asked, in whatever order: every request ends once and no page is lost."""
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +42,6 @@ touch = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.slow
 @settings(
     max_examples=60,
     deadline=None,

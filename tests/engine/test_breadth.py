@@ -5,7 +5,6 @@ import pytest
 from agentrt.base.errors import ModelInvalid
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["phi3", "granite", "olmoe", "gemma3_text", "gpt2", "gpt_neox", "opt"]
 )
@@ -13,7 +12,6 @@ def test_other_architectures_equal_the_reference(kind, engine, tmp_path):
     engine.compare_logits(kind, tmp_path, page_tokens=4, tile_tokens=64)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "says"),
     [

@@ -64,7 +64,7 @@ def test_forced_runs_and_short_chunks_are_replayed_too(overlap, shared, build, e
     for captures in (False, True):
         core = build("llama", kernels="reference", overlap=overlap, kv_pages=120, max_running=6)
         if captures:
-            core._machine.capture_graphs(Tape(), 6)
+            core.executor.runner.capture_graphs(Tape(), 6)
         for number in range(5):
             stem = PROMPT[:272] if shared and number < 4 else PROMPT[number : number + 20]
             constraint = spec if number in (0, 4) else None
@@ -79,14 +79,14 @@ def test_forced_runs_and_short_chunks_are_replayed_too(overlap, shared, build, e
                 )
             )
         begun, eager = core.forwards, 0
-        forward, graphs = core._machine.forward, core._machine.graphs
+        forward, graphs = core.executor.runner.forward, core.executor.runner.graphs
 
         def noted(parts, forward=forward):
             nonlocal eager
             eager += max(len(part.token_ids) for part in parts) > 8
             return forward(parts)
 
-        core._machine.forward = noted
+        core.executor.runner.forward = noted
         served = engine.drain(core)
         told.append([served.ids(number) for number in range(5)])
         if captures:
@@ -104,13 +104,13 @@ def test_replayed_steps_say_the_same(overlap, build, engine):
     for captures in (False, True):
         core = build("llama", kernels="reference", overlap=overlap, kv_pages=90, max_running=6)
         if captures:
-            core._machine.capture_graphs(Tape(), 6)
+            core.executor.runner.capture_graphs(Tape(), 6)
         for number in range(5):
             prompt = [*PROMPT[:270], number, 9] if number < 3 else PROMPT[number : number + 20]
             core.submit(engine.request(number, prompt, max_tokens=6 + number, temperature=0.5))
         served = engine.drain(core)
         told.append([served.ids(number) for number in range(5)])
-        graphs = core._machine.graphs
+        graphs = core.executor.runner.graphs
         assert (graphs is not None and graphs.replays >= 8) is captures
     assert told[0] == told[1]
 
@@ -118,29 +118,29 @@ def test_replayed_steps_say_the_same(overlap, build, engine):
 def test_padding_stores_nothing(build, engine):
     core = build("llama", kernels="reference", kv_pages=40, max_running=8)
     tape = Tape()
-    core._machine.capture_graphs(tape, 8)
+    core.executor.runner.capture_graphs(tape, 8)
     # 8, 4 and 2 with siblings and without, and 1; each for 1, 2, 4 and 8 rows a sequence
     assert len(tape.recorded) == 4 * 7
     for number in range(3):
         core.submit(engine.request(number, PROMPT[number : number + 20], max_tokens=9))
     engine.drain(core, most_steps=3)
-    used = {page for one in core._roster for page in one.pages}
+    used = {page for one in core.scheduler for page in one.pages}
     rest = [page for page in range(40) if page not in used]
-    before = core._machine.kv.memory[rest].clone()
-    replays = core._machine.graphs.replays
+    before = core.executor.runner.kv.memory[rest].clone()
+    replays = core.executor.runner.graphs.replays
     engine.drain(core, most_steps=2)
-    assert core._machine.graphs.replays == replays + 2
-    assert torch.equal(core._machine.kv.memory[rest], before)
+    assert core.executor.runner.graphs.replays == replays + 2
+    assert torch.equal(core.executor.runner.kv.memory[rest], before)
 
 
 def test_steps_with_prompts_are_not_replayed(build, engine):
     core = build("llama", kernels="reference", kv_pages=40, max_running=4)
-    core._machine.capture_graphs(Tape(), 4)
+    core.executor.runner.capture_graphs(Tape(), 4)
     core.submit(engine.request(1, PROMPT[:20], max_tokens=3))
     engine.drain(core, most_steps=1)
-    assert core._machine.graphs.replays == 0
+    assert core.executor.runner.graphs.replays == 0
     engine.drain(core, most_steps=1)
-    assert core._machine.graphs.replays == 1
+    assert core.executor.runner.graphs.replays == 1
     core.submit(engine.request(2, PROMPT[50:70], max_tokens=3))
     engine.drain(core, most_steps=1)
-    assert core._machine.graphs.replays == 1
+    assert core.executor.runner.graphs.replays == 1

@@ -287,7 +287,7 @@ def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
     engine = Engine(policy, pages=40, slots=1, step_tokens=4)
     owners: dict[int, str] = {}
     everybody = FairShare()
-    accounts = {tenant: everybody.began(tenant) for tenant in ("ours", "theirs")}
+    accounts = {tenant: everybody.begin_run(tenant) for tenant in ("ours", "theirs")}
     largest_s = 0.0
     never_overdue = {"path_p90_s": 1000.0}  # with one slot the express lane would have all of it
     for tenant, work in (("ours", ours), ("theirs", theirs)):

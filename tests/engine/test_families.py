@@ -109,8 +109,12 @@ def test_greedy_output_equals_generate(path, case, engine, tmp_path):
     kind, settings = case
     engine.save_model(kind, tmp_path, **settings)
     core = engine.core(tmp_path, page_tokens=4, prefill_chunk_tokens=9)
-    assert core.report.path == path, core.report.path_reason
-    assert core.report == model_report(EngineConfig(tmp_path, threads=1, page_tokens=4))
+    assert core.executor.runner.model.report.path == path, (
+        core.executor.runner.model.report.path_reason
+    )
+    assert core.executor.runner.model.report == model_report(
+        EngineConfig(tmp_path, threads=1, page_tokens=4)
+    )
     for mine, prompt in zip(served(core, engine), prompts(), strict=True):
         agree(mine, *expected(tmp_path, prompt))
 

@@ -36,7 +36,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Opened:
         async with open_runtime(engine=tiny_engine(tmp_path / "tiny"), place="thread") as runtime:
             yield runtime, cores[0]
 
-    monkeypatch.setattr(main, "load", keep)
+    monkeypatch.setattr(main, "load_core", keep)
     return use
 
 

@@ -13,14 +13,14 @@ END, OTHER = 257, 258  # the latter begins the message of a user
 def ending(build, engine):
     """An engine over a model that wants to end all the time."""
     core = build()
-    forward = core._machine.forward
+    forward = core.executor.runner.forward
 
     def biased(parts):
         logits = forward(parts).clone()
         logits[:, [END, OTHER]] += torch.tensor([2e4, 1e4])
         return logits
 
-    core._machine.forward = biased
+    core.executor.runner.forward = biased
     return core
 
 

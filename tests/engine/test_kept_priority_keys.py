@@ -12,7 +12,7 @@ COMMON = [(3 * at) % 250 for at in range(96)]
 @pytest.mark.parametrize(("policy", "deadline_s"), [("lpm", None), ("lpm", 2.0), ("fcfs", None)])
 def test_a_kept_place_is_the_one_worked_out_anew(policy, deadline_s, tokenizer_dir, engine):
     core = engine.hash_core(tokenizer_dir, eos_bias=-9.0, kv_pages=60, max_running=6, policy=policy)
-    queue, source = core._roster.queue, random.Random(7)
+    queue, source = core.scheduler.queue, random.Random(7)
     sort, look = queue.sort, core.paging.lookup_prefix
     asked, sorted_anew, kept = [], [], []
 

@@ -1,4 +1,4 @@
-"""Ten thousand random operations; an engine that is idle then holds nothing outside its trees."""
+"""Thousands of random operations; an engine that is idle then holds nothing outside its trees."""
 
 import random
 
@@ -10,6 +10,7 @@ from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import HoleFill
 
 OPERATIONS = 2500
+FEW_OPERATIONS = 500
 PAGE_BYTES = 8 * 2 * 4
 SPECS = (None, None, None, ConstraintSpec("regex", "[ab]{3,9}c*"))
 
@@ -24,7 +25,7 @@ class Storm:
         self.prompts: dict[int, list[int]] = {}
         self.open: set[int] = set()
         self.breaks = False
-        plain = core._machine.forward
+        plain = core.executor.runner.forward
 
         def forward(parts):
             logits = plain(parts)
@@ -32,7 +33,7 @@ class Storm:
                 logits[0] = torch.nan
             return logits
 
-        core._machine.forward = forward
+        core.executor.runner.forward = forward
 
     def act(self):
         do = self.random.choices(
@@ -133,10 +134,14 @@ def hold(paging, *, idle):
             assert all(node.locks == 0 for node in nodes)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "operations", [FEW_OPERATIONS, pytest.param(OPERATIONS, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("overlap", ["off", "on"])
 @pytest.mark.parametrize("host_pages", [0, 30])
-def test_an_idle_engine_holds_nothing_outside_its_trees(overlap, host_pages, tokenizer_dir, engine):
+def test_an_idle_engine_holds_nothing_outside_its_trees(
+    operations, overlap, host_pages, tokenizer_dir, engine
+):
     core = engine.hash_core(
         tokenizer_dir,
         eos_bias=0.5,
@@ -149,7 +154,7 @@ def test_an_idle_engine_holds_nothing_outside_its_trees(overlap, host_pages, tok
         max_running=6,
     )
     storm = Storm(core, engine, seed=host_pages + len(overlap))
-    for at in range(OPERATIONS):
+    for at in range(operations):
         storm.act()
         if at % 8 == 0:
             hold(core.paging, idle=False)

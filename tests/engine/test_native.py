@@ -44,14 +44,14 @@ def test_siblings_read_what_they_share_once(kind, native, build, engine, monkeyp
     prompts = [[*SHARED, number, 5] for number in range(6)]
     alone = [serve(build(kind, kernels="cpu"), engine, [prompt])[0] for prompt in prompts]
     core = build(kind, kernels="cpu")
-    forward, members = core._machine.forward, []
+    forward, members = core.executor.runner.forward, []
 
     def seen(parts):
-        prefix = core._machine._shared_prefixes.find(parts)
+        prefix = core.executor.runner._shared_prefixes.find(parts)
         members.append(0 if prefix is None else prefix.most_members)
         return forward(parts)
 
-    monkeypatch.setattr(core._machine, "forward", seen)
+    monkeypatch.setattr(core.executor.runner, "forward", seen)
     assert serve(core, engine, prompts) == alone
     assert max(members) == 6
 
@@ -67,8 +67,8 @@ def test_without_a_compiler_the_engine_serves_and_says_why(
     with caplog.at_level(logging.WARNING):
         core = build("llama", self_check="never")
     library.native.cache_clear()
-    assert core._machine.model.report.kernels == "torch"
-    assert "no C++ compiler in PATH" in core._machine.model.report.kernels_reason
+    assert core.executor.runner.model.report.kernels == "torch"
+    assert "no C++ compiler in PATH" in core.executor.runner.model.report.kernels_reason
     assert "no C++ compiler in PATH" in caplog.text
     assert serve(core, engine, [SHARED[:20]]) == expected
 
@@ -76,7 +76,7 @@ def test_without_a_compiler_the_engine_serves_and_says_why(
 def test_queries_of_another_type_are_turned_into_the_memorys(native, build):
     """Some architectures compute their queries wider than their cache."""
     core = build("gemma2", kernels="cpu", dtype="bfloat16")
-    attention: PagedAttention = core._machine._attention
+    attention: PagedAttention = core.executor.runner._attention
     wide = torch.randn(1, 4, 8)
     found = []
     for query in (wide.bfloat16(), wide.bfloat16().float()):

@@ -166,6 +166,6 @@ def test_a_forward_waits_for_each_layer_before_it_reads_it(build, engine):
         def wait_layer(self, layer):
             waited.append(layer)
 
-    core._machine.kv_arrival = Arrivals()
+    core.executor.runner.kv_arrival = Arrivals()
     ask(core, engine, 1, FIRST[:20], max_tokens=2)
     assert waited == [0, 1] * 2

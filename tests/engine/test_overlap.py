@@ -112,7 +112,7 @@ def test_a_step_is_launched_before_the_last_token_is_known(tokenizer_dir, engine
     core.submit(engine.request(1, STEM, max_tokens=20))
     served = engine.drain(core)
     assert len(served.ids(1)) == 20
-    assert core._machine.named_by_slot == 19
+    assert core.executor.runner.named_by_slot == 19
     assert core.forwards == 20, "the last token is known to be the last: no forward is wasted"
 
 
@@ -148,13 +148,13 @@ def test_what_a_slot_drew_is_kept_for_a_step_launched_ahead_only(
 ):
     kept = []
     core = engine.hash_core(tokenizer_dir, overlap=overlap, eos_bias=-99.0)
-    remember = core._machine.remember_tokens
+    remember = core.executor.runner.remember_tokens
 
     def counted(slots, token_ids):
         kept.append(slots)
         remember(slots, token_ids)
 
-    monkeypatch.setattr(core._machine, "remember_tokens", counted)
+    monkeypatch.setattr(core.executor.runner, "remember_tokens", counted)
     core.submit(engine.request(1, STEM, max_tokens=4))
     engine.drain(core, most_steps=2)
     assert bool(kept) == is_kept

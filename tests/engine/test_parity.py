@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.engine.core import EngineCore
+from agentrt.engine.runner.model_executor import ModelExecutor
 from tests.engine.transformers_said import EPSILON, said
 
 MOST_UNCOMPARED = 0.05
@@ -96,7 +97,8 @@ def _serve_and_compare(path, plan, engine, seen):
     pages = longest + longest // 4 if plan.pop("tight") else 8 * longest
     order, late, tile = plan.pop("order"), plan.pop("late"), plan.pop("tile_tokens")
     config = EngineConfig(path, kv_pages=pages, threads=1, **plan)
-    core = EngineCore(config, FakeClock(), tile_tokens=tile)
+    clock = FakeClock()
+    core = EngineCore(config, clock, ModelExecutor(config, clock, tile_tokens=tile))
     for index in order[late:]:
         core.submit(engine.request(index, PROMPTS[index], max_tokens=NEW_TOKENS))
     served = engine.drain(core, most_steps=5)

@@ -30,7 +30,7 @@ def decoding(engine, folder, running):
     core = engine.hash_core(folder, eos_bias=-9.0, kv_pages=900, max_running=running)
     for number in range(running):
         core.submit(engine.request(number, [number, *PROMPT], max_tokens=50))
-    while not core.decode_forwards or any(one.is_prefilling for one in core._roster):
+    while not core.decode_forwards or any(one.is_prefilling for one in core.scheduler):
         engine.drain(core, most_steps=1)
     return core
 
@@ -54,7 +54,7 @@ def calls_of(function):
 
 def test_planning_calls_few_functions_a_sequence(tokenizer_dir, engine):
     few, many = (decoding(engine, tokenizer_dir, running) for running in (8, 64))
-    calls = [calls_of(lambda core=core: core._roster.schedule(0.0)) for core in (few, many)]
+    calls = [calls_of(lambda core=core: core.scheduler.schedule(0.0)) for core in (few, many)]
     assert calls[1] - calls[0] <= (64 - 8) * MOST_CALLS_EACH
     assert calls[0] <= MOST_CALLS + 8 * MOST_CALLS_EACH
 
@@ -82,7 +82,7 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
     core.paging.lookup_prefix = noting
     counts = []
     for _ in range(16):
-        core._roster.schedule(core._clock.now_s())
+        core.scheduler.schedule(core._clock.now_s())
         counts.append(len(asked))
         asked.clear()
     assert max(counts) <= 64 // fresh + MOST_TRIED
@@ -91,7 +91,7 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
 def test_planning_asks_torch_for_nothing(tokenizer_dir, engine):
     core = decoding(engine, tokenizer_dir, 64)
     with Operations() as operations:
-        shares = core._roster.schedule(0.0)
+        shares = core.scheduler.schedule(0.0)
     assert len(shares) == 64
     assert operations.count == 0
 
@@ -102,14 +102,14 @@ def test_packing_asks_torch_as_often_for_any_number(tokenizer_dir, engine):
         core = decoding(engine, tokenizer_dir, running)
         parts = _parts(core)
         with Operations() as operations:
-            core._machine.packer.pack(parts)
+            core.executor.runner.packer.pack(parts)
         counts.append(operations.count)
     assert counts[0] == counts[1] <= 24
 
 
 def test_a_constrained_step_asks_torch_for_its_logits_and_its_tokens(build, engine):
     core = build(jump_forward=False)
-    if not core._machine.model.network.is_single_call:
+    if not core.executor.runner.model.network.is_single_call:
         pytest.skip("the decoder is no native call here")
     digits = ConstraintSpec("regex", "[0-9]{40}")
     core.submit(engine.request(1, PROMPT, max_tokens=50, constraint=digits))
@@ -124,14 +124,14 @@ def test_a_constrained_step_asks_torch_for_its_logits_and_its_tokens(build, engi
 
 def _parts(core):
     taken = []
-    plain = core._machine.forward
+    plain = core.executor.runner.forward
 
     def forward(parts):
         taken.append(list(parts))
         return plain(parts)
 
-    core._machine.forward = forward
+    core.executor.runner.forward = forward
     for _ in range(2):  # the views of a batch of this size are kept by then
         core.step()
-    core._machine.forward = plain
+    core.executor.runner.forward = plain
     return taken[-1]

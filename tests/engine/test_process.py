@@ -120,7 +120,7 @@ def test_a_blocked_event_loop_does_not_stop_the_engine(backend, portal):
     async def main():
         backend.submit(request(3, max_tokens=200))
         await until(backend, lambda event: bool(event.deltas))
-        fd = backend._child.ours.fileno()
+        fd = backend._child.owner_socket.fileno()
         while unread_bytes(fd) < 30 * 100:  # holds the event loop, on purpose
             pass
 

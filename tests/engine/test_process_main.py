@@ -28,8 +28,8 @@ from agentrt.engine.process.messages import (
     Pong,
     Prewarm,
     Report,
+    Reprioritize,
     Shutdown,
-    UpdateSchedulingInfo,
 )
 from agentrt.protocol.backend import (
     Capabilities,
@@ -192,12 +192,10 @@ def test_commands_for_what_is_over_stay_outside(hosted):
     hosted.tell(
         Cancel(ONE, "late"),
         ExtendPrompt(ONE, fill),
-        UpdateSchedulingInfo((fact,)),
+        Reprioritize((fact,)),
         HintPrefix((1,), "keep"),
     )
-    hosted.tell(
-        request(2, 5), UpdateSchedulingInfo((fact, SchedulingInfo(RequestId(2), demanded=False)))
-    )
+    hosted.tell(request(2, 5), Reprioritize((fact, SchedulingInfo(RequestId(2), demanded=False))))
     hosted.hear_until(2)
     assert hosted.core.told == ["keep", SchedulingInfo(RequestId(2), demanded=False)]
 
@@ -246,7 +244,7 @@ def test_what_came_while_the_core_was_loading_is_compiled_before_it_serves():
 
 
 def test_its_heap_is_settled_once_all_is_loaded_and_before_its_owner_is_told(monkeypatch):
-    monkeypatch.setattr(main, "load", lambda config, clock: Counter())
+    monkeypatch.setattr(main, "load_core", lambda config, clock: Counter())
     ours, theirs = socket.socketpair()
     ours.sendall(
         COMMANDS.frame(LoadEngine(EngineConfig(Path("counter")))) + COMMANDS.frame(Shutdown())

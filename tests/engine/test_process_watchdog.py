@@ -64,7 +64,7 @@ class Mute:
     """A child that loads, and never says another word."""
 
     def __init__(self, config):
-        self.ours, self.theirs = socket.socketpair()
+        self.owner_socket, self.theirs = socket.socketpair()
         self.theirs.sendall(REPORTS.frame(Capabilities("embedded", "mute", "tokens")))
 
     def kill(self):

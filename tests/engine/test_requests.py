@@ -162,7 +162,7 @@ def test_logits_that_are_no_numbers_end_their_request_alone(
     outs = []
     for broken in (False, True):
         core = engine.hash_core(tokenizer_dir, eos_bias=-9.0, overlap=overlap)
-        plain = core._machine.forward
+        plain = core.executor.runner.forward
 
         def forward(parts, plain=plain, broken=broken):
             logits = plain(parts)
@@ -170,7 +170,7 @@ def test_logits_that_are_no_numbers_end_their_request_alone(
                 logits[0] = torch.nan
             return logits
 
-        core._machine.forward = forward
+        core.executor.runner.forward = forward
         for number in range(2):
             how = {"max_tokens": 9, "logprobs": 2, "temperature": temperature}
             core.submit(engine.request(number, [number, 3, 5, 7], **how))

@@ -162,7 +162,7 @@ def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, ea
 
 
 def one_of(core):
-    return next(iter(core._roster))
+    return next(iter(core.scheduler))
 
 
 def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monkeypatch):

@@ -41,15 +41,21 @@ def seen(monkeypatch):
     return batches
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "chunk"), [("qwen3", 9), ("mistral", 16), ("mixtral", 16)])
+@pytest.mark.parametrize(
+    ("kind", "chunk"),
+    [
+        ("mistral", 16),
+        pytest.param("qwen3", 9, marks=pytest.mark.slow),
+        pytest.param("mixtral", 16, marks=pytest.mark.slow),
+    ],
+)
 def test_generation_is_the_references(
     build, model_dir, engine, seen, monkeypatch, kind, chunk
 ) -> None:
     """Prompts whole and in chunks, siblings over one prefix, windows, experts."""
     monkeypatch.setattr(shared_prefix, "MIN_TOKENS", 8)
     core = build(kind, kernels="triton", page_tokens=4, prefill_chunk_tokens=chunk)
-    assert core.report.kernels == "triton"
+    assert core.executor.runner.model.report.kernels == "triton"
     for number, prompt in enumerate(PROMPTS):
         core.submit(engine.request(number, prompt, max_tokens=NEW_TOKENS))
     served = engine.drain(core)
@@ -82,7 +88,7 @@ def test_a_captured_step_of_several_rows_says_the_same(engine, tmp_path, monkeyp
     for captures in (False, True):
         core = engine.core(tmp_path, kernels="triton", page_tokens=4, kv_pages=16, max_running=2)
         if captures:
-            core._machine.capture_graphs(SimpleNamespace(record=Again), 2)
+            core.executor.runner.capture_graphs(SimpleNamespace(record=Again), 2)
         for number in range(2):
             constraint = None if number else spec
             core.submit(engine.request(number, STEM[number:], max_tokens=5, constraint=constraint))
@@ -90,7 +96,7 @@ def test_a_captured_step_of_several_rows_says_the_same(engine, tmp_path, monkeyp
         told.append([served.ids(number) for number in range(2)])
         core.close()
     assert told[0] == told[1]
-    assert core._machine.graphs.replays == core.forwards - 2  # those with a prompt
+    assert core.executor.runner.graphs.replays == core.forwards - 2  # those with a prompt
 
 
 def test_draws_are_those_of_the_reference_set(build, engine) -> None:

@@ -54,7 +54,7 @@ def text_of(codec, ids, keep_special=True):
 
 def answer(codec, text, **more):
     """What the model would have written: ids cut otherwise than the tokenizer cuts them."""
-    ids = tuple(i for letter in text for i in codec._parts.texts.encode(letter, 2))
+    ids = tuple(i for letter in text for i in codec.parts.texts.encode(letter, 2))
     return Generated(text, ids, codec.fingerprint, **more)
 
 
@@ -150,7 +150,7 @@ def test_results_as_holes_seal_what_frames_them(codec):
 
 def test_generated_ids_are_kept(codec):
     made = answer(codec, "IBM returned more.")
-    assert made.token_ids != codec._parts.texts.encode(made.text, 2)
+    assert made.token_ids != codec.parts.texts.encode(made.text, 2)
     asked = codec.encode(TOOLS, ASK).token_ids
     chat = (*ASK, Open("assistant"), made, Close(), Open("user"), Text("Why?"), Close())
     encoded = codec.encode(TOOLS, chat)
@@ -163,7 +163,7 @@ def test_another_models_ids_are_not(codec):
     foreign = Generated("IBM returned more.", (5, 6, 7), "another")
     chat = (*ASK, Open("assistant"), foreign, Close(), Open("user"), Text("Why?"), Close())
     encoded = codec.encode(TOOLS, chat)
-    own = codec._parts.texts.encode("IBM returned more.", 2)
+    own = codec.parts.texts.encode("IBM returned more.", 2)
     assert encoded.losses == (PrefixLoss(len(own), "other_model"),)
     assert "IBM returned more.<|end|>" in text_of(codec, encoded.token_ids)
 
@@ -193,7 +193,7 @@ def test_an_open_message_is_continued(codec):
 def test_extending_costs_only_the_new_part(codec):
     base = (*SYSTEM, Open("user"), Text("a long question " * 200), Close())
     codec.encode(TOOLS, base)
-    prefixes = codec._tool_views.for_tools(TOOLS).prefixes
+    prefixes = codec.tool_views.for_tools(TOOLS).prefixes
     before = prefixes.misses
     for i in range(8):
         codec.encode(TOOLS, (*base, Open("assistant"), answer(codec, f"{i}"), Close(), *ASK))
@@ -203,14 +203,16 @@ def test_extending_costs_only_the_new_part(codec):
 def test_each_salt_encodes_for_itself(codec):
     chat = (Open("user"), Text("a question of its own " * 50), Close())
     plain = codec.encode((), chat)
-    prefixes = codec._tool_views.for_tools(()).prefixes
+    prefixes = codec.tool_views.for_tools(()).prefixes
     for salt, missed in (("a", 3), ("a", 0), ("b", 3), ("", 0)):
         before = prefixes.misses
         assert codec.encode((), chat, "template", salt) == plain
         assert prefixes.misses - before == missed
     for number in range(2 * MAX_ROOTS):
         codec.encode((), chat[:1], "template", f"salt {number}")
-    assert len(prefixes._roots) <= MAX_ROOTS
+    before = prefixes.misses
+    codec.encode((), chat, "template", "a")
+    assert prefixes.misses - before == 3, "the oldest salts are dropped"
 
 
 def test_sizes_sum_to_the_prompt(codec):
@@ -237,9 +239,9 @@ def test_placeholders_of_the_codec_are_no_way_in(codec):
     for text in ("\U0010fe000\U0010fe01", "a\U0010fef0b", "\U0010fe10"):
         chat = (*SYSTEM, Open("user"), Text(text), Close())
         assert text in text_of(codec, codec.encode((), chat).token_ids)
-        view = codec._tool_views.for_tools(())
+        view = codec.tool_views.for_tools(())
         with pytest.raises(Unsupported, match="characters from U"):
-            codec._whole(view, chat, view.prefixes.root("template"))
+            codec.encode_full(view, chat, view.prefixes.root("template"))
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_ids_outside_the_vocabulary_have_no_text():
 @settings(derandomize=True, max_examples=100, deadline=None)
 @given(text=st.text(max_size=20))
 def test_encoding_comes_back(codec, text):
-    ids = codec._parts.texts.encode(text, TextPosition.AFTER_MARKER)
+    ids = codec.parts.texts.encode(text, TextPosition.AFTER_MARKER)
     detokenizer = codec.detokenizer()
     assert detokenizer.feed_ids(ids) + detokenizer.flush() == text
 
@@ -61,7 +61,7 @@ def test_special_tokens_show_only_when_asked(codec):
 def test_real_vocabularies_spell_what_they_encode(real_codec, name):
     codec = real_codec(name)
     text = "naïve 東京 \U0001f600\u200d\U0001f4bb don't  12345\n\n\tx \u00a0."
-    ids = codec._parts.texts.encode(text, TextPosition.INSIDE)
+    ids = codec.parts.texts.encode(text, TextPosition.INSIDE)
     detokenizer = codec.detokenizer()
     assert "".join(detokenizer.feed_ids([i]) for i in ids) + detokenizer.flush() == text
     assert codec.vocab.size <= codec.vocab.logits_size

@@ -61,9 +61,9 @@ def test_metaspace(llama, tmp_path, scheme, split):
     tokenizer = {**llama, "pre_tokenizer": spaces, "added_tokens": added}
     codec = load(tmp_path, tokenizer)
     agree(codec, tokenizer)
-    assert codec._parts.texts.seals
+    assert codec.parts.texts.seals
     text = codec.detokenizer()
-    assert text.feed_ids(codec._parts.texts.encode("naïve ✈", 2)) == "naïve ✈"
+    assert text.feed_ids(codec.parts.texts.encode("naïve ✈", 2)) == "naïve ✈"
 
 
 @pytest.mark.parametrize("flags", [{"rstrip": True}, {"lstrip": True}])
@@ -113,7 +113,7 @@ def test_a_vocabulary_that_lists_its_markers(llama, tmp_path, make):
     special = set(codec.vocab.special_ids.values())
     assert {1, 2} <= special
     for place in range(3):
-        assert not special & set(codec._parts.texts.encode(TEXT_OF_MARKERS, place))
+        assert not special & set(codec.parts.texts.encode(TEXT_OF_MARKERS, place))
 
 
 def test_a_normalizer_that_strips_holds_text_back(real_tokenizer, tmp_path):

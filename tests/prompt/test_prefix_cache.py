@@ -11,7 +11,7 @@ from agentrt.prompt.prefix_cache import PrefixCache
 @pytest.fixture
 def cache():
     codec = Codec.load(embedded.path())
-    return PrefixCache(codec._tool_views.for_tools(()).composer, max_prefixes=20)
+    return PrefixCache(codec.tool_views.for_tools(()).composer, max_prefixes=20)
 
 
 def ask(cache, text):
@@ -40,7 +40,7 @@ def test_what_is_used_survives(cache):
     for number in range(200):
         ask(cache, f"other {number}")
         assert ask(cache, "kept") is kept
-    assert len(cache._young) + len(cache._old) <= 20
+    assert len(cache) <= 20
 
 
 def test_what_is_not_used_is_let_go(cache):

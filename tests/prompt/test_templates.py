@@ -96,7 +96,7 @@ def codec_of(source, name):
 
 
 def literal_ids(codec, text):
-    pen = IdWriter(codec._parts, position=TextPosition.INSIDE)
+    pen = IdWriter(codec.parts, position=TextPosition.INSIDE)
     pen.write_template(text)
     pen.write_pending()
     return tuple(pen.ids)
@@ -165,9 +165,9 @@ def test_parts_equal_the_template(archive, shard):
 
 def check(codec, tools, segments, what):
     """Whether the short path holds for a chat that the template takes."""
-    view = codec._tool_views.for_tools(tools)
+    view = codec.tool_views.for_tools(tools)
     try:
-        whole = codec._encode_full(view, segments, view.prefixes.root("template"))
+        whole = codec.encode_full(view, segments, view.prefixes.root("template"))
     except Unsupported:
         return False
     assert text_of(codec, whole.token_ids) == codec.render(tools, segments), what
@@ -192,8 +192,8 @@ def test_tools_change_only_what_they_change(archive, shard):
         if name in REFUSED:
             continue
         codec = codec_of((archive / f"{name}.jinja").read_text("utf-8"), name)
-        view = codec._tool_views.for_tools(())
-        tools = escaped_tools(codec._parts, TOOLS)
+        view = codec.tool_views.for_tools(())
+        tools = escaped_tools(codec.parts, TOOLS)
         found = layout_with(view.probe, tools, view.layout)
         full = find_layout(view.probe, tools)
         if found is None:

@@ -74,8 +74,8 @@ async def taught(runtime: Runtime, runs: int = 3) -> float:
     """Runs one after another; the peak that each had."""
     for number in range(runs):
         await runtime.run(answers, f"{number:04d}")
-    (template,) = {p.template for p in runtime.estimates.places() if p.template}
-    return runtime.estimates.place(template, "engine default").p50("context_tokens")
+    (template,) = {p.template for p in runtime.estimates.sites() if p.template}
+    return runtime.estimates.site(template, "engine default").p50("context_tokens")
 
 
 def test_runs_that_do_not_fit_wait_and_the_split_shows_it() -> None:

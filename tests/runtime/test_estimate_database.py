@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentrt.runtime.estimate_store import EstimateRow, estimates_path
 from agentrt.runtime.estimate_store.database import KEEP_DAYS, EstimateStore
 from agentrt.scheduler.estimates.estimates import Estimates
-from agentrt.scheduler.estimates.row import merged
+from agentrt.scheduler.estimates.row import merge_rows
 
 ENGINES = "default=tiny"
 
@@ -30,8 +30,8 @@ def store(path: Path) -> EstimateStore:
 def learned(values: list[float], table: Estimates | None = None) -> Estimates:
     table = Estimates() if table is None else table
     for value in values:
-        table.place("p", "a p.py:1", 2).observe("rest_s", value)
-        table.place("p", "a p.py:1").follow(("b p.py:2",))
+        table.site("p", "a p.py:1", 2).observe("rest_s", value)
+        table.site("p", "a p.py:1").observe_next(("b p.py:2",))
     return table
 
 
@@ -45,7 +45,7 @@ def test_what_was_saved_is_there_again(path: Path) -> None:
     rows = store(path).load(ENGINES)
     assert sums(rows) == {row.key: pytest.approx(row.sums) for row in table.rows()}
     assert {row.key: row.count for row in rows} == {row.key: row.count for row in table.rows()}
-    assert Estimates(rows).place("p", "a p.py:1", 2).p50("rest_s") == pytest.approx(2.0)
+    assert Estimates(rows).site("p", "a p.py:1", 2).p50("rest_s") == pytest.approx(2.0)
 
 
 def test_engines_are_kept_apart(path: Path) -> None:
@@ -97,7 +97,7 @@ def test_merging_is_learning_in_turn() -> None:
     for mine in learned([3.0, 30.0]).rows():
         if not mine.site:
             continue
-        row = merged(stored[mine.key], base[mine.key], mine)
+        row = merge_rows(stored[mine.key], base[mine.key], mine)
         wanted = next(r for r in learned([3.0, 7.0, 7.0, 30.0]).rows() if r.key == mine.key)
         assert row.count == 4
         assert row.sums == pytest.approx(wanted.sums)
@@ -200,9 +200,9 @@ def test_whoever_saves_when_nothing_is_lost_or_counted_twice(
     for who, more, saves in [*turns, (0, 0, True), (1, 0, True), (2, 0, True)]:
         for _ in range(more):
             told += 1
-            tables[who].place("p", "a p.py:1").observe("output_tokens", float(told))
+            tables[who].site("p", "a p.py:1").observe("output_tokens", float(told))
         if saves:
-            stores[who].save(ENGINES, tables[who].news())
+            stores[who].save(ENGINES, tables[who].changed_rows())
     rows = {row.key: row for row in store(path).load(ENGINES)}
     assert sum(row.count for key, row in rows.items() if key[1] == "a p.py:1") == told
     Estimates(rows.values())
@@ -218,16 +218,18 @@ def test_what_another_process_forgot_does_not_come_back(path: Path) -> None:
     fresh = {row.key: row for row in learned([9.0] * 2).rows()}
     key = ("p", "a p.py:1", 2, "rest_s")
     assert rows[key].count == 2
-    again = Estimates([rows[key]]).place(*key[:3])
-    assert again.mean("rest_s", 0.0) == Estimates([fresh[key]]).place(*key[:3]).mean("rest_s", 0.0)
-    assert again.learned["rest_s"].mean == pytest.approx(9.0)
+    again = Estimates([rows[key]]).site(*key[:3])
+    assert again.mean("rest_s", 0.0) == Estimates([fresh[key]]).site(*key[:3]).mean("rest_s", 0.0)
+    assert again.histograms["rest_s"].mean == pytest.approx(9.0)
 
 
 def test_two_files_of_one_name_are_two_programs(path: Path) -> None:
     here, there = EstimateStore(path, "/home/me/here"), EstimateStore(path, "/home/me/there")
     table = Estimates()
-    table.place("agent sub/agent.py:agent", "plan sub/agent.py:31").observe("output_tokens", 5.0)
-    table.place("agent sub/agent.py:agent", "plan sub/agent.py:31").follow(("a sub/agent.py:32",))
+    table.site("agent sub/agent.py:agent", "plan sub/agent.py:31").observe("output_tokens", 5.0)
+    table.site("agent sub/agent.py:agent", "plan sub/agent.py:31").observe_next(
+        ("a sub/agent.py:32",)
+    )
     here.save(ENGINES, table.rows())
     assert {r.template for r in there.load(ENGINES)} == {
         "",
@@ -274,13 +276,13 @@ def test_only_so_much_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_forgetting_goes_by_pattern(path: Path) -> None:
     table = learned([1.0])
-    table.place("q file.py:q", "tool q.py:3").observe("tool_s", 1.0)
+    table.site("q file.py:q", "tool q.py:3").observe("tool_s", 1.0)
     store(path).save(ENGINES, table.rows())
     assert store(path).forget("tool*") == 1
     assert store(path).forget("p") > 0
     assert {row.template for row in store(path).load(ENGINES)} == {"", "q file.py:q"}
     assert store(path).forget() > 0
-    assert store(path).all() == []
+    assert store(path).all_rows() == []
 
 
 def test_processes_write_at_once(path: Path) -> None:
@@ -291,7 +293,7 @@ def test_processes_write_at_once(path: Path) -> None:
         "for _ in range(10):\n"
         "    store = EstimateStore(Path(sys.argv[1]))\n"
         "    table = Estimates(store.load('e'))\n"
-        "    table.place('p', 's').observe('busy_s', 1.0)\n"
+        "    table.site('p', 's').observe('busy_s', 1.0)\n"
         "    store.save('e', table.rows())\n"
     )
     command = [sys.executable, "-c", code, str(path)]

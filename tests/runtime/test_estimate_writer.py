@@ -56,7 +56,7 @@ class Process:
 
     def __init__(self, path: Path) -> None:
         self.memory = EstimateWriter(path, ENGINES)
-        self.memory.recall()
+        self.memory.load()
         self.seen: list[Any] = []
 
     def on_events(self, events: Any) -> None:
@@ -72,7 +72,7 @@ class Process:
             scheduler=SchedulerConfig(speculate=True),
             estimates=self.memory.estimates,
             patterns=self.memory.patterns,
-            on_run_ended=self.memory.run_ended,
+            on_run_ended=self.memory.schedule_save,
         ) as runtime:
             await body(runtime)
         if closes:
@@ -264,6 +264,6 @@ def test_patterns_of_processes_add_up_too(path: Path) -> None:
 def test_estimates_that_are_handed_in_stay_whose_they_are(path: Path) -> None:
     mine = Estimates()
     memory = EstimateWriter(None, ENGINES, mine)
-    memory.recall()
+    memory.load()
     assert memory.estimates is mine
     assert not os.path.exists(path)

@@ -15,7 +15,7 @@ from agentrt.program import output_types
 from agentrt.prompt import Codec
 from agentrt.prompt import codec as codecs
 from agentrt.runtime import warmup
-from agentrt.runtime.warmup import prepared
+from agentrt.runtime.warmup import prepare
 from agentrt.testing import calls_text
 from agentrt.tools import schema
 
@@ -76,7 +76,7 @@ def test_what_a_program_names_is_built_before_it_runs(
     counted(output_types, "_make")
     counted(agentrt.structured, "calls_spec")
     counted(codecs, "layout_with")
-    told = prepared([planned], [codec])
+    told = prepare([planned], [codec])
     assert {*made} == {"adapter_of", "_make", "calls_spec", "layout_with"}
     built = len(made)
     script = [calls_text(("consult", {"symbol": "A"}), frame=codec.call_frame), '{"text":"B"}']
@@ -97,16 +97,16 @@ def test_what_goes_wrong_ahead_is_nobodys_matter(codec: Codec, monkeypatch: pyte
             told.append(constraints)
 
     async def main() -> None:
-        for prepare in (prepared, None):  # None cannot be called
-            monkeypatch.setattr(warmup, "prepared", prepare)
+        for instead in (prepare, None):  # None cannot be called
+            monkeypatch.setattr(warmup, "prepare", instead)
             made: Any = [(Told(), codec), (Told(), None)]
-            began = warmup.make_ready([planned], made)
+            began = warmup.start_warmup([planned], made)
             assert began is not None
             await to_thread.run_sync(began.join)
             await lowlevel.checkpoint()
 
     anyio.run(main)
-    assert told == [prepared([planned], [codec])]
+    assert told == [prepare([planned], [codec])]
 
 
 def test_nothing_begins_where_no_program_is_named(codec: Codec) -> None:
@@ -115,7 +115,7 @@ def test_nothing_begins_where_no_program_is_named(codec: Codec) -> None:
     async def main() -> set[threading.Thread]:
         made: Any = [(None, codec)]  # nobody is told of anything
         before = {*threading.enumerate()}
-        assert warmup.make_ready([], made) is None
+        assert warmup.start_warmup([], made) is None
         return {*threading.enumerate()} - before
 
     assert anyio.run(main) == set()

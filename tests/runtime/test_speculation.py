@@ -208,7 +208,7 @@ def test_what_nobody_calls_is_reported(bench: Any) -> None:
             await runtime.run(may_stop, "last", stop=True)
 
     run_virtual(main)
-    assert said(rig)[-1] == "fetch was called ahead in vain: nobody called it"
+    assert said(rig)[-1] == "fetch was called ahead in vain: it was never called"
     assert term(rig, "wasted_s") == pytest.approx(0.7), "it was ended with the run"
     assert CALLS[-1] == ("fetch", "last-2")
 

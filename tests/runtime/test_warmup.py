@@ -11,7 +11,6 @@ import pytest
 from agentrt import chat, program, tool
 from agentrt.base.clock import MonotonicClock
 from agentrt.engine.process.backend import EmbeddedBackend
-from agentrt.engine.scheduling.token_budget import BACKGROUND_TOKENS
 from agentrt.prompt import Codec
 from agentrt.protocol.events import Event, HoleFilled, NodeDemanded, NodeFinished, RequestSent
 from agentrt.protocol.step_output import StepDone
@@ -70,6 +69,14 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield run
 
 
+@pytest.fixture
+def background_tokens() -> int:
+    """Imported by a test that runs, since the engine's scheduler imports torch."""
+    from agentrt.engine.scheduling.token_budget import BACKGROUND_TOKENS
+
+    return BACKGROUND_TOKENS
+
+
 @tool(effects="read")
 async def held(gate: anyio.Event) -> str:
     """Waits until it is let go."""
@@ -77,7 +84,9 @@ async def held(gate: anyio.Event) -> str:
     return "let go"
 
 
-def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(play: Any) -> None:
+def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(
+    play: Any, background_tokens: int
+) -> None:
     """It is there when it is asked for, and it made nobody's steps longer."""
 
     @program
@@ -92,7 +101,7 @@ def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(play: Any) -> 
     seen = play(ahead)
     beside = seen.beside("now")
     assert sum(beside) >= 500, "the long prompt was computed meanwhile"
-    assert max(beside) <= BACKGROUND_TOKENS
+    assert max(beside) <= background_tokens
     wanted = [e.node_id for e in seen.events if isinstance(e, NodeDemanded)]
     assert not any("/later#" in node_id for node_id in wanted), "it was done before"
     finished = seen.of(NodeFinished, "later")
@@ -100,7 +109,7 @@ def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(play: Any) -> 
     assert finished.at_s <= seen.of(NodeFinished, "now").at_s
 
 
-def test_a_prompt_with_holes_is_computed_around_them(play: Any) -> None:
+def test_a_prompt_with_holes_is_computed_around_them(play: Any, background_tokens: int) -> None:
     gate: list[anyio.Event] = []
 
     @program
@@ -115,7 +124,7 @@ def test_a_prompt_with_holes_is_computed_around_them(play: Any) -> None:
 
     seen = play(around)
     beside = seen.beside("now")
-    assert max(beside) <= BACKGROUND_TOKENS
+    assert max(beside) <= background_tokens
     ledger = seen.of(NodeFinished, "report").ledger
     filled_s = seen.of(HoleFilled, "report").at_s
     done = [e.step for e in seen.events if isinstance(e, StepDone) and e.step is not None]

@@ -218,8 +218,10 @@ class World:
     def at(self, at_s: float, *facts: InternalEvent) -> None:
         heapq.heappush(self.agenda, (at_s, next(self.serial), list(facts)))
 
-    def verdicts(self) -> list[tuple[float, Any]]:
-        return [(at_s, v) for at_s, d in self.decisions if isinstance(d, Admit) for v in d.verdicts]
+    def admissions(self) -> list[tuple[float, Any]]:
+        return [
+            (at_s, v) for at_s, d in self.decisions if isinstance(d, Admit) for v in d.decisions
+        ]
 
     @staticmethod
     def run_id(number: int) -> RunId:
@@ -245,9 +247,9 @@ def world() -> Callable[..., World]:
         for job in {job.template: job for job in known}.values():
             template = template_of(job.template, "p.py")
             for _ in range(past):
-                peak = table.place(template, engine_site("default"))
+                peak = table.site(template, engine_site("default"))
                 peak.observe("context_tokens", job.tokens)
-                root = table.place(template, site_of(job.template, "p.py:1"), 0)
+                root = table.site(template, site_of(job.template, "p.py:1"), 0)
                 root.observe("path_s", sum(job.took_s))
                 root.observe("rest_s", sum(job.took_s))
         state = State(

@@ -38,7 +38,7 @@ class Table:
     """A process table of a given size, and turns of the loop on it."""
 
     def __init__(self, nodes: int) -> None:
-        self.state = State(incomplete_roles=("default",), max_threaded=8)
+        self.state = State(incomplete_roles=("default",), max_threads=8)
         self.now_s = 0.0
         self.serial = 0
         self.running: list[tuple[RunId, NodeId]] = []
@@ -60,7 +60,7 @@ class Table:
     @property
     def live(self) -> int:
         """Nodes that have not ended."""
-        return self.state.declared - self.state.ended
+        return self.state.declared_count - self.state.ended_count
 
     def take(self, fact: InternalEvent) -> None:
         apply(self.state, fact)

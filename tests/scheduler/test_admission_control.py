@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentrt.scheduler import Admit, Decision
 from agentrt.scheduler.admission.controller import IDLE_S, RESERVE_AFTER_PATHS, RESERVE_AFTER_S
-from agentrt.scheduler.admission.kv_need import need_of
+from agentrt.scheduler.admission.kv_need import kv_need
 from agentrt.scheduler.order.order import QUANTUM_S
 
 Make = Callable[..., Any]
@@ -46,10 +46,10 @@ def test_every_run_gets_through(
     one = world(KV, jobs if informed else (), policy=policy)
     one.run(jobs)
     assert all(done.ended_at_s is not None for done in jobs)
-    gate = one.state.gate
+    gate = one.state.admission
     assert not gate.held
     assert not gate.running
-    assert not gate.working
+    assert not gate.active
     assert not one.state.requests
 
 
@@ -63,12 +63,12 @@ def test_what_is_set_aside_stays_within_the_memory(world: Make, job: Any, drawn:
     def check(here: Any, decision: Decision, now_s: float) -> None:
         if not isinstance(decision, Admit):
             return
-        gate = here.state.gate
+        gate = here.state.admission
         committed = gate.committed_tokens("default", now_s)
         limit = gate.limit_tokens("default", now_s)
         assert limit <= LIMIT
-        for verdict in decision.verdicts:
-            need = need_of(here.state.runs[verdict.run_id], "default", LIMIT)
+        for verdict in decision.decisions:
+            need = kv_need(here.state.runs[verdict.run_id], "default", LIMIT)
             if verdict.admitted:
                 alone = verdict.reason == "nothing else runs" and committed == 0.0
                 committed += need.entry_tokens
@@ -89,7 +89,7 @@ def test_a_run_that_does_not_fit_waits_and_a_small_one_passes(world: Make, job: 
     one = world(KV, jobs, policy="fcfs")
     one.run(jobs)
     assert [done.began_at_s for done in jobs] == [1.0, 11.0, 1.2]
-    told = {(v.run_id[-1], v.admitted): (at_s, dict(v.terms)) for at_s, v in one.verdicts()}
+    told = {(v.run_id[-1], v.admitted): (at_s, dict(v.terms)) for at_s, v in one.admissions()}
     assert told["1", False] == (
         1.1,
         {
@@ -108,7 +108,7 @@ def test_each_is_told_once_that_it_waits(world: Make, job: Any) -> None:
     jobs = [job(1.0, (5.0,), 900, "a"), *[job(1.0 + n / 10, (5.0,), 900, "a") for n in (1, 2, 3)]]
     one = world(KV, jobs)
     one.run(jobs)
-    held = [v.run_id for _, v in one.verdicts() if not v.admitted]
+    held = [v.run_id for _, v in one.admissions() if not v.admitted]
     assert sorted(held) == sorted(set(held))
     assert len(held) == 3
 
@@ -132,7 +132,7 @@ def test_without_memory_or_share_there_is_no_gate(
     one = world(known=jobs, **gate)
     one.run(jobs)
     assert {done.began_at_s for done in jobs} == {1.0}
-    assert not one.verdicts()
+    assert not one.admissions()
 
 
 def test_a_run_that_was_let_in_goes_on_though_it_outgrew_its_peak(world: Make, job: Any) -> None:
@@ -262,14 +262,14 @@ def test_a_held_generation_that_is_cancelled_leaves_the_gate(world: Make, job: A
     jobs = [job(1.0, (5.0,), 900, "a"), job(1.1, (5.0,), 900, "a")]
     one = world(KV, jobs)
     one.run(jobs, until_s=2.0)
-    held = list(one.state.gate.held)
+    held = list(one.state.admission.held)
     assert len(held) == 1
     from agentrt.protocol.events import NodeFinished, RunFinished
 
     run = held[0]
     node = next(iter(run.held))
     one.handle([NodeFinished(run.run_id, node.node_id, "cancelled", 2.0)])
-    assert not one.state.gate.held
+    assert not one.state.admission.held
     assert not run.waiting
     one.handle([RunFinished(run.run_id, "cancelled", 2.0)])
-    assert not one.state.gate.is_due(2.0)
+    assert not one.state.admission.is_due(2.0)

@@ -22,7 +22,7 @@ from agentrt.protocol.events import (
     RunStarted,
 )
 from agentrt.scheduler import (
-    CancelWanted,
+    CancelRequested,
     Decision,
     DemandEnded,
     Expire,
@@ -39,7 +39,7 @@ from agentrt.scheduler import (
     apply,
     decide,
 )
-from agentrt.scheduler.apply import TAKES
+from agentrt.scheduler.apply import TRANSITIONS
 from tests.scheduler.likeness import decide_alike
 
 RUN = RunId("0" * 16)
@@ -68,7 +68,7 @@ def finished(name: str, outcome: Outcome = "ok") -> NodeFinished:
 
 
 def started(*facts: Any, holes: bool = False, threads: int = 16) -> State:
-    state = State(incomplete_roles={"default"} if holes else (), max_threaded=threads)
+    state = State(incomplete_roles={"default"} if holes else (), max_threads=threads)
     apply(state, RunStarted(RUN, "p", "p.py:p", 0.0, 0))
     for fact in (declared("root#0", "program"), NodeDemanded(RUN, NodeId("root#0"), 0.0)):
         apply(state, fact)
@@ -83,7 +83,7 @@ def run(state: State, now_s: float = 0.0) -> list[Decision]:
     decisions = list(decide(state, now_s))
     for decision in decisions:
         if isinstance(decision, Send):
-            number = RequestId(state.declared * 1000 + len(state.ready))
+            number = RequestId(state.declared_count * 1000 + len(state.ready))
             apply(
                 state,
                 RequestSent(RUN, decision.node_id, number, "scripted", "m", True, now_s),
@@ -194,8 +194,8 @@ def test_deadlines_pass_once_and_in_order() -> None:
 
 
 def test_a_cancelled_node_is_not_started() -> None:
-    state = started(declared("a#0"), CancelWanted(RUN, NodeId("a#0"), "no"))
-    apply(state, CancelWanted(RUN, NodeId("a#0"), "again"))
+    state = started(declared("a#0"), CancelRequested(RUN, NodeId("a#0"), "no"))
+    apply(state, CancelRequested(RUN, NodeId("a#0"), "again"))
     decisions = run(state)
     assert decisions == [StopNode(RUN, NodeId("a#0"), "no")]
 
@@ -205,7 +205,7 @@ def test_facts_about_what_is_unknown_or_over_change_nothing() -> None:
     for fact in (
         NodeDemanded(RUN, NodeId("a#0"), 0.0),
         DemandEnded(RUN, NodeId("x#0")),
-        CancelWanted(RUN, NodeId("a#0"), "late"),
+        CancelRequested(RUN, NodeId("a#0"), "late"),
         finished("a#0"),
         Released(RUN, NodeId("a#0")),
     ):
@@ -331,7 +331,7 @@ def _happen(world: World, must_end: bool = False) -> None:
         [
             NodeDemanded(RUN, NodeId(name), 0.0),
             DemandEnded(RUN, NodeId(name)),
-            CancelWanted(RUN, NodeId(name), "chance"),
+            CancelRequested(RUN, NodeId(name), "chance"),
         ]
     )
     world.tell(fact)
@@ -352,9 +352,9 @@ def test_every_node_ends_exactly_once_in_any_order(
     assert len(world.ended) == size
     assert len(set(world.started)) == len(world.started), "nothing is started twice"
     state = world.state
-    left = (state.ready, state.to_fill, state.to_stop, state.to_tell, state.timers)
+    left = (state.ready, state.to_fill, state.to_stop, state.to_update, state.deadlines)
     assert [len(table) for table in left] == [0] * 5, "nothing is left to do"
-    assert state.workers.busy == 0
+    assert state.tool_slots.busy == 0
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -382,4 +382,4 @@ def test_the_same_facts_give_the_same_decisions(seed: int, size: int) -> None:
 
 
 def test_every_kind_of_fact_is_known() -> None:
-    assert set(TAKES) == set(get_args(InternalEvent))
+    assert set(TRANSITIONS) == set(get_args(InternalEvent))

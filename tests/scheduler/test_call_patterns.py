@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.scheduler.estimates.call_model import CallGuess, EndedCall
-from agentrt.scheduler.estimates.call_patterns import MOST_RULES, CallPatterns
+from agentrt.scheduler.estimates.call_patterns import MAX_MODELS, CallPatterns
 from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 
 
@@ -22,7 +22,7 @@ def learn(
     patterns: CallPatterns, *calls: tuple[tuple[EndedCall, ...], str, dict[str, Any]]
 ) -> None:
     for before, name, arguments in calls:
-        patterns.learn("p", before, 0, name, arguments)
+        patterns.learn_call("p", before, 0, name, arguments)
 
 
 def test_an_argument_comes_from_a_result() -> None:
@@ -81,7 +81,9 @@ def test_a_result_that_is_shorter_this_time_gives_no_guess() -> None:
 def test_one_and_true_are_not_the_same() -> None:
     patterns = CallPatterns()
     for value in (1, 1, 1):
-        patterns.learn("p", (EndedCall("t", {"flag": True}, None, True),), 0, "u", {"n": value})
+        patterns.learn_call(
+            "p", (EndedCall("t", {"flag": True}, None, True),), 0, "u", {"n": value}
+        )
     (guess,) = patterns.guesses("p", (EndedCall("t", {"flag": False}, None, True),))
     assert guess.arguments == {"n": 1}
 
@@ -89,7 +91,7 @@ def test_one_and_true_are_not_the_same() -> None:
 def test_what_is_always_the_same_counts_where_nothing_else_explains() -> None:
     patterns = CallPatterns()
     for query, unit in (("a", "km"), ("b", "km"), ("c", "mile"), ("d", "mile"), ("e", "mile")):
-        patterns.learn("p", (searched(query),), 0, "fetch", {"unit": unit})
+        patterns.learn_call("p", (searched(query),), 0, "fetch", {"unit": unit})
     (guess,) = patterns.guesses("p", (searched("z"),))
     assert guess.arguments == {"unit": "mile"}, "the last ones weigh most"
     assert 0.5 < guess.probability < 0.8
@@ -126,7 +128,7 @@ def test_what_is_kept_guesses_no_other_call(story: Any, query: str) -> None:
     """Where all values are public, another process guesses what this one would have, or nothing."""
     patterns = CallPatterns()
     for word, name, arguments in story:
-        patterns.learn("p", (searched(word),), 0, name, arguments, list(arguments))
+        patterns.learn_call("p", (searched(word),), 0, name, arguments, list(arguments))
     here = list(patterns.guesses("p", (searched(query),)))
     there = list(CallPatterns(patterns.rows()).guesses("p", (searched(query),)))
     assert there == here or not there
@@ -138,7 +140,7 @@ def test_no_value_is_kept_that_is_not_public(secrets: list[str]) -> None:
     patterns = CallPatterns()
     for secret in [*secrets, *secrets]:
         before = (EndedCall("search", {"q": secret}, {"hits": [secret]}, True),)
-        patterns.learn("p", before, 0, "fetch", {"page": secret, "as": secrets[0]})
+        patterns.learn_call("p", before, 0, "fetch", {"page": secret, "as": secrets[0]})
     kept = " ".join(name for row in patterns.rows() for name in row.sums)
     assert not [secret for secret in secrets if json.dumps(secret, ensure_ascii=False) in kept]
 
@@ -148,7 +150,7 @@ def test_processes_of_one_run_each_learn_together() -> None:
     for query in "abc":
         patterns = CallPatterns(rows)
         learn(patterns, ((searched(query),), "fetch", {"page": f"{query}1"}))
-        rows = patterns.news()
+        rows = patterns.changed_rows()
     (guess,) = CallPatterns(rows).guesses("p", (searched("z"),))
     assert guess == CallGuess("fetch", {"page": "z1"}, 1.0, 2)
     assert set(rows[0].sums) == {
@@ -162,10 +164,10 @@ def test_processes_of_one_run_each_learn_together() -> None:
 
 def test_patterns_without_end_do_not_fill_the_memory() -> None:
     patterns = CallPatterns()
-    for number in range(2 * MOST_RULES):
+    for number in range(2 * MAX_MODELS):
         learn(patterns, *[((searched("a", ok=number % 2 == 0),), "t", {})] * 2)
-        patterns.learn(f"p{number}", (), 0, "t", {"many": list(range(200))})
-    assert len(list(patterns.rules())) <= MOST_RULES
+        patterns.learn_call(f"p{number}", (), 0, "t", {"many": list(range(200))})
+    assert len(list(patterns.models())) <= MAX_MODELS
     assert list(patterns.guesses("p", (searched("a"),))), "what is used stays"
 
 

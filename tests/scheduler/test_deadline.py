@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from agentrt.scheduler import Refuse
-from agentrt.scheduler.admission.deadline import ENOUGH, PROBE_EVERY
+from agentrt.scheduler.admission.deadline import MIN_RUNS, PROBE_EVERY
 
 Make = Callable[..., Any]
 
 
-def ran(world: Make, job: Any, deadline_s: float | None, past: int = ENOUGH, **config: Any) -> Any:
+def ran(
+    world: Make, job: Any, deadline_s: float | None, past: int = MIN_RUNS, **config: Any
+) -> Any:
     jobs = [job(1.0, (4.0, 2.0), deadline_s=deadline_s)]
     one = world(known=jobs, past=past, **config)
     one.run(jobs)
@@ -25,7 +27,7 @@ def test_a_hopeless_run_is_refused_and_told_why(world: Make, job: Any) -> None:
     (decision,) = [d for _, d in one.decisions if isinstance(d, Refuse)]
     assert decision.refusal.left_s == pytest.approx(3.0)
     assert decision.refusal.expected_s == pytest.approx(6.0)
-    assert decision.refusal.runs == ENOUGH
+    assert decision.refusal.runs == MIN_RUNS
     assert not one.state.runs
     assert not one.state.ready
 
@@ -35,7 +37,7 @@ def test_a_hopeless_run_is_refused_and_told_why(world: Make, job: Any) -> None:
     [
         {"deadline_s": 6.5},
         {"deadline_s": None},
-        {"deadline_s": 3.0, "past": ENOUGH - 1},
+        {"deadline_s": 3.0, "past": MIN_RUNS - 1},
         {"deadline_s": 3.0, "refuse_hopeless": False},
     ],
     ids=["it may end", "no deadline", "too few past runs", "not wanted"],

@@ -44,7 +44,7 @@ def test_a_turn_costs_the_same_for_any_number_of_nodes(cost: Any) -> None:
 def test_when_nothing_has_changed_nothing_is_looked_at(cost: Any) -> None:
     table = cost.Table(1000)
     state: State = table.state
-    assert len(state.workers.waiting) > 20, "tools that wait for a thread among them"
+    assert len(state.tool_slots.waiting) > 20, "tools that wait for a thread among them"
     with Lines("scheduler") as found:
         assert decide(state, 1.0) == ()
     assert sum(found.values()) < 30
@@ -53,17 +53,17 @@ def test_when_nothing_has_changed_nothing_is_looked_at(cost: Any) -> None:
 def test_a_thread_that_comes_free_finds_its_tool_at_once(cost: Any) -> None:
     table = cost.Table(3000)
     state: State = table.state
-    waiting = len(state.workers.waiting)
-    places = state.workers.waiting
+    waiting = len(state.tool_slots.waiting)
+    places = state.tool_slots.waiting
     first = min(places, key=lambda node: places[node])
     apply(state, Held(first.run.run_id, first.node_id))
     apply(state, Released(first.run.run_id, first.node_id))
-    state.workers.busy -= 1
+    state.tool_slots.busy -= 1
     with Lines("scheduler") as found:
         (decision,) = decide(state, 1.0)
         table.perform(decision)
     assert decision == Start(first.run.run_id, first.node_id)
-    assert len(state.workers.waiting) == waiting - 1
+    assert len(state.tool_slots.waiting) == waiting - 1
     assert sum(found.values()) < 150
 
 
@@ -73,6 +73,6 @@ def test_all_at_once_are_sorted_once(cost: Any) -> None:
     with Lines("scheduler") as many:
         cost.burst_s(1200)
     assert 300 < few["in_dispatch_order"] < 300 * 15
-    for name in ("_start", "in_dispatch_order", "info"):
+    for name in ("_start_ready", "in_dispatch_order", "info_of"):
         assert 0 < many[name] <= 4 * few[name], name
-    assert many["__missing__"] < 1200 * 10, "what a run says is asked once a run"
+    assert 0 < many["_run_info"] < 1200 * 10, "the info of a run is computed once a run"

@@ -61,7 +61,7 @@ def _declare(state: State, run_id: RunId, at: int, rank_s: float, awaited: bool)
     node = state.runs[run_id].nodes[node_id]
     node.rank_s = rank_s
     for _ in range(3):
-        node.place.observe("output_tokens", 10.0 * (at % 2 + 1))
+        node.estimates.observe("output_tokens", 10.0 * (at % 2 + 1))
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -83,8 +83,8 @@ def test_what_is_told_of_many_at_once_is_what_is_told_of_each(told) -> None:
     for one in sent:
         run = state.runs[one.run_id]
         node = run.nodes[one.node_id]
-        assert one.info == InfoUpdates(7.0).info(node, one.info.request_id)
+        assert one.info == InfoUpdates(7.0).info_of(node, one.info.request_id)
         assert (one.info.run_id, one.info.rank_s) == (run.run_id, node.rank_s)
         assert one.info.waited_s == run.waited_until(7.0)
         assert one.info.tenant_debt_s == run.account.debt_s
-        assert one.info.output_tokens == node.place.mean("output_tokens") > 0.0
+        assert one.info.output_tokens == node.estimates.mean("output_tokens") > 0.0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.scheduler import State
-from agentrt.scheduler.admission.deadline import ENOUGH, refusal
+from agentrt.scheduler.admission.deadline import MIN_RUNS, hopeless_refusal
 from tests.scheduler.likeness import decide_alike, differences
 
 Make = Callable[..., Any]
@@ -61,15 +61,15 @@ def play_and_compare(
     jobs = [job(**one) for one in drawn]
     one = world(KV, jobs if informed else (), policy=policy)
     one.decide = decide_alike
-    one.state.gate.worth.holds = holds
+    one.state.admission.benefit.pays = holds
     one.run(jobs)
     assert all(done.ended_at_s is not None for done in jobs)
 
 
 def test_an_open_gate_is_taken_in_with_the_verdicts(world: Make, job: Any) -> None:
     one = world(KV)
-    gate = one.state.gate
-    gate.worth.holds = False
+    gate = one.state.admission
+    gate.benefit.pays = False
     one.decide = decide_alike
     one.run([job(1.0), job(2.0)])
     assert not gate.closed
@@ -77,15 +77,15 @@ def test_an_open_gate_is_taken_in_with_the_verdicts(world: Make, job: Any) -> No
 
 def test_asking_whether_a_run_is_hopeless_counts_nothing(world: Make, job: Any) -> None:
     jobs = [job(1.0, (4.0, 2.0), deadline_s=100.0)]
-    one = world(known=jobs, past=ENOUGH)
+    one = world(known=jobs, past=MIN_RUNS)
     one.run(jobs, until_s=2.0)
     (run,) = one.state.runs.values()
     run.deadline_at_s = 3.0
     root = next(iter(run.nodes.values()))
-    found = [refusal(root) for _ in range(3 * ENOUGH)]
+    found = [hopeless_refusal(root) for _ in range(3 * MIN_RUNS)]
     assert found[0] is not None
     assert found == [found[0]] * len(found)
-    assert "refused" not in root.place.known_at(root.depth).learned
+    assert "refused" not in root.estimates.known_at_depth(root.depth).histograms
 
 
 @pytest.mark.parametrize("part", ["closed", "order of a table", "what a place learned", "sharing"])
@@ -99,11 +99,11 @@ def test_states_that_differ_are_told_apart(world: Make, job: Any, part: str) -> 
     one, other = state(), state()
     assert differences(one, other) == []
     if part == "closed":
-        other.gate.closed = False
+        other.admission.closed = False
     elif part == "order of a table":
         other.runs = dict(reversed(other.runs.items()))
     elif part == "what a place learned":
-        other.estimates.place("p").observe("refused", 1.0)
+        other.estimates.site("p").observe("refused", 1.0)
     else:
         first, second = other.runs.values()
         first.footprints = second.footprints

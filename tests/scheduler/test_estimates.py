@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.scheduler.estimates.estimates import MOST_DEPTH, MOST_PLACES, Estimates, chain, site_of
-from agentrt.scheduler.estimates.histogram import Learned
+from agentrt.scheduler.estimates.estimates import (
+    MAX_DEPTH,
+    MAX_SITES,
+    Estimates,
+    likely_path,
+    site_of,
+)
+from agentrt.scheduler.estimates.histogram import DecayedHistogram
 from agentrt.scheduler.estimates.row import DECAY, EstimateRow
 
 VALUES = st.lists(st.floats(1e-3, 1e5), min_size=1, max_size=60)
@@ -16,10 +22,10 @@ BUCKET = (1e10) ** (1 / 64)
 """Largest over smallest value of one bucket."""
 
 
-def learned(values: list[float]) -> Learned:
-    found = Learned()
+def learned(values: list[float]) -> DecayedHistogram:
+    found = DecayedHistogram()
     for value in values:
-        found.add(value)
+        found.add_value(value)
     return found
 
 
@@ -60,14 +66,14 @@ def test_a_constant_comes_back_exactly_and_old_times_fade() -> None:
     found = learned([7.25] * 50)
     assert [found.p50, found.p90] == pytest.approx([7.25, 7.25])
     for _ in range(400):
-        found.add(100.0)
+        found.add_value(100.0)
     assert found.p50 == pytest.approx(100.0)
     assert found.mean == pytest.approx(100.0, rel=0.02)
 
 
 def test_a_site_that_writes_longer_is_known_anew_within_so_many_runs() -> None:
     """Half of the weight is that of the last 69; nine tenths that of the last 230."""
-    place = Estimates().place("p", "report")
+    place = Estimates().site("p", "report")
     for _ in range(1000):
         place.observe("output_tokens", 50.0)
     after: dict[str, int] = {}
@@ -88,9 +94,9 @@ def test_what_changed_in_one_process_is_known_in_the_next() -> None:
     whole = Estimates()
     for value in [50.0] * 200 + [500.0] * 100:
         for one in (table, whole):
-            one.place("p", "report").observe("output_tokens", value)
+            one.site("p", "report").observe("output_tokens", value)
         table = Estimates(table.rows())
-    found, wanted = (t.place("p", "report").learned["output_tokens"] for t in (table, whole))
+    found, wanted = (t.site("p", "report").histograms["output_tokens"] for t in (table, whole))
     assert found.mean == pytest.approx(wanted.mean)
     assert (found.p50, found.p90) == pytest.approx((wanted.p50, wanted.p90))
     assert found.p50 == pytest.approx(500.0)
@@ -100,81 +106,79 @@ def test_many_observations_stay_finite() -> None:
     found = learned([2.0] * 6000)  # past the point at which weights are scaled back
     assert found.mean == pytest.approx(2.0)
     assert found.p90 == pytest.approx(2.0)
-    assert found.sums()["weight"] == pytest.approx(1 / (1 - DECAY))
+    assert found.to_sums()["weight"] == pytest.approx(1 / (1 - DECAY))
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_what_is_no_quantity_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="cannot be learned from"):
-        Learned().add(value)
+        DecayedHistogram().add_value(value)
 
 
 @settings(derandomize=True, max_examples=40)
 @given(VALUES, VALUES)
 def test_sums_are_linear_and_come_back(first: list[float], more: list[float]) -> None:
     one = learned(first)
-    again = Learned.of(one.count, one.sums())
-    assert again.sums() == pytest.approx(one.sums())
+    again = DecayedHistogram.from_sums(one.count, one.to_sums())
+    assert again.to_sums() == pytest.approx(one.to_sums())
     for value in more:
-        one.add(value)
-        again.add(value)
-    assert again.sums() == pytest.approx(one.sums())
-    apart = learned(more).sums()
-    before = learned(first).sums()
+        one.add_value(value)
+        again.add_value(value)
+    assert again.to_sums() == pytest.approx(one.to_sums())
+    apart = learned(more).to_sums()
+    before = learned(first).to_sums()
     faded = DECAY ** len(more)
-    for name, value in one.sums().items():
+    for name, value in one.to_sums().items():
         assert value == pytest.approx(before.get(name, 0.0) * faded + apart.get(name, 0.0))
 
 
 @pytest.mark.parametrize("sums", [{}, {"weight": 0.0, "total": 0, "log": 0, "square": 0}])
 def test_other_sums_are_refused(sums: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="no sums of a sample"):
-        Learned.of(1, sums)
+        DecayedHistogram.from_sums(1, sums)
 
 
 def test_a_place_with_few_samples_answers_with_what_stands_above() -> None:
     table = Estimates()
-    assert table.place("p", "a").of("output_tokens") is None
+    assert table.site("p", "a").histogram_of("output_tokens") is None
     for value in (10.0, 20.0, 30.0):
-        table.place("p", "a").observe("output_tokens", value)
+        table.site("p", "a").observe("output_tokens", value)
     for value in (100.0, 100.0):
-        table.place("p", "b").observe("output_tokens", value)
-    assert table.place("p", "a").mean("output_tokens") == pytest.approx(20.1, abs=0.2)
-    assert table.place("p", "b").mean("output_tokens") == pytest.approx(52, abs=1), "its template"
-    assert table.place("q", "c").p50("output_tokens") > 0.0, "of everything"
-    assert table.place("p", "a", 4).p50("output_tokens") == table.place("p", "a").p50(
-        "output_tokens"
-    )
-    table.place("p", "b").observe("output_tokens", 100.0)
-    assert table.place("p", "b").mean("output_tokens") == pytest.approx(100.0), "three are enough"
+        table.site("p", "b").observe("output_tokens", value)
+    assert table.site("p", "a").mean("output_tokens") == pytest.approx(20.1, abs=0.2)
+    assert table.site("p", "b").mean("output_tokens") == pytest.approx(52, abs=1), "its template"
+    assert table.site("q", "c").p50("output_tokens") > 0.0, "of everything"
+    assert table.site("p", "a", 4).p50("output_tokens") == table.site("p", "a").p50("output_tokens")
+    table.site("p", "b").observe("output_tokens", 100.0)
+    assert table.site("p", "b").mean("output_tokens") == pytest.approx(100.0), "three are enough"
 
 
 def test_a_busy_site_does_not_drown_others_above() -> None:
     table = Estimates()
     for _ in range(1000):
-        table.place("p", "busy").observe("busy_s", 1.0)
+        table.site("p", "busy").observe("busy_s", 1.0)
     for _ in range(8):
-        table.place("p", "rare").observe("busy_s", 9.0)
-    above = table.place("p").learned["busy_s"]
+        table.site("p", "rare").observe("busy_s", 9.0)
+    above = table.site("p").histograms["busy_s"]
     assert above.count == 8 + 124 + 8
     assert above.mean > 1.5
 
 
 def test_what_follows_is_a_probability_for_each_site() -> None:
-    place = Estimates().place("p", "plan")
+    place = Estimates().site("p", "plan")
     for turn in range(10):
-        place.follow(("tool", "other") if turn % 2 else ("tool",))
-    follows = place.follows()
+        place.observe_next(("tool", "other") if turn % 2 else ("tool",))
+    follows = place.next_probabilities()
     assert list(follows) == ["tool", "other"]
     assert follows["tool"] == pytest.approx(1.0)
     assert follows["other"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_two_passages_tell_nothing_yet() -> None:
-    place = Estimates().place("p", "plan")
-    place.follow(("tool",))
-    place.follow(("tool",))
-    assert place.follows() == {}
+    place = Estimates().site("p", "plan")
+    place.observe_next(("tool",))
+    place.observe_next(("tool",))
+    assert place.next_probabilities() == {}
 
 
 @settings(derandomize=True, max_examples=30)
@@ -188,8 +192,8 @@ def test_rows_come_back(seen: list[tuple[str, str, int, list[float]]]) -> None:
     table = Estimates()
     for template, site, depth, values in seen:
         for value in values:
-            table.place(template, site, depth).observe("rest_s", value)
-        table.place(template, site).follow(("a", ""))
+            table.site(template, site, depth).observe("rest_s", value)
+        table.site(template, site).observe_next(("a", ""))
     again = Estimates(table.rows())
     one = {(r.template, r.site, r.depth, r.quantity): r for r in table.rows()}
     two = {(r.template, r.site, r.depth, r.quantity): r for r in again.rows()}
@@ -206,15 +210,15 @@ def test_a_row_of_another_kind_is_refused() -> None:
 
 def test_depths_beyond_the_last_are_one() -> None:
     table = Estimates()
-    assert table.place("p", "a", MOST_DEPTH) is table.place("p", "a", 10_000)
+    assert table.site("p", "a", MAX_DEPTH) is table.site("p", "a", 10_000)
 
 
 def test_names_without_end_do_not_fill_the_memory() -> None:
     table = Estimates()
-    for number in range(3 * MOST_PLACES):
-        table.place("p", f"site {number}", 1).observe("rest_s", 1.0)
-    assert len(table) <= MOST_PLACES + 2
-    assert table.place("p").of("rest_s") is not None
+    for number in range(3 * MAX_SITES):
+        table.site("p", f"site {number}", 1).observe("rest_s", 1.0)
+    assert len(table) <= MAX_SITES + 2
+    assert table.site("p").histogram_of("rest_s") is not None
 
 
 def test_the_likeliest_chain_is_told_with_its_times() -> None:
@@ -222,9 +226,9 @@ def test_the_likeliest_chain_is_told_with_its_times() -> None:
     plan, tool = site_of("plan", "p.py:3"), site_of("tool", "p.py:4")
     for _ in range(5):
         for site, took_s, then in ((plan, 1.0, tool), (tool, 2.5, "")):
-            table.place("p", site).observe("busy_s", took_s)
-            table.place("p", site).follow((then,))
-    assert chain(table, "p", plan) == {plan: pytest.approx(1.0), tool: pytest.approx(2.5)}
+            table.site("p", site).observe("busy_s", took_s)
+            table.site("p", site).observe_next((then,))
+    assert likely_path(table, "p", plan) == {plan: pytest.approx(1.0), tool: pytest.approx(2.5)}
 
 
 def test_the_decayed_mean_of_two_is_no_plain_mean() -> None:

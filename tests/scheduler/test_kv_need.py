@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import RunStarted
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.admission.kv_need import WAVE_SHARE, engine_site, need_of
+from agentrt.scheduler.admission.kv_need import WAVE_SHARE, engine_site, kv_need
 from agentrt.scheduler.runs.fair_share import FairShare
 from agentrt.scheduler.runs.run import RunState, template_of
 
@@ -21,7 +21,7 @@ WIDE = template_of("wide", "p.py")
 def learned(peak: float, longest: float | None, into: Estimates | None = None) -> Estimates:
     """Past runs of a template; None where the longest context was not kept."""
     estimates = into or Estimates()
-    place = estimates.place(WIDE, engine_site("default"))
+    place = estimates.site(WIDE, engine_site("default"))
     for _ in range(10):
         place.observe("context_tokens", peak)
         if longest is not None:
@@ -32,8 +32,8 @@ def learned(peak: float, longest: float | None, into: Estimates | None = None) -
 def entry(peak: float, longest: float | None) -> float:
     """Of a run that waits for an engine of which a thousand tokens may be set aside."""
     started = RunStarted(RunId("r"), "wide", "p.py", 0.0, 0)
-    run = RunState(started, learned(peak, longest), FairShare().began(""))
-    need = need_of(run, "default", 1000.0)
+    run = RunState.begin(started, learned(peak, longest), FairShare().begin_run(""))
+    need = kv_need(run, "default", 1000.0)
     assert need.peak_tokens == pytest.approx(peak)
     return need.entry_tokens
 
@@ -65,7 +65,7 @@ def test_a_wide_fork_does_not_wait_until_the_engine_is_empty(world: Make, job: A
     learned(1400.0, 200.0, into=one.state.estimates)
     one.run(jobs)
     assert [done.began_at_s for done in jobs] == [1.0, 2.0]
-    told = {verdict.reason: dict(verdict.terms) for _, verdict in one.verdicts()}
+    told = {verdict.reason: dict(verdict.terms) for _, verdict in one.admissions()}
     terms = told["it fits, its branches in waves"]
     assert terms["peak_tokens"] == pytest.approx(1400.0)
     assert terms["entry_tokens"] == 500.0

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import NodeDeclared, RunStarted
 from agentrt.scheduler import Admit, Decision
-from agentrt.scheduler.admission.kv_prior import ENOUGH, declared_tokens, expected_tokens
+from agentrt.scheduler.admission.kv_prior import MIN_RUNS, declared_tokens, expected_tokens
 from agentrt.scheduler.estimates.estimates import Estimates
-from agentrt.scheduler.estimates.histogram import Learned
+from agentrt.scheduler.estimates.histogram import DecayedHistogram
 from agentrt.scheduler.runs.fair_share import FairShare
 from agentrt.scheduler.runs.run import NodeState, RunState
 
@@ -27,8 +27,8 @@ PEAKS = st.lists(st.floats(1.0, 1e4), max_size=20)
 
 def nodes_of(drawn: list[tuple[int, int, int]]) -> list[NodeState]:
     """Generations by prompt, most output and fork; fork 0 is none."""
-    run = RunState(
-        RunStarted(RunId("0" * 16), "p", "p.py", 0.0, 0), Estimates(), FairShare().began("")
+    run = RunState.begin(
+        RunStarted(RunId("0" * 16), "p", "p.py", 0.0, 0), Estimates(), FairShare().begin_run("")
     )
     found = []
     for order, (prompt_tokens, max_tokens, fork) in enumerate(drawn):
@@ -47,14 +47,14 @@ def nodes_of(drawn: list[tuple[int, int, int]]) -> list[NodeState]:
             prompt_tokens=prompt_tokens,
             max_tokens=max_tokens,
         )
-        found.append(NodeState(run, event, order))
+        found.append(NodeState.declare(run, event, order))
     return found
 
 
-def learned(values: list[float]) -> Learned | None:
-    found = Learned()
+def learned(values: list[float]) -> DecayedHistogram | None:
+    found = DecayedHistogram()
     for value in values:
-        found.add(value)
+        found.add_value(value)
     return found if values else None
 
 
@@ -71,7 +71,7 @@ def test_it_lies_between_what_is_learned_and_what_is_declared(
     sides = [prior, *([past.mean] if past is not None else [])]
     if prior:
         assert min(sides) - 1e-6 <= found <= max(*sides, prompts) + 1e-6
-    if past is not None and len(peaks) >= ENOUGH:
+    if past is not None and len(peaks) >= MIN_RUNS:
         assert found == pytest.approx(max(prompts, past.mean))
 
 
@@ -83,7 +83,9 @@ def test_each_run_moves_it_towards_what_runs_came_to(
     nodes = nodes_of(drawn)
     prompts, _ = declared_tokens(nodes)
     true = max(prompts, peak)
-    off = [abs(expected_tokens(learned([peak] * n), 0.0, nodes) - true) for n in range(ENOUGH + 2)]
+    off = [
+        abs(expected_tokens(learned([peak] * n), 0.0, nodes) - true) for n in range(MIN_RUNS + 2)
+    ]
     assert all(later <= earlier + 1e-6 for earlier, later in pairwise(off[1:]))
     assert off[-1] == pytest.approx(0.0, abs=1e-6)
 
@@ -106,9 +108,9 @@ def test_branches_of_a_fork_share_their_prompt() -> None:
 
 def test_an_output_counts_as_its_site_had_it() -> None:
     (node,) = nodes_of([(100, 500, 0)])
-    node.place.observe("output_tokens", 40.0)
+    node.estimates.observe("output_tokens", 40.0)
     assert declared_tokens([node]) == (100.0, 140.0)
-    node.place.observe("output_tokens", 4000.0)
+    node.estimates.observe("output_tokens", 4000.0)
     assert declared_tokens([node]) == (100, 600), "it may not put out more"
 
 
@@ -139,10 +141,10 @@ def test_from_the_first_run_on_memory_is_not_overcommitted(
     one = world(KV, ())
 
     def check(here: Any, decision: Decision, now_s: float) -> None:
-        gate = here.state.gate
+        gate = here.state.admission
         if isinstance(decision, Admit):
             inside = [run.run_id for run in gate.running]
-            inside += [v.run_id for v in decision.verdicts if v.admitted]
+            inside += [v.run_id for v in decision.decisions if v.admitted]
             needed = sum(jobs[here.number(run_id)].tokens for run_id in inside)
             assert needed <= LIMIT or len(inside) == 1
 

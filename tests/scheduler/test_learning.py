@@ -27,7 +27,7 @@ def test_each_call_site_learns_what_is_still_to_come(world: Make, job: Any) -> N
     table = taught(world, job)
 
     def known(site: str, quantity: Any) -> float:
-        return table.place(TEMPLATE, site).p50(quantity)
+        return table.site(TEMPLATE, site).p50(quantity)
 
     assert [known(site, "busy_s") for site in (FIRST, SECOND, THIRD)] == pytest.approx([1, 2, 4])
     assert [known(s, "rest_s") for s in (ROOT, FIRST, SECOND, THIRD)] == pytest.approx([7, 7, 6, 4])
@@ -38,7 +38,7 @@ def test_each_call_site_learns_what_is_still_to_come(world: Make, job: Any) -> N
 
 def test_places_are_kept_apart_by_depth(world: Make, job: Any) -> None:
     table = taught(world, job)
-    depths = {site: sorted(table.place(TEMPLATE, site).deeper) for site in (FIRST, SECOND, TOOL)}
+    depths = {site: sorted(table.site(TEMPLATE, site).by_depth) for site in (FIRST, SECOND, TOOL)}
     assert depths == {FIRST: [1], SECOND: [2], TOOL: [1]}
 
 
@@ -47,14 +47,14 @@ def test_what_follows_is_learned(world: Make, job: Any) -> None:
     jobs = [job(100.0 * n, (1.0,) * (2 if n % 2 else 3), 600) for n in range(40)]
     one.run(jobs)
     table = one.state.estimates
-    assert table.place(TEMPLATE, ROOT).follows() == {FIRST: pytest.approx(1.0)}
-    follows = table.place(TEMPLATE, SECOND).follows()
+    assert table.site(TEMPLATE, ROOT).next_probabilities() == {FIRST: pytest.approx(1.0)}
+    follows = table.site(TEMPLATE, SECOND).next_probabilities()
     assert follows == {THIRD: pytest.approx(0.5, abs=0.01), "": pytest.approx(0.5, abs=0.01)}
 
 
 def test_a_peak_is_what_a_run_needed_at_once(world: Make, job: Any) -> None:
     table = taught(world, job, kv_tokens=5000)
-    peak = table.place(TEMPLATE, engine_site("default")).learned["context_tokens"]
+    peak = table.site(TEMPLATE, engine_site("default")).histograms["context_tokens"]
     assert peak.count == 4
     assert peak.p50 == pytest.approx(600)
 
@@ -70,9 +70,9 @@ def test_a_run_that_failed_teaches_nothing_of_what_comes(world: Make, job: Any) 
     one.handle([NodeFinished(run_id, NodeId(f"r/g{n}"), "cancelled", 3.5) for n in (2, 3)])
     one.handle([NodeFinished(run_id, NodeId("r"), "failed", 3.5)])
     one.handle([RunFinished(run_id, "failed", 3.5)])
-    place = one.state.estimates.place(TEMPLATE, FIRST)
-    assert set(place.learned) == {"output_tokens", "busy_s"}
-    assert not place.seen
+    place = one.state.estimates.site(TEMPLATE, FIRST)
+    assert set(place.histograms) == {"output_tokens", "busy_s"}
+    assert not place.next_count
 
 
 def test_the_next_run_is_told(world: Make, job: Any) -> None:
@@ -168,6 +168,6 @@ def test_a_long_loop_speaks_once_for_each_class_of_depths(world: Make, job: Any)
         )
         one.handle([loop, NodeFinished(run_id, loop.node_id, "ok", 1.0)])
     one.handle([NodeFinished(run_id, NodeId("r"), "ok", 1.0), RunFinished(run_id, "ok", 1.0)])
-    deeper = one.state.estimates.place(TEMPLATE, site_of("x", "")).deeper
-    assert {place.learned["path_s"].count for place in deeper.values()} == {1}
+    deeper = one.state.estimates.site(TEMPLATE, site_of("x", "")).by_depth
+    assert {place.histograms["path_s"].count for place in deeper.values()} == {1}
     assert max(deeper) == 40

@@ -9,12 +9,12 @@ from agentrt.protocol.events import NodeDeclared, RunStarted
 from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler import State, apply
 from agentrt.scheduler.retention import (
-    FIRST_GAP_S,
-    LEAST_LONG_GAP_S,
+    DEFAULT_GAP_S,
+    MIN_LONG_GAP_S,
     Gap,
-    Reloads,
-    advise,
-    gap_of,
+    ReloadCost,
+    advise_retention,
+    expected_gap,
 )
 from agentrt.scheduler.runs.run import NodeState
 
@@ -29,29 +29,29 @@ def a_tool(*samples: float, name: str = "t", started_at_s: float | None = None) 
     node = state.node(RUN, NodeId(name))
     assert node is not None
     for sample in samples:
-        node.place.observe("tool_s", sample)
+        node.estimates.observe("tool_s", sample)
     node.started_at_s = started_at_s
     return node
 
 
 def test_the_gap_is_that_of_the_slowest() -> None:
     quick, slow = a_tool(*[1.0] * 5, name="q"), a_tool(*[4.0] * 5, name="s")
-    gap = gap_of([quick, slow], 0.0)
+    gap = expected_gap([quick, slow], 0.0)
     assert gap is not None
     assert gap.p50_s == pytest.approx(4.0)
-    assert gap_of([quick, a_tool(name="new")], 0.0) is None
+    assert expected_gap([quick, a_tool(name="new")], 0.0) is None
 
 
 def test_what_has_lasted_is_taken_off() -> None:
     tool = a_tool(*[4.0] * 5, started_at_s=10.0)
-    gap = gap_of([tool], 13.0)
+    gap = expected_gap([tool], 13.0)
     assert gap is not None
     assert gap.p50_s == pytest.approx(1.0)
 
 
 def test_what_is_overdue_lasts_half_as_long_again() -> None:
     tool = a_tool(*[4.0] * 5, started_at_s=0.0)
-    gap = gap_of([tool], 20.0)
+    gap = expected_gap([tool], 20.0)
     assert gap is not None
     assert (gap.p50_s, gap.p75_s) == (10.0, 10.0)
 
@@ -62,7 +62,7 @@ def test_a_keep_ends_soon_after_three_of_four_would_be_back(
     p50_s: float, more_s: float, tokens: int, now_s: float
 ) -> None:
     gap = Gap(p50_s, p50_s + more_s)
-    advice = advise(gap, tokens, reloads=None, now_s=now_s)
+    advice = advise_retention(gap, tokens, reload_cost=None, now_s=now_s)
     assert advice.hint == "keep"
     assert advice.until_s is not None
     assert gap.p75_s <= advice.until_s - now_s + 1e-6 <= gap.p75_s * 1.3 + 0.1
@@ -73,26 +73,29 @@ def test_a_keep_ends_soon_after_three_of_four_would_be_back(
 def test_demoted_is_what_waits_longer_than_it_takes_to_come_back(
     p50_s: float, tokens: int, token_s: float
 ) -> None:
-    reloads = Reloads(token_s)
-    advice = advise(Gap(p50_s, p50_s), tokens, reloads=reloads, now_s=100.0)
+    reloads = ReloadCost(token_s)
+    advice = advise_retention(Gap(p50_s, p50_s), tokens, reload_cost=reloads, now_s=100.0)
     reload_s = tokens * token_s
-    if p50_s > max(LEAST_LONG_GAP_S, 2 * reload_s):
+    if p50_s > max(MIN_LONG_GAP_S, 2 * reload_s):
         assert advice.hint == "demote"
-        assert advice.fetch_at_s is not None
-        assert advice.fetch_at_s == pytest.approx(100.0 + p50_s - 1.5 * reload_s)
-        assert advice.fetch_at_s > 100.0
+        assert advice.prefetch_at_s is not None
+        assert advice.prefetch_at_s == pytest.approx(100.0 + p50_s - 1.5 * reload_s)
+        assert advice.prefetch_at_s > 100.0
     else:
         assert advice.hint == "keep"
 
 
 def test_of_what_nobody_knows_a_while_is_assumed() -> None:
-    assert advise(None, 500, reloads=Reloads(), now_s=7.0).until_s == 7.0 + FIRST_GAP_S
+    assert (
+        advise_retention(None, 500, reload_cost=ReloadCost(), now_s=7.0).until_s
+        == 7.0 + DEFAULT_GAP_S
+    )
 
 
 def test_reloads_learn_from_ledgers() -> None:
-    reloads = Reloads(1e-6)
+    reloads = ReloadCost(1e-6)
     for _ in range(60):
-        reloads.note(Ledger(kv_reload_s=0.01, cached_host_tokens=1000))
+        reloads.note_reload(Ledger(kv_reload_s=0.01, cached_host_tokens=1000))
     assert reloads.token_s == pytest.approx(1e-5, rel=0.01)
-    reloads.note(Ledger(kv_reload_s=0.0, cached_host_tokens=0))
+    reloads.note_reload(Ledger(kv_reload_s=0.0, cached_host_tokens=0))
     assert reloads.token_s == pytest.approx(1e-5, rel=0.01)

@@ -11,7 +11,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.events import NodeDeclared, NodeFinished, RequestSent, RunStarted
 from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler import State, apply
-from agentrt.scheduler.admission.thrashing import MOST_STEPS, STEP, WINDOW_S, Thrashing
+from agentrt.scheduler.admission.thrashing import MAX_STEPS, STEP, WINDOW_S, Thrashing
 
 Make = Callable[..., Any]
 RUN = RunId("0" * 16)
@@ -22,7 +22,7 @@ def thrashing(seconds: int, again_s: float = 0.5) -> Thrashing:
     """So many seconds, in each of which so much time went into computing again."""
     one = Thrashing()
     for second in range(1, seconds + 1):
-        one.note(100.0 + second, again_s)
+        one.note_recompute(100.0 + second, again_s)
     return one
 
 
@@ -37,10 +37,10 @@ def test_less_than_a_fifth_of_the_time_does_not() -> None:
 def test_between_the_two_bounds_it_stays_as_it_is() -> None:
     one = thrashing(6)
     for second in range(7, 40):
-        one.note(100.0 + second, 0.15)
+        one.note_recompute(100.0 + second, 0.15)
     assert one.steps == 1
     for second in range(40, 60):
-        one.note(100.0 + second, 0.05)
+        one.note_recompute(100.0 + second, 0.05)
     assert one.steps == 0
 
 
@@ -62,17 +62,19 @@ def test_it_stays_within_bounds_and_always_recovers(
     for gap_s, again_s in moments:
         before = one.steps
         now_s += gap_s
-        one.note(now_s, again_s)
-        assert 0 <= one.steps <= MOST_STEPS
+        one.note_recompute(now_s, again_s)
+        assert 0 <= one.steps <= MAX_STEPS
         assert one.steps <= before + 1, "a step at a time"
     now_s += WINDOW_S + later_s  # nothing is told any more
     looks = 0
-    while (wake_s := one.wake_s) is not None:
+    while (wake_s := one.next_window_s) is not None:
         now_s = max(now_s, wake_s)
-        one.settle(now_s)
-        assert one.wake_s is None or one.wake_s > now_s, "else it would be looked at for ever"
+        one.end_window(now_s)
+        assert one.next_window_s is None or one.next_window_s > now_s, (
+            "else it would be looked at for ever"
+        )
         looks += 1
-        assert looks <= MOST_STEPS + 1
+        assert looks <= MAX_STEPS + 1
     assert one.steps == 0
 
 
@@ -125,7 +127,7 @@ def test_what_a_chain_does_not_find_again_was_lost(
     cached: tuple[int, ...], recomputed: int, share: float
 ) -> None:
     state = chain(cached, prefill_s=1.0, recomputed=recomputed)
-    assert state.gate.thrash.share_at(15.0) == pytest.approx(share)
+    assert state.admission.thrashing.share_at(15.0) == pytest.approx(share)
 
 
 def test_what_comes_after_a_fork_need_not_go_on_from_its_branches() -> None:
@@ -138,28 +140,30 @@ def test_what_comes_after_a_fork_need_not_go_on_from_its_branches() -> None:
     end(state, 1, 0, 1.0)
     begin(state, 2, 900)
     end(state, 2, 0, 1.0)
-    assert state.gate.thrash.share_at(15.0) == 0.0
+    assert state.admission.thrashing.share_at(15.0) == 0.0
     begin(state, 3, 1200)  # it goes on from the summary
     end(state, 3, 0, 1.0)
-    assert state.gate.thrash.share_at(17.0) > 0.0
+    assert state.admission.thrashing.share_at(17.0) > 0.0
 
 
 def test_cheap_prompts_do_not_lower_the_gate() -> None:
-    assert chain((0,) * 9, prefill_s=0.05).gate.thrash.steps == 0
-    dear = chain((0,) * 9, prefill_s=1.0).gate
-    assert dear.thrash.steps > 0
-    assert dear.limit_tokens("default", 27.0) == pytest.approx(0.8 * KV * STEP**dear.thrash.steps)
+    assert chain((0,) * 9, prefill_s=0.05).admission.thrashing.steps == 0
+    dear = chain((0,) * 9, prefill_s=1.0).admission
+    assert dear.thrashing.steps > 0
+    assert dear.limit_tokens("default", 27.0) == pytest.approx(
+        0.8 * KV * STEP**dear.thrashing.steps
+    )
 
 
 def test_a_lowered_gate_holds_says_why_and_opens_by_itself(world: Make, job: Any) -> None:
     """Nothing but time passes: the run that fits once the gate is back comes in then."""
     jobs = [job(1.0, (60.0,), 300, "long"), job(2.0, (1.0,), 450, "next")]
     one = world(1000, jobs)
-    one.state.gate.ended(Ledger(), 0.0, 1.5, 2.0)
-    one.state.gate.ended(Ledger(), 0.0, 6.0, 2.0)
-    assert one.state.gate.thrash.steps == 1
+    one.state.admission.note_end(Ledger(), 0.0, 1.5, 2.0)
+    one.state.admission.note_end(Ledger(), 0.0, 6.0, 2.0)
+    assert one.state.admission.thrashing.steps == 1
     one.run(jobs)
-    (held,) = [verdict for _, verdict in one.verdicts() if not verdict.admitted]
+    (held,) = [verdict for _, verdict in one.admissions() if not verdict.admitted]
     assert held.reason.endswith("and less of it, as contexts are computed again")
     terms = dict(held.terms)
     assert terms["limit_tokens"] == pytest.approx(800 * STEP)

@@ -24,7 +24,7 @@ from agentrt.scheduler import (
     decide,
     site_of,
 )
-from agentrt.scheduler.order.upward_rank import catch_up
+from agentrt.scheduler.order.upward_rank import recompute_ranks
 from tests.line_count import Lines
 
 RUN = RunId("0" * 16)
@@ -42,10 +42,10 @@ def knowing(busy_s: dict[str, float], path_s: dict[str, float] | None = None) ->
     table = Estimates()
     for name, seconds in busy_s.items():
         for _ in range(3):
-            table.place(TEMPLATE, site_of(name, "")).observe("busy_s", seconds)
+            table.site(TEMPLATE, site_of(name, "")).observe("busy_s", seconds)
     for name, seconds in (path_s or {}).items():
         for _ in range(3):
-            table.place(TEMPLATE, site_of(name, "")).observe("path_s", seconds)
+            table.site(TEMPLATE, site_of(name, "")).observe("path_s", seconds)
     state = State(estimates=table, incomplete_roles=("default",))
     apply(state, RunStarted(RUN, "p", "p.py", 0.0, 0))
     apply(state, declared("r", kind="program"))
@@ -90,8 +90,8 @@ def test_it_is_the_longest_path(graph: list[tuple[float, float, tuple[int, ...]]
     for number in range(len(graph)):
         # Each node since all ranks were worked out anew may have kept a tenth to itself.
         assert 0.5 <= rank(state, f"n{number}") / longest(number) <= 2.0
-    run.rank_anew_at = 0
-    catch_up(run, {})
+    run.rerank_at_nodes = 0
+    recompute_ranks(run, {})
     for number in range(len(graph)):
         assert rank(state, f"n{number}") == pytest.approx(longest(number))
 

@@ -244,7 +244,7 @@ def test_the_command_serves_until_it_is_terminated(wire):
 
 def test_a_wrong_flag_is_told(capfd):
     assert answer(["serve", "--dtype", "int3"]) == 2
-    assert answer(["serve", "--api-key", "secret"]) == 2
+    assert answer(["serve", "--api-key", "env:HOME", "--api-key", "secret"]) == 2
     assert answer(["serve", "--host", "0.0.0.0", "--port", "0"]) == 2
     told = capfd.readouterr().err
     for complaint in ("--dtype 'int3'", "not a reference", "there is no key"):

@@ -32,7 +32,7 @@ class Rig:
         self.records: list[RunRecord] = []
         self.events: list[Any] = []
 
-    def see(self, events: Any) -> None:
+    def on_events(self, events: Any) -> None:
         self.events += events
 
     def main(self, body: Callable[["Client"], Awaitable[Any]], keys: Any = KEYS) -> Any:

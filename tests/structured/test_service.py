@@ -239,11 +239,12 @@ RULES = ['"a"', '"b"', "/[ab]+/", "/.*/", "/a.{18}/", "s", "t", "s s", "(s | t)"
 RULES += ["s{2,9}", "t{999}", "/(a|b){0,300}/", "~/.*a/", '%json {"type":"object"}', "u", "|"]
 
 
-def test_random_grammars_never_hurt(service, vocab, frame):
+@pytest.mark.parametrize(("count", "least"), [(20, 2), pytest.param(60, 6, marks=pytest.mark.slow)])
+def test_random_grammars_never_hurt(service, vocab, frame, count, least):
     """They recurse, are ambiguous, match nothing or too much; some of them compile."""
     dice = random.Random(21)
     outcomes = {"compiled": 0, "refused": 0}
-    for _ in range(60):
+    for _ in range(count):
         rules = [" ".join(dice.choices(RULES, k=dice.randint(1, 4))) for _ in range(3)]
         source = "\n".join(f"{name}: {rule}" for name, rule in zip("ust", rules, strict=True))
         source = "start: s t\n" + source
@@ -255,4 +256,4 @@ def test_random_grammars_never_hurt(service, vocab, frame):
         outcomes["compiled"] += 1
         if constraint.shortest is not None:
             assert constraint.start().reaches_end(constraint.shortest)
-    assert min(outcomes.values()) > 5
+    assert min(outcomes.values()) >= least

@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from agentrt.testing import LoopClock, Stuck, run_virtual
+from agentrt.testing import LoopClock, Stuck, VirtualTimeLoop, run_virtual
 
 
 def test_sleeps_cost_no_waiting():
@@ -121,6 +121,60 @@ def test_a_deadlock_is_an_error():
 
     with pytest.raises(Stuck, match="deadlock"):
         run_virtual(main, patience_s=0.01)
+
+
+def test_timers_of_one_instant_fire_in_their_order():
+    async def main() -> list[int]:
+        loop = asyncio.get_running_loop()
+        fired: list[int] = []
+        at_s = loop.time() + 1.0
+        for number in range(9):
+            loop.call_at(at_s + (number % 2), fired.append, number)
+        await anyio.sleep(3.0)
+        return fired
+
+    assert run_virtual(main) == [0, 2, 4, 6, 8, 1, 3, 5, 7]
+
+
+def test_time_jumps_to_the_instant_of_a_timer():
+    """Exactly: a difference that is added up would drift."""
+
+    async def main() -> list[tuple[float, float]]:
+        loop, found = asyncio.get_running_loop(), []
+        for number in range(200):
+            at_s = loop.time() + 0.1 * number / 3
+            done = loop.create_future()
+            loop.call_at(at_s, done.set_result, None)
+            await done
+            found.append((at_s, loop.time()))
+        return found
+
+    assert all(wanted == got for wanted, got in run_virtual(main, start_s=123456.789))
+
+
+def test_what_is_left_to_do_is_done_before_time_moves_on():
+    """The callback is given the instant of the next timer, and may set an earlier one."""
+    asked: list[float] = []
+
+    async def main() -> list[float]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        fired: list[float] = []
+        begin_s = loop.time()
+
+        def on_idle(until_s: float) -> bool:
+            asked.append(until_s - begin_s)
+            if len(asked) == 1:
+                loop.call_at(begin_s + 1.0, lambda: fired.append(loop.time() - begin_s))
+                return True
+            return False
+
+        loop.on_idle = on_idle
+        await anyio.sleep(5.0)
+        return fired
+
+    assert run_virtual(main) == [1.0]
+    assert asked[:3] == [5.0, 1.0, 5.0]
 
 
 def test_errors_come_out():

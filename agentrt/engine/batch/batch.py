@@ -165,10 +165,8 @@ class BatchPacker:
         buffer, self._next_buffer = self._next_buffer, (self._next_buffer + 1) % _BUFFERS
         padding = max(0, padded_sequences - len(slices))
         if padding:
-            slices = [
-                *slices,
-                *[SequenceSlice(self._tables.padding_slot, [0], 0, wants_logits=True)] * padding,
-            ]
+            filler = SequenceSlice(self._tables.padding_slot, [0], 0, wants_logits=True)
+            slices = [*slices, *[filler] * padding]
         if self._copies:
             self._sent[buffer].synchronize()  # the device has copied what the buffer held
         packed = self._packer.pack_inputs(self._host_arrays[buffer], slices, padding, padded_tokens)
@@ -192,17 +190,10 @@ class BatchPacker:
             most_kv_tokens=packed.max_kv_tokens,
             prefix=prefix,
         )
-        return ForwardBatch(
-            fields=fields,
-            logit_rows=(
-                fields.logit_rows
-                if packed.logits == sequences
-                else fields.logit_rows[: packed.logits]
-            ),
-            paged=paged,
-            _slices=slices,
-            _kv=self._kv,
-        )
+        rows = fields.logit_rows
+        if packed.logits < sequences:
+            rows = rows[: packed.logits]
+        return ForwardBatch(fields, rows, paged, slices, self._kv)
 
     def _block_table(
         self, buffer: int, slices: Sequence[SequenceSlice], fields: InputFields, pages: int
@@ -211,8 +202,8 @@ class BatchPacker:
         if len(slices) == 1:
             return self._tables.row(slices[0].slot)
         sequences = len(slices)
-        room = self._block_tables[buffer, : sequences * pages].view(sequences, pages)
-        return self._tables.gather(fields.table_rows, room)
+        out = self._block_tables[buffer, : sequences * pages].view(sequences, pages)
+        return self._tables.gather(fields.table_rows, out)
 
     def _fields(self, buffer: int, tokens: int, sequences: int, *, keep: bool) -> InputFields:
         """Fields of a buffer; kept for sizes that recur."""

@@ -76,7 +76,11 @@ class PrefixGroup:
 
 
 def find_groups(
-    table: NDArray[np.int32], shareable_pages: Sequence[int], min_pages: int
+    table: NDArray[np.int32],
+    shareable_pages: Sequence[int],
+    min_pages: int,
+    rows: Sequence[int] | None = None,
+    depth: int = 0,
 ) -> list[PrefixGroup]:
     """The groups that save most page reads; a sequence is in at most one of them.
 
@@ -84,32 +88,27 @@ def find_groups(
         table: `[n, pages]` page numbers of `n` sequences.
         shareable_pages: First pages of each sequence that may be shared.
         min_pages: Least pages that a group shares.
+        rows: Sequences to look at; None for all.
+        depth: Number of first pages that they are known to share.
     """
-    return _best_groups(table, shareable_pages, min_pages, list(range(table.shape[0])), 0)
-
-
-def _best_groups(
-    table: NDArray[np.int32], own: Sequence[int], least: int, rows: list[int], at: int
-) -> list[PrefixGroup]:
-    """Best groups among `rows`, which share their first `at` pages."""
-    parts: dict[int, list[int]] = {}
-    for row in rows:
-        if own[row] > at:
-            parts.setdefault(int(table[row, at]), []).append(row)
+    by_page: dict[int, list[int]] = {}
+    for row in range(table.shape[0]) if rows is None else rows:
+        if shareable_pages[row] > depth:
+            by_page.setdefault(int(table[row, depth]), []).append(row)
     found: list[PrefixGroup] = []
-    for members in parts.values():
+    for members in by_page.values():
         if len(members) < MIN_MEMBERS:
             continue
-        most = min(own[row] for row in members)
-        block = table[members, at:most]
+        shared = min(shareable_pages[row] for row in members)
+        block = table[members, depth:shared]
         differs = (block != block[0]).any(axis=0)
-        pages = at + int(differs.argmax()) if differs.any() else most
-        apart = _best_groups(table, own, least, members, pages)
-        together = PrefixGroup(tuple(members), pages)
-        if pages >= least and together.saved_pages >= sum(one.saved_pages for one in apart):
-            found.append(together)
+        pages = depth + int(differs.argmax()) if differs.any() else shared
+        subgroups = find_groups(table, shareable_pages, min_pages, members, pages)
+        group = PrefixGroup(tuple(members), pages)
+        if pages >= min_pages and group.saved_pages >= sum(one.saved_pages for one in subgroups):
+            found.append(group)
         else:
-            found += apart
+            found += subgroups
     return found
 
 
@@ -133,20 +132,20 @@ class SharedPrefixes:
         return self._prefix
 
     def _find_prefix(self, single: list[tuple[int, SequenceSlice]]) -> SharedPrefix | None:
-        least = -(-MIN_TOKENS // self._page_tokens)
+        min_pages = -(-MIN_TOKENS // self._page_tokens)
         single = [(index, part) for index, part in single if part.first_position >= MIN_TOKENS]
         if len(single) < MIN_MEMBERS:
             return None
-        own = [part.first_position // self._page_tokens for _, part in single]
-        table = self._tables.host_table[[part.slot for _, part in single], : max(own)]
-        groups = find_groups(table, own, least)
+        shareable_pages = [part.first_position // self._page_tokens for _, part in single]
+        table = self._tables.host_table[[part.slot for _, part in single], : max(shareable_pages)]
+        groups = find_groups(table, shareable_pages, min_pages)
         if not groups:
             return None
-        where = [index for index, _ in single]
-        return self._prefix_of(groups, where, table)
+        batch_rows = [index for index, _ in single]
+        return self._prefix_of(groups, batch_rows, table)
 
     def _prefix_of(
-        self, groups: list[PrefixGroup], where: list[int], table: NDArray[np.int32]
+        self, groups: list[PrefixGroup], batch_rows: list[int], table: NDArray[np.int32]
     ) -> SharedPrefix:
         device = self._tables.device_table.device
         sizes = [len(group.members) for group in groups]
@@ -154,13 +153,13 @@ class SharedPrefixes:
         for row, group in zip(pages, groups, strict=True):
             row[: group.pages] = table[group.members[0], : group.pages]
 
-        def there(values: object) -> torch.Tensor:
+        def to_tensor(values: object) -> torch.Tensor:
             return to_device(values, torch.int32, device)
 
         return SharedPrefix(
-            member_start=there([0, *np.cumsum(sizes).tolist()]),
-            members=there([where[row] for group in groups for row in group.members]),
-            tokens=there([group.pages * self._page_tokens for group in groups]),
-            block_table=there(torch.from_numpy(pages)),
+            member_start=to_tensor([0, *np.cumsum(sizes).tolist()]),
+            members=to_tensor([batch_rows[row] for group in groups for row in group.members]),
+            tokens=to_tensor([group.pages * self._page_tokens for group in groups]),
+            block_table=to_tensor(torch.from_numpy(pages)),
             most_members=max(sizes),
         )

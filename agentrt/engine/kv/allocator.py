@@ -146,8 +146,8 @@ class KvAllocator:
 
     def is_cached(self, key: bytes) -> bool:
         """Whether all of `key` is cached that a prompt can match: all but its last token."""
-        most = max(0, len(key) // TOKEN_BYTES - 1)
-        return self.tree.matched_tokens(key) >= most - most % self.page_tokens
+        matchable = max(0, len(key) // TOKEN_BYTES - 1)
+        return self.tree.matched_tokens(key) >= matchable - matchable % self.page_tokens
 
     def release(self, key: bytes) -> None:
         """End the expected reuse of `key`: its time has passed."""

@@ -75,8 +75,8 @@ class BlockTables:
         stale = sorted(self._stale)
         device = self.device_table.device
         rows = to_device(stale, torch.int64, device)
-        fresh = to_device(torch.from_numpy(self.host_table[stale]), torch.int32, device)
-        self.device_table.index_copy_(0, rows, fresh)
+        table = to_device(torch.from_numpy(self.host_table[stale]), torch.int32, device)
+        self.device_table.index_copy_(0, rows, table)
         blocks = to_device(torch.from_numpy(self._host_offsets[stale]), torch.int64, device)
         self.block_offsets.index_copy_(0, rows, blocks)
         self._stale.clear()

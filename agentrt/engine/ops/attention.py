@@ -87,7 +87,7 @@ class PagedAttention:
         self._heads = heads
         self._kv_heads = kv.layout.kv_heads
         self._head_dim = kv.layout.head_dim
-        self._queries_per_kv_head = heads // kv.layout.kv_heads
+        self._queries_per_kv = heads // kv.layout.kv_heads
         self._tile = Tile(kv, heads=heads, tokens=1 if kernels else tile_tokens)
         self._divider = TileDivider(tables, self._tile, kv.layout.page_tokens)
         self._divisions: dict[int | None, TileDivision] = {}
@@ -139,11 +139,11 @@ class PagedAttention:
             return
         for group in division.groups:
             out[group.rows] = self._attend_tile(layer, query[group.rows], group, how).to(out.dtype)
-        for alone in division.sequences:
-            if len(alone.tiles) == 1 and how.sinks is None:
-                self._attend_one_tile(layer, query, alone, how, out)
+        for sequence in division.sequences:
+            if len(sequence.tiles) == 1 and how.sinks is None:
+                self._attend_one_tile(layer, query, sequence, how, out)
             else:
-                self._attend_tiles(layer, query, alone, how, out)
+                self._attend_tiles(layer, query, sequence, how, out)
 
     def _attend_with_kernels(
         self,
@@ -166,7 +166,7 @@ class PagedAttention:
         """Attend one row of each of several sequences: `[B, H, D]` to `[B, H, D]` fp32."""
         heads, shared, dim, size = (
             self._kv_heads,
-            self._queries_per_kv_head,
+            self._queries_per_kv,
             self._head_dim,
             group.size,
         )
@@ -190,34 +190,34 @@ class PagedAttention:
         return out.permute(1, 0, 2, 3).reshape(size, self._heads, dim)
 
     def _attend_single_row(
-        self, layer: int, query: Tensor, alone: SingleSequence, how: Score
+        self, layer: int, query: Tensor, sequence: SingleSequence, how: Score
     ) -> Tensor:
         """Attend the only row of the batch: `[1, H, D]` fp32."""
-        self._tile.load_pages(layer, alone.tiles[0])
-        block = alone.blocks[0][0]
-        packed = query.reshape(self._kv_heads, self._queries_per_kv_head, self._head_dim).float()
+        self._tile.load_pages(layer, sequence.tiles[0])
+        block = sequence.blocks[0][0]
+        packed = query.reshape(self._kv_heads, self._queries_per_kv, self._head_dim).float()
         _multiply(packed, block.key, how.scaling, block.scores)
         _cap_and_mask(block.scores, None, how.softcap)
         torch.softmax(block.scores, -1, out=block.weights)
         return torch.bmm(block.weights, block.value).view(1, self._heads, self._head_dim)
 
     def _attend_one_tile(
-        self, layer: int, query: Tensor, alone: SingleSequence, how: Score, out: Tensor
+        self, layer: int, query: Tensor, sequence: SingleSequence, how: Score, out: Tensor
     ) -> None:
         """Attend rows with a context of one tile: a plain softmax."""
-        self._tile.load_pages(layer, alone.tiles[0])
-        for block in alone.blocks[0]:
+        self._tile.load_pages(layer, sequence.tiles[0])
+        for block in sequence.blocks[0]:
             self._score(query, block, how)
             torch.softmax(block.scores, -1, out=block.weights)
             self._write_rows(torch.bmm(block.weights, block.value), block, out)
 
     def _attend_tiles(
-        self, layer: int, query: Tensor, alone: SingleSequence, how: Score, out: Tensor
+        self, layer: int, query: Tensor, sequence: SingleSequence, how: Score, out: Tensor
     ) -> None:
         """Attend tile by tile, merged by log-sum-exp; a sink merges as a tile without values."""
         partials: dict[int, PartialSoftmax] = {}
         last: dict[int, QueryBlock] = {}
-        for tile, blocks in zip(alone.tiles, alone.blocks, strict=True):
+        for tile, blocks in zip(sequence.tiles, sequence.blocks, strict=True):
             self._tile.load_pages(layer, tile)
             for block in blocks:
                 self._score(query, block, how)
@@ -236,7 +236,7 @@ class PagedAttention:
 
     def _score(self, query: Tensor, block: QueryBlock, how: Score) -> None:
         """Fill a block's scores."""
-        heads, shared, rows = self._kv_heads, self._queries_per_kv_head, block.count
+        heads, shared, rows = self._kv_heads, self._queries_per_kv, block.count
         packed = query[block.rows].view(rows, heads, shared, self._head_dim).transpose(0, 1)
         packed = packed.reshape(heads, rows * shared, self._head_dim).float()
         _multiply(packed, block.key, how.scaling, block.scores)
@@ -245,14 +245,14 @@ class PagedAttention:
 
     def _write_rows(self, result: Tensor, block: QueryBlock, out: Tensor) -> None:
         """Write `result` `[K, R * G, D]` to the block's rows of `out`."""
-        shape = (self._kv_heads, block.count, self._queries_per_kv_head, self._head_dim)
+        shape = (self._kv_heads, block.count, self._queries_per_kv, self._head_dim)
         wide = result.view(shape).transpose(0, 1)
         out[block.rows].view(wide.shape).copy_(wide)
 
     def _sink(self, sinks: Tensor, like: PartialSoftmax) -> PartialSoftmax:
-        rows = like.top.shape[1] // self._queries_per_kv_head
-        shape = (self._kv_heads, rows, self._queries_per_kv_head)
-        top = sinks.float().view(self._kv_heads, 1, self._queries_per_kv_head).expand(shape)
+        rows = like.top.shape[1] // self._queries_per_kv
+        shape = (self._kv_heads, rows, self._queries_per_kv)
+        top = sinks.float().view(self._kv_heads, 1, self._queries_per_kv).expand(shape)
         top = top.reshape(like.top.shape)
         return PartialSoftmax(top, torch.ones_like(top), torch.zeros_like(like.out))
 
@@ -262,11 +262,11 @@ def _multiply(query: Tensor, key: Tensor, scaling: float, scores: Tensor) -> Non
     torch.baddbmm(scores, query, key, beta=0, alpha=scaling, out=scores)
 
 
-def _cap_and_mask(scores: Tensor, hidden: Tensor | None, softcap: float | None) -> None:
+def _cap_and_mask(scores: Tensor, mask: Tensor | None, softcap: float | None) -> None:
     if softcap is not None:
         scores.div_(softcap).tanh_().mul_(softcap)
-    if hidden is not None:
-        scores.masked_fill_(hidden, _MASKED)
+    if mask is not None:
+        scores.masked_fill_(mask, _MASKED)
 
 
 _current: ContextVar[PagedAttention | None] = ContextVar("agentrt_attention", default=None)

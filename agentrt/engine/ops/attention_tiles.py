@@ -108,7 +108,7 @@ class TileDivider:
 
     def divide(self, spans: tuple[QuerySpan, ...], window: int | None) -> TileDivision:
         """Group decoding sequences while they fit in a tile, the longest first."""
-        alone = [span for span in spans if span.tokens > 1]
+        unshared = [span for span in spans if span.tokens > 1]
         single = [span for span in spans if span.tokens == 1]
         single.sort(key=lambda span: -self._visible_pages(span, window))
         groups: list[DecodeGroup] = []
@@ -117,14 +117,14 @@ class TileDivider:
             fit = max(1, self._tile.pages // pages)
             members, single = single[:fit], single[fit:]
             if len(members) == 1:
-                alone += members
+                unshared += members
             else:
                 groups.append(self._group(members, pages, window))
-        by_one = tuple(self._sequence(span, window) for span in alone)
-        only = None
-        if len(spans) == 1 and spans[0].tokens == 1 and len(by_one[0].tiles) == 1:
-            only = by_one[0]
-        return TileDivision(tuple(groups), by_one, only)
+        sequences = tuple(self._sequence(span, window) for span in unshared)
+        single_row = None
+        if len(spans) == 1 and spans[0].tokens == 1 and len(sequences[0].tiles) == 1:
+            single_row = sequences[0]
+        return TileDivision(tuple(groups), sequences, single_row)
 
     def _visible_pages(self, span: QuerySpan, window: int | None) -> int:
         """Pages that a decoding row sees."""
@@ -135,9 +135,9 @@ class TileDivider:
         size = self._page_tokens
         tokens = pages * size
         members = sorted(members, key=lambda span: span.start)
-        room, hidden, scratch = self._buffers()
+        pages_buffer, mask, scratch = self._buffers()
         table = self._tables.block_offsets
-        blocks = room[: len(members) * pages].zero_()
+        blocks = pages_buffer[: len(members) * pages].zero_()
         begins: list[int] = []
         ends: list[int] = []
         for index, span in enumerate(members):
@@ -148,17 +148,17 @@ class TileDivider:
             begins.append(seen - page * size)
             ends.append(span.kv_tokens - page * size)
         grid = (len(members), tokens)
-        places = self._tile.token_indices[:tokens]
-        hidden = hidden[: len(members) * tokens].view(grid)
-        torch.ge(places, torch.tensor(ends, device=table.device)[:, None], out=hidden)
+        indices = self._tile.token_indices[:tokens]
+        mask = mask[: len(members) * tokens].view(grid)
+        torch.ge(indices, torch.tensor(ends, device=table.device)[:, None], out=mask)
         if window is not None:
             before = scratch[: len(members) * tokens].view(grid)
-            torch.lt(places, torch.tensor(begins, device=table.device)[:, None], out=before)
-            hidden.logical_or_(before)
+            torch.lt(indices, torch.tensor(begins, device=table.device)[:, None], out=before)
+            mask.logical_or_(before)
         rows = [span.start for span in members]
-        where: slice | Tensor = slice(rows[0], rows[-1] + 1)
+        batch_rows: slice | Tensor = slice(rows[0], rows[-1] + 1)
         if rows[-1] - rows[0] != len(rows) - 1:
-            where = torch.tensor(rows, device=table.device)
+            batch_rows = torch.tensor(rows, device=table.device)
         loaded = self._tile.prepare(blocks)
         shape = (len(members), tokens, *loaded.key.shape[1:])
         key, value = loaded.key.view(shape), loaded.value.view(shape)
@@ -167,14 +167,14 @@ class TileDivider:
             heads, len(members), self._tile.heads // heads, tokens
         )
         return DecodeGroup(
-            rows=where,
+            rows=batch_rows,
             size=len(members),
             loaded=loaded,
             keys=tuple(key[:, :, head].transpose(1, 2) for head in range(heads)),
             values=tuple(value[:, :, head] for head in range(heads)),
             scores=scores,
             weights=weights,
-            mask=hidden[:, None, :],
+            mask=mask[:, None, :],
         )
 
     def _buffers(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -210,32 +210,32 @@ class TileDivider:
     ) -> tuple[QueryBlock, ...]:
         """Blocks of rows that see part of the tile of positions `[begin, end)`."""
         first = span.kv_tokens - span.tokens
-        most = self._tile.max_rows(min(self._tile.tokens, span.kv_tokens))
-        made: list[QueryBlock] = []
-        for at in range(0, span.tokens, most):
-            count = min(most, span.tokens - at)
-            here = first + at
-            seen = max(begin, first_visible(here, window))
-            past = min(end, here + count)
-            if seen >= past:
+        max_rows = self._tile.max_rows(min(self._tile.tokens, span.kv_tokens))
+        blocks: list[QueryBlock] = []
+        for at in range(0, span.tokens, max_rows):
+            count = min(max_rows, span.tokens - at)
+            position = first + at
+            begin_seen = max(begin, first_visible(position, window))
+            end_seen = min(end, position + count)
+            if begin_seen >= end_seen:
                 continue
             rows = slice(span.start + at, span.start + at + count)
             heads = self._tile.kv_heads
             scores, weights = self._tile.score_buffers(
-                heads, count * (self._tile.heads // heads), past - seen
+                heads, count * (self._tile.heads // heads), end_seen - begin_seen
             )
-            made.append(
+            blocks.append(
                 QueryBlock(
                     rows=rows,
                     count=count,
-                    key=loaded.key[seen - begin : past - begin].permute(1, 2, 0),
-                    value=loaded.value[seen - begin : past - begin].transpose(0, 1),
+                    key=loaded.key[begin_seen - begin : end_seen - begin].permute(1, 2, 0),
+                    value=loaded.value[begin_seen - begin : end_seen - begin].transpose(0, 1),
                     scores=scores,
                     weights=weights,
-                    mask=self._mask(here, count, seen, past, window),
+                    mask=self._mask(position, count, begin_seen, end_seen, window),
                 )
             )
-        return tuple(made)
+        return tuple(blocks)
 
     def _mask(
         self, first: int, rows: int, begin: int, end: int, window: int | None
@@ -247,10 +247,10 @@ class TileDivider:
         device = self._tables.block_offsets.device
         ahead = torch.arange(begin, end, device=device)
         here = torch.arange(first, first + rows, device=device)[:, None]
-        hidden = ahead > here
+        mask = ahead > here
         if window is not None:
-            hidden |= ahead <= here - window
-        return hidden[:, None, :]
+            mask |= ahead <= here - window
+        return mask[:, None, :]
 
 
 def first_visible(position: int, window: int | None) -> int:

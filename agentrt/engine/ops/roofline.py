@@ -7,17 +7,12 @@ and device. `python -P -m agentrt.engine.ops.roofline DEVICE DTYPE` prints it as
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 
 import torch
 from torch import Tensor
-
-from agentrt.base.errors import EngineUnavailable
-from agentrt.base.record import record
 
 _CPU_READ_BYTES = 1 << 29
 _CUDA_READ_BYTES = 8 << 30
@@ -26,51 +21,23 @@ _CUDA_EDGE = 8192
 _ROUNDS = 5
 
 
-@record
-class Roofline:
-    """Highest rates of a device.
-
-    Attributes:
-        read_bytes_s: Bytes a second, read once from a buffer larger than all caches.
-        flops_s: Operations a second of a large matrix product in one dtype.
-        threads: CPU threads that computed.
-    """
-
-    read_bytes_s: float
-    flops_s: float
-    threads: int
-
-
-def roofline(device: str, dtype: str) -> Roofline:
+def roofline(device: str, dtype: str) -> dict[str, float]:
     """Measure the roofline in this process.
 
     Args:
         device: `cpu` or `cuda`.
         dtype: Name of the dtype of the matrix product.
+
+    Returns:
+        `read_bytes_s`, bytes a second read once from a buffer larger than all caches; `flops_s`,
+        operations a second of a large matrix product; `threads`, CPU threads that computed.
     """
     place = torch.device(device)
-    return Roofline(
-        read_bytes_s=_read_bytes_s(place),
-        flops_s=_flops_s(place, getattr(torch, dtype)),
-        threads=torch.get_num_threads(),
-    )
-
-
-def roofline_in_process(device: str, dtype: str) -> Roofline:
-    """Measure the roofline in a process of its own, where nothing else computes.
-
-    Raises:
-        EngineUnavailable: The process failed.
-    """
-    command = [sys.executable, "-P", "-m", "agentrt.engine.ops.roofline", device, dtype]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise EngineUnavailable(
-            f"the rates of this machine could not be measured: {last}",
-            hint="See that torch computes on this device in this dtype: agentrt doctor",
-        )
-    return Roofline(**json.loads(done.stdout))
+    return {
+        "read_bytes_s": _read_bytes_s(place),
+        "flops_s": _flops_s(place, getattr(torch, dtype)),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def _read_bytes_s(device: torch.device) -> float:
@@ -104,4 +71,4 @@ def _wait(device: torch.device) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asdict(roofline(*sys.argv[1:3]))))
+    sys.stdout.write(json.dumps(roofline(*sys.argv[1:3])))

@@ -27,17 +27,9 @@ from agentrt.base.errors import (
     revive,
 )
 from agentrt.base.ids import RequestId
+from agentrt.engine.process import messages
 from agentrt.engine.process.child import Child, ChildExit, ProcessChild, ThreadChild
-from agentrt.engine.process.messages import (
-    Cancel,
-    Command,
-    ExtendPrompt,
-    HintPrefix,
-    LoadEngine,
-    Prewarm,
-    Shutdown,
-    UpdateSchedulingInfo,
-)
+from agentrt.engine.process.messages import Command
 from agentrt.engine.process.pipe import Pipe
 from agentrt.engine.process.watchdog import stalls
 from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
@@ -122,13 +114,13 @@ class EmbeddedBackend:
             self._send(request)
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        self._send(ExtendPrompt(request_id, fill))
+        self._send(messages.ExtendPrompt(request_id, fill))
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        self._send(UpdateSchedulingInfo(updates))
+        self._send(messages.Reprioritize(updates))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
-        self._send(Cancel(request_id, reason))
+        self._send(messages.Cancel(request_id, reason))
 
     def hint(
         self,
@@ -138,14 +130,14 @@ class EmbeddedBackend:
         from_tokens: int = 0,
         cache_salt: str = "",
     ) -> None:
-        self._send(HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt))
+        self._send(messages.HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt))
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Compile constraints ahead; those given before the engine has loaded delay its start."""
         new = tuple(one for one in constraints if one not in self._prewarmed)
         self._prewarmed += new
         if new and self._pipe is not None and not self._pipe.closed.is_set():
-            self._pipe.send(Prewarm(new))
+            self._pipe.send(messages.Prewarm(new))
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()
@@ -155,7 +147,7 @@ class EmbeddedBackend:
         with anyio.CancelScope(shield=True):
             pipe = self._pipe if self._is_up else None
             if pipe is not None:
-                pipe.send(Shutdown())
+                pipe.send(messages.Shutdown())
                 with anyio.move_on_after(_SHUTDOWN_S):
                     await pipe.closed.wait()
             if self._watchdog is not None:
@@ -199,9 +191,9 @@ class EmbeddedBackend:
         self.launch()
         assert self._child is not None
         self._pipe = pipe = await Pipe.open(self._child.owner_socket, self._receive_step)
-        pipe.send(LoadEngine(self._config))
+        pipe.send(messages.LoadEngine(self._config))
         if self._prewarmed:
-            pipe.send(Prewarm(tuple(self._prewarmed)))
+            pipe.send(messages.Prewarm(tuple(self._prewarmed)))
         await pipe.settled.wait()
         if pipe.capabilities is None:
             raise _cannot_start(await self._end_child(_REAP_S), pipe.last_error)

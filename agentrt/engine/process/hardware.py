@@ -41,8 +41,8 @@ def thread_info(
         computed_by: Value of the model's report.
     """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
-    told = environment(config, inherited)
-    info = {name: told[name] for name in names if name in told}
+    child_environment = environment(config, inherited)
+    info = {name: child_environment[name] for name in names if name in child_environment}
     choice = stored_choice(config, computed_by)
     if config.threads or choice is None:
         return info

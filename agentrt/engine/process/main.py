@@ -21,19 +21,9 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, ErrorRecord, ModelInvalid, record_of
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId
+from agentrt.engine.process import messages
 from agentrt.engine.process.channel import Channel, OwnerGone
-from agentrt.engine.process.messages import (
-    Cancel,
-    Command,
-    ExtendPrompt,
-    HintPrefix,
-    LoadEngine,
-    Ping,
-    Pong,
-    Prewarm,
-    Shutdown,
-    UpdateSchedulingInfo,
-)
+from agentrt.engine.process.messages import Command
 from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
 from agentrt.protocol.step_output import End, StepDone
 
@@ -78,7 +68,7 @@ class EngineLoop:
     def compile_prewarmed(self) -> None:
         """Compile the constraints that were announced while the core was loading."""
         arrived = self._channel.receive(0)
-        while arrived and isinstance(first := arrived[0], Prewarm):
+        while arrived and isinstance(first := arrived[0], messages.Prewarm):
             self._core.prewarm(first.constraints, _PREWARM_S)
             del arrived[0]
         self._channel.put_back(arrived)
@@ -110,7 +100,7 @@ class EngineLoop:
     def _run_commands(self, commands: Iterable[Command]) -> bool:
         """Run commands; False after `Shutdown`."""
         for command in commands:
-            if isinstance(command, Shutdown):
+            if isinstance(command, messages.Shutdown):
                 return False
             self._run_command(command)
         return True
@@ -120,22 +110,22 @@ class EngineLoop:
         match command:
             case GenerateRequest():
                 self._submit(command)
-            case ExtendPrompt(request_id, fill):
+            case messages.ExtendPrompt(request_id, fill):
                 if request_id in self._unfinished:
                     core.fill_hole(request_id, fill)
-            case UpdateSchedulingInfo(facts):
-                known = tuple(fact for fact in facts if fact.request_id in self._unfinished)
+            case messages.Reprioritize(updates):
+                known = tuple(info for info in updates if info.request_id in self._unfinished)
                 if known:
                     core.update(known)
-            case Cancel(request_id, reason):
+            case messages.Cancel(request_id, reason):
                 if request_id in self._unfinished:
                     core.cancel(request_id, reason)
-            case HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt):
+            case messages.HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt):
                 core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
-            case Prewarm(constraints):
+            case messages.Prewarm(constraints):
                 core.prewarm(constraints)
-            case Ping():
-                self._channel.send(Pong())
+            case messages.Ping():
+                self._channel.send(messages.Pong())
 
     def _submit(self, request: GenerateRequest) -> None:
         self._unfinished.add(request.request_id)
@@ -212,7 +202,7 @@ def _receive_config(channel: Channel) -> EngineConfig:
     while not commands:
         commands = channel.receive(None)
     first, *rest = commands
-    if not isinstance(first, LoadEngine):
+    if not isinstance(first, messages.LoadEngine):
         raise TypeError(f"the first command is {type(first).__name__}, not Load")
     channel.put_back(rest)
     return first.config

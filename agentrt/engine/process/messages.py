@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -29,7 +30,7 @@ class ExtendPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateSchedulingInfo:
+class Reprioritize:
     """Replace the scheduling info of requests."""
 
     updates: tuple[SchedulingInfo, ...]
@@ -76,29 +77,10 @@ class Shutdown:
     """Cancel everything, report it, and end."""
 
 
-Command = (
-    LoadEngine
-    | GenerateRequest
-    | ExtendPrompt
-    | UpdateSchedulingInfo
-    | Cancel
-    | HintPrefix
-    | Prewarm
-    | Ping
-    | Shutdown
-)
+Request = GenerateRequest | ExtendPrompt | Reprioritize | Cancel
+Command = LoadEngine | Prewarm | Request | HintPrefix | Ping | Shutdown
 Report = Capabilities | StepDone | Pong | ErrorRecord
 """`Capabilities` once, when loaded; `ErrorRecord` as the last report of an engine that fails."""
 
-COMMANDS: Wire[Command] = Wire(
-    LoadEngine,
-    GenerateRequest,
-    ExtendPrompt,
-    UpdateSchedulingInfo,
-    Cancel,
-    HintPrefix,
-    Prewarm,
-    Ping,
-    Shutdown,
-)
-REPORTS: Wire[Report] = Wire(Capabilities, StepDone, Pong, ErrorRecord)
+COMMANDS: Wire[Command] = Wire(*get_args(Command))
+REPORTS: Wire[Report] = Wire(*get_args(Report))

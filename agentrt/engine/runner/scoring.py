@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch import Tensor
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.engine.runner.model_runner import ModelRunner
+from agentrt.engine.runner.executor import StepExecutor
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import NewOutput, Phase, ScoredOptions, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
@@ -55,7 +56,7 @@ class Scorer:
     """Scores the options of choices with a computed prompt.
 
     Args:
-        runner: Runs the forwards.
+        executor: Runs the forwards.
         allocator: Allocates slots and pages for the rows.
         codec: Tokenizes options.
         step_tokens: Most tokens of one forward.
@@ -65,9 +66,13 @@ class Scorer:
     """
 
     def __init__(
-        self, runner: ModelRunner, allocator: KvAllocator, codec: Codec, step_tokens: int
+        self,
+        executor: StepExecutor[Any],
+        allocator: KvAllocator,
+        codec: Codec,
+        step_tokens: int,
     ) -> None:
-        self._runner = runner
+        self._executor = executor
         self._allocator = allocator
         self._codec = codec
         self._step_tokens = step_tokens
@@ -166,7 +171,7 @@ class Scorer:
             first = start + row.owner.prompt_tokens - 1 - one.computed_tokens
             logit_rows += range(first, first + row.logit_count)
             start += len(pending)
-        logits = self._runner.logits_at(slices, logit_rows)[:, : self._codec.vocab.size]
+        logits = self._executor.logits_at(slices, logit_rows)[:, : self._codec.vocab.size]
         self.forwards += 1
         for row in rows:
             row.sequence.computed_tokens = len(row.sequence.tokens)

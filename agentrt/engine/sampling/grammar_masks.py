@@ -100,12 +100,7 @@ class GrammarMasks:
         for row in fill_rows:
             self.seconds[row] = self.filling_s / len(fill_rows)
 
-    def _fill(
-        self,
-        states: list[tuple[Masking, int]],
-        array: MaskRows,
-        pool: MaskPool,
-    ) -> None:
+    def _fill(self, states: list[tuple[Masking, int]], array: MaskRows, pool: MaskPool) -> None:
         """Fill all rows in one call; if that fails, row by row, to find the faulty one."""
         try:
             self.failed |= fill_bitmasks(states, array, pool)
@@ -157,7 +152,7 @@ class MaskFiller:
         self._pool = MaskPool()
         self._buffers = MaskBuffers(1, logits_size)
         self._worker: ThreadPoolExecutor | None = None
-        self._detached_workers: ThreadPoolExecutor | None = None
+        self._detached: ThreadPoolExecutor | None = None
 
     def begin_masks(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
         """Begin on the masks of the next step; None leaves them to `finish_masks`."""
@@ -196,10 +191,10 @@ class MaskFiller:
 
     def close(self) -> None:
         """End the threads."""
-        for worker in (self._worker, self._detached_workers):
+        for worker in (self._worker, self._detached):
             if worker is not None:
                 worker.shutdown(wait=True)
-        self._worker = self._detached_workers = None
+        self._worker = self._detached = None
 
     def _step_buffers(self, rows: int) -> MaskBuffers:
         """Buffers for the masks of this step."""
@@ -234,14 +229,12 @@ class MaskFiller:
             if not grammar.has_slow_mask:
                 fill_rows.append(row)
                 continue
-            if self._detached_workers is None:
-                self._detached_workers = ThreadPoolExecutor(
+            if self._detached is None:
+                self._detached = ThreadPoolExecutor(
                     _DETACHED_THREADS, thread_name_prefix="agentrt-late-masks"
                 )
             buffers = MaskBuffers(1, self._logits_size)
-            filling = self._detached_workers.submit(
-                GrammarMasks, [rows[row]], buffers, self._pool, (0,)
-            )
+            filling = self._detached.submit(GrammarMasks, [rows[row]], buffers, self._pool, (0,))
             grammar.detached_mask = DetachedMask(filling, 0)
         return fill_rows
 

@@ -39,10 +39,13 @@ class GrammarRequests:
         self._jump_forward = jump_forward
         self._drafts = drafts
         self._cache = CompileCache()
-        self._cache.prepare(codec.vocab)
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
         self._has_slow_mask: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
         self._guessers: WeakKeyDictionary[CompiledConstraint, TokenGuesser] = WeakKeyDictionary()
+
+    def prepare(self) -> None:
+        """Prepare on a thread what every compilation needs of the vocabulary."""
+        self._cache.prepare(self._codec.vocab)
 
     def start_compile(self, request: GenerateRequest) -> None:
         """Start to compile the request's constraint."""

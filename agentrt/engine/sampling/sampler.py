@@ -93,12 +93,12 @@ class SampledTokens:
         drawn = [max(0, tokens[row]) for row in asking]
         chosen = torch.tensor(drawn, device=self._logprobs.device)
         own = self._logprobs.gather(1, chosen[:, None])[:, 0].tolist()
-        told = {}
+        found = {}
         for at, (row, count) in enumerate(zip(asking, counts, strict=True)):
             pairs = zip(ids[at][:count], values[at][:count], strict=True)
             top = tuple((token, value) for token, value in pairs if value > -torch.inf)
-            told[row] = TokenLogprob(tokens[row], own[at], top)
-        return told
+            found[row] = TokenLogprob(tokens[row], own[at], top)
+        return found
 
 
 def sample_tokens(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agentrt.base.errors import ErrorRecord
+from agentrt.base.ids import RequestId
 from agentrt.engine.sampling.sampler import SampledToken
 from agentrt.engine.sequence.sequence import NewOutput, Sequence
 from agentrt.engine.sequence.stop_strings import StoppedText
@@ -34,6 +35,19 @@ class Finish:
     stopped_by: str = ""
     error: ErrorRecord | None = None
     scores: tuple[OptionScore, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class SampledStep:
+    """Result of sampling a step.
+
+    Attributes:
+        finishes: Sequences that are finished.
+        masks_s: Seconds that each sequence's mask took.
+    """
+
+    finishes: list[tuple[Sequence, Finish]] = field(default_factory=list)
+    masks_s: dict[RequestId, float] = field(default_factory=dict)
 
 
 def append_token(

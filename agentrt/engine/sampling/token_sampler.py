@@ -6,36 +6,22 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from agentrt.base.errors import InternalError, record_of
-from agentrt.base.ids import RequestId
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
 from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, sample_tokens
-from agentrt.engine.sampling.sequence_output import Finish
+from agentrt.engine.sampling.sequence_output import Finish, SampledStep
 from agentrt.engine.sequence.jump_forward import DraftedTokens
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt_kernels.contract import Kernels
 
 _PLAIN = nullcontext()
-
-
-@dataclass(slots=True, eq=False)
-class SampledStep:
-    """Result of sampling a step.
-
-    Attributes:
-        finishes: Sequences that are finished.
-        masks_s: Seconds that each sequence's mask took.
-    """
-
-    finishes: list[tuple[Sequence, Finish]] = field(default_factory=list)
-    masks_s: dict[RequestId, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""The scheduler of the engine: which sequences run, which wait, and the tokens of each step."""
+"""Scheduler of the engine (continuous batching): sequences of a step, and their tokens."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Scheduler:
         self._unchanged.invalidate()
 
     def remove_sequence(self, sequence: Sequence) -> None:
-        """Remove a finished sequence; its KV stays in the radix tree."""
+        """Remove a finished or aborted sequence; its KV stays in the radix tree."""
         self._release(sequence)
         del self._sequences[sequence.request.request_id]
 
@@ -156,11 +156,8 @@ class Scheduler:
 
     def _schedule_prefills(self, budget: TokenBudget, now_s: float) -> None:
         """Schedule chunks of prompts, running or waiting, in priority order (chunked prefill)."""
-        prefilling = [
-            one
-            for request_id, one in self.running.items()
-            if request_id not in budget.scheduled_tokens
-        ]
+        scheduled = budget.scheduled_tokens
+        prefilling = [one for key, one in self.running.items() if key not in scheduled]
         waiting = self._waiting() if len(self._sequences) > len(self.running) else []
         if not prefilling and (not waiting or self._unchanged.skip_step(waiting)):
             return
@@ -253,10 +250,8 @@ class Scheduler:
             return False  # one without a cause was preempted in this very step
         size = self._config.page_tokens
         cached_tokens = self._allocator.cached_tokens(sequence.key)
-        if (
-            sequence.computes_whole_pages
-            and cached_tokens >= (len(sequence.tokens) - 1) // size * size
-        ):
+        cacheable_tokens = (len(sequence.tokens) - 1) // size * size
+        if sequence.computes_whole_pages and cached_tokens >= cacheable_tokens:
             sequence.phase = Phase.HELD
             del admission.causes[sequence]
             return False
@@ -297,11 +292,8 @@ class Scheduler:
         admission = self._admission
         admission.causes[sequence] = "prefix"
         same_run = owner.request.run_id == sequence.request.run_id
-        if (
-            self.queue.groups_forks
-            and same_run
-            and "prefix" not in sequence.queue_state.passed_over
-        ):
+        has_waited = "prefix" in sequence.queue_state.passed_over
+        if self.queue.groups_forks and same_run and not has_waited:
             admission.reserve(sequence, owner)
         if owner.request.request_id not in budget.scheduled_tokens:
             chunk_tokens = self._config.prefill_chunk_tokens

@@ -95,7 +95,7 @@ class WaitingQueue:
         incomplete, undemanded, *key = self._key(now_s, sequence)[0]
         return (incomplete, undemanded, not _is_overdue(now_s, sequence), *key)
 
-    def note_admission(self, sequence: Sequence, place: int, now_s: float) -> None:
+    def note_admission(self, sequence: Sequence, position: int, now_s: float) -> None:
         """Record that a sequence was admitted to the step being scheduled, and why."""
         self._admissions.append(
             Admission(
@@ -103,7 +103,7 @@ class WaitingQueue:
                 at_s=now_s,
                 policy=self.policy,
                 waited_s=now_s - sequence.metrics.recorded_until_s if sequence.complete else 0.0,
-                position=place,
+                position=position,
                 waiting=0,
                 passed_over=tuple(sequence.queue_state.passed_over.items()),
                 terms=self._terms(now_s, sequence),

@@ -78,15 +78,17 @@ class RequestMetrics:
         self.add_time(bucket, seconds)
         self.recorded_until_s += seconds
 
-    def record_step(self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int) -> None:
-        """Record a step that it was part of; its grammar mask took `masks_s` of it."""
+    def record_step(
+        self, bucket: Bucket, now_s: float, masks_s: float, batch_size: int, steps: int = 1
+    ) -> None:
+        """Record a step that it was part of, or several equal ones; masks took `masks_s` of it."""
         passed_s = now_s - self.recorded_until_s
         masks_s = min(masks_s, passed_s)
         self.constraint_s += masks_s
         self.add_time(bucket, passed_s - masks_s)
         self.recorded_until_s = now_s
-        self.steps += 1
-        self.batch_size_sum += batch_size
+        self.steps += steps
+        self.batch_size_sum += steps * batch_size
         if bucket == "prefill":
             self.prefill_chunks += 1
 

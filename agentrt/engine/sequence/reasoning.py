@@ -1,4 +1,4 @@
-"""Grammar state of a sequence that reasons first: its reasoning, then its answer's grammar."""
+"""Grammar state of a sequence that reasons first: a thinking budget, then the answer's grammar."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ class ReasoningState:
         on_limit: Same as for `GrammarState`.
         jump_forward: Whether forced tokens are appended without a forward.
 
+    Attributes:
+        thinking: State of the reasoning.
+        has_slow_mask: Same as for `GrammarState`.
+        detached_mask: Same as for `GrammarState`.
+
     Raises:
         ConstraintError: No answer would fit.
     """
@@ -32,10 +37,10 @@ class ReasoningState:
         "_answer",
         "_answer_grammar",
         "_compiled",
-        "_detached_mask",
-        "_has_slow_mask",
         "_jump_forward",
         "_on_limit",
+        "detached_mask",
+        "has_slow_mask",
         "thinking",
     )
 
@@ -53,34 +58,10 @@ class ReasoningState:
         self._compiled = compiled
         self._on_limit = on_limit
         self._jump_forward = jump_forward
-        self._detached_mask: StateLock | None = None
-        self._has_slow_mask = False
+        self.detached_mask: StateLock | None = None
+        self.has_slow_mask = False
         self._answer: GrammarState | None = None
         self._start_answer()
-
-    @property
-    def has_slow_mask(self) -> bool:
-        """Same as for `GrammarState`."""
-        return self._has_slow_mask if self._answer is None else self._answer.has_slow_mask
-
-    @has_slow_mask.setter
-    def has_slow_mask(self, is_slow: bool) -> None:
-        if self._answer is None:
-            self._has_slow_mask = is_slow
-        else:
-            self._answer.has_slow_mask = is_slow
-
-    @property
-    def detached_mask(self) -> StateLock | None:
-        """Same as for `GrammarState`."""
-        return self._detached_mask if self._answer is None else self._answer.detached_mask
-
-    @detached_mask.setter
-    def detached_mask(self, apart: StateLock | None) -> None:
-        if self._answer is None:
-            self._detached_mask = apart
-        else:
-            self._answer.detached_mask = apart
 
     @property
     def mask_state(self) -> Masking:
@@ -150,11 +131,9 @@ class ReasoningState:
 
     def await_detached_mask(self) -> None:
         """Wait for the detached mask, if one is being filled."""
-        if self._answer is not None:
-            self._answer.await_detached_mask()
-        elif self._detached_mask is not None:
-            self._detached_mask.wait()
-            self._detached_mask = None
+        if self.detached_mask is not None:
+            self.detached_mask.wait()
+            self.detached_mask = None
 
     def close(self) -> list[int]:
         """Tokens of the shortest completion; the state advances over them."""
@@ -169,3 +148,4 @@ class ReasoningState:
     def _start_answer(self) -> None:
         if self.thinking.ended and self._answer is None:
             self._answer = self._answer_grammar(self.thinking.tokens)
+            self.has_slow_mask = self._answer is not None and self._answer.has_slow_mask

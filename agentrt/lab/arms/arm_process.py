@@ -1,137 +1,161 @@
-"""The process of one arm: a line of JSON in, a line of JSON out, standing still in between."""
+"""An arm of a bench as a process that answers lines of JSON.
+
+Each line of its standard input is a question, the next line of its output that begins with a brace
+is the answer:
+
+    {"do": "open", "settings": {...}}   -> whatever describes the opened arm
+    {"do": NAME, ...arguments}          -> the result of that method
+    anything that fails                 -> {"error": "...", "hint": "..."}
+
+Our own arms answer by `answering`, and peers, which cannot import it, by `peers/answering.py`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
-import signal
-import subprocess
-import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
-from agentrt.lab.arms.process_group import Keeper
+from agentrt.base.record import record
+from agentrt.lab.arms.process_group import ProcessGroup
+from agentrt.lab.arms.server_process import ServerProcess
 from agentrt.lab.errors import BenchFailed
 
 _QUIT_S = 10.0
-_TAIL_BYTES = 1_500
+_OPEN_S = 900.0
 
 
-class ArmChild:
-    """A process that answers each line with one line.
+@record
+class Arm:
+    """One way of computing the work of a bench.
 
-    While it is not asked it is stopped by a signal, and so are the processes that it has started:
-    threads that spin, caches that are tidied and pages that are swept would otherwise be measured
-    with the arm whose turn it is.
+    Attributes:
+        engine: Engine, library, or client and server that computes.
+        variant: Difference from other arms of that engine.
+        command: Command line of its process.
+        settings: Settings that its process is opened with.
+        env: Variables added to its environment.
+    """
+
+    engine: str
+    variant: str
+    command: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name in tables and messages."""
+        return f"{self.engine} {self.variant}".strip()
+
+    @property
+    def key(self) -> str:
+        """Equal for arms that one process can serve."""
+        return json.dumps([self.name, dict(self.settings)], default=str, sort_keys=True)
+
+
+class ArmProcess:
+    """The opened process of an arm, halted unless it answers.
 
     Args:
-        name: Of the arm, for messages.
-        command: What to run.
-        environment: Of the process.
-        patience_s: How long an answer may take.
+        arm: The arm.
+        server: Server to which the arm sends requests; it runs only while the arm answers.
+        patience_s: Longest time of an answer, but for the first.
+
+    Attributes:
+        arm: The arm.
+        about: Description of the opened arm, and of its server.
+
+    Raises:
+        BenchFailed: The arm cannot be opened.
     """
 
     def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        *,
-        patience_s: float = 900.0,
+        self, arm: Arm, *, server: ServerProcess | None = None, patience_s: float = _OPEN_S
     ) -> None:
-        self._name = name
-        self._patience_s = patience_s
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        self._process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env=dict(environment),
-            text=True,
-            start_new_session=True,  # a signal reaches what it has started as well
-        )
-        self._keeper = Keeper(self._process.pid)
+        self.arm = arm
+        self._server = server
+        self._patience_s = _OPEN_S
+        self._group = ProcessGroup(arm.command, arm.env, talks=True)
         self._answers: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, name=f"arm {name}", daemon=True)
+        self._reader = threading.Thread(target=self._read, name=f"arm {arm.name}", daemon=True)
         self._reader.start()
+        settings = {**arm.settings, **({"url": server.url} if server is not None else {})}
+        try:
+            self.about = self.ask("open", settings=settings)
+        except BaseException:
+            self.close()
+            raise
+        if server is not None:
+            self.about["server"] = server.about
+        self._patience_s = patience_s
 
     @property
     def pid(self) -> int:
-        """Of the process."""
-        return self._process.pid
+        """Id of the process."""
+        return self._group.process.pid
 
-    def ask(
-        self, question: Mapping[str, Any], *, patience_s: float | None = None
-    ) -> dict[str, Any]:
-        """The answer; the process runs for as long as it takes.
+    @property
+    def is_running(self) -> bool:
+        """False once the process has ended, or was killed because an answer took too long."""
+        return self._group.is_running
 
-        Args:
-            question: A line for it.
-            patience_s: For this answer; None waits as long as for any.
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Call a method of the arm; the process runs until it has answered.
 
         Raises:
-            BenchFailed: It ended, or took too long.
+            BenchFailed: The method failed, the process ended, or the answer took too long.
         """
-        assert self._process.stdin is not None
-        patience_s = self._patience_s if patience_s is None else patience_s
-        self._signal(signal.SIGCONT)
-        try:
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
-            answer = self._answers.get(timeout=patience_s)
-        except (BrokenPipeError, ValueError):  # it is gone, or was closed
-            answer = ""
-        except queue.Empty:
-            self.close(at_once=True)
+        answer = self._answer(json.dumps({"do": do, **arguments}))
+        if answer.get("error"):
             raise BenchFailed(
-                f"{self._name} gave no answer within {patience_s:.0f} s",
-                hint="Measure fewer tokens, or leave this arm out",
-            ) from None
-        if not answer:
-            raise BenchFailed(f"{self._name} ended with {self._process.wait()}: {self._tail()}")
-        self._signal(signal.SIGSTOP)
-        found: dict[str, Any] = json.loads(answer)
-        return found
+                f"{self.arm.name} failed: {answer['error']}", hint=answer.get("hint") or ""
+            )
+        return answer
 
-    def close(self, *, at_once: bool = False) -> None:
-        """End it. Idempotent."""
-        assert self._process.stdin is not None
+    def close(self, patience_s: float = _QUIT_S) -> None:
+        """End the process. Idempotent."""
+        assert self._group.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        if self._process.poll() is None:
-            self._signal(signal.SIGCONT)
-            if at_once:
-                self._signal(signal.SIGKILL)
-            try:
-                self._process.wait(_QUIT_S)
-            except subprocess.TimeoutExpired:
-                self._signal(signal.SIGKILL)
-                self._process.wait()
-        self._keeper.close()
+            self._group.process.stdin.close()
+        self._group.close(patience_s)
         self._reader.join(_QUIT_S)
-        self._stderr.close()
+
+    def _answer(self, question: str) -> dict[str, Any]:
+        stdin = self._group.process.stdin
+        assert stdin is not None
+        with contextlib.ExitStack() as stack:
+            if self._server is not None:
+                stack.enter_context(self._server.running())
+            self._group.resume()
+            try:
+                stdin.write(question + "\n")
+                stdin.flush()
+                line = self._answers.get(timeout=self._patience_s)
+            except (BrokenPipeError, ValueError):  # the process has ended, or was closed
+                line = ""
+            except queue.Empty:
+                self.close(patience_s=0)
+                raise BenchFailed(
+                    f"{self.arm.name} gave no answer within {self._patience_s:.0f} s",
+                    hint="Measure fewer tokens, or leave this arm out",
+                ) from None
+            if not line:
+                code = self._group.process.wait()
+                raise BenchFailed(f"{self.arm.name} ended with {code}: {self._group.last_words()}")
+            self._group.halt()
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _read(self) -> None:
-        """Answers begin with a brace; whatever else is printed is not one."""
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
+        """Collect answers; a line that does not begin with a brace is other output."""
+        assert self._group.process.stdout is not None
+        with self._group.process.stdout as lines:
             for line in lines:
                 if line.startswith("{"):
                     self._answers.put(line)
         self._answers.put("")
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, number)
-
-    def _tail(self) -> str:
-        if self._stderr.closed:
-            return "it was closed"
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - _TAIL_BYTES))
-        lines = self._stderr.read().decode("utf-8", "replace").splitlines()
-        return " | ".join(line.strip() for line in lines[-4:] if line.strip())

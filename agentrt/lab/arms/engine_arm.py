@@ -1,81 +1,81 @@
-"""Our arm: an engine core in a process of its own, as the product runs it.
+"""The process of our engine's arm: an engine core as the product runs it.
 
-Run as `python -P -m agentrt.lab.arms.engine_arm`; each line of standard input is a question, each
-line
-of standard output its answer.
+Run as `python -P -m agentrt.lab.arms.engine_arm`; it answers `open`, `round`, `idle` and
+`roofline`.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import asyncio
 import json
-import sys
 import time
-from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import AgentrtError
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.engine.ops.roofline import roofline
+from agentrt.engine.runner.model_executor import ModelExecutor
+from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.gpu_idle import watched
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
+Json = dict[str, Any]
 _SETTLING_STEPS = 4
 _WATCHED_STEPS = 24
 _IDLE_NEW_TOKENS = 64
-"""Outputs that last through all of it."""
+"""Length of outputs that last through all of these steps."""
 
 
 class EngineArm:
-    """One engine, and the rounds it is asked for."""
+    """One engine, and the rounds that it computes."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def open(self, settings: Json) -> Json:
+        """Load the model; settings are fields of `EngineConfig`, and `constrained`."""
         settings = {**settings, "model_path": Path(settings["model_path"])}
         self._constrained = bool(settings.pop("constrained", False))
         config = EngineConfig(**settings)
-        forget_choice(config)  # what was measured beside other work says little of now
-        self._core = EngineCore(config, MonotonicClock())
-        self._serial = 0
+        forget_choice(config)  # a choice of threads made beside other work says little of now
+        clock = MonotonicClock()
+        executor = ModelExecutor(config, clock)
+        self._core = EngineCore(config, clock, executor)
+        self._requests = 0
+        runner = executor.runner
+        return {**asdict(runner.model.report), "threads": asdict(runner.threads)}
 
     def round(
-        self, prompts: list[list[int]], new_tokens: int, *, ignore_eos: bool = False
-    ) -> dict[str, Any]:
-        """Serve all prompts at once; a sample, with the ids of each output."""
+        self, prompts: list[list[int]], new_tokens: int, shared: int, ignore_eos: bool = False
+    ) -> Json:
+        """Serve all prompts at once; `shared` is for arms that do not find prefixes themselves."""
         core = self._core
         outputs: dict[RequestId, list[int]] = {}
         began_s = time.perf_counter()
         for prompt in prompts:
-            request = self._request(prompt, new_tokens, ignore_eos)
-            outputs[request.request_id] = []
-            core.submit(request)
-        ends_s = [began_s]
-        prefilled_s = began_s
+            outputs[self._submit(prompt, new_tokens, ignore_eos)] = []
+        ended_s = prefilled_s = began_s
         decode_s, decode_steps, cached_tokens = 0.0, 0, 0
         while core.has_work():
             done = core.step()
             if done is None:
                 continue
-            now_s = time.perf_counter()
-            step = done.step
+            before_s, ended_s = ended_s, time.perf_counter()
             for delta in done.deltas:
                 outputs[delta.request_id] += delta.token_ids
             for end in done.ends:
                 if end.error is not None:
                     raise RuntimeError(f"{end.error.type}: {end.error.message}")
                 cached_tokens += end.ledger.cached_tokens
-            if step is not None and step.prefill_tokens:
-                prefilled_s = now_s
-            elif step is not None and step.decode_tokens == len(prompts):
-                decode_s += now_s - ends_s[-1]
+            if done.step is not None and done.step.prefill_tokens:
+                prefilled_s = ended_s
+            elif done.step is not None and done.step.decode_tokens == len(prompts):
+                decode_s += ended_s - before_s
                 decode_steps += 1
-            ends_s.append(now_s)
         return {
             "prefill_s": prefilled_s - began_s,
             "decode_s": decode_s,
@@ -84,11 +84,11 @@ class EngineArm:
             "cached_tokens": cached_tokens,
         }
 
-    def idle(self, prompts: list[list[int]]) -> dict[str, Any]:
+    def idle(self, prompts: list[list[int]]) -> Json:
         """How idle the GPU is while all prompts are decoded, a few steps after their first."""
         core = self._core
         for prompt in prompts:
-            core.submit(self._request(prompt, _IDLE_NEW_TOKENS, False))
+            self._submit(prompt, _IDLE_NEW_TOKENS, False)
         done = core.step()
         while done is None or done.step is None or done.step.decode_tokens < len(prompts):
             done = core.step()
@@ -102,28 +102,29 @@ class EngineArm:
         found = watched(decode)
         while core.has_work():
             core.step()
-        return {**dataclasses.asdict(found), "idle_share": found.idle_share}
+        return {**asdict(found), "idle_share": found.idle_share}
 
-    def about(self) -> dict[str, Any]:
-        """What the engine says of itself."""
-        core = self._core
-        return {**dataclasses.asdict(core.report), "threads": dataclasses.asdict(core.threads)}
+    def roofline(self, device: str, dtype: str) -> Json:
+        """The machine's rates with this process's threads and device."""
+        return roofline(device, dtype)
 
-    def _request(self, prompt: list[int], new_tokens: int, ignore_eos: bool) -> GenerateRequest:
-        self._serial += 1
-        return GenerateRequest(
-            request_id=RequestId(self._serial),
+    def _submit(self, prompt: list[int], new_tokens: int, ignore_eos: bool) -> RequestId:
+        self._requests += 1
+        request = GenerateRequest(
+            request_id=RequestId(self._requests),
             run_id=RunId("bench"),
-            node_id=NodeId(f"n{self._serial}"),
+            node_id=NodeId(f"n{self._requests}"),
             site="bench",
             prompt=TokenPrompt(tuple(prompt)),
             sampling=SamplingParams(max_tokens=new_tokens, ignore_eos=ignore_eos),
             constraint=_long_json(new_tokens) if self._constrained else None,
         )
+        self._core.submit(request)
+        return request.request_id
 
 
 def _long_json(tokens: int) -> ConstraintSpec:
-    """Records of a name and a number, more of them than fit into so many tokens."""
+    """An array of more records, of a name and a number, than fit into so many tokens."""
     fields = {"name": {"type": "string", "maxLength": 40}, "value": {"type": "number"}}
     record = {
         "type": "object",
@@ -136,43 +137,5 @@ def _long_json(tokens: int) -> ConstraintSpec:
     )
 
 
-def answer_all(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer each line of standard input; an error is an answer too."""
-    for line in sys.stdin:
-        try:
-            told = answer(json.loads(line))
-        except AgentrtError as error:
-            told = {"error": error.message, "hint": error.hint}
-        except Exception as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
-
-
-def main() -> None:
-    """Questions: `open` first, then `round`, `idle` and `ceilings`."""
-    arms: list[EngineArm] = []
-
-    def answer(question: dict[str, Any]) -> dict[str, Any]:
-        match question["do"]:
-            case "open":
-                arms.append(EngineArm(question["settings"]))
-                return arms[-1].about()
-            case "round":
-                return arms[-1].round(
-                    question["prompts"],
-                    question["new_tokens"],
-                    ignore_eos=question.get("ignore_eos", False),
-                )
-            case "idle":
-                return arms[-1].idle(question["prompts"])
-            case "ceilings":
-                return dataclasses.asdict(roofline(question["device"], question["dtype"]))
-            case other:
-                return {"error": f"no question is called {other!r}"}
-
-    answer_all(answer)
-
-
 if __name__ == "__main__":
-    main()
+    asyncio.run(answer_lines(EngineArm()))

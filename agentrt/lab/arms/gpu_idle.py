@@ -1,22 +1,23 @@
-"""How much of a while a GPU had nothing to do."""
+"""The share of a time span in which a GPU had nothing to do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from agentrt.base.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Idleness:
-    """Of one while.
+    """How idle a GPU was.
 
     Attributes:
-        span_s: From the first thing that ran there to the end of the last.
-        busy_s: In which at least one ran.
-        launches: How many there were.
+        span_s: Seconds from the first launch's start to the last end.
+        busy_s: Seconds of these in which at least one launch ran.
+        launches: Number of launches.
     """
 
     span_s: float
@@ -25,14 +26,14 @@ class Idleness:
 
     @property
     def idle_share(self) -> float:
-        """Of the span, 0 where nothing ran."""
+        """Idle share of the span; 0 if nothing ran."""
         return 1 - self.busy_s / self.span_s if self.span_s else 0.0
 
 
 def watched(work: Callable[[], None]) -> Idleness:
-    """Do some work and tell how idle the GPU was meanwhile, as torch's profiler saw it.
+    """Do some work and measure how idle the GPU was, as torch's profiler saw it.
 
-    The profiler makes launches a little slower, so that the true share is at most this one.
+    The profiler makes launches a little slower, so the true idle share is at most this one.
     """
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         work()
@@ -45,12 +46,12 @@ def watched(work: Callable[[], None]) -> Idleness:
 
 
 def idleness(intervals: Iterable[tuple[float, float]]) -> Idleness:
-    """Of intervals in seconds, which may overlap."""
+    """Idleness between intervals in seconds, which may overlap."""
     ordered = sorted(intervals)
     if not ordered:
         return Idleness(0.0, 0.0, 0)
-    busy_s, began_s = 0.0, ordered[0][0]
-    reached_s = began_s
+    began_s = reached_s = ordered[0][0]
+    busy_s = 0.0
     for start_s, end_s in ordered:
         busy_s += max(0.0, end_s - max(start_s, reached_s))
         reached_s = max(reached_s, end_s)

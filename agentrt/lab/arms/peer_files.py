@@ -1,4 +1,4 @@
-"""Where the peers' environment and their copies of a model lie."""
+"""The peers' environment and their copies of a model."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 from agentrt.lab.checkpoints.gguf import gguf_job
 from agentrt.lab.errors import BenchFailed
 
 _SCRIPTS = Path(__file__).parent / "peers"
-_VERSION = 2  # of what is written into GGUF files
+_VERSION = 2  # of the GGUF files' content
 _HINT = "Run `make peers` in the repository, or name its folder in AGENTRT_PEERS"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PeerFiles:
-    """What peers run on.
+    """Files that peers run on.
 
     Attributes:
-        root: What `make peers` built.
-        checkpoint: The model's directory.
+        root: Folder that `make peers` built.
+        checkpoint: Directory of the model.
     """
 
     root: Path
@@ -33,52 +33,60 @@ class PeerFiles:
 
     @property
     def python(self) -> Path:
-        """The interpreter of the peers' environment."""
+        """Interpreter of the peers' environment."""
         return self.root / "venv" / "bin" / "python"
 
     @property
     def transformers_python(self) -> Path:
-        """One that has transformers; our own does as well, where peers were not made."""
+        """An interpreter with transformers: ours has it as well, if peers were not built."""
         return self.python if self.python.exists() else Path(sys.executable)
 
     @property
+    def transformers_program(self) -> Path:
+        """The command line program of transformers."""
+        return self.python.with_name("transformers")
+
+    @property
     def libraries(self) -> Path:
-        """The folder of llama.cpp's shared libraries."""
+        """Folder of llama.cpp's shared libraries and programs."""
         return self.root / "llama.cpp" / "bin"
 
     def script(self, name: str) -> Path:
-        """A driver, to be run in the peers' environment."""
+        """A script to be run in the peers' environment."""
         return _SCRIPTS / name
 
-    def check(self, peer: str) -> None:
-        """That a peer was made; who needs no other environment is none.
+    def check(self, *peers: str) -> None:
+        """Check that peers were built; one that needs no other environment always is.
 
         Args:
-            peer: Of `agentrt bench`: an engine, a server or a client.
+            peers: Engines, servers, clients or libraries.
 
         Raises:
-            UsageError: It was not.
+            UsageError: One was not built.
         """
-        wanted = {
+        needed = {
             "llama.cpp": (self.python, self.libraries),
             "llama-server": (self.python, self.libraries / "llama-server"),
-            "transformers": (self.python.with_name("transformers"),),
+            "transformers": (self.transformers_program,),
             "langgraph": (self.python,),
+            "xgrammar": (self.python,),
+            "outlines-core": (self.python,),
         }
-        if not all(path.exists() for path in wanted.get(peer, ())):
-            raise UsageError(f"there is no {peer} in {self.root}", hint=_HINT)
+        for peer in peers:
+            if not all(path.exists() for path in needed.get(peer, ())):
+                raise UsageError(f"there is no {peer} in {self.root}", hint=_HINT)
 
     def gguf(self, shape: ModelShape, dtype: str, folder: Path | None = None) -> Path:
-        """The model as GGUF; written when it is not there.
+        """The model as a GGUF file; written if it is not there.
 
         Args:
-            shape: Of the checkpoint.
-            dtype: Of the matrices in the file.
-            folder: Where it lies; None puts it beside the checkpoint.
+            shape: Shape of the checkpoint.
+            dtype: Dtype of the matrices in the file.
+            folder: Folder of the file; None puts it beside the checkpoint.
 
         Raises:
-            BenchFailed: It cannot be written.
-            UsageError: llama.cpp is not asked to compute in this dtype.
+            BenchFailed: The file cannot be written.
+            UsageError: The bench does not measure llama.cpp in this dtype.
         """
         if dtype not in ("bfloat16", "float32"):
             raise UsageError(f"no GGUF is written in {dtype}", hint="Use bfloat16 or float32")
@@ -86,10 +94,9 @@ class PeerFiles:
         if target.exists():
             return target
         draft = target.with_suffix(".part")
-        job = gguf_job(shape, self.checkpoint, draft, dtype)
         done = subprocess.run(
             [str(self.python), str(self.script("write_gguf.py"))],
-            input=json.dumps(job),
+            input=json.dumps(gguf_job(shape, self.checkpoint, draft, dtype)),
             capture_output=True,
             text=True,
             check=False,
@@ -101,10 +108,10 @@ class PeerFiles:
         return target
 
 
-def peers_root() -> Path:
-    """Where `make peers` puts things: AGENTRT_PEERS, else `.peers` here or beside the package."""
-    named = os.environ.get("AGENTRT_PEERS")
-    if named:
-        return Path(named)
+def peer_files(checkpoint: Path = Path()) -> PeerFiles:
+    """Files of this machine's peers: in AGENTRT_PEERS, else `.peers` here or beside the package."""
+    if named := os.environ.get("AGENTRT_PEERS"):
+        return PeerFiles(Path(named), checkpoint)
     here = Path.cwd() / ".peers"
-    return here if here.is_dir() else Path(__file__).resolve().parents[3] / ".peers"
+    root = here if here.is_dir() else Path(__file__).resolve().parents[3] / ".peers"
+    return PeerFiles(root, checkpoint)

@@ -1,140 +1,110 @@
-"""The arms of the compound bench: a client that plays programs, and the server it speaks to.
+"""Arms that play whole programs: our runtime, and plain clients of a server.
 
-A client is a process that answers lines of JSON (`lab/arms/arm_process.py`):
+Such an arm answers one question more than `open`:
 
-    {"do": "open", "settings": {...}}          -> {"about": {...}}
-    {"do": "play", "programs": [ProgramLine]}  -> {"samples": [ProgramTold], "steps": [...]}
+    {"do": "play", "programs": [ProgramLine]} -> {"samples": [ProgramSample], "steps": [...]}
 
-`open` connects and says who is there; its settings hold `url` and `model` where there is a
-server. `play` begins each program `at_s` after its own beginning, all of them in one event loop,
-and answers when the last has ended; `steps` (a `StepTold` for each of the engine's) is there where
-the client sees them. Anything that goes wrong is answered as {"error": "..."}.
+Each program begins `at_s` after the play does, all of them in one event loop; the answer comes when
+the last has ended. `steps` has a `StepSample` for each step of the engine, if the client sees them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 
-from agentrt.lab.arms.arm_process import ArmChild
-from agentrt.lab.arms.wire import ProgramLine, ProgramTold, StepTold
+from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.errors import UsageError
+from agentrt.base.record import record
+from agentrt.engine.process.child import environment
+from agentrt.lab.arms.arm_process import Arm, ArmProcess
+from agentrt.lab.arms.peer_files import PeerFiles
+from agentrt.lab.arms.server_process import ServerPlan
+from agentrt.lab.arms.servers import PAGE_TOKENS, Served
+from agentrt.lab.arms.wire import ProgramLine, ProgramSample, StepSample
 from agentrt.lab.errors import BenchFailed
 
 OURS = "agentrt"
-CLIENTS = ("asyncio", "langgraph")
-SERVERS = ("llama-server", "transformers", "ours")
+CLIENTS = {"asyncio": "asyncio_client.py", "langgraph": "langgraph_client.py"}
 
 
-class ServerArm(Protocol):
-    """A process that serves chat completions on this machine, and stands still when told to."""
-
-    @property
-    def url(self) -> str:
-        """Where, such as `http://127.0.0.1:8123/v1`."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """What requests call its model."""
-        ...
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Its command, version, threads and cache, for the result."""
-        ...
-
-    def halt(self) -> None:
-        """Stop the process and all it has started, by a signal. Idempotent."""
-        ...
-
-    def resume(self) -> None:
-        """Let it go on. Idempotent."""
-        ...
-
-    def close(self) -> None:
-        """End it. Idempotent."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class CompoundArm:
-    """One way of playing programs.
-
-    Attributes:
-        client: `agentrt`, or the library that a plain client is written with.
-        server: What it speaks to over HTTP; "" where the engine is its own.
-        command: Of the client's process.
-        settings: What that is opened with.
-        env: Added to its environment.
-    """
-
-    client: str
-    server: str
-    command: tuple[str, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """As `--arms` takes it, such as `asyncio+llama-server`."""
-        return f"{self.client}+{self.server}" if self.server else self.client
-
-
-class OpenPlayer:
-    """An arm whose processes run; they stand still unless it is their turn.
+def runtime_arm(served: Served, scheduler: SchedulerConfig, *, threads: int) -> Arm:
+    """Our runtime, with as much KV memory as the servers have.
 
     Args:
-        arm: Which.
-        server: That it speaks to, halted; other players may share it. None where there is none.
+        served: Model and memory.
+        scheduler: How its programs share the engine.
+        threads: Threads of the engine; 0 lets it choose.
+    """
+    engine = {
+        "model_path": str(served.model),
+        "dtype": served.dtype,
+        "kv_pages": served.kv_tokens // PAGE_TOKENS,
+        "threads": threads,
+        "policy": scheduler.policy,
+    }
+    config = EngineConfig(**{**engine, "model_path": served.model})  # type: ignore[arg-type]
+    return Arm(
+        OURS,
+        "",
+        command=(sys.executable, "-P", "-m", "agentrt.lab.arms.runtime_arm"),
+        settings={"engine": engine, "scheduler": asdict(scheduler)},
+        env=environment(config, os.environ) if threads else {},
+    )
+
+
+def client_arm(client: str, plan: ServerPlan, files: PeerFiles) -> Arm:
+    """A plain client of a server.
+
+    Args:
+        client: `asyncio`, which needs nothing but httpx, or `langgraph`.
+        plan: Plan of the server.
+        files: Files of the peers.
+
+    Raises:
+        UsageError: There is no such client, or its packages were not installed.
+    """
+    if client not in CLIENTS:
+        raise UsageError(f"there is no client {client!r}", hint="asyncio or langgraph")
+    files.check(client)
+    python = files.python if files.python.exists() else sys.executable
+    return Arm(
+        f"{client}+{plan.kind}",
+        "",
+        command=(str(python), str(files.script(CLIENTS[client]))),
+        settings={
+            "model": plan.model,
+            "body": dict(plan.body),
+            "streams_what_may_end": plan.streams_what_may_end,
+        },
+        env={"PYTHONDONTWRITEBYTECODE": "1", "OPENAI_API_KEY": "none"},
+    )
+
+
+@record
+class Played:
+    """Programs as they were played.
 
     Attributes:
-        about: What client and server say of themselves.
-        steps: Of the engine during the last play, where the client sees them.
+        samples: One for each program, in their order.
+        steps: Steps of the engine; empty if the client does not see them.
     """
 
-    def __init__(self, arm: CompoundArm, server: ServerArm | None) -> None:
-        self.arm = arm
-        self._server = server
-        self._child = ArmChild(arm.name, arm.command, {**os.environ, **arm.env})
-        settings = dict(arm.settings)
-        if server is not None:
-            settings |= {"url": server.url, "model": server.model}
-        told = self._asked({"do": "open", "settings": settings})
-        self.steps: list[StepTold] = []
-        self.about: Mapping[str, Any] = {
-            **told["about"],
-            **({"server": dict(server.about)} if server is not None else {}),
-        }
+    samples: Sequence[ProgramSample]
+    steps: Sequence[StepSample]
 
-    def play(self, programs: Sequence[ProgramLine]) -> list[ProgramTold]:
-        """Play programs from their arrival to the end of the last.
 
-        Raises:
-            BenchFailed: The arm could not, or a program of it failed.
-        """
-        told = self._asked({"do": "play", "programs": list(programs)})
-        samples: list[ProgramTold] = told["samples"]
-        self.steps = told.get("steps", [])
-        for sample in samples:
-            if sample["error"]:
-                raise BenchFailed(f"{self.arm.name}: {sample['name']}: {sample['error']}")
-        return samples
+def play(process: ArmProcess, programs: Sequence[ProgramLine]) -> Played:
+    """Play programs from their arrival to the end of the last.
 
-    def close(self) -> None:
-        """End the client; the server is closed by whoever opened it. Idempotent."""
-        self._child.close()
-
-    def _asked(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        if self._server is not None:
-            self._server.resume()
-        try:
-            told = self._child.ask(question)
-        finally:
-            if self._server is not None:
-                self._server.halt()
-        if told.get("error"):
-            self._child.close()
-            raise BenchFailed(f"{self.arm.name} failed: {told['error']}")
-        return told
+    Raises:
+        BenchFailed: The arm failed, or a program of it.
+    """
+    found = process.ask("play", programs=list(programs))
+    samples: list[ProgramSample] = found["samples"]
+    for sample in samples:
+        if sample["error"]:
+            raise BenchFailed(f"{process.arm.name}: {sample['name']}: {sample['error']}")
+    return Played(samples, [StepSample(*step) for step in found.get("steps", ())])

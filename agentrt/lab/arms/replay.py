@@ -1,9 +1,8 @@
-"""A recorded program as a program of ours: the same language, runtime and scheduler as any other.
+"""A recorded program in the language of agentrt: same runtime and scheduler as any other program.
 
-Calls are declared as soon as all that they quote is declared, with holes for what is pending, as an
-author of the language would write it. A tool starts when its plan has as many tokens as its
-arguments take, as a streamed plan would start it. Lengths are forced, by a grammar where the output
-has a form; tools sleep.
+A call is declared as soon as all that it quotes is declared, with holes for pending outputs, as an
+author would write it. A tool starts once its plan has as many tokens as its arguments take, as a
+streamed plan would start it. Lengths are forced, by a grammar if the output has a form.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from agentrt.lab.arms.score import PartKey, ProgramScore, ScoredCall, ScoredWait
+from agentrt.lab.arms.score import PartKey, ProgramScore, Scored, ScoredCall, ScoredWait
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Gen, GenOptions, Node, Program, cfg, gather, program, race, tool
 from agentrt.program.arrivals import Arrivals
@@ -21,7 +20,7 @@ from agentrt.program.arrivals import Arrivals
 
 @tool(effects="read")
 async def wait(seconds: float, text: str) -> str:
-    """Take as long as a tool took, and answer what it answered."""
+    """Take as long as a recorded tool took, and answer the same."""
     await anyio.sleep(seconds)
     return text
 
@@ -30,10 +29,10 @@ class Play:
     """One program while it is played.
 
     Args:
-        score: What is played.
+        score: The program.
 
     Attributes:
-        nodes: By name, those that were declared.
+        nodes: Declared nodes by name.
         given_up: Calls that a vote made needless.
     """
 
@@ -42,29 +41,29 @@ class Play:
         self.nodes: dict[str, Node[str]] = {}
         self.given_up: list[str] = []
         self._tree: ChatTree[PartKey] = ChatTree()
-        self._pending = list(score.nodes)
+        self._pending: list[Scored] = list(score.nodes)
 
     async def run(self) -> None:
-        """Play it to its end: what the program's own code does."""
+        """Play it to its end."""
         while self._declare():
             await self._progress()
         await self._vote()
         await gather(*(self.nodes[name] for name in self.score.result))
 
     def _declare(self) -> bool:
-        """Declare whatever may be by now; whether anything is left."""
+        """Declare what may begin now; True if any node is left."""
         left = []
         for scored in self._pending:
             if not self._may_begin(scored):
                 left.append(scored)
             elif isinstance(scored, ScoredCall):
-                self.nodes[scored.line["name"]] = self._call(scored)
+                self.nodes[scored.name] = self._call(scored)
             else:
                 self.nodes[scored.name] = wait(scored.seconds, scored.text)
         self._pending = left
         return bool(left)
 
-    def _may_begin(self, scored: ScoredCall | ScoredWait) -> bool:
+    def _may_begin(self, scored: Scored) -> bool:
         nodes = self.nodes
         if not all(name in nodes and nodes[name].done for name in scored.after):
             return False
@@ -76,7 +75,7 @@ class Play:
         return isinstance(plan, Gen) and (plan.done or plan.produced_tokens >= scored.at_token)
 
     async def _progress(self) -> None:
-        """Wait until something more may be declared: more of a plan, or the end of a node."""
+        """Wait until another node may be declared: for tokens of a plan, or the end of a node."""
         for scored in self._pending:
             if isinstance(scored, ScoredWait) and scored.at_token:
                 plan = self.nodes.get(scored.plan)
@@ -92,7 +91,7 @@ class Play:
             arrivals.close()
 
     async def _read(self, plan: Gen[Any]) -> None:
-        """Read a plan along until one more tool may begin."""
+        """Read a plan until one more tool may begin."""
         marks = [
             scored.at_token
             for scored in self._pending
@@ -129,13 +128,13 @@ class Play:
         return prompt.generate(**options)
 
     def _part(self, key: PartKey) -> str | Node[str]:
-        kind, told = key
-        return told if kind == "text" else self.nodes[told]
+        kind, text = key
+        return text if kind == "text" else self.nodes[text]
 
 
 @lru_cache(maxsize=64)
 def program_of(shape: str) -> Program[[Play], None]:
-    """The program that plays a shape; what is learned of one shape is not told of another."""
+    """The program that plays a shape: estimates learned of one shape do not apply to another."""
 
     async def played(play: Play) -> None:
         await play.run()

@@ -1,4 +1,4 @@
-"""A program's line made ready to be played: what waits for what, and prompts as keys."""
+"""A program of the wire made ready to be played: dependencies, and prompts as hashable keys."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from agentrt.base.record import record
-from agentrt.lab.arms.wire import (
-    CallLine,
-    NodeLine,
-    OutputLine,
-    ProgramLine,
-    ResultLine,
-    TextLine,
-    ThinkLine,
-    ToolLine,
-)
+from agentrt.lab.arms.wire import CallLine, NodeLine, PartLine, ProgramLine
 
 PartKey: TypeAlias = tuple[str, str]
 """`text`, `output` or `result`, and the text or the name."""
@@ -24,13 +15,13 @@ MessageKey: TypeAlias = tuple[str, tuple[PartKey, ...]]
 
 @record
 class ScoredCall:
-    """A call, its messages hashable.
+    """A call with hashable messages.
 
     Attributes:
-        line: As it was asked for.
-        messages: Of its prompt.
-        quoted: Nodes that they quote, which may be pending when it is declared.
-        after: What must have ended before it is declared.
+        line: The call on the wire.
+        messages: Messages of its prompt.
+        quoted: Nodes that the messages quote, which may be pending when it is declared.
+        after: Nodes that must have ended before it is declared.
     """
 
     line: CallLine
@@ -38,23 +29,26 @@ class ScoredCall:
     quoted: tuple[str, ...]
     after: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """Name of the node."""
+        return self.line["name"]
+
 
 @record
 class ScoredWait:
     """A tool or a pause.
 
     Attributes:
-        name: Of the node.
-        site: Of the tool; "pause" of a pause.
-        seconds: That it takes.
-        text: What it answers.
-        plan: The call that asked for it, or "".
-        at_token: Of the plan, after which it may begin; 0 at its end.
-        after: What must have ended before, its plan left out where it may begin within it.
+        name: Name of the node.
+        seconds: Duration.
+        text: Answer.
+        plan: Call that writes its arguments, or "".
+        at_token: Tokens of the plan after which it may begin; 0 waits for the plan's end.
+        after: Nodes that must have ended before, without the plan if it may begin within that.
     """
 
     name: str
-    site: str
     seconds: float
     text: str
     plan: str
@@ -67,12 +61,12 @@ Scored: TypeAlias = ScoredCall | ScoredWait
 
 @record
 class ProgramScore:
-    """A program, ready.
+    """A program, ready to be played.
 
     Attributes:
-        line: As it was asked for.
-        nodes: In its order.
-        result: Names that its end waits for.
+        line: The program on the wire.
+        nodes: Nodes in its order.
+        result: Nodes that end the program.
         quorum: Names of a vote and how many of them suffice, or none and 0.
     """
 
@@ -83,7 +77,7 @@ class ProgramScore:
 
 
 def score_of(line: ProgramLine) -> ProgramScore:
-    """A line made ready; nothing is looked up while it is played."""
+    """Make a program ready, so that nothing is looked up while it is played."""
     quorum = line["quorum"]
     vote = (tuple(quorum["names"]), quorum["least"]) if quorum else ((), 0)
     nodes = tuple(_scored(node) for node in line["nodes"])
@@ -93,9 +87,9 @@ def score_of(line: ProgramLine) -> ProgramScore:
 def _scored(node: NodeLine) -> Scored:
     if node["kind"] == "call":
         return _call(node)
-    if node["kind"] == "think":
-        return _wait(node, "pause", "", 0)
-    return _wait(node, node["site"], node["plan"], node["at_token"])
+    plan, at_token = (node["plan"], node["at_token"]) if node["kind"] == "tool" else ("", 0)
+    after = tuple(name for name in node["needs"] if not (at_token and name == plan))
+    return ScoredWait(node["name"], node["seconds"], node["text"], plan, at_token, after)
 
 
 def _call(node: CallLine) -> ScoredCall:
@@ -107,11 +101,6 @@ def _call(node: CallLine) -> ScoredCall:
     return ScoredCall(node, messages, tuple(quoted), after)
 
 
-def _wait(node: ToolLine | ThinkLine, site: str, plan: str, at_token: int) -> ScoredWait:
-    after = tuple(name for name in node["needs"] if not (at_token and name == plan))
-    return ScoredWait(node["name"], site, node["seconds"], node["text"], plan, at_token, after)
-
-
-def _part(part: TextLine | OutputLine | ResultLine) -> PartKey:
+def _part(part: PartLine) -> PartKey:
     ((kind, text),) = cast(Mapping[str, str], part).items()
     return kind, text

@@ -1,47 +1,43 @@
-"""A server that a peer's clients speak to: started on a free port, stopped still, ended."""
+"""A server of chat completions: started on a free port, halted between its turns, ended."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 import socket
-import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
-from agentrt.lab.arms.process_group import Keeper
+from agentrt.base.record import record
+from agentrt.lab.arms.process_group import ProcessGroup
 from agentrt.lab.errors import BenchFailed
 
 Json = dict[str, Any]
 _LOAD_S = 300.0
 _ANSWER_S = 120.0
 _QUIT_S = 20.0
-_LOOK_S = 0.05
-_TAIL_BYTES = 1_500
-# Nothing stands between us and a server on this machine.
+_POLL_S = 0.05
+# No proxy between this process and a server on this machine.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerPlan:
-    """How a server is started, and how clients are to ask it.
+    """How to start a server, and what its clients have to send.
 
     Attributes:
         kind: `llama-server`, `transformers` or `ours`.
-        variant: What tells it from other plans of that kind.
-        command: Of its process; `{port}` stands for the port.
-        model: What requests call its model.
-        body: Fields that every request carries, so that lengths are forced and prompts kept.
-        streams_what_may_end: It notices a client that leaves by a broken stream alone.
-        env: Added to its environment.
-        about: More to be known of it.
+        variant: Difference from other plans of that kind.
+        command: Command line of its process; `{port}` stands for the port.
+        model: Name of its model in requests.
+        body: Fields of every request, which force lengths and keep prompts.
+        streams_what_may_end: True if the server notices a client that leaves only by a broken
+            stream.
+        env: Variables added to its environment.
+        about: Further facts for the result, such as its version.
     """
 
     kind: str
@@ -55,40 +51,27 @@ class ServerPlan:
 
     @property
     def name(self) -> str:
-        """For messages and tables."""
+        """Name in messages and tables."""
         return f"{self.kind} {self.variant}".strip()
 
-    @property
-    def client_settings(self) -> Json:
-        """What a plain client is opened with, beside the address."""
-        return {"body": dict(self.body), "streams_what_may_end": self.streams_what_may_end}
 
-
-class ServerProcess:
-    """A server that runs, and all that it has started.
+class ServerProcess(ProcessGroup):
+    """A server that runs and has loaded its model.
 
     Args:
-        plan: Of it. It is ready when this returns.
+        plan: How to start it.
 
     Raises:
-        BenchFailed: It does not start.
+        BenchFailed: The server does not start.
     """
 
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
-        self._port = _free_port()
-        command = [part.replace("{port}", str(self._port)) for part in plan.command]
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            env={**os.environ, **plan.env},
-            start_new_session=True,  # so that a signal reaches what it starts, too
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self._port: int = listener.getsockname()[1]
+        super().__init__(
+            [part.replace("{port}", str(self._port)) for part in plan.command], plan.env
         )
-        self._keeper = Keeper(self._process.pid)
-        self._halted = False
         try:
             self._wait_until_ready()
         except BaseException:
@@ -97,89 +80,52 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """Its API."""
+        """Address of its API, such as `http://127.0.0.1:8123/v1`."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
-    def model(self) -> str:
-        """What requests call its model."""
-        return self.plan.model
-
-    @property
-    def pid(self) -> int:
-        """Of its process, which leads a group of its own."""
-        return self._process.pid
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Its command, and what else tells it from others."""
+    def about(self) -> Json:
+        """Command, environment and request fields, for the result."""
+        plan = self.plan
         return {
-            "kind": self.plan.kind,
-            "variant": self.plan.variant,
-            "command": list(self.plan.command),
-            "env": dict(self.plan.env),
-            "body": dict(self.plan.body),
-            **self.plan.about,
+            "kind": plan.kind,
+            "variant": plan.variant,
+            "command": list(plan.command),
+            "env": dict(plan.env),
+            "body": dict(plan.body),
+            **plan.about,
         }
 
-    def ask(self, messages: Sequence[Mapping[str, str]], tokens: int) -> Json:
-        """One completion, asked for as clients ask; gives the whole answer.
-
-        A server that stands still goes on for as long as it takes.
+    def complete(self, messages: Sequence[Mapping[str, str]], tokens: int) -> Json:
+        """Send one chat completion as clients do; returns the whole answer.
 
         Raises:
-            BenchFailed: It was refused.
+            BenchFailed: The server refused it.
         """
-        body = {"model": self.model, "messages": list(messages), "max_tokens": tokens}
-        stood_still = self._halted
-        self.resume()
-        try:
+        body = {"model": self.plan.model, "messages": list(messages), "max_tokens": tokens}
+        with self.running():
             return self._post("/v1/chat/completions", {**body, **self.plan.body})
-        finally:
-            if stood_still:
-                self.halt()
 
-    def halt(self) -> None:
-        """Stop it where it stands. Idempotent."""
-        if not self._halted:
-            self._signal(signal.SIGSTOP)
-            self._halted = True
-
-    def resume(self) -> None:
-        """Let it go on. Idempotent."""
-        if self._halted:
-            self._signal(signal.SIGCONT)
-            self._halted = False
-
-    def close(self) -> None:
-        """End it. Idempotent."""
+    def close(self, patience_s: float = _QUIT_S) -> None:
+        """End the server. Idempotent."""
         self.resume()
-        if self._process.poll() is None:
-            self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_QUIT_S)
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-        self._keeper.close()
-        self._log.close()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+        if self.is_running:
+            self.process.terminate()
+        super().close(patience_s)
 
     def _wait_until_ready(self) -> None:
-        """Until it answers that it is well, and then one question, which loads the rest of it."""
+        """Wait for its health check, then for one completion, which loads the rest of it."""
         ends_at = time.monotonic() + _LOAD_S
-        while not self._is_well():
-            if self._process.poll() is not None:
-                code = self._process.returncode
-                raise BenchFailed(f"{self.plan.name} ended with {code}: {self._tail()}")
+        while not self._is_healthy():
+            if not self.is_running:
+                code = self.process.returncode
+                raise BenchFailed(f"{self.plan.name} ended with {code}: {self.last_words()}")
             if time.monotonic() > ends_at:
-                raise BenchFailed(f"{self.plan.name} is not ready: {self._tail()}")
-            time.sleep(_LOOK_S)
-        self.ask([{"role": "user", "content": "a"}], 1)
+                raise BenchFailed(f"{self.plan.name} is not ready: {self.last_words()}")
+            time.sleep(_POLL_S)
+        self.complete([{"role": "user", "content": "a"}], 1)
 
-    def _is_well(self) -> bool:
+    def _is_healthy(self) -> bool:
         try:
             with _OPENER.open(f"http://127.0.0.1:{self._port}/health", timeout=5) as response:
                 return bool(response.status == 200)
@@ -200,16 +146,4 @@ class ServerProcess:
             said = error.read()[:300].decode("utf-8", "replace")
             raise BenchFailed(f"{self.plan.name} answered {error.code}: {said}") from None
         except OSError as error:
-            raise BenchFailed(f"{self.plan.name}: {error}: {self._tail()}") from None
-
-    def _tail(self) -> str:
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - _TAIL_BYTES))
-        lines = self._log.read().decode("utf-8", "replace").splitlines()
-        return " | ".join(line.strip() for line in lines[-4:] if line.strip())
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+            raise BenchFailed(f"{self.plan.name}: {error}: {self.last_words()}") from None

@@ -1,8 +1,8 @@
-"""The servers of the compound bench, each started as its authors would for agents that branch.
+"""Plans for servers of chat completions, each started as its authors would for branching programs.
 
-All serve the same weights with the same memory for keys and values, and have a place for each
-branch. What may be a server's best (threads, how they wait, how its cache is cut) makes a plan
-each; `choice.py` beside it keeps the best.
+All serve the same weights with the same KV memory, and have a slot for each branch. What may be a
+server's best (threads, how they wait, how its cache is divided) makes a plan each; `open_best`
+keeps the quickest.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
 from agentrt.analysis.model_shape import shape_in
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.server_process import ServerPlan
-from agentrt.lab.bench.engine.points import PAGE_TOKENS
 from agentrt.lab.checkpoints.checkpoint import cache_folder
 from agentrt.prompt import Codec
 
+PAGE_TOKENS = 16
+"""Tokens of a KV page, in our engine and in peers that divide their memory into pages."""
 _MOST_REQUESTS = 4096
 _BATCH_TOKENS = 2048
 _F32_CACHE = ("--cache-type-k", "f32", "--cache-type-v", "f32")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Served:
-    """What every server serves.
+    """The model that every server serves, and the memory that it gets.
 
     Attributes:
-        model: A checkpoint directory.
-        dtype: That is computed in, "float32" or "bfloat16".
-        slots: Requests that a server with fixed places runs at once: as many as a program has
-            branches.
-        kv_tokens: Tokens whose keys and values fit its memory.
-        longest_tokens: Of a request, with its answer; 0 takes the model's window.
+        model: Checkpoint directory.
+        dtype: Dtype of the computation, `float32` or `bfloat16`.
+        slots: Requests that a server with fixed slots runs at once: one for each branch.
+        kv_tokens: Tokens that fit into its KV memory.
+        longest_tokens: Longest request with its answer; 0 takes the model's window.
     """
 
     model: Path
@@ -50,45 +50,44 @@ class Served:
 
     @property
     def name(self) -> str:
-        """What requests call it."""
+        """Name of the model in requests."""
         return self.model.resolve().name
 
     def no_text(self) -> list[int]:
-        """Tokens that no output may have, as `Sampling.ignore_eos` says."""
+        """Token ids that no output may have if `ignore_eos` forces its length."""
         vocab = Codec.load(self.model).vocab
         return sorted({*vocab.eos_ids, *vocab.special_ids.values()})
 
 
-def plans_of(kind: str, served: Served, root: Path, *, cores: int) -> list[ServerPlan]:
-    """Every plan of a kind of server that may be its best.
+def plans_of(kind: str, served: Served, files: PeerFiles, *, cores: int) -> list[ServerPlan]:
+    """Every plan that may be the best of its kind.
 
     Args:
-        kind: As in `arm.SERVERS`.
-        served: What it serves.
-        root: Where `make peers` built what it runs on.
-        cores: That there are.
+        kind: A key of `SERVERS`.
+        served: Model and memory.
+        files: Files of the peers.
+        cores: Cores of the machine.
 
     Raises:
         UsageError: There is no such kind, or it was not built.
     """
-    threads = sorted({1, min(cores, 2)}) if cores <= 2 else [1, cores // 2, cores]
-    files = PeerFiles(root, served.model)
-    if kind == "llama-server":
-        return _llama_plans(served, files, threads)
-    if kind == "transformers":
-        return _transformers_plans(served, files, threads)
-    if kind == "ours":
-        return [_our_plan(served)]
-    raise UsageError(f"there is no server {kind!r}", hint="llama-server, transformers or ours")
+    if kind not in SERVERS:
+        raise UsageError(f"there is no server {kind!r}", hint=f"Use one of {', '.join(SERVERS)}")
+    files.check(kind)
+    return SERVERS[kind](served, files, thread_counts(cores))
+
+
+def thread_counts(cores: int) -> list[int]:
+    """Numbers of threads that may be a peer's best."""
+    return sorted({1, cores} if cores <= 2 else {1, cores // 2, cores})
 
 
 def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list[ServerPlan]:
-    """One cache for all slots lets a request be as long as it likes; one for each is read faster.
+    """One cache for all slots admits longer requests; a cache for each slot is read faster.
 
-    The longest request has to fit a slot, so a small memory leaves the first alone.
+    The longest request has to fit into a slot, so a small memory leaves the first alone.
     """
     program = files.libraries / "llama-server"
-    files.check("llama-server")
     common = (
         *(str(program), "--model", str(gguf_of(served, files)), "--alias", served.name),
         *("--host", "127.0.0.1", "--port", "{port}"),
@@ -98,9 +97,8 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
     )
     biases = [[token, False] for token in served.no_text()]
     longest = served.longest_tokens or shape_in(served.model).window_tokens
-    fits = served.kv_tokens // served.slots >= longest
     caches = [("one cache", "--kv-unified")]
-    if fits:
+    if served.kv_tokens // served.slots >= longest:
         caches.append(("split cache", "--no-kv-unified"))
     return [
         ServerPlan(
@@ -117,36 +115,31 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
 
 
 def gguf_of(served: Served, files: PeerFiles) -> Path:
-    """The file that llama.cpp reads; written at its first use."""
-    return files.gguf(shape_in(served.model), served.dtype, _gguf_folder(served.model))
+    """The file that llama.cpp loads; written at its first use.
+
+    It lies beside the checkpoints of the bench, or in a folder named by the weights.
+    """
+    folder = model = served.model
+    if not model.resolve().is_relative_to(cache_folder().resolve()):
+        digest = sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
+        folder = cache_folder() / "gguf" / f"{served.name}-{digest}"
+        folder.mkdir(parents=True, exist_ok=True)
+    return files.gguf(shape_in(model), served.dtype, folder)
 
 
 def _llama_version(program: Path) -> str:
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    told = (done.stdout + done.stderr).splitlines()
-    return next((line.strip() for line in told if line.startswith("version")), "unknown")
-
-
-def _gguf_folder(model: Path) -> Path:
-    """Beside the bench's own checkpoints; for any other model a folder named by its weights."""
-    if model.resolve().is_relative_to(cache_folder().resolve()):
-        return model
-    digest = sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
-    folder = cache_folder() / "gguf" / f"{model.resolve().name}-{digest}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    lines = (line.strip() for line in (done.stdout + done.stderr).splitlines())
+    return next((line for line in lines if line.startswith("version")), "unknown")
 
 
 def _transformers_plans(
     served: Served, files: PeerFiles, threads: Sequence[int]
 ) -> list[ServerPlan]:
-    """Its lengths are forced by a generation config of the request, in which no token ends."""
-    program = files.python.with_name("transformers")
-    files.check("transformers")
-    no_text = served.no_text()
-    generation = {"do_sample": False, "eos_token_id": -1, "suppress_tokens": no_text}
+    """Lengths are forced by a generation config in each request, in which no token ends a text."""
+    generation = {"do_sample": False, "eos_token_id": -1, "suppress_tokens": served.no_text()}
     command = (
-        *(str(program), "serve", str(served.model), "--continuous-batching"),
+        *(str(files.transformers_program), "serve", str(served.model), "--continuous-batching"),
         *("--host", "127.0.0.1", "--port", "{port}", "--log-level", "error"),
         *("--device", "cpu", "--dtype", served.dtype),
         *("--cb-block-size", str(PAGE_TOKENS)),
@@ -156,7 +149,7 @@ def _transformers_plans(
     return [
         ServerPlan(
             kind="transformers",
-            variant=f"{count}t {waits}".strip(),
+            variant=f"{count}t {wait}".strip(),
             command=command,
             model=str(served.model),
             body={"generation_config": json.dumps(generation)},
@@ -164,27 +157,31 @@ def _transformers_plans(
             env={
                 "OMP_NUM_THREADS": str(count),
                 "HF_HUB_OFFLINE": "1",
-                **({"OMP_WAIT_POLICY": waits.upper()} if waits else {}),
+                **({"OMP_WAIT_POLICY": wait.upper()} if wait else {}),
             },
             about={"threads": count},
         )
         for count in threads
-        for waits in (("",) if count == 1 else ("passive", "active"))
+        for wait in (("",) if count == 1 else ("passive", "active"))
     ]
 
 
-def _our_plan(served: Served) -> ServerPlan:
-    """Our engine as it is for those who know nothing of programs; it chooses its threads itself."""
-    return ServerPlan(
-        kind="ours",
-        variant="",
-        command=(
-            *(sys.executable, "-P", "-m", "agentrt", "serve", "--model", str(served.model)),
-            *("--name", served.name, "--port", "{port}", "--dtype", served.dtype),
-            *("--kv-tokens", str(served.kv_tokens), "--policy", "fcfs"),
-            *("--requests", str(_MOST_REQUESTS)),
-        ),
-        model=served.name,
-        body={"temperature": 0, "ignore_eos": True},
-        about={"version": version("agentrt")},
+def _our_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list[ServerPlan]:
+    """Our server for clients that know requests only; the engine chooses its threads itself."""
+    command = (
+        *(sys.executable, "-P", "-m", "agentrt", "serve", "--model", str(served.model)),
+        *("--name", served.name, "--port", "{port}", "--dtype", served.dtype),
+        *("--kv-tokens", str(served.kv_tokens), "--policy", "fcfs"),
+        *("--requests", str(_MOST_REQUESTS)),
     )
+    body = {"temperature": 0, "ignore_eos": True}
+    return [
+        ServerPlan("ours", "", command, served.name, body, about={"version": version("agentrt")})
+    ]
+
+
+SERVERS: dict[str, Callable[[Served, PeerFiles, Sequence[int]], list[ServerPlan]]] = {
+    "llama-server": _llama_plans,
+    "transformers": _transformers_plans,
+    "ours": _our_plans,
+}

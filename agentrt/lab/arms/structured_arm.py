@@ -1,7 +1,12 @@
-"""Our constraints, in a process that answers lines of JSON."""
+"""The process of our constraints' arm: compile a constraint, walk texts through its masks.
+
+Run as `python -P -m agentrt.lab.arms.structured_arm`; it answers `open`, `case`, `rows` and
+`closings`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 import time
@@ -13,8 +18,8 @@ import numpy as np
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
-from agentrt.lab.arms.engine_arm import answer_all
-from agentrt.lab.bench.structured.vocabularies import vocabulary_from
+from agentrt.lab.arms.answering import answer_lines
+from agentrt.lab.arms.vocabulary_file import vocabulary_from
 from agentrt.structured import (
     Budgeted,
     CompiledConstraint,
@@ -31,40 +36,39 @@ from agentrt.structured.matcher import allowed_ids
 
 try:
     import jsonschema
-except ModuleNotFoundError:  # an independent judge, for those who develop
+except ModuleNotFoundError:  # an independent judge, installed for development
     jsonschema = None
 
+Json = dict[str, Any]
 _FRAME = CallFrame(before="", middle="", after="", special=())
 _MOST_FORCED = 64
 _CLASSES = re.compile(r"\\[pPwWdDsS]")
-"""Classes of characters, which Python reads otherwise than ECMAScript does."""
+"""Character classes, which Python reads otherwise than ECMAScript does."""
 
 
-class OurArm:
-    """Our compiler and matchers over one vocabulary.
+class StructuredArm:
+    """Our compiler and matchers over one vocabulary."""
 
-    Args:
-        vocabulary: File of the vocabulary.
-    """
-
-    def __init__(self, vocabulary: Path) -> None:
-        self._vocab = vocabulary_from(vocabulary)
+    def open(self, settings: Json) -> Json:
+        """Read the vocabulary, and load what the first compilation loads."""
+        self._vocab = vocabulary_from(Path(settings["vocabulary"]))
         self._pool = MaskPool(2)
         self._row = np.zeros(bitmask_words(self._vocab.logits_size), dtype=np.int32)
-        compile_constraint(_shape("json", {"type": "boolean"}).spec, self._vocab, _FRAME)  # type: ignore[arg-type]  # has one
+        self._compile(_shape("json", {"type": "boolean"}))
+        return {"library": "agentrt", "judge": "none" if jsonschema is None else "jsonschema"}
 
-    def case(self, kind: str, source: Any, texts: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Compile it and walk each text mask by mask, then by forced runs."""
+    def case(self, kind: str, source: Any, texts: Sequence[Sequence[int]]) -> Json:
+        """Compile a constraint and walk each text, mask by mask and then by forced runs."""
         began_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
         try:
             shape = _shape(kind, source)
             declared_ns = time.perf_counter_ns()
-            assert shape.spec is not None
-            compiled = compile_constraint(shape.spec, self._vocab, _FRAME)
+            compiled = self._compile(shape)
         except ConstraintError as refused:
             return {"refused": refused.message, "keyword": refused.keyword}
         ended_ns, cpu_ended_ns = time.perf_counter_ns(), time.process_time_ns()
         walks = [self._walk(compiled, ids) for ids in texts]
+        taken = [ids for ids, walk in zip(texts, walks, strict=True) if walk["taken"]]
         return {
             "declare_ns": declared_ns - began_ns,
             "compile_ns": ended_ns - declared_ns,
@@ -72,17 +76,14 @@ class OurArm:
             "library": compiled.backend,
             "min_tokens": compiled.min_tokens,
             "walks": walks,
-            "forced": [
-                _forced(compiled, ids)
-                for ids, walk in zip(texts, walks, strict=True)
-                if walk["taken"]
-            ],
+            "forced": [_forced(compiled, ids) for ids in taken],
         }
 
-    def _walk(self, compiled: CompiledConstraint, ids: Sequence[int]) -> dict[str, Any]:
+    def _walk(self, compiled: CompiledConstraint, ids: Sequence[int]) -> Json:
         state = compiled.start()
         wall_ns: list[int] = []
         cpu_ns: list[int] = []
+        taken = True
         for token in (*ids, compiled.eos_ids[0]):
             cpu, began = time.thread_time_ns(), time.perf_counter_ns()
             state.fill_bitmask(self._row)
@@ -91,18 +92,19 @@ class OurArm:
             cpu_ns.append(cpu_ended - cpu)
             allowed = bool((int(self._row[token >> 5]) >> (token & 31)) & 1)
             if not allowed or state.advance([token]) == 0:
-                return {"taken": False, "wall_ns": wall_ns, "cpu_ns": cpu_ns}
-        return {"taken": True, "wall_ns": wall_ns, "cpu_ns": cpu_ns}
+                taken = False
+                break
+        return {"taken": taken, "wall_ns": wall_ns, "cpu_ns": cpu_ns}
 
     def rows(
         self, kind: str, source: Any, texts: Sequence[Sequence[int]], count: int, rounds: int
-    ) -> dict[str, Any]:
-        """Masks of `count` rows in one call, each at another place of one of the texts."""
-        compiled = self._compiled(kind, source)
-        places = [ids[:length] for ids in texts for length in range(len(ids) + 1)]
+    ) -> Json:
+        """Time the masks of `count` rows in one call, each at another prefix of the texts."""
+        compiled = self._compile(_shape(kind, source))
+        prefixes = [ids[:length] for ids in texts for length in range(len(ids) + 1)]
         states = [compiled.start() for _ in range(count)]
         for at, state in enumerate(states):
-            state.advance(places[at % len(places)])
+            state.advance(prefixes[at % len(prefixes)])
         jobs = [(state, at) for at, state in enumerate(states)]
         mask = np.zeros((count, len(self._row)), dtype=np.int32)
         wall_ns = {"pool": list[int](), "alone": list[int]()}
@@ -111,24 +113,30 @@ class OurArm:
                 began = time.perf_counter_ns()
                 fill_bitmasks(jobs, mask, pool)
                 wall_ns[name].append(time.perf_counter_ns() - began)
-        return {"wall_ns": wall_ns, "places": len(places)}
+        return {"wall_ns": wall_ns, "places": len(prefixes)}
 
-    def close(self, kind: str, source: Any, more: Sequence[int], seed: int) -> dict[str, Any]:
-        """Write an output within each budget, every token drawn evenly from what is allowed."""
+    def closings(self, kind: str, source: Any, more: Sequence[int], seed: int) -> Json:
+        """Write an output within each budget, every token drawn evenly from what is allowed.
+
+        Args:
+            kind: Kind of the constraint.
+            source: Schema, pattern or grammar.
+            more: Budgets, as tokens beyond the fewest of any output.
+            seed: Seed of the draws.
+        """
         shape = _shape(kind, source)
-        compiled = self._compiled(kind, source)
+        compiled = self._compile(shape)
         if compiled.min_tokens is None:
             return {"closings": [], "min_tokens": None}
         dice = random.Random(seed)
-        told = []
+        closings = []
         for beyond in more:
-            budget = compiled.min_tokens + beyond
-            out, steered = self._drawn(compiled, budget, dice)
+            out, steered = self._drawn(compiled, compiled.min_tokens + beyond, dice)
             fresh = compiled.start()
             whole = fresh.advance(out) == len(out) and fresh.can_stop()
             text = b"".join(self._vocab.token_bytes[token] for token in out).decode()
             wrong = "" if whole else "a fresh matcher does not take it"
-            told.append(
+            closings.append(
                 {
                     "more": beyond,
                     "tokens": len(out),
@@ -136,7 +144,7 @@ class OurArm:
                     "wrong": wrong or _wrong(shape, kind, source, text),
                 }
             )
-        return {"closings": told, "min_tokens": compiled.min_tokens}
+        return {"closings": closings, "min_tokens": compiled.min_tokens}
 
     def _drawn(
         self, compiled: CompiledConstraint, budget: int, dice: random.Random
@@ -154,8 +162,7 @@ class OurArm:
             out.append(token)
         return out, state.steered
 
-    def _compiled(self, kind: str, source: Any) -> CompiledConstraint:
-        shape = _shape(kind, source)
+    def _compile(self, shape: Shape) -> CompiledConstraint:
         assert shape.spec is not None
         return compile_constraint(shape.spec, self._vocab, _FRAME)
 
@@ -187,7 +194,7 @@ def _forced(compiled: CompiledConstraint, ids: Sequence[int]) -> dict[str, int]:
 
 
 def _wrong(shape: Shape, kind: str, source: Any, text: str) -> str:
-    """What an independent judge says against a text; "" when nothing."""
+    """Complaint of an independent judge about a text; "" if there is none."""
     try:
         value = shape.parse(text)
     except ValueError as wrong:
@@ -198,29 +205,5 @@ def _wrong(shape: Shape, kind: str, source: Any, text: str) -> str:
     return "" if found is None else str(found.message)[:200]
 
 
-def main() -> None:
-    """Questions: `open` first, then `case`, `rows` and `close`."""
-    arms: list[OurArm] = []
-
-    def answer(question: dict[str, Any]) -> dict[str, Any]:
-        match question.pop("do"):
-            case "open":
-                arms.append(OurArm(Path(question["settings"]["vocabulary"])))
-                return {
-                    "library": "agentrt",
-                    "judge": "none" if jsonschema is None else "jsonschema",
-                }
-            case "case":
-                return arms[-1].case(**question)
-            case "rows":
-                return arms[-1].rows(**question)
-            case "close":
-                return arms[-1].close(**question)
-            case other:
-                return {"error": f"no question is called {other!r}"}
-
-    answer_all(answer)
-
-
 if __name__ == "__main__":
-    main()
+    asyncio.run(answer_lines(StructuredArm()))

@@ -1,99 +1,58 @@
 """Programs and samples as the lines of JSON that go to an arm's process and come back.
 
-Scripts of peers read and write the same without importing anything of ours, so this file is what
-they are written against.
+The peers' scripts read and write the same without importing anything of agentrt, so this file is
+their contract.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
+from typing import Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
 
+from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import (
     Arrival,
     OutputOf,
     Part,
     Piece,
-    ProgramTrace,
     ToolUse,
     TraceCall,
     TraceNode,
-    TraceThink,
+    TraceResult,
     needs,
     seeds,
 )
 
 
-class Spell(Protocol):
-    """Makes text of keys; `workloads.text.Speller` does."""
-
-    @property
-    def word_letters(self) -> int | None:
-        """Letters of each of its words; None where they differ."""
-        ...
-
-    def __call__(self, key: str, tokens: int) -> str:
-        """A text of so many tokens; equal keys give equal text."""
-        ...
-
-    def pattern(self, key: str, tokens: int, forced_tokens: int) -> str:
-        """A regular expression for so many tokens, of which so many are given."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Salted:
-    """Spells the same keys as other text of the same length.
-
-    Attributes:
-        spell: That spells.
-        salt: What the text depends on besides.
-    """
-
-    spell: Spell
-    salt: str
-
-    @property
-    def word_letters(self) -> int | None:
-        return self.spell.word_letters
-
-    def __call__(self, key: str, tokens: int) -> str:
-        return self.spell(f"{self.salt}/{key}", tokens)
-
-    def pattern(self, key: str, tokens: int, forced_tokens: int) -> str:
-        return self.spell.pattern(f"{self.salt}/{key}", tokens, forced_tokens)
-
-
 class TextLine(TypedDict):
-    """Part of a message that is known from the start."""
+    """Part of a message: text that is known from the start."""
 
     text: str
 
 
 class OutputLine(TypedDict):
-    """Part of a message: what the call of that name put out."""
+    """Part of a message: the output of the call of that name."""
 
     output: str
 
 
 class ResultLine(TypedDict):
-    """Part of a message: what the tool or the person of that name answered."""
+    """Part of a message: the answer of the tool or person of that name."""
 
     result: str
 
 
 PartLine: TypeAlias = TextLine | OutputLine | ResultLine
 MessageLine: TypeAlias = tuple[str, list[PartLine]]
-"""A role (system, user or assistant) and what stands in the message, joined without separator."""
+"""A role (system, user or assistant) and the parts of the message, joined without separator."""
 
 
 class CallLine(TypedDict):
-    """A generation of exactly `tokens` tokens, that no end token ends.
+    """A generation of exactly `tokens` tokens, which no end token ends.
 
-    It is greedy. Calls with one prompt are samples, told apart by a `seed`: each is to be computed,
-    not copied from another. Where part of the output is given by its form there is a `pattern`, a
-    regular expression; whoever cannot enforce one writes as many tokens freely.
+    It is greedy. Calls with one prompt are samples with a `seed` each: they are to be computed, not
+    copied from each other. If part of the output is given by its form there is a `pattern`, a
+    regular expression; an arm that cannot enforce one writes as many tokens freely.
     """
 
     kind: Literal["call"]
@@ -106,48 +65,49 @@ class CallLine(TypedDict):
     pattern: NotRequired[str]
 
 
-class ToolLine(TypedDict):
-    """A tool: a wait of `seconds`, whose answer is `text`.
+class WaitLine(TypedDict):
+    """A wait of `seconds`, then the answer `text` ("" if nothing quotes it)."""
 
-    It may begin when all of `needs` have ended. Whoever sees the tokens of its plan (which is among
-    its needs, or "") may begin when the plan has `at_token` of them, where that is above 0.
+    name: str
+    needs: list[str]
+    seconds: float
+    text: str
+
+
+class ToolLine(WaitLine):
+    """A tool, which may begin when all of `needs` have ended.
+
+    An arm that sees the tokens of its plan (one of its needs, or "") may begin it once the plan has
+    `at_token` of them, if that is above 0.
     """
 
     kind: Literal["tool"]
-    name: str
     site: str
-    needs: list[str]
-    seconds: float
     plan: str
     at_token: int
-    text: str
 
 
-class ThinkLine(TypedDict):
-    """A person's pause of `seconds`, then their `text` ("" where nothing quotes it)."""
+class ThinkLine(WaitLine):
+    """A person's pause."""
 
     kind: Literal["think"]
-    name: str
-    needs: list[str]
-    seconds: float
-    text: str
 
 
 NodeLine: TypeAlias = CallLine | ToolLine | ThinkLine
 
 
 class QuorumLine(TypedDict):
-    """When `least` of the calls `names` have ended, the others are given up."""
+    """Once `least` of the calls `names` have ended, the others are given up."""
 
     names: list[str]
     least: int
 
 
 class ProgramLine(TypedDict):
-    """A program: nodes in a topological order; its end is when all of `result` have ended.
+    """A program: nodes in a topological order; it ends when all of `result` have ended.
 
-    A quorum, where there is one, has to be reached as well. `service_s` is what it takes of an
-    engine, where it was played before: for the policy "oracle" alone.
+    A quorum, if there is one, has to be reached as well. `service_s` is the time that it takes of
+    an engine, if it was played before: for the policy "oracle" alone.
     """
 
     name: str
@@ -160,16 +120,16 @@ class ProgramLine(TypedDict):
     service_s: NotRequired[float]
 
 
-class CallTold(TypedDict):
-    """What became of a call; instants are seconds from the beginning of the play.
+class CallSample(TypedDict):
+    """A call as it was played; instants are seconds from the beginning of the play.
 
     Attributes:
-        first_s: When its first token was there; None where the client cannot tell.
-        prompt_tokens: As the engine counts, its template included; None where it does not tell.
-        cached_tokens: Of those, found and not computed; None where the engine does not tell.
-        output_tokens: As the engine counts.
-        output: Its text.
-        held_s: That an admission gate held it back, from those who know it.
+        first_s: Instant of its first token; None if the client does not see it.
+        prompt_tokens: Tokens as the engine counts, template included; None if it does not report.
+        cached_tokens: Prompt tokens found in the cache; None if the engine does not report them.
+        output_tokens: Tokens as the engine counts.
+        output: Text.
+        held_s: Seconds for which an admission gate held it, if the arm has one.
     """
 
     name: str
@@ -183,49 +143,65 @@ class CallTold(TypedDict):
     held_s: NotRequired[float]
 
 
-class WaitTold(TypedDict):
-    """What became of a tool or a pause."""
+class WaitSample(TypedDict):
+    """A tool or a pause as it was played."""
 
     name: str
     began_s: float
     ended_s: float
 
 
-class ProgramTold(TypedDict):
-    """What became of a program.
+class ProgramSample(TypedDict):
+    """A program as it was played.
 
     Attributes:
-        arrived_s: When it was due: its latency counts from here, whenever it really began.
-        ended_s: When its result was in the hands of the caller.
+        arrived_s: Instant at which it was due: its latency counts from here, whenever it began.
+        ended_s: Instant at which the caller had its result.
         given_up: Calls that a quorum made needless before they ended.
-        error: What went wrong, or "".
-        split: Seconds of the critical path by what was waited for, from those who know it.
-        wasted_tokens: Computed for calls that were given up, from those who know it.
+        error: Message of the error that ended it, or "".
+        split: Seconds of the critical path by label, if the arm knows them.
+        wasted_tokens: Tokens computed for calls that were given up, if the arm knows them.
     """
 
     name: str
     arrived_s: float
     ended_s: float
-    calls: list[CallTold]
-    waits: list[WaitTold]
+    calls: list[CallSample]
+    waits: list[WaitSample]
     given_up: list[str]
     error: str
     split: NotRequired[dict[str, float]]
     wasted_tokens: NotRequired[int]
 
 
-StepTold: TypeAlias = tuple[float, int, int, int, float, float | None, int]
-"""A step of the engine: its seconds, prompt tokens computed, sequences decoded, tokens whose KV it
-read, when it began, the seconds between the step before and it (None where the engine may have had
-nothing to do then), and how many requests had no place in it."""
+class StepSample(NamedTuple):
+    """A step of the engine; a list of its fields on the wire.
+
+    Attributes:
+        seconds: Duration.
+        prefill_tokens: Prompt tokens computed.
+        decode_tokens: Sequences decoded.
+        kv_tokens: Tokens of which keys and values were read.
+        began_s: Instant at which it began.
+        gap_s: Seconds since the step before; None if the engine may have had nothing to do.
+        waiting: Requests that waited.
+    """
+
+    seconds: float
+    prefill_tokens: int
+    decode_tokens: int
+    kv_tokens: int
+    began_s: float
+    gap_s: float | None
+    waiting: int
 
 
-def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:
-    """A program as an arm is asked to play it.
+def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:
+    """A program on the wire.
 
     Args:
-        arrival: What, and when.
-        spell: Makes text of keys.
+        arrival: The program and its instant.
+        spell: Spells the keys of its pieces.
     """
     program = arrival.program
     quorum: QuorumLine | None = None
@@ -236,70 +212,54 @@ def program_line(arrival: Arrival, spell: Spell) -> ProgramLine:
         for call in program.calls()
         for _, message in call.prompt
         for part in message
-        if not isinstance(part, Piece | OutputOf)
+        if isinstance(part, TraceResult)
     }
     sampled = seeds(program)
+
+    def line(node: TraceNode) -> NodeLine:
+        if isinstance(node, TraceCall):
+            call = _call_line(node, f"{program.shape}/{node.site}/form", spell)
+            if node.name in sampled:
+                call["seed"] = sampled[node.name]
+            return call
+        length = lengths.get(node.name, 0)
+        wait: WaitLine = {
+            "name": node.name,
+            "needs": list(needs(node)),
+            "seconds": node.seconds,
+            "text": spell(f"{program.name}/{node.name}", length) if length else "",
+        }
+        if not isinstance(node, ToolUse):
+            return {"kind": "think", **wait}
+        plan, at_token = node.plan, node.at_token
+        return {"kind": "tool", "site": node.site, "plan": plan, "at_token": at_token, **wait}
+
     return {
         "name": program.name,
         "shape": program.shape,
         "tenant": program.tenant,
         "at_s": arrival.at_s,
-        "nodes": [_node(program, node, lengths, sampled, spell) for node in program.nodes],
+        "nodes": [line(node) for node in program.nodes],
         "result": list(program.result),
         "quorum": quorum,
     }
 
 
-def _node(
-    program: ProgramTrace,
-    node: TraceNode,
-    lengths: dict[str, int],
-    sampled: dict[str, int],
-    spell: Spell,
-) -> NodeLine:
-    waits = list(needs(node))
-    if isinstance(node, TraceCall):
-        messages: list[MessageLine] = [
-            (role, _parts(message, spell)) for role, message in node.prompt
-        ]
-        call: CallLine = {
-            "kind": "call",
-            "name": node.name,
-            "site": node.site,
-            "needs": waits,
-            "messages": messages,
-            "tokens": node.output_tokens,
-        }
-        if node.name in sampled:
-            call["seed"] = sampled[node.name]
-        if node.forced_tokens and spell.word_letters is not None:
-            key = f"{program.shape}/{node.site}/form"  # the same form in every program
-            call["pattern"] = spell.pattern(key, node.output_tokens, node.forced_tokens)
-        return call
-    length = lengths.get(node.name, 0)
-    text = spell(f"{program.name}/{node.name}", length) if length else ""
-    if isinstance(node, TraceThink):
-        return {
-            "kind": "think",
-            "name": node.name,
-            "needs": waits,
-            "seconds": node.seconds,
-            "text": text,
-        }
-    assert isinstance(node, ToolUse)
-    return {
-        "kind": "tool",
+def _call_line(node: TraceCall, form: str, spell: KeySpeller) -> CallLine:
+    call: CallLine = {
+        "kind": "call",
         "name": node.name,
         "site": node.site,
-        "needs": waits,
-        "seconds": node.seconds,
-        "plan": node.plan,
-        "at_token": node.at_token,
-        "text": text,
+        "needs": list(needs(node)),
+        "messages": [(role, _parts(message, spell)) for role, message in node.prompt],
+        "tokens": node.output_tokens,
     }
+    if node.forced_tokens and spell.word_letters is not None:
+        call["pattern"] = spell.pattern(form, node.output_tokens, node.forced_tokens)
+    return call
 
 
-def _parts(message: Sequence[Part], spell: Spell) -> list[PartLine]:
+def _parts(message: Sequence[Part], spell: KeySpeller) -> list[PartLine]:
     found: list[PartLine] = []
     for part in message:
         if isinstance(part, Piece):

@@ -1,7 +1,7 @@
-"""Every check that wants a GPU, one after the other, into one file.
+"""`agentrt bench gpu`: every check that needs a GPU, one after the other, into one file.
 
-A part that fails is told in the file and the rest goes on: a lent machine is not asked twice. The
-file is written after each part, so that what was found stays found.
+A part that fails is recorded in the file and the rest goes on. The file is written after each part,
+so that results are kept if a later part ends the process.
 """
 
 from __future__ import annotations
@@ -9,28 +9,33 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from agentrt.analysis.model_work import decode_work
+import typer
+
 from agentrt.base.errors import AgentrtError, EngineUnavailable
 from agentrt.engine.process.hardware import gpu_info
-from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.engine.open_arms import OpenArm, OpenArms
+from agentrt.lab.arms.arm_process import ArmProcess
+from agentrt.lab.arms.peer_files import peer_files
+from agentrt.lab.bench.engine.arm_pool import measure_round
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
-from agentrt.lab.bench.engine.result import ArmResult, RowResult, figures, machine
-from agentrt.lab.bench.engine.variants import Arm, our_arm, peer_arms
-from agentrt.lab.bench.gpu_plan import TARGETS, GpuPlan, SpeedPart
+from agentrt.lab.bench.engine.result import ArmResult, PointResult
+from agentrt.lab.bench.engine.variants import our_arm, peer_arms
+from agentrt.lab.bench.gpu_flags import GpuFlags
+from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, SpeedPart
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.result_file import header, machine, write_json
 
 SCHEMA = "agentrt.bench.gpu/1"
 _KERNELS_S = 240.0
-_PARITY_ROW = SweepPoint(3, 70, 12, 32, "float32")
+_PARITY_POINT = SweepPoint(3, 70, 12, 32, "float32")
 _OURS_ON = {
     "cuda": (
         {"kernels": "triton", "overlap": "on", "graphs": "auto"},
@@ -41,12 +46,23 @@ _OURS_ON = {
     "cpu": ({"kernels": "auto", "overlap": "on"}, {"kernels": "reference", "overlap": "off"}),
 }
 
-Tell = Callable[[str], None]
-Facts = dict[str, Any]
+Log = Callable[[str], None]
+Json = dict[str, Any]
 
 
-def check_gpu(plan: GpuPlan, path: Path, *, command: Sequence[str], tell: Tell) -> Facts:
-    """All parts of a plan; the file's content.
+def run_gpu_bench(flags: GpuFlags, log: Log) -> int:
+    """Check and print which targets were met; returns 1 if anything is wrong."""
+    found = check_gpu(REHEARSAL if flags.rehearse else HOPPER, flags.json_path, log)
+    for target in found["targets"]:
+        typer.echo(json.dumps(target))
+    wrong = failures(found)
+    for line in wrong:
+        log(line)
+    return 1 if wrong else 0
+
+
+def check_gpu(plan: GpuPlan, path: Path, log: Log) -> Json:
+    """Run all parts of a plan; returns the file's content.
 
     Raises:
         EngineUnavailable: There is no GPU here.
@@ -58,146 +74,126 @@ def check_gpu(plan: GpuPlan, path: Path, *, command: Sequence[str], tell: Tell) 
             hint="Run this on a machine with a CUDA device; --rehearse tries the same code here",
         )
     began_s = monotonic()
-    found: Facts = {
-        "schema": SCHEMA,
-        "command": list(command),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine() | {"gpu": gpu},
-        "parts": {},
-    }
-    parts: dict[str, Callable[[], Facts]] = {
+    found: Json = {**header(SCHEMA), "machine": machine() | {"gpu": gpu}, "parts": {}}
+    parts: dict[str, Callable[[], Json]] = {
         "kernels": lambda: kernels_part(plan.device),
-        "parity": lambda: parity_part(plan, tell),
+        "parity": lambda: parity_part(plan, log),
         **{
-            f"speed of {part.shape}": lambda part=part: speed_part(part, plan.device, tell)  # type: ignore[misc]
+            f"speed of {part.shape}": lambda part=part: speed_part(part, plan.device, log)  # type: ignore[misc]
             for part in plan.speed
         },
     }
     for name, measure in parts.items():
-        tell(f"{name} ({monotonic() - began_s:.0f} s gone)")
-        found["parts"][name] = told = _guarded(measure)
-        if "error" in told:
-            tell(f"{name} failed: {told['error']}")
+        log(f"{name} ({monotonic() - began_s:.0f} s gone)")
+        found["parts"][name] = result = _guarded(measure)
+        if "error" in result:
+            log(f"{name} failed: {result['error']}")
         found["targets"] = [target.judged(_figures(found["parts"])) for target in TARGETS]
         found["seconds"] = monotonic() - began_s
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        write_json(path, found)
     return found
 
 
 def failures(found: Mapping[str, Any]) -> list[str]:
-    """What is wrong, in words; a target that was not met is no failure of correctness."""
+    """Faults in words; a missed target is no fault."""
     parts = found["parts"]
-    wrong = [f"{name}: {told['error']}" for name, told in parts.items() if "error" in told]
+    wrong = [f"{name}: {part['error']}" for name, part in parts.items() if "error" in part]
     wrong += [
         f"kernel {check['operation']} is wrong in {check['case']}"
         for check in parts.get("kernels", {}).get("checks", ())
         if not check["right"]
     ]
     wrong += [
-        f"parity of {shape}: {' and '.join(told['unlike'])} say something else"
-        for shape, told in parts.get("parity", {}).get("shapes", {}).items()
-        if told["unlike"]
+        f"parity of {shape}: {' and '.join(outputs['unlike'])} say something else"
+        for shape, outputs in parts.get("parity", {}).get("shapes", {}).items()
+        if outputs["unlike"]
     ]
     return wrong
 
 
-def kernels_part(device: str) -> Facts:
-    """What the kernels' own check says, in a process of its own."""
+def kernels_part(device: str) -> Json:
+    """Run the kernels' own check in a process of its own."""
     command = [sys.executable, "-P", "-m", "agentrt_kernels.check", "--device", device]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_KERNELS_S, check=False)
     if not done.stdout.startswith("{"):
         lines = done.stderr.strip().splitlines()
         raise BenchFailed(f"the kernels' check ended with {done.returncode}: {lines[-1:]}")
-    told: Facts = json.loads(done.stdout)
-    return told
+    found: Json = json.loads(done.stdout)
+    return found
 
 
-def parity_part(plan: GpuPlan, tell: Tell) -> Facts:
+def parity_part(plan: GpuPlan, log: Log) -> Json:
     """Greedy tokens in fp32 of every way to compute a model, transformers' first."""
-    found: Facts = {}
+    found: Json = {}
     for name in plan.parity:
         shape = shape_named(name)
-        files = PeerFiles(peers_root(), checkpoint(shape, tell=tell))
-        arms: list[Arm] = peer_arms("hf", _PARITY_ROW, shape, files, device=plan.device, cores=1)
+        files = peer_files(checkpoint(shape, log=log))
+        arms = peer_arms("hf", _PARITY_POINT, shape, files, device=plan.device, cores=1)
         for settings in _OURS_ON[plan.device]:
-            arm = our_arm([_PARITY_ROW], files.checkpoint, {**settings, "device": plan.device})
-            arms.append(
-                arm.called(", ".join(f"{name}={value}" for name, value in settings.items()))
-            )
-        told: Facts = {}
+            ours = our_arm([_PARITY_POINT], files.checkpoint, {**settings, "device": plan.device})
+            shown = ", ".join(f"{name}={value}" for name, value in settings.items())
+            arms.append(replace(ours, variant=shown))
+        outputs: Json = {}
         for arm in arms:
-            tell(f"{name}: {arm.name}")
-            opened = OpenArm(arm)
-            try:
-                told[arm.name] = opened.round(_PARITY_ROW, shape.vocabulary, 0).output_hash
-            finally:
-                opened.close()
-        expected = told[arms[0].name]
-        unlike = [arm for arm, output in told.items() if output != expected]
-        found[name] = {"outputs": told, "unlike": unlike}
+            log(f"{name}: {arm.name}")
+            with closing(ArmProcess(arm)) as opened:
+                sample = measure_round(opened, _PARITY_POINT, shape.vocabulary, 0)
+            outputs[arm.name] = sample.output_hash
+        expected = outputs[arms[0].name]
+        unlike = [arm for arm, output in outputs.items() if output != expected]
+        found[name] = {"outputs": outputs, "unlike": unlike}
     return {"shapes": found}
 
 
-def speed_part(part: SpeedPart, device: str, tell: Tell) -> Facts:
-    """Rows of a shape, and how idle the device is in some."""
+def speed_part(part: SpeedPart, device: str, log: Log) -> Json:
+    """Measure points of a shape, and how idle the device is at some of them."""
     shape = shape_named(part.shape)
-    model = checkpoint(shape, with_weights=False, tell=tell)
+    model = checkpoint(shape, with_weights=False, log=log)
     fields = {**part.engine, "device": device, "random_weights": True}
-    arm = our_arm(list(part.rows.values()), model, fields)
-    arms = OpenArms(tell)
-    rows: Facts = {}
+    arm = our_arm(list(part.points.values()), model, fields)
+    points: Json = {}
     try:
-        opened = arms.get(arm)
-        question = {"do": "ceilings", "device": device, "dtype": "bfloat16"}
-        ceilings = opened.ask(question)
-        for name, row in part.rows.items():
-            tell(f"{part.shape}: {name}, {row.name}")
-            first, last = (0, 0) if name in part.once else (1, part.repeats)
-            samples = [opened.round(row, shape.vocabulary, number) for number in range(last + 1)][
-                first:
-            ]
-            result = RowResult(row, [ArmResult(arm, opened.about, samples)], {}, [ceilings])
-            rows[name] = {
-                "row": row.name,
-                "samples": [sample.to_json() for sample in samples],
-                **figures(shape, result, result.ours),
-                "decode_share_of_read_ceiling": _read_share(part.shape, row, result),
-            }
-            if name in part.idle:
-                prompts = prompts_of(row, shape.vocabulary, 1 + part.repeats)
-                rows[name]["idle"] = opened.ask({"do": "idle", "prompts": prompts})
+        with closing(ArmProcess(arm)) as opened:
+            ceilings = opened.ask("roofline", device=device, dtype="bfloat16")
+            for name, point in part.points.items():
+                log(f"{part.shape}: {name}, {point.name}")
+                points[name] = _point(name, part, opened, ceilings)
     except AgentrtError as error:
-        return {"error": error.message, "rows": rows, "about": dict(arm.settings)}
-    finally:
-        arms.close()
-    return {"rows": rows, "about": opened.about, "ceilings": ceilings}
+        return {"error": error.message, "rows": points, "about": dict(arm.settings)}
+    return {"rows": points, "about": opened.about, "ceilings": ceilings}
 
 
-def _read_share(shape: str, row: SweepPoint, result: RowResult) -> float:
-    work = decode_work(
-        shape_named(shape),
-        row.dtype,
-        batch=row.batch,
-        history_tokens=row.prompt_tokens + row.new_tokens / 2,
-        shared_tokens=row.shared_tokens,
-    )
-    return work.bytes / result.ceiling("read_bytes_s") / result.ours.step_s
+def _point(name: str, part: SpeedPart, opened: ArmProcess, ceilings: Json) -> Json:
+    shape, point = shape_named(part.shape), part.points[name]
+    first, last = (0, 0) if name in part.once else (1, part.repeats)
+    samples = [measure_round(opened, point, shape.vocabulary, number) for number in range(last + 1)]
+    ours = ArmResult(opened.arm, opened.about, samples[first:])
+    result = PointResult(point, [ours], {}, [ceilings])
+    least_s = point.decode_work(shape).bytes / result.ceiling("read_bytes_s")
+    found: Json = {
+        "row": point.name,
+        "samples": [asdict(sample) for sample in ours.samples],
+        **result.figures(shape, ours),
+        "decode_share_of_read_ceiling": least_s / ours.step_s,
+    }
+    if name in part.idle:
+        prompts = prompts_of(point, shape.vocabulary, 1 + part.repeats)
+        found["idle"] = opened.ask("idle", prompts=prompts)
+    return found
 
 
 def _figures(parts: Mapping[str, Any]) -> dict[str, float]:
-    """What targets are held against, by name."""
+    """Figures that targets limit, by name."""
     found: dict[str, float] = {}
-    for told in parts.values():
-        for name, row in told.get("rows", {}).items():
-            found[f"{name}.decode_share_of_read_ceiling"] = row["decode_share_of_read_ceiling"]
-            found[f"{name}.decode_step_ms"] = row["decode_step_ms"]
-            if "idle" in row:
-                found[f"{name}.idle_share"] = row["idle"]["idle_share"]
-    if {"siblings.decode_step_ms", "unshared.decode_step_ms"} <= found.keys():
-        found["siblings.times_unshared"] = (
-            found["unshared.decode_step_ms"] / found["siblings.decode_step_ms"]
-        )
+    for part in parts.values():
+        for name, point in part.get("rows", {}).items():
+            for figure in ("decode_share_of_read_ceiling", "decode_step_ms"):
+                found[f"{name}.{figure}"] = point[figure]
+            if "idle" in point:
+                found[f"{name}.idle_share"] = point["idle"]["idle_share"]
+    shared, unshared = "siblings.decode_step_ms", "unshared.decode_step_ms"
+    if {shared, unshared} <= found.keys():
+        found["siblings.times_unshared"] = found[unshared] / found[shared]
     speeds = parts.get("kernels", {}).get("speeds", ())
     for figure, kernel, share in (
         ("kernels.decode_of_read_ceiling", "paged_decode", "of_read_ceiling"),
@@ -209,10 +205,10 @@ def _figures(parts: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _guarded(measure: Callable[[], Facts]) -> Facts:
+def _guarded(measure: Callable[[], Json]) -> Json:
     try:
         return measure()
     except AgentrtError as error:
         return {"error": error.message}
-    except Exception as error:  # a part's failure is a fact; the others are still wanted
+    except Exception as error:  # a part's failure is a result; the others are still wanted
         return {"error": f"{type(error).__name__}: {error}"}

@@ -1,43 +1,44 @@
-"""What is looked at on a GPU, and what has to come out."""
+"""The checks of a GPU, and the figures that it has to reach."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from agentrt.base.record import record
 from agentrt.lab.bench.engine.points import SweepPoint
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SpeedPart:
-    """Rows of one shape, measured in one process.
+    """Points of one shape, measured in one process.
 
     Attributes:
         shape: Name of the model's shape.
-        rows: By name, in the order in which they run.
+        points: Points by name, in the order in which they run.
         engine: Fields of `EngineConfig`.
-        repeats: Rounds that count, of each row, after one that warms up.
-        once: Names of the rows that take long, and run once, on a machine that is warm by then.
-        idle: Names of the rows in which the device's idleness is looked at too.
+        repeats: Rounds of each point that count, after one that warms up.
+        once: Names of points that take long, and run once, on a machine that is warm by then.
+        idle: Names of points at which the device's idleness is measured too.
     """
 
     shape: str
-    rows: Mapping[str, SweepPoint]
+    points: Mapping[str, SweepPoint]
     engine: Mapping[str, Any] = field(default_factory=dict)
     repeats: int = 3
     once: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuPlan:
-    """All of it.
+    """All checks.
 
     Attributes:
-        device: Where.
-        parity: Shapes whose tokens have to be the same whoever computes them.
-        speed: What is timed.
+        device: Device of all arms.
+        parity: Shapes for which all arms have to produce the same tokens.
+        speed: Points that are timed.
     """
 
     device: str
@@ -45,14 +46,14 @@ class GpuPlan:
     speed: Sequence[SpeedPart]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuTarget:
     """A figure that has to be reached.
 
     Attributes:
-        name: Of the figure, as the file has it.
-        bound: What it is held against.
-        at_most: Whether it must not be above; else not below.
+        name: Name of the figure in the file.
+        bound: Limit of the figure.
+        at_most: True if the bound is an upper one, False for a lower one.
     """
 
     name: str
@@ -60,7 +61,7 @@ class GpuTarget:
     at_most: bool = False
 
     def judged(self, found: Mapping[str, float]) -> dict[str, Any]:
-        """As the file says it; `met` is None where the figure was not measured."""
+        """The target in the file; `met` is None if the figure was not measured."""
         value = found.get(self.name)
         met = None
         if value is not None:
@@ -87,7 +88,7 @@ HOPPER = GpuPlan(
     speed=(
         SpeedPart(
             shape="llama-3.1-8b",
-            rows={
+            points={
                 "one": SweepPoint(1, 1024, 64, 0, _BF16),
                 "thirty-two": SweepPoint(32, 1024, 64, 0, _BF16),
                 "siblings": SweepPoint(64, 8192 + 256, 32, 8192, _BF16),
@@ -99,7 +100,7 @@ HOPPER = GpuPlan(
         ),
         SpeedPart(
             shape="mixtral-scaled",
-            rows={
+            points={
                 "experts one": SweepPoint(1, 1024, 64, 0, _BF16),
                 "experts thirty-two": SweepPoint(32, 1024, 64, 0, _BF16),
             },
@@ -113,7 +114,7 @@ REHEARSAL = GpuPlan(
     speed=(
         SpeedPart(
             shape="micro",
-            rows={
+            points={
                 "one": SweepPoint(1, 48, 6, 0, _BF16),
                 "thirty-two": SweepPoint(3, 48, 6, 0, _BF16),
                 "siblings": SweepPoint(3, 80, 6, 64, _BF16),
@@ -124,4 +125,4 @@ REHEARSAL = GpuPlan(
         ),
     ),
 )
-"""The same parts over models of two layers, to see on any machine that the command works."""
+"""The same checks over models of two layers, to try the command on any machine."""

@@ -1,7 +1,7 @@
-"""Which packages a GPU machine lacks that has torch, triton and transformers, and nothing else.
+"""The packages that a GPU machine with torch, triton and transformers lacks.
 
 `python -m agentrt.lab.bench.wheels` prints them as `name==version`, one a line; `make gpu-wheels`
-fetches them. What is installed here decides, so that the list cannot grow old.
+fetches them. The list follows from the installed packages, so it is never out of date.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires, version
 
 THERE = frozenset({"torch", "triton", "transformers", "tokenizers", "safetensors", "numpy"})
-"""What these need besides differs with their versions, and is small: it is brought along."""
+"""Their own requirements differ with their versions and are small, so they are brought along."""
 WANTED = ("agentrt", "pytest", "hypothesis")
 
 
 def missing() -> list[tuple[str, str]]:
-    """Names and versions."""
+    """Names and versions of these packages."""
     found = closure(WANTED)
     del found["agentrt"]
     return sorted(found.items())
 
 
 def closure(names: Iterable[str]) -> dict[str, str]:
-    """The packages and all that they need but for what is there, with the installed versions."""
+    """Packages with all their requirements, except those of `THERE`, by installed version."""
     found: dict[str, str] = {}
     waiting = list(names)
     while waiting:
@@ -44,7 +44,7 @@ def closure(names: Iterable[str]) -> dict[str, str]:
 
 
 def normal(name: str) -> str:
-    """A package's name as indexes write it."""
+    """The name of a package in an index."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,6 +1,6 @@
 """Random weights of a shape as a real checkpoint directory, written once.
 
-Engine and peers read the same files, so that they compute the same function. The weights are
+The engine and its peers read the same files, so they compute the same function. The weights are
 saved in bf16; an arm that computes in another dtype converts them.
 """
 
@@ -48,7 +48,7 @@ _SPACE = "\u0120"  # as byte-level tokenizers write it
 
 
 def cache_folder() -> Path:
-    """Where checkpoints of the bench are kept."""
+    """The folder of all checkpoints."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "agentrt" / "bench"
 
@@ -59,16 +59,16 @@ def checkpoint(
     seed: int = 0,
     with_weights: bool = True,
     folder: Path | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """The directory of a shape's checkpoint; writes it when it is not there yet.
+    """The directory of a shape's checkpoint; written if it is not there yet.
 
     Args:
-        shape: Which.
-        seed: Of its weights.
+        shape: Shape of the model.
+        seed: Seed of its weights.
         with_weights: False leaves them out, for an engine that makes its own (`random_weights`).
-        folder: Of all checkpoints; None takes the cache.
-        tell: Called with what is being written, as that can take minutes.
+        folder: Folder of all checkpoints; None takes the cache.
+        log: Called before something is written, as that can take minutes.
     """
     root = folder or cache_folder()
     name = shape.name if seed == 0 else f"{shape.name}-{seed}"
@@ -77,7 +77,7 @@ def checkpoint(
     stamp = target / "written.json"
     if stamp.is_file() and json.loads(stamp.read_text("utf-8")) == wanted:
         return target
-    tell(f"writing {'weights' if with_weights else 'the config'} of {shape.name} to {target}")
+    log(f"writing {'weights' if with_weights else 'the config'} of {shape.name} to {target}")
     root.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=root, prefix=f".{name}-"))
     try:
@@ -125,10 +125,10 @@ def _tokenizer(vocabulary: int) -> Tokenizer:
 
 
 def _words(many: int) -> list[str]:
-    """Shorter ones first, as each word is merged from the one that is a letter shorter.
+    """Words of a vocabulary, shorter ones first: each is merged from one that is a letter shorter.
 
-    They take as few letters of the alphabet as do; where all are too few, words of digits follow,
-    which no text is read as.
+    They use as few letters of the alphabet as possible. If all letters are too few, words of digits
+    follow, which the tokenizer never produces.
     """
     letters = letters_of(many + FIRST_WORD_ID)
     lengths = range(1, WORD_LETTERS + 1)
@@ -138,18 +138,18 @@ def _words(many: int) -> list[str]:
 
 
 def _write_weights(shape: ModelShape, seed: int, folder: Path) -> None:
-    """A safetensors file: the length of its header, the header, then tensor after tensor.
+    """Write a safetensors file: the length of its header, the header, then tensor after tensor.
 
-    Written here and not by the library, as that wants all tensors in memory at once.
+    The library would need all tensors in memory at once.
     """
-    facts = list(weights_of(shape))
+    specs = list(weights_of(shape))
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
-    for fact in facts:
-        begin, end = end, end + 2 * math.prod(fact.shape)
-        header[fact.name] = {
+    for spec in specs:
+        begin, end = end, end + 2 * math.prod(spec.shape)
+        header[spec.name] = {
             "dtype": "BF16",
-            "shape": fact.shape,
+            "shape": spec.shape,
             "data_offsets": [begin, end],
         }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -157,5 +157,5 @@ def _write_weights(shape: ModelShape, seed: int, folder: Path) -> None:
     with (folder / "model.safetensors").open("wb") as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
-        for index, fact in enumerate(facts):
-            file.write(bf16_bytes(random_values(fact, seed, index)))
+        for index, spec in enumerate(specs):
+            file.write(bf16_bytes(random_values(spec, seed, index)))

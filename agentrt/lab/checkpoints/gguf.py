@@ -1,14 +1,15 @@
-"""Which tensor of a checkpoint becomes which of a GGUF file, and what the file says beside them."""
+"""The tensors and fields of a GGUF file, made from a checkpoint."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
+from agentrt.base.record import record
 from agentrt.lab.checkpoints.weights import weights_of
 from agentrt.lab.errors import BenchFailed
 
@@ -37,20 +38,20 @@ _OF_A_LAYER = {
 }
 _NORMAL, _CONTROL = 1, 3
 _NO_END = {"<|call|>": "<|call-|>"}
-"""llama.cpp takes a token of the first name for an end of text, whatever the file says of it."""
+"""llama.cpp takes a token of the first name for an end of text, whatever the file declares."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GgufTensor:
     """One tensor of the file.
 
     Attributes:
-        target: Its name there.
+        target: Name in the file.
         sources: Names in the checkpoint; several are stacked.
-        stacked: Whether they are, be it only one.
-        rotated_heads: Heads whose rows are reordered, because llama.cpp rotates neighbours where
-            checkpoints rotate halves; 0 leaves them.
-        exact: Kept in fp32, as vectors are.
+        stacked: True if the sources are stacked, even a single one.
+        rotated_heads: Number of heads if rows are reordered, because llama.cpp rotates neighbours
+            and checkpoints rotate halves; 0 leaves the order.
+        exact: True to keep it in fp32, as vectors are.
     """
 
     target: str
@@ -61,13 +62,13 @@ class GgufTensor:
 
 
 def gguf_job(shape: ModelShape, checkpoint: Path, target: Path, dtype: str) -> dict[str, Any]:
-    """What `peers/write_gguf.py` has to do.
+    """The job of `peers/write_gguf.py`.
 
     Args:
-        shape: Of the model.
-        checkpoint: Its directory.
+        shape: Shape of the model.
+        checkpoint: Directory of the checkpoint.
         target: The file.
-        dtype: Of the matrices there, "bfloat16" or "float32".
+        dtype: Dtype of its matrices, "bfloat16" or "float32".
     """
     return {
         "source": str(checkpoint / "model.safetensors"),
@@ -80,7 +81,7 @@ def gguf_job(shape: ModelShape, checkpoint: Path, target: Path, dtype: str) -> d
 
 
 def architecture_of(shape: ModelShape) -> str:
-    """llama.cpp's name: Mixtral is a llama with experts there."""
+    """llama.cpp's name of the architecture: there Mixtral is a llama with experts."""
     return "qwen2" if shape.kind == "qwen2" else "llama"
 
 
@@ -88,10 +89,10 @@ def tensors_of(shape: ModelShape) -> list[GgufTensor]:
     """All tensors, in the order of the checkpoint."""
     sources: dict[str, list[str]] = {}
     vectors: set[str] = set()
-    for fact in weights_of(shape):
-        target = target_of(fact.name)
-        sources.setdefault(target, []).append(fact.name)
-        if len(fact.shape) == 1 or target.endswith("ffn_gate_inp.weight"):
+    for spec in weights_of(shape):
+        target = target_of(spec.name)
+        sources.setdefault(target, []).append(spec.name)
+        if len(spec.shape) == 1 or target.endswith("ffn_gate_inp.weight"):
             vectors.add(target)
     return [
         GgufTensor(
@@ -124,7 +125,7 @@ def _rotated_heads(shape: ModelShape, target: str) -> int:
 
 
 def fields_of(shape: ModelShape, checkpoint: Path) -> list[tuple[str, str, Any]]:
-    """Names, kinds and values of the file's own facts."""
+    """Names, kinds and values of the file's metadata."""
     arch = architecture_of(shape)
     fields: list[tuple[str, str, Any]] = [
         ("general.name", "text", shape.name),
@@ -153,32 +154,36 @@ def _epsilon(checkpoint: Path) -> float:
 
 
 def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
-    """The tokenizer and the template.
+    """Metadata of the tokenizer and the template.
 
     Raises:
-        BenchFailed: llama.cpp does not cut text as this tokenizer does.
+        BenchFailed: llama.cpp cannot split text as this tokenizer does.
     """
-    facts = json.loads((checkpoint / "tokenizer.json").read_text("utf-8"))
+    tokenizer = json.loads((checkpoint / "tokenizer.json").read_text("utf-8"))
     settings = json.loads((checkpoint / "tokenizer_config.json").read_text("utf-8"))
     template = settings.get("chat_template")
     if template is None:
         template = (checkpoint / "chat_template.jinja").read_text("utf-8")
-    special = {token["content"]: token["id"] for token in facts["added_tokens"]}
-    ids = {**facts["model"]["vocab"], **special}
+    special = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+    ids = {**tokenizer["model"]["vocab"], **special}
     tokens = sorted(ids, key=ids.__getitem__)
     bos_id, eos_id = special[settings["bos_token"]], special[settings["eos_token"]]
     for text, other in _NO_END.items():
         template = template.replace(text, other)
     return [
         ("tokenizer.ggml.model", "text", "gpt2"),
-        ("tokenizer.ggml.pre", "text", _cutting(facts["pre_tokenizer"])),
+        ("tokenizer.ggml.pre", "text", _pre_tokenizer(tokenizer["pre_tokenizer"])),
         ("tokenizer.ggml.tokens", "list", [_NO_END.get(token, token) for token in tokens]),
         (
             "tokenizer.ggml.token_type",
             "list",
             [_CONTROL if token in special else _NORMAL for token in tokens],
         ),
-        ("tokenizer.ggml.merges", "list", [" ".join(pair) for pair in facts["model"]["merges"]]),
+        (
+            "tokenizer.ggml.merges",
+            "list",
+            [" ".join(pair) for pair in tokenizer["model"]["merges"]],
+        ),
         ("tokenizer.ggml.bos_token_id", "integer", bos_id),
         ("tokenizer.ggml.eos_token_id", "integer", eos_id),
         ("tokenizer.ggml.add_bos_token", "truth", False),
@@ -186,12 +191,12 @@ def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
     ]
 
 
-def _cutting(facts: dict[str, Any]) -> str:
-    """llama.cpp's name of how text is cut before it is merged."""
-    if facts["type"] == "ByteLevel" and facts.get("use_regex", True):
+def _pre_tokenizer(config: dict[str, Any]) -> str:
+    """llama.cpp's name of a pre-tokenizer."""
+    if config["type"] == "ByteLevel" and config.get("use_regex", True):
         return "gpt-2"
-    if facts["type"] == "Sequence":
-        patterns = [one["pattern"]["Regex"] for one in facts["pretokenizers"] if "pattern" in one]
+    if config["type"] == "Sequence":
+        patterns = [one["pattern"]["Regex"] for one in config["pretokenizers"] if "pattern" in one]
         if patterns == [_WORD_BY_WORD]:
             return "tekken"
     raise BenchFailed("llama.cpp has no name for how this tokenizer cuts text")
@@ -201,5 +206,5 @@ _WORD_BY_WORD = (
     r"\p{Lu}|\p{N}|[^\r\n\p{L}\p{N}]?[\p{Ll}\p{Lm}\p{Lo}\p{Lt}\p{M}]+"
     r"| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""The embedded model's: capitals and digits one by one, so that no merge has any of them. `tekken`
-cuts elsewhere only beside those, where nothing is merged either way."""
+"""Pattern of the embedded model: capitals and digits one by one, so that no merge has any of them.
+`tekken` splits differently only beside those, and nothing is merged there either way."""

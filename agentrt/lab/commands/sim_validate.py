@@ -2,153 +2,174 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any
 
 import anyio
+import typer
 
 from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.compound.real_time import RealTime, ScaledModel, stage_of
-from agentrt.lab.bench.engine.result import machine
-from agentrt.lab.commands.bench import tell
+from agentrt.lab.arms.program_arm import Played
+from agentrt.lab.bench.compound.model import BenchModel, bench_model
+from agentrt.lab.bench.compound.real_time import RealTime, draw_mix
+from agentrt.lab.flags import log, names
+from agentrt.lab.result_file import commit, machine, write_json, write_text
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.calibrate import calibrate
 from agentrt.lab.sim.costs import SimCosts, load_costs
+from agentrt.lab.sim.flags import ValidateFlags
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
-from agentrt.lab.sim.validate import Play, PlayedWorkload, Terms, Validation, validate
+from agentrt.lab.sim.validate import MOST_ERROR, Play, PlayedWorkload, Terms, Validation, validate
+from agentrt.lab.sim.validation_page import to_json, validation_page
 from agentrt.lab.workloads import ProgramTrace, TraceCall, Workload
 from agentrt.lab.workloads.arrivals import poisson
 from agentrt.program import chat
 from agentrt.prompt import Codec
 
 LOADS = (0.5, 0.3, 0.6, 0.9)
-"""Of what the engine could do, about; the first one only warms up."""
+"""Share of what the engine could do, roughly; the first load only warms up."""
 
 
-def run_validation(
-    *,
-    shape: str,
-    costs: str,
-    policies: str,
-    shapes: Sequence[str],
-    programs: int,
-    kv_tokens: int,
-    threads: int,
-    seconds: float,
-    seed: int,
-    repeats: int,
-) -> tuple[Validation, dict[str, Any]]:
-    """Measure, simulate, compare; and what it was done with.
+def run_validation(flags: ValidateFlags) -> None:
+    """Measure, simulate, compare, and write the files.
 
     Raises:
-        UsageError: Something was asked for that there is not.
+        UsageError: A flag is out of range.
         BenchFailed: A program failed on the engine.
     """
-    arms = arms_named(policies)
-    chosen: list[PolicyName] = [arm.scheduler.policy for arm in arms]
-    if "oracle" in chosen or any(arm.name != arm.scheduler.policy for arm in arms):
+    policies = _policies(flags.policies)
+    if flags.programs < 4:
         raise UsageError(
-            f"--policies {policies}: the engine serves by fcfs, lpm, plas and rwa",
+            f"--programs {flags.programs} says nothing", hint="Give 4 or more; 24 or so"
+        )
+    if flags.repeats < 1:
+        raise UsageError(
+            f"--repeats {flags.repeats} measures nothing", hint="Give 1 or more; 2 or so"
+        )
+    model = bench_model(flags.shape)
+    costs = _costs(model, flags)
+    setup = Setup(costs, flags.kv_tokens, start_tokens=_start_tokens(model))
+    with ExitStack() as stack:
+        engine = partial(
+            RealTime, model, kv_tokens=flags.kv_tokens, threads=flags.threads, stack=stack
+        )
+        players = {policy: _play(engine(policy)) for policy in policies}
+        loads = _loads(model, costs, flags)
+        found = validate(players, loads, setup, repeats=flags.repeats, tell=log)
+    about = {
+        "machine": machine(),
+        "model": model.path.name,
+        "costs": costs.to_json(),
+        "kv_tokens": flags.kv_tokens,
+        "shapes": names(flags.shapes),
+        "programs": flags.programs,
+        "seed": flags.seed,
+        "repeats": flags.repeats,
+        "commit": commit(),
+    }
+    for line in in_words(found):
+        typer.echo(line)
+    write_json(flags.json_path, to_json(found, about))
+    if flags.html_path is not None:
+        write_text(flags.html_path, validation_page(found, about))
+
+
+def in_words(found: Validation) -> list[str]:
+    """Orders of policies and errors of percentiles, a line each."""
+    lines = []
+    for rate, ranking in found.rankings.items():
+        order = f"{len(ranking.ranked)} of {len(ranking.pairs)} pairs of policies are ranked"
+        if ranking.tau is not None:
+            order += f", tau {ranking.tau:.2f}"
+        lines.append(f"{rate:.4g}/s: {order} (of all means: {ranking.plain_tau:.2f})")
+    for name, share in (("p50", 0.5), ("p95", 0.95)):
+        worst = found.worst(share)
+        verdict = "within" if worst <= MOST_ERROR else "beyond"
+        lines += [
+            f"{name}: at worst {worst:.1%} off, {verdict} {MOST_ERROR:.0%}",
+            f"  within it {found.within(share)} of {len(found.cases)} cases",
+        ]
+        if len(found.cases[0].measured_s) > 1:
+            lines.append(f"  one repeat on the engine by another: {found.repeats_within(share)}")
+    return lines
+
+
+def _policies(text: str) -> list[PolicyName]:
+    arms = arms_named(text)
+    found: list[PolicyName] = [arm.scheduler.policy for arm in arms]
+    if "oracle" in found or any(arm.name != arm.scheduler.policy for arm in arms):
+        raise UsageError(
+            f"--policies {text}: the engine serves by fcfs, lpm, plas and rwa",
             hint="Leave oracle, +gate and -gate out",
         )
-    if programs < 4:
-        raise UsageError(f"--programs {programs} says nothing", hint="Give 4 or more; 24 or so")
-    if repeats < 1:
-        raise UsageError(f"--repeats {repeats} measures nothing", hint="Give 1 or more; 2 or so")
-    stage = stage_of(shape)
-    known = _costs(stage, costs, threads=threads, seconds=seconds)
-    loads = _loads(stage, known, shapes, programs, seed)
-    setup = Setup(known, kv_tokens, start_tokens=_start_tokens(stage))
-    with ExitStack() as stack:
-        players = {
-            policy: _play(
-                RealTime(
-                    stage, policy, kv_tokens=kv_tokens, threads=threads, dtype="auto", stack=stack
-                )
-            )
-            for policy in chosen
-        }
-        found = validate(players, loads, setup, repeats=repeats, tell=tell)
-    about = {
-        "command": sys.argv[1:],
-        "machine": machine(),
-        "model": stage.model.name,
-        "costs": known.to_json(),
-        "kv_tokens": kv_tokens,
-        "shapes": list(shapes),
-        "programs": programs,
-        "seed": seed,
-        "repeats": repeats,
-    }
-    return found, about
+    return found
 
 
 def _play(engine: RealTime) -> Play:
-    """The engine as validation wants it, with the steps and the generations that it told."""
+    """The engine as validation plays it, with its steps and terms."""
 
     def play(workload: Workload) -> PlayedWorkload:
-        latency_s = engine.play(workload)
-        return PlayedWorkload(latency_s, engine.steps, _terms(engine))
+        played = engine.play(workload)
+        latency_s = [sample["ended_s"] - sample["arrived_s"] for sample in played.samples]
+        return PlayedWorkload(latency_s, played.steps, _terms(played))
 
     return play
 
 
-def _terms(engine: RealTime) -> Terms:
-    """As `sim.validate.terms_of` has them, of the last play."""
-    calls = [call for told in engine.told for call in told["calls"]]
-    waits = [wait for told in engine.told for wait in told["waits"]]
-    firsts = [(call, call["first_s"]) for call in calls]
+def _terms(played: Played) -> Terms:
+    """The terms of `sim.validate.terms_of`, measured."""
+    calls = [call for sample in played.samples for call in sample["calls"]]
+    waits = [wait for sample in played.samples for wait in sample["waits"]]
+    firsts = [(call, at_s) for call in calls if (at_s := call["first_s"]) is not None]
     return {
-        "steps": len(engine.steps),
-        "prefill_tokens": sum(step[1] for step in engine.steps),
-        "decode_tokens": sum(step[2] for step in engine.steps),
-        "busy_s": sum(step[0] for step in engine.steps),
-        "first_s": sum(at_s - call["began_s"] for call, at_s in firsts if at_s is not None),
-        "rest_s": sum(call["ended_s"] - at_s for call, at_s in firsts if at_s is not None),
+        "steps": len(played.steps),
+        "prefill_tokens": sum(step.prefill_tokens for step in played.steps),
+        "decode_tokens": sum(step.decode_tokens for step in played.steps),
+        "busy_s": sum(step.seconds for step in played.steps),
+        "first_s": sum(at_s - call["began_s"] for call, at_s in firsts),
+        "rest_s": sum(call["ended_s"] - at_s for call, at_s in firsts),
         "tool_s": sum(wait["ended_s"] - wait["began_s"] for wait in waits),
         "held_s": sum(call.get("held_s", 0.0) for call in calls),
     }
 
 
-def _start_tokens(stage: ScaledModel) -> int:
-    """What the model's template writes before the first message."""
-    ask = chat().user(stage.drawing.spell("start", 1))
-    encoded = Codec.load(stage.model).encode(ask.tools, ask.segments(), ask.history)
+def _start_tokens(model: BenchModel) -> int:
+    """Tokens that the model's template writes before the first message."""
+    ask = chat().user(model.drawing.spell("start", 1))
+    encoded = Codec.load(model.path).encode(ask.tools, ask.segments(), ask.history)
     return max(0, len(encoded.token_ids) - 1 - MESSAGE_TOKENS - 1)
 
 
-def _costs(stage: ScaledModel, costs: str, *, threads: int, seconds: float) -> SimCosts:
-    if costs:
-        return load_costs(costs)
-    tell("measuring what steps take")
-    config = EngineConfig(stage.model, threads=threads)
-    return anyio.run(partial(calibrate, config, seconds=seconds, tell=tell))
+def _costs(model: BenchModel, flags: ValidateFlags) -> SimCosts:
+    if flags.costs:
+        return load_costs(flags.costs)
+    log("measuring what steps take")
+    config = EngineConfig(model.path, threads=flags.threads)
+    return anyio.run(partial(calibrate, config, seconds=flags.seconds, tell=log))
 
 
 def _loads(
-    stage: ScaledModel, costs: SimCosts, shapes: Sequence[str], programs: int, seed: int
+    model: BenchModel, costs: SimCosts, flags: ValidateFlags
 ) -> list[tuple[float, Workload]]:
     found = []
+    shares = dict.fromkeys(names(flags.shapes), 1.0)
     for number, load in enumerate(LOADS):
-        drawn = stage.draw(programs, dict.fromkeys(shapes, 1.0), seed + number)
-        drawn = [_played(stage, replace(one, serial=at)) for at, one in enumerate(drawn)]
-        service_s = sum(sum(service_of(one, costs.step).values()) for one in drawn) / programs
-        rate = load / service_s
-        found.append((rate, poisson(drawn, rate, Random(f"loads {seed} {number}"))))
+        drawn = draw_mix(model, flags.programs, shares, flags.seed + number)
+        drawn = [_played(model, replace(one, serial=at)) for at, one in enumerate(drawn)]
+        service_s = [sum(service_of(one, costs.step).values()) for one in drawn]
+        rate = load * len(drawn) / sum(service_s)
+        found.append((rate, poisson(drawn, rate, Random(f"loads {flags.seed} {number}"))))
     return found
 
 
-def _played(stage: ScaledModel, program: ProgramTrace) -> ProgramTrace:
-    """The program as it is played: with text that makes no pattern nothing is given by a form."""
-    if stage.drawing.spell.word_letters is not None:
+def _played(model: BenchModel, program: ProgramTrace) -> ProgramTrace:
+    """The program as it is played: if text makes no pattern, no output is given by a form."""
+    if model.drawing.spell.word_letters is not None:
         return program
     nodes = tuple(
         replace(node, forced_tokens=0) if isinstance(node, TraceCall) else node

@@ -12,14 +12,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
+from agentrt.engine.core import EngineCore
+from agentrt.lab.sim.codec import SimulatedCodec
 from agentrt.lab.sim.costs import SimCosts, StepWork
-from agentrt.lab.sim.engine import VirtualEngine
+from agentrt.lab.sim.executor import SimulatedBatch, SimulatedExecutor
 from agentrt.lab.sim.fit import ObservedSteps
-from agentrt.lab.sim.output import Output
+from agentrt.lab.sim.outputs import GivenOutput
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.scheduler.estimates.step_model import StepTime
 
@@ -32,7 +35,7 @@ def observed_in(path: Path) -> tuple[list[ObservedSteps], dict[str, Any]]:
     """The measured steps of a file, and what it says of its machine.
 
     Raises:
-        UsageError: It is no such file.
+        UsageError: The file was not written by `agentrt bench engine`.
     """
     try:
         told = json.loads(path.read_text("utf-8"))
@@ -80,12 +83,15 @@ def _observed(row: dict[str, Any]) -> Iterator[ObservedSteps]:
 def _planned(
     row: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[list[StepWork], list[StepWork]]:
-    """What the steps of a row compute: those with prompt tokens, and those that only decode."""
+    """The work of a row's steps: of steps with prompt tokens, and of steps that only decode."""
     names = ("kv_pages", "max_running", "step_tokens", "prefill_chunk_tokens")
     config = EngineConfig(
         Path("planned"), **{name: settings[name] for name in names if name in settings}
     )
-    engine = VirtualEngine(config, SimCosts(StepTime(1.0, 0.0, 0.0, 0.0)), leaps=False)
+    clock = FakeClock()
+    costs = SimCosts(StepTime(1.0, 0.0, 0.0, 0.0))
+    executor = SimulatedExecutor(config, costs, SimulatedCodec())
+    core = EngineCore(config, clock, executor)
     shared, own, new = row["shared_tokens"], row["prompt_tokens"], row["new_tokens"]
     for at in range(row["batch"]):
         first = 1_000_000 * (at + 1)
@@ -99,14 +105,16 @@ def _planned(
             SamplingParams(max_tokens=new),
             info=SchedulingInfo(RequestId(at), demanded=True),
         )
-        engine.submit(request, Output(range(first + own, first + own + new)), 0.0)
+        executor.expect(RequestId(at), GivenOutput(range(first + own, first + own + new)))
+        core.submit(request)
     chunks: list[StepWork] = []
     decodes: list[StepWork] = []
-    now_s = 0.0
-    while (flight := engine.launch(now_s)) is not None:
-        (chunks if flight.work.prefill_tokens else decodes).append(flight.work)
-        now_s = flight.ended_at_s
-        engine.land(flight)
+    while (step := core.begin_step()) is not None:
+        batch = step.batch
+        assert isinstance(batch, SimulatedBatch)
+        (chunks if batch.work.prefill_tokens else decodes).append(batch.work)
+        clock.advance(batch.spans[-1].ended_s - clock.now_s())
+        core.end_step(step)
     whole = [work for work in decodes if work.decode_tokens == row["batch"]]
     return chunks, whole
 

@@ -30,11 +30,11 @@ _SPARE_PAGES = 2
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What was measured.
+    """Costs of a copy.
 
     Attributes:
-        token_s: To copy the KV of a token.
-        token_bytes: That it takes.
+        token_s: Seconds to copy the KV of a token.
+        token_bytes: Memory of the KV of a token.
     """
 
     token_s: float
@@ -44,10 +44,10 @@ class Copies:
 async def measure_copies(
     config: EngineConfig, *, rounds: int = ROUNDS, place: Literal["process", "thread"] = "process"
 ) -> Copies | None:
-    """What copies take on this machine; None where it brings nothing back, as computing is faster.
+    """Measure copies on this machine; None if computing is faster, so that nothing is copied back.
 
     Args:
-        config: Of the engine; its memory and that of its host are set here.
+        config: Settings of the engine; the memory of both tiers is set here.
         rounds: How often each prompt comes back.
         place: Where the engine runs.
     """

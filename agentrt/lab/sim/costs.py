@@ -33,6 +33,11 @@ class StepWork:
     formed: int = 0
     waiting: int = 0
 
+    def next(self, sequences: int) -> StepWork:
+        """The work of the decode step behind it: every sequence is one token longer."""
+        kv_tokens = self.kv_tokens + sequences
+        return replace(self, decode_tokens=sequences, kv_tokens=kv_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:

@@ -1,4 +1,4 @@
-"""What became of simulated programs."""
+"""Outcomes of simulated programs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class ProgramOutcome:
     """One program that ran.
 
     Attributes:
-        name: Of the trace.
-        shape: Its kind.
-        tenant: On whose behalf.
-        submitted_at_s: When somebody wanted it.
+        name: Name of the trace.
+        shape: Kind of program.
+        tenant: Tenant that it runs for.
+        submitted_at_s: When it was submitted.
         finished_at_s: When the result was there; 0.0 before.
-        held_s: Its generations waited for the admission gate, all added up.
-        queue_s: They waited in the engine's line.
-        hole_s: They waited there for parts of their prompts.
-        kv_reload_s: Their KV was brought back.
-        prefill_s: Their prompts were computed.
-        decode_s: Their tokens were.
-        tool_s: Its tools and people took.
+        held_s: Sum over its generations of the wait for admission.
+        queue_s: Sum of their waits in the engine's queue.
+        hole_s: Sum of their waits for parts of their prompts.
+        kv_reload_s: Sum of the time to bring their KV back.
+        prefill_s: Sum of the time to compute their prompts.
+        decode_s: Sum of the time to decode their tokens.
+        tool_s: Sum of the time of its tools and pauses.
         first_s: From the declarations of its generations to their first tokens, all added up.
         rest_s: From there to their values.
-        prompt_tokens: Of its generations.
-        cached_tokens: Of those, found in the cache.
-        cached_host_tokens: Of those, brought back from the host.
-        output_tokens: That it got.
+        prompt_tokens: Prompt tokens of its generations.
+        cached_tokens: Prompt tokens found in the cache.
+        cached_host_tokens: Prompt tokens brought back from the offload tier.
+        output_tokens: Output tokens of generations with a value.
         recomputed_tokens: Computed again after a preemption.
         wasted_tokens: Outputs that were given up.
         preemptions: How often a generation lost its pages.
@@ -69,7 +69,7 @@ class ProgramOutcome:
         return self.finished_at_s - self.submitted_at_s
 
     def end(self, at_s: float) -> None:
-        """Its result is there."""
+        """Note the end of the program."""
         self.finished_at_s = at_s
         self.kept_token_s += self.kept_tokens * at_s
 
@@ -106,15 +106,15 @@ class Totals:
 
     Attributes:
         steps: How many.
-        busy_s: That they took.
+        busy_s: Seconds that they took.
         prefill_tokens: Prompt tokens computed.
         decode_tokens: Tokens produced.
         kv_tokens: Sum over steps of the tokens whose KV was read.
-        unread_tokens: Of the prompts of calls that were given up, those never computed.
+        unread_tokens: Prompt tokens of cancelled calls that were never computed.
         unheard_tokens: Produced in the step in which their call was given up.
         saved_tokens: Copied from the device to its host.
         loaded_tokens: Copied back.
-        copied_s: That both took.
+        copied_s: Seconds that these copies took.
     """
 
     steps: int = 0
@@ -129,7 +129,7 @@ class Totals:
     copied_s: float = 0.0
 
     def since(self, before: Totals) -> Totals:
-        """What was added to them."""
+        """The difference to earlier sums."""
         names = [part.name for part in fields(Totals)]
         return Totals(**{name: getattr(self, name) - getattr(before, name) for name in names})
 
@@ -140,7 +140,7 @@ class SimulationOutcome:
 
     Attributes:
         programs: One each.
-        engines: What each engine did.
+        engines: Sums over the steps of each engine.
         ended_at_s: When the last program ended.
     """
 

@@ -1,30 +1,27 @@
-"""Which of several policies is better, as far as a measurement can tell, and who agrees with it.
+"""The order of policies as far as a measurement shows it, and the simulator's agreement with it.
 
 Two policies served the same programs at the same instants, so their difference is taken program by
-program. Where chance alone could have made it, of programs or of plays, the two are not ranked: a
+program. If chance alone could have made it, by programs or by plays, the two are not ranked: a
 simulator that orders them either way is as right as the engine is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
-from agentrt.analysis.plot import Interval
-from agentrt.analysis.statistics import crossed_interval
-from agentrt.lab.sim.fluid.library import Floats
-from agentrt.lab.sim.statistics import kendall_tau
+from agentrt.analysis.statistics import Floats, Interval, crossed_interval, kendall_tau
+from agentrt.base.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pair:
     """Two policies at one load.
 
     Attributes:
         one: A policy.
-        other: Another.
-        measured: Mean latency of the first by that of the second, less 1, with what chance leaves.
+        other: Another policy.
+        measured: Mean latency of the first divided by the second's, less 1.
         simulated: The same of the simulator.
     """
 
@@ -35,22 +32,22 @@ class Pair:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether the measurement tells which is better."""
+        """True if the measurement shows which is better."""
         return self.measured.low > 0 or self.measured.high < 0
 
     @property
     def agrees(self) -> bool:
-        """Whether both have the same one as the better."""
+        """True if the simulator has the same one as the better."""
         return self.simulated * self.measured.value > 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ranking:
     """All policies at one load.
 
     Attributes:
-        pairs: Each with each.
-        plain_tau: Kendall's, of mean latencies as they are, whatever chance has made of them.
+        pairs: Each policy with each other.
+        plain_tau: Kendall's tau of mean latencies, whatever chance has made of them.
     """
 
     pairs: Sequence[Pair]
@@ -58,12 +55,12 @@ class Ranking:
 
     @property
     def ranked(self) -> list[Pair]:
-        """Those of which the measurement tells which is better."""
+        """The pairs of which the measurement shows which is better."""
         return [pair for pair in self.pairs if pair.is_ranked]
 
     @property
     def tau(self) -> float | None:
-        """Kendall's over the ranked pairs; None where none is."""
+        """Kendall's tau over the ranked pairs; None if there is none."""
         ranked = self.ranked
         if not ranked:
             return None
@@ -82,15 +79,10 @@ def ranking_of(measured_s: Mapping[str, Floats], simulated_s: Mapping[str, Float
         Pair(
             one,
             other,
-            _difference(measured_s[one], measured_s[other]),
+            crossed_interval((measured_s[one] - measured_s[other]) / measured_s[other].mean()),
             float(simulated_s[one].mean() / simulated_s[other].mean() - 1),
         )
         for one, other in combinations(names, 2)
     ]
     means = ([float(of[name].mean()) for name in names] for of in (measured_s, simulated_s))
     return Ranking(pairs, kendall_tau(*means))
-
-
-def _difference(one: Floats, other: Floats) -> Interval:
-    """Of means, by the mean of the second, with what chance leaves among programs and repeats."""
-    return crossed_interval((one - other) / other.mean())

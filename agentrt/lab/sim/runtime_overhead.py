@@ -39,7 +39,7 @@ _FORM_GIVEN = 12
 
 @program
 async def _waves(serial: int, waves: int, wide: int, words: int) -> int:
-    """Short generations side by side, wave after wave, over text that nobody has spelled before."""
+    """Short generations side by side, wave after wave, over text that is new to the codec."""
     for wave in range(waves):
         text = " ".join(f"{serial}w{wave}x{word}" for word in range(words))
         ask = chat().user(text)
@@ -92,7 +92,7 @@ async def _formed(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What became of a run: when it was due, what it told, when its result was there."""
+    """A measured run: when it was due, its events, when its result was there."""
 
     due_at_s: float
     events: Sequence[Event]
@@ -118,7 +118,7 @@ class _Told:
 
     @property
     def prompt_tokens(self) -> float:
-        """Of its generations."""
+        """Median prompt length of its generations."""
         return median(ledger.prompt_tokens for _, ledger in self.ends)
 
     @property
@@ -200,7 +200,7 @@ async def around(config: EngineConfig) -> SimCosts:
 async def _run(
     runtime: Runtime, seen: list[Event], begin: Callable[[Runtime], Awaitable[object]]
 ) -> _Told:
-    """A run that is due at an instant, as one is that somebody wants at a certain time."""
+    """Run a program that is due at a certain instant."""
     seen.clear()
     due_at_s = monotonic() + _DUE_S
     await anyio.sleep(max(0.0, due_at_s - monotonic()))
@@ -210,7 +210,7 @@ async def _run(
 
 
 async def _forms(runtime: Runtime, seen: list[Event], config: EngineConfig) -> SimCosts:
-    """What a grammar takes of each step, and the share of given tokens that it saves."""
+    """Measure the time of a grammar in each step, and the share of forced tokens that it saves."""
     free = SimCosts(StepTime(0.0, 0.0, 0.0, 0.0))
     try:
         spell = KeySpeller(words_of(config.model_path / "tokenizer.json"))
@@ -236,7 +236,7 @@ async def _forms(runtime: Runtime, seen: list[Event], config: EngineConfig) -> S
 
 
 def _decode_s(told: _Told) -> float:
-    """Of one step, while all of its generations decoded side by side."""
+    """Seconds of a step while all of its generations decoded side by side."""
     return median(ledger.decode_s / max(1, ledger.steps - 1) for _, ledger in told.ends)
 
 
@@ -280,4 +280,4 @@ class _Seen:
 
 
 def _no_more(record: RunRecord) -> None:
-    """Records are made as those of `agentrt run` are; nobody reads them here."""
+    """Records are made as those of `agentrt run` are, and dropped."""

@@ -1,4 +1,4 @@
-"""What a program needs of its engine, known beforehand: for the policy that may know."""
+"""Service that a program needs of its engine, for the policy that knows it beforehand."""
 
 from __future__ import annotations
 

@@ -1,54 +1,55 @@
-"""Discrete events: programs arrive, cells serve them, time jumps from one event to the next."""
+"""Programs arrive on virtual time, and production runtimes with simulated engines serve them."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
-from heapq import heappop, heappush
 from itertools import cycle
-from operator import itemgetter
 from pathlib import Path
 
 from agentrt.base.config import EngineConfig, SchedulerConfig
-from agentrt.base.errors import InternalError
 from agentrt.base.ids import RunId
-from agentrt.lab.sim.cell import Cell
-from agentrt.lab.sim.chats import Hinted
+from agentrt.engine.core import EngineCore
+from agentrt.lab.sim.backend import SimulatedBackend
+from agentrt.lab.sim.codec import SimulatedCodec
+from agentrt.lab.sim.copier import page_bytes_of
 from agentrt.lab.sim.costs import SimCosts
-from agentrt.lab.sim.engine import VirtualEngine
-from agentrt.lab.sim.held import HeldPrograms
-from agentrt.lab.sim.host_tier import page_bytes_of
-from agentrt.lab.sim.outcome import SimulationOutcome
-from agentrt.lab.sim.program_run import MODEL
-from agentrt.lab.sim.sending import Act, Said
+from agentrt.lab.sim.executor import SimulatedExecutor
+from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
+from agentrt.lab.sim.outcome_observer import OutcomeObserver
+from agentrt.lab.sim.player import TracePlayer, program_of
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import ProgramTrace, Workload
+from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
-from agentrt.scheduler import State
-from agentrt.scheduler.estimates.estimates import Estimates
+from agentrt.scheduler import Estimates, State
+from agentrt.testing.clock import LoopClock
+from agentrt.testing.loop import VirtualTimeLoop, run_virtual
 
 BEGIN_S = 1_000.0
 """Not 0: a ledger's 0.0 means "never"."""
+MOST_STEPS = 1 << 20
+ROLE = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What is simulated.
+    """Settings of a simulation.
 
     Attributes:
-        costs: Of steps and of the runtime.
-        kv_tokens: KV memory of each engine.
-        host_kv_tokens: Of its host, for KV that the engine has no room for; 0 keeps none.
-        engines: How many; programs go to them in turn.
+        costs: Costs of steps and of the runtime.
+        kv_tokens: KV memory of each engine, in tokens.
+        host_kv_tokens: Tokens that the offload tier of each engine holds; 0 has no such tier.
+        engines: Number of engines; programs go to them in turn.
         step_tokens: Most tokens of a step.
         max_running: Most sequences that run at once.
         prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
         page_tokens: Tokens of a page.
-        start_tokens: What the model's template writes before the first message.
+        start_tokens: Tokens that the template writes before the first message.
         scheduler: How programs share the engine.
-        leaps: Whether equal steps are taken at once.
+        leaps: Whether equal steps are computed at once.
     """
 
     costs: SimCosts
@@ -64,10 +65,10 @@ class Setup:
     leaps: bool = True
 
     def engine_config(self) -> EngineConfig:
-        """As a real engine would be told.
+        """Settings of each engine.
 
         Raises:
-            UsageError: There is memory of the host, and costs do not tell how much a token takes.
+            UsageError: There is an offload tier, and the costs lack the memory of a token.
         """
         host_pages = self.host_kv_tokens // self.page_tokens
         return EngineConfig(
@@ -86,18 +87,32 @@ class Simulation:
     """One setup: runtimes with their engines, which may serve one workload after the other.
 
     Args:
-        setup: What is simulated.
-        estimates: What past runs told; it goes on learning.
+        setup: Settings of the simulation.
+        estimates: Quantities learned from past runs; they go on learning.
     """
 
     def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:
+        self._setup = setup
         self._estimates = estimates if estimates is not None else Estimates()
-        self._agenda: list[tuple[float, int, Act]] = []
-        self._serial = 0
         self._began = 0
         self._now_s = BEGIN_S
-        self._ids = ids = TokenIds(setup.start_tokens)
-        self._cells = [self._cell(setup, ids) for _ in range(setup.engines)]
+        self._ids = TokenIds(setup.start_tokens)
+        self._codec = SimulatedCodec(setup.start_tokens)
+        self._clock = LoopClock()
+        config = setup.engine_config()
+        self._executors = [
+            SimulatedExecutor(config, setup.costs, self._codec) for _ in range(setup.engines)
+        ]
+        self._cores = [EngineCore(config, self._clock, one) for one in self._executors]
+        self._states = [
+            State(
+                incomplete_roles=(ROLE,),
+                config=setup.scheduler,
+                estimates=self._estimates,
+                kv_tokens={ROLE: (setup.kv_tokens, setup.host_kv_tokens)},
+            )
+            for _ in range(setup.engines)
+        ]
 
     def run(
         self, workload: Workload, costs: Sequence[tuple[float, SimCosts]] = ()
@@ -105,7 +120,7 @@ class Simulation:
         """Serve all programs to their end, at once after those that were served before.
 
         The runtimes know what they learned from those, and the engines still hold their texts,
-        which nobody quotes any more: every run has text of its own.
+        which nothing quotes any more: every run has text of its own.
 
         Args:
             workload: Programs, and when they come.
@@ -115,74 +130,109 @@ class Simulation:
             OutOfPages: A request does not fit an engine's memory.
         """
         self._ids.renew()
-        before = [replace(cell.totals) for cell in self._cells]
-        outcome = SimulationOutcome()
-        now_s = self._now_s
-        coming = self._coming(workload, costs, outcome, now_s)
-        while coming or self._agenda:
-            next_s = coming[0][0] if coming else float("inf")
-            if self._agenda and self._agenda[0][0] <= next_s:
-                now_s, _, act = heappop(self._agenda)
-            else:
-                now_s, act = coming.popleft()
-                next_s = coming[0][0] if coming else float("inf")
-            act(now_s)
-            if not self._agenda or self._agenda[0][0] > now_s:
-                for cell in self._cells:
-                    cell.go(now_s, next_s)
-        if any(cell.live for cell in self._cells):
-            raise InternalError("the simulation stopped with programs that never ended")
+        before = [replace(one.totals) for one in self._executors]
+        outcome = run_virtual(self._serve, workload, costs, start_s=self._now_s)
+        self._now_s = outcome.ended_at_s
+        for _, last in costs:
+            self._take(last)
         outcome.engines = [
-            cell.totals.since(totals) for cell, totals in zip(self._cells, before, strict=True)
+            one.totals.since(totals) for one, totals in zip(self._executors, before, strict=True)
         ]
-        outcome.ended_at_s = self._now_s = now_s
         return outcome
 
-    def _coming(
-        self,
-        workload: Workload,
-        costs: Sequence[tuple[float, SimCosts]],
-        outcome: SimulationOutcome,
-        now_s: float,
-    ) -> deque[tuple[float, Act]]:
-        """What comes from outside, in its order."""
+    async def _serve(
+        self, workload: Workload, costs: Sequence[tuple[float, SimCosts]]
+    ) -> SimulationOutcome:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        self._clock.follow(loop)
+        outcome, began_s = SimulationOutcome(), loop.time()
+        players: dict[RunId, TracePlayer] = {}
+        pairs = zip(self._cores, self._executors, strict=True)
+        backends = [self._backend(core, executor, players) for core, executor in pairs]
+        loop.on_idle = lambda until_s: any([one.go(until_s) for one in backends])  # noqa: C419
+        for at_s, taken in costs:
+            loop.call_at(began_s + at_s, self._take, taken)
+        async with AsyncExitStack() as stack:
+            runtimes = [
+                await stack.enter_async_context(self._runtime(one, state, players))
+                for one, state in zip(backends, self._states, strict=True)
+            ]
+            plays: list[asyncio.Task[None]] = []
+            arrivals = sorted(workload, key=lambda one: one.at_s)
+            served = zip(runtimes, self._executors, strict=True)
+            for arrival, (runtime, executor) in zip(arrivals, cycle(served), strict=False):
+                at_s = began_s + arrival.at_s
+                player = self._player(arrival.program, executor, at_s)
+                outcome.programs.append(player.outcome)
+                plays.append(asyncio.create_task(self._play(player, runtime, players, at_s)))
+            try:
+                await asyncio.gather(*plays)
+            finally:
+                for play in plays:
+                    play.cancel()
+                await asyncio.gather(*plays, return_exceptions=True)
+            for backend in backends:
+                await backend.idle()
+        outcome.ended_at_s = loop.time()
+        return outcome
 
-        def arrive(program: ProgramTrace, cell: Cell, at_s: float) -> None:
-            run_id = RunId(f"{self._began:016x}")
-            self._began += 1
-            outcome.programs.append(cell.arrive(program, run_id, at_s))
+    async def _play(
+        self, player: TracePlayer, runtime: Runtime, players: dict[RunId, TracePlayer], at_s: float
+    ) -> None:
+        """Run a program from an instant on."""
+        loop = asyncio.get_running_loop()
+        arrived = loop.create_future()
+        loop.call_at(at_s, arrived.set_result, None)
+        await arrived
+        players[player.run_id] = player
+        options = RunOptions(
+            run_id=player.run_id, tenant=player.trace.tenant, true_service_s=player.rest_s
+        )
+        await runtime.with_options(options).run(program_of(player.trace.shape), player)
+        player.outcome.end(loop.time() + player.costs.end_s)
+        del players[player.run_id]
+        self._ids.forget(player.run_id, player.trace)
 
-        def take(costs: SimCosts, at_s: float) -> None:
-            for cell in self._cells:
-                cell.costs = cell.engine.costs = costs
+    def _player(self, trace: ProgramTrace, executor: SimulatedExecutor, at_s: float) -> TracePlayer:
+        run_id = RunId(f"{self._began:016x}")
+        self._began += 1
+        outcome = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
+        return TracePlayer(trace, run_id, self._ids, executor, outcome)
 
-        found: list[tuple[float, Act]] = [(now_s + at_s, partial(take, one)) for at_s, one in costs]
-        arrivals = sorted(workload, key=lambda one: one.at_s)
-        for arrival, cell in zip(arrivals, cycle(self._cells), strict=False):
-            found.append((now_s + arrival.at_s, partial(arrive, arrival.program, cell)))
-        return deque(sorted(found, key=itemgetter(0)))
-
-    def _cell(self, setup: Setup, ids: TokenIds) -> Cell:
-        config = setup.engine_config()
-        watched_pages = int(ROOM_SHARE * config.kv_pages) if setup.scheduler.retention else 0
-        engine = VirtualEngine(config, setup.costs, leaps=setup.leaps, watched_pages=watched_pages)
-        state = State(
-            incomplete_roles=(MODEL,),
-            config=setup.scheduler,
-            estimates=self._estimates,
-            kv_tokens={MODEL: (setup.kv_tokens, setup.host_kv_tokens)},
+    def _backend(
+        self, core: EngineCore, executor: SimulatedExecutor, players: Mapping[RunId, TracePlayer]
+    ) -> SimulatedBackend:
+        setup = self._setup
+        capabilities = replace(
+            core.capabilities,
+            backend="simulated",
+            constraints=frozenset(),
+            kv_tokens=setup.kv_tokens,
+            host_kv_tokens=setup.host_kv_tokens,
+        )
+        spare_pages = 1 + int(ROOM_SHARE * executor.pages) if setup.scheduler.retention else 0
+        return SimulatedBackend(
+            core,
+            executor,
+            capabilities,
+            self._ids,
+            players,
+            most_steps=MOST_STEPS if setup.leaps else 1,
+            spare_pages=spare_pages,
         )
 
-        def at(at_s: float, act: Act) -> None:
-            self._serial += 1
-            heappush(self._agenda, (at_s, self._serial, act))
-
-        said = Said()
-        hinted = Hinted(
-            lambda *hint: said.say(lambda at_s: engine.hint(*hint, now_s=at_s)),
-            setup.start_tokens,
-            setup.kv_tokens,
-            setup.host_kv_tokens,
+    def _runtime(
+        self, backend: SimulatedBackend, state: State, players: Mapping[RunId, TracePlayer]
+    ) -> Runtime:
+        return Runtime(
+            {ROLE: (backend, self._codec)},
+            clock=self._clock,
+            observers=[OutcomeObserver(players, backend)],
+            scheduler=self._setup.scheduler,
+            state=state,
         )
-        programs = HeldPrograms(hinted.engine, is_on=setup.scheduler.retention)
-        return Cell(state, engine, setup.costs, ids, at, said, programs, hinted.engine)
+
+    def _take(self, costs: SimCosts) -> None:
+        for executor in self._executors:
+            executor.costs = costs

@@ -1,7 +1,7 @@
-"""What each step of a real engine computed, worked out from what it was asked and what it tells.
+"""The work of each step of a real engine, derived from its requests and records.
 
 A step's record names its requests and sums its tokens. How many of them were whose follows from
-the rules of sharing out: who decodes takes one, prompts take a chunk each, in the order of the
+the rules of the scheduler: a decode takes one, prompts take a chunk each, in the order of the
 batch, while the step's budget lasts.
 """
 
@@ -39,7 +39,7 @@ class StepLog:
         self._step_tokens = step_tokens
 
     def work_of(self, record: StepRecord) -> StepWork:
-        """What the next step computed.
+        """The work of the next step.
 
         Raises:
             InternalError: The record does not agree with the rules.

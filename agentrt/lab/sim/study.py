@@ -1,18 +1,27 @@
-"""One mix of programs, drawn from seeds, and what a simulated engine makes of it at a rate."""
+"""One mix of programs, drawn from seeds, and a simulated engine that serves it at a rate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
 from random import Random
+from typing import Any
 
 import numpy as np
 
-from agentrt.analysis.statistics import jain
+from agentrt.analysis.statistics import Floats, jain
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.sim.arms import SimArm
+from agentrt.base.errors import UsageError
+from agentrt.base.record import record
+from agentrt.lab.operating_point import (
+    OperatingPoint,
+    RateProbe,
+    RateSearch,
+    operating_point,
+)
+from agentrt.lab.sim.arms import SimArm, arms_named
 from agentrt.lab.sim.costs import SimCosts
-from agentrt.lab.sim.fluid.library import Floats
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup, Simulation
@@ -25,26 +34,27 @@ from agentrt.lab.workloads.trace import prompt_tokens
 from agentrt.scheduler.estimates.estimates import Estimates
 
 WARM_SHARE = 0.1
-"""Of the programs, the first, that do not count."""
+"""Share of programs, the first, that do not count."""
 
 AMPLE_TOKENS = 1 << 20
 """KV memory that no mix fills."""
 
 _BUSY_SHARE = 0.7
+_MOST_RATES = 50
 _PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mixed:
     """A mix to be studied.
 
     Attributes:
-        programs: How many a seed.
-        shares: Of each shape.
-        scale: Of lengths and times.
-        tenants: Among whom they are dealt out.
-        bursts: Deviation of the gaps between arrivals by their mean, above 1; 0 lets programs
-            arrive without knowing of each other.
+        programs: Programs of a seed.
+        shares: Share of each shape.
+        scale: Scale of lengths and times.
+        tenants: Tenants among whom they are dealt out.
+        bursts: Deviation of the gaps between arrivals by their mean, above 1; 0 for independent
+            arrivals.
     """
 
     programs: int = 300
@@ -59,7 +69,7 @@ class Mixed:
         return mix(self.programs, random, self.scale, self.shares, tenants=self.tenants)
 
     def arriving(self, programs: Sequence[ProgramTrace], rate: float, seed: str) -> Workload:
-        """These programs, so many a second.
+        """The programs, so many a second.
 
         Raises:
             UsageError: The rate is not positive, or the bursts are none.
@@ -70,25 +80,25 @@ class Mixed:
         return poisson(programs, rate, random)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StudyPoint:
     """One arm at one rate with one seed; the first programs do not count.
 
     Attributes:
         arm: Name of the arm.
         rate: Programs a second.
-        seed: Of the draws.
+        seed: Seed of the draws.
         latency_s: `[programs]`.
-        slowdown: `[programs]` latency by that of the same program alone.
-        busy: Share of the time in which the engine had something to do.
-        hit: Of the prompt tokens, the share that the cache knew.
-        host_hit: Of the prompt tokens, the share that was brought back from the host.
+        slowdown: `[programs]` latency divided by that of the same program alone.
+        busy: Share of the time in which the engine had work.
+        hit: Share of prompt tokens that were found in the cache.
+        host_hit: Share of prompt tokens that were brought back from the host.
         copying: Share of the time in which the engine copied to its host or back.
-        sums: Seconds and tokens of all programs, by name.
+        sums: Mean seconds and tokens of a program, by name.
         fairness: Jain's index over tenants' mean slowdowns.
-        steps: Of the engine.
-        working_set_tokens: KV that the programs under way at once would keep, on average while
-            programs came.
+        steps: Steps of the engine.
+        working_set_tokens: KV tokens that the programs under way would keep, on average while
+            programs arrived.
     """
 
     arm: str
@@ -105,14 +115,54 @@ class StudyPoint:
     steps: int
     working_set_tokens: float
 
+    @property
+    def mean_latency_s(self) -> float:
+        """Mean latency of a program."""
+        return float(self.latency_s.mean())
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def mean_slowdown(self) -> float:
+        """Mean slowdown of a program."""
+        return float(self.slowdown.mean())
+
+    @property
+    def p99_slowdown(self) -> float:
+        """The 99th percentile of slowdowns."""
+        return float(np.quantile(self.slowdown, 0.99))
+
+    def figures(self) -> dict[str, Any]:
+        """Figures for files and tables."""
+        return {
+            "rate": self.rate,
+            "mean_latency_s": self.mean_latency_s,
+            "p99_latency_s": float(np.quantile(self.latency_s, 0.99)),
+            "mean_slowdown": self.mean_slowdown,
+            "p99_slowdown": self.p99_slowdown,
+            "busy": self.busy,
+            "cache_hit": self.hit,
+            "host_hit": self.host_hit,
+            "copying": self.copying,
+            "fairness": self.fairness,
+            "steps": self.steps,
+            "working_set_tokens": self.working_set_tokens,
+        }
+
+    def in_words(self) -> str:
+        """The point in a line."""
+        host = f" ({self.host_hit:.2f} from the host)" if self.host_hit else ""
+        return (
+            f"mean {self.mean_latency_s:.2f} s, slowdown {self.mean_slowdown:.2f}, "
+            f"p99 {self.p99_slowdown:.1f}, cache {self.hit:.2f}{host}, busy {self.busy:.2f}"
+        )
+
+
+@record
 class AloneLatencies:
-    """Programs that have everything for themselves; both `[programs]`.
+    """Programs that have an engine for themselves.
 
     Attributes:
-        latency_s: Of each.
-        kept_tokens: KV that each keeps, on average over its life.
+        latency_s: `[programs]` latencies.
+        kept_tokens: `[programs]` KV tokens that a program keeps, on average over its life.
     """
 
     latency_s: Floats
@@ -120,34 +170,37 @@ class AloneLatencies:
 
 
 class Study:
-    """Runs a mix on one simulated engine; what was computed once is kept.
+    """Runs a mix on one simulated engine; programs, latencies alone and estimates are kept.
 
     Args:
-        costs: Of the engine.
+        costs: Costs of the engine.
         mixed: The programs.
-        setup: What else the engine is; its costs, memory and scheduler are set here.
-        warm: Whether estimates are learned from another seed's programs beforehand, as a runtime
-            has them that has run for a while.
+        setup: Other properties of the engine; its costs, memory and scheduler are set here.
+        warm: True to learn estimates from another seed's programs beforehand, like a runtime that
+            has run for a while.
+
+    Attributes:
+        mixed: The programs.
     """
 
     def __init__(
         self, costs: SimCosts, mixed: Mixed, setup: Setup | None = None, *, warm: bool = True
     ) -> None:
         self._setup = replace(setup or Setup(costs, 0), costs=costs)
-        self._mixed = mixed
+        self.mixed = mixed
         self._warm = warm
         self._programs: dict[int, tuple[ProgramTrace, ...]] = {}
         self._alone: dict[int, AloneLatencies] = {}
         self._learned: Estimates | None = None
 
     def programs(self, seed: int) -> tuple[ProgramTrace, ...]:
-        """Those of a seed."""
+        """The programs of a seed."""
         if seed not in self._programs:
-            self._programs[seed] = self._mixed.drawn(seed)
+            self._programs[seed] = self.mixed.drawn(seed)
         return self._programs[seed]
 
     def largest_tokens(self, seed: int) -> int:
-        """KV of the largest request among a seed's programs."""
+        """KV tokens of the largest request among a seed's programs."""
         return max(
             MESSAGE_TOKENS * (len(call.prompt) + 1) + tokens + call.output_tokens
             for program in self.programs(seed)
@@ -169,7 +222,7 @@ class Study:
 
     @property
     def full_rate(self) -> float:
-        """Programs a second at which the engine would be as busy as it can be, about."""
+        """Programs a second at which the engine would be fully busy, roughly."""
         step = self._setup.costs.step
         services = [sum(service_of(one, step).values()) for one in self.programs(0)]
         return len(services) / sum(services)
@@ -200,36 +253,89 @@ class Study:
             seed,
             latency_s,
             slowdown,
-            engine.busy_s / span_s,
-            sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
-            sum(one.cached_host_tokens for one in counted) / max(1, prompt_tokens),
-            engine.copied_s / span_s,
-            {name: _mean(counted, name) for name in SUMMED},
-            _fairness(counted, slowdown),
-            engine.steps,
-            working_token_s / max(float(last_s - first_s), 1e-9),
+            busy=engine.busy_s / span_s,
+            hit=sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
+            host_hit=sum(one.cached_host_tokens for one in counted) / max(1, prompt_tokens),
+            copying=engine.copied_s / span_s,
+            sums={name: _mean(counted, name) for name in SUMMED},
+            fairness=_fairness(counted, slowdown),
+            steps=engine.steps,
+            working_set_tokens=working_token_s / max(float(last_s - first_s), 1e-9),
+        )
+
+    def operating_point(
+        self,
+        *,
+        kv_share: float,
+        slowdown: float,
+        seeds: int = 1,
+        rate: float = 0.0,
+        kv_tokens: int = 0,
+        log: Callable[[str], None] = lambda text: None,
+    ) -> OperatingPoint:
+        """Memory, and a rate for each seed, at which fcfs has that mean slowdown.
+
+        Args:
+            kv_share: Memory divided by the working set.
+            slowdown: Slowdown of fcfs.
+            seeds: Number of draws.
+            rate: Programs a second if they are given; 0 searches.
+            kv_tokens: Memory if it is given; 0 takes the share.
+            log: Called with each probe.
+
+        Raises:
+            UsageError: There is no such point: not enough programs to be so slow.
+        """
+        if not kv_share > 0 or not slowdown > 1 or rate < 0 or kv_tokens < 0:
+            raise UsageError(
+                f"a memory share of {kv_share} and a slowdown of {slowdown} are no point",
+                hint="Give a share above 0 and a slowdown above 1: --kv-share 0.33 --slowdown 10",
+            )
+        (fcfs,) = arms_named("fcfs")
+
+        def measure(seed: int, rate: float, kv_tokens: int) -> RateProbe:
+            point = self.point(fcfs, rate, seed, kv_tokens)
+            log(
+                f"seed {seed}, {rate:.4g}/s, {kv_tokens} tokens of KV: slowdown "
+                f"{point.mean_slowdown:.2f}, working set {point.working_set_tokens:.0f}"
+            )
+            return RateProbe(rate, kv_tokens, point.mean_slowdown, point.working_set_tokens)
+
+        largest = max(self.largest_tokens(seed) for seed in range(seeds))
+        return operating_point(
+            [partial(measure, seed) for seed in range(seeds)],
+            RateSearch(
+                near=0.05, factor=1.4, most_halvings=6, most_rate=_MOST_RATES * self.full_rate
+            ),
+            first_rate=self.full_rate,
+            slowdown=slowdown,
+            kv_share=kv_share,
+            ample_tokens=AMPLE_TOKENS,
+            least_tokens=16 * (largest // 16 + 2),
+            rate=rate,
+            kv_tokens=kv_tokens,
         )
 
     def _run(
         self, seed: int, rate: float, scheduler: SchedulerConfig, kv_tokens: int
     ) -> SimulationOutcome:
         setup = replace(self._setup, kv_tokens=kv_tokens, scheduler=scheduler)
-        workload = self._mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
+        workload = self.mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
         return Simulation(setup, self._estimates()).run(workload)
 
     def _ample(self) -> Setup:
-        """With all the memory that anybody wants, so that there is nothing for a host."""
+        """The engine with all the memory that programs want, so that a host gets nothing."""
         return replace(self._setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=_PLAIN)
 
     def _estimates(self) -> Estimates:
-        """What another seed's programs taught, as a copy."""
+        """Estimates learned from another seed's programs, as a copy."""
         if not self._warm:
             return Estimates()
         if self._learned is None:
             self._learned = Estimates()
             setup = self._ample()
             rate = _BUSY_SHARE * self.full_rate
-            workload = self._mixed.arriving(self._mixed.drawn(-1), rate, "arrivals before")
+            workload = self.mixed.arriving(self.mixed.drawn(-1), rate, "arrivals before")
             Simulation(setup, self._learned).run(workload)
         return Estimates(self._learned.rows())
 

@@ -1,4 +1,4 @@
-"""Policies against each other on one mix: at the rate where a plain engine is slow, and around it.
+"""Policies compared on one mix: at the operating point of a plain engine, and around it.
 
 All arms serve the same programs at the same instants; differences are paired by seed.
 """
@@ -6,34 +6,33 @@ All arms serve the same programs at the same instants; differences are paired by
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from agentrt.analysis.plot import Interval
-from agentrt.analysis.statistics import percentiles
+from agentrt.analysis.statistics import Interval, mean_interval, percentiles, ratio_interval
 from agentrt.analysis.target import Target
+from agentrt.base.record import record
 from agentrt.lab.operating_point import OperatingPoint
+from agentrt.lab.result_file import header
 from agentrt.lab.sim.arms import SimArm
-from agentrt.lab.sim.statistics import over_seeds, ratio_over_seeds
 from agentrt.lab.sim.study import Study, StudyPoint
 
 SCHEMA = "agentrt.sim.sweep/1"
 BASELINE, PLAIN, BEST = "rwa", "fcfs", "oracle"
 AROUND = (0.5, 0.7, 0.85, 1.0, 1.15)
-"""Rates of the curves, by the rate of the comparison."""
+"""Rates of the curves, divided by the rate of the comparison."""
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sweep:
-    """What was found.
+    """The points of all arms.
 
     Attributes:
-        operating: Where arms were compared.
+        operating: Operating point at which arms were compared.
         points: By arm, one a seed, at that rate.
         curves: By arm, with the first seed, at rates around it.
     """
@@ -43,17 +42,17 @@ class Sweep:
     curves: Mapping[str, Sequence[StudyPoint]]
 
     def ratio(self, one: str, other: str) -> Interval:
-        """Mean compound latency of one arm by that of the other, paired by seed."""
+        """Mean latency of one arm divided by the other's, paired by seed."""
         pairs = zip(self.points[one], self.points[other], strict=True)
-        return ratio_over_seeds([a.latency_s.mean() / b.latency_s.mean() for a, b in pairs])
+        return ratio_interval([a.mean_latency_s / b.mean_latency_s for a, b in pairs])
 
     def tail_ratio(self, one: str, other: str) -> Interval:
         """The same of the 99th percentile of slowdowns."""
         pairs = zip(self.points[one], self.points[other], strict=True)
-        return ratio_over_seeds([tail(a) / tail(b) for a, b in pairs])
+        return ratio_interval([a.p99_slowdown / b.p99_slowdown for a, b in pairs])
 
     def targets(self) -> list[Target]:
-        """What is to be reached, as far as its arms were run."""
+        """The targets between the arms that were run."""
         found = []
         if {BASELINE, PLAIN} <= self.points.keys():
             found += [
@@ -71,56 +70,39 @@ def sweep(
     operating: OperatingPoint,
     *,
     curves: bool = True,
-    tell: Tell = lambda text: None,
+    log: Log = lambda text: None,
 ) -> Sweep:
     """Run all arms at one point, each seed at its rate, and around it with the first seed.
 
     Args:
-        study: Of the mix.
-        arms: To be compared.
-        operating: Rate and memory.
-        curves: Whether to run at rates around it.
-        tell: Called with what was run.
+        study: The mix.
+        arms: Arms to be compared.
+        operating: Rates and memory.
+        curves: True to run at rates around it as well.
+        log: Called with each point.
     """
     points: dict[str, list[StudyPoint]] = {arm.name: [] for arm in arms}
     around: dict[str, list[StudyPoint]] = {arm.name: [] for arm in arms}
-    for seed in range(len(operating.found)):
+    kv_tokens = operating.kv_tokens
+    for seed, probe in enumerate(operating.found):
         for arm in arms:
-            point = study.point(arm, operating.found[seed].rate, seed, operating.kv_tokens)
+            point = study.point(arm, probe.rate, seed, kv_tokens)
             points[arm.name].append(point)
-            tell(f"seed {seed}, {arm.name}: {line_of(point)}")
+            log(f"seed {seed}, {arm.name}: {point.in_words()}")
     for factor in AROUND if curves else ():
+        rate = factor * operating.found[0].rate
         for arm in arms:
-            at = (
-                points[arm.name][0]
-                if factor == 1.0
-                else study.point(arm, factor * operating.found[0].rate, 0, operating.kv_tokens)
-            )
-            around[arm.name].append(at)
-            tell(f"rate {at.rate:.4g}/s, {arm.name}: {line_of(at)}")
+            known = points[arm.name][0]
+            point = known if factor == 1.0 else study.point(arm, rate, 0, kv_tokens)
+            around[arm.name].append(point)
+            log(f"rate {point.rate:.4g}/s, {arm.name}: {point.in_words()}")
     return Sweep(operating, points, around)
 
 
-def tail(point: StudyPoint) -> float:
-    """The 99th percentile of slowdowns."""
-    return float(np.quantile(point.slowdown, 0.99))
-
-
-def line_of(point: StudyPoint) -> str:
-    """A point for people who wait."""
-    host = f" ({point.host_hit:.2f} from the host)" if point.host_hit else ""
-    return (
-        f"mean {point.latency_s.mean():.2f} s, slowdown {point.slowdown.mean():.2f}, "
-        f"p99 {tail(point):.1f}, cache {point.hit:.2f}{host}, busy {point.busy:.2f}"
-    )
-
-
-def to_json(found: Sweep, about: Mapping[str, Any], command: Sequence[str]) -> dict[str, Any]:
-    """All of it, with a latency and a slowdown for every program."""
+def to_json(found: Sweep, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The file of a sweep, with a latency and a slowdown for every program."""
     return {
-        "schema": SCHEMA,
-        "command": list(command),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        **header(SCHEMA),
         "about": dict(about),
         "operating": {
             **asdict(found.operating),
@@ -141,31 +123,20 @@ def to_json(found: Sweep, about: Mapping[str, Any], command: Sequence[str]) -> d
 def _arm_json(points: Sequence[StudyPoint]) -> dict[str, Any]:
     slowdown = np.concatenate([point.slowdown for point in points])
     return {
-        "mean_latency_s": asdict(over_seeds([float(p.latency_s.mean()) for p in points])),
-        "mean_slowdown": asdict(over_seeds([float(p.slowdown.mean()) for p in points])),
+        "mean_latency_s": asdict(mean_interval([point.mean_latency_s for point in points])),
+        "mean_slowdown": asdict(mean_interval([point.mean_slowdown for point in points])),
         "slowdown": {name: asdict(one) for name, one in percentiles(slowdown).items()},
-        "fairness": asdict(over_seeds([point.fairness for point in points])),
-        "seeds": [_point_json(point, every=True) for point in points],
+        "fairness": asdict(mean_interval([point.fairness for point in points])),
+        "seeds": [
+            _point_json(point)
+            | {
+                "latency_s": point.latency_s.round(6).tolist(),
+                "slowdown": point.slowdown.round(6).tolist(),
+            }
+            for point in points
+        ],
     }
 
 
-def _point_json(point: StudyPoint, *, every: bool = False) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "rate": point.rate,
-        "seed": point.seed,
-        "mean_latency_s": float(point.latency_s.mean()),
-        "mean_slowdown": float(point.slowdown.mean()),
-        "p99_slowdown": tail(point),
-        "busy": point.busy,
-        "cache_hit": point.hit,
-        "host_hit": point.host_hit,
-        "copying": point.copying,
-        "fairness": point.fairness,
-        "steps": point.steps,
-        "working_set_tokens": point.working_set_tokens,
-        "mean_of_programs": point.sums,
-    }
-    if every:
-        told["latency_s"] = [round(value, 6) for value in point.latency_s.tolist()]
-        told["slowdown"] = [round(value, 6) for value in point.slowdown.tolist()]
-    return told
+def _point_json(point: StudyPoint) -> dict[str, Any]:
+    return {**point.figures(), "seed": point.seed, "mean_of_programs": point.sums}

@@ -13,11 +13,11 @@ END_ID = 0
 """Stands behind every message, as templates have it."""
 
 START_ID = 4
-_HEADER_IDS = {"system": 1, "user": 2, "assistant": 3}
+HEADER_IDS = {"system": 1, "user": 2, "assistant": 3}
 _FIRST_ID = 16
 _MOST_ID = 2**31 - 1
 MESSAGE_TOKENS = 2
-"""What a template adds to a message: its header and its end."""
+"""Tokens that a template adds to a message: its header and its end."""
 
 
 class TokenIds:
@@ -27,7 +27,7 @@ class TokenIds:
     engines of one simulation use one of these.
 
     Args:
-        start_tokens: What a template writes before the first message.
+        start_tokens: Tokens that a template writes before the first message.
     """
 
     def __init__(self, start_tokens: int = 0) -> None:
@@ -44,19 +44,15 @@ class TokenIds:
         return self._range(("piece", piece.key), piece.tokens)
 
     def output(self, run_id: RunId, call: str, tokens: int) -> range:
-        """What a call of a run puts out."""
+        """The output of a call of a run."""
         return self._range(("output", run_id, call), tokens)
 
-    def share_output(self, run_id: RunId, call: str, ids: range) -> None:
-        """A call puts out what another one does, whose output these ids are."""
-        self._ranges["output", run_id, call] = ids
-
-    def result(self, run_id: RunId, part: TraceResult) -> range:
-        """What a tool of a run answers."""
-        return self._range(("result", run_id, part.tool, str(part.tokens)), part.tokens)
+    def result(self, run_id: RunId, tool: str, tokens: int) -> range:
+        """The answer of a tool of a run."""
+        return self._range(("result", run_id, tool, str(tokens)), tokens)
 
     def forget(self, run_id: RunId, program: ProgramTrace) -> None:
-        """The run is over: nobody asks for its own texts again."""
+        """The run is over: nothing quotes its own texts again."""
         for node in program.nodes:
             self._ranges.pop(("output", run_id, node.name), None)
             if isinstance(node, TraceCall):
@@ -89,9 +85,9 @@ class PromptIds:
     """The ids of one call's prompt, as far as they are known.
 
     Args:
-        ids: Of the simulation.
-        run_id: Whose call.
-        call: Which.
+        ids: Token ids of all texts.
+        run_id: Run of the call.
+        call: The call.
         outputs: Length of each call's output.
     """
 
@@ -105,10 +101,10 @@ class PromptIds:
         self._outputs = outputs
         self._parts: list[Part | int] = [*ids.start]
         for role, message in call.prompt:
-            self._parts.append(_HEADER_IDS[role])
+            self._parts.append(HEADER_IDS[role])
             self._parts.extend(message)
             self._parts.append(END_ID)
-        self._parts.append(_HEADER_IDS["assistant"])
+        self._parts.append(HEADER_IDS["assistant"])
         self._at = 0
 
     @property
@@ -136,6 +132,6 @@ class PromptIds:
             else:
                 if part.tool not in ended:
                     break
-                found += self._ids.result(self._run_id, part)
+                found += self._ids.result(self._run_id, part.tool, part.tokens)
             self._at += 1
         return tuple(found)

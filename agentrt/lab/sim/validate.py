@@ -9,8 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from agentrt.analysis.plot import Interval
-from agentrt.analysis.statistics import interval
+from agentrt.analysis.statistics import Interval, interval
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.lab.sim.costs import Pace, SimCosts, StepWork
 from agentrt.lab.sim.fluid.library import Floats

@@ -1,4 +1,4 @@
-"""Programs as they were or might be: what is asked, how long it takes, what waits for what."""
+"""Recorded and drawn programs: prompts, lengths, durations and dependencies."""
 
 from agentrt.lab.workloads.trace import (
     Arrival,

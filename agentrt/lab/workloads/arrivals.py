@@ -1,4 +1,4 @@
-"""When programs arrive: evenly by chance, or in bursts."""
+"""Arrivals of programs: independent of each other, or in bursts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from agentrt.lab.workloads.trace import Arrival, ProgramTrace, Workload
 
 
 def one_by_one(programs: Iterable[ProgramTrace]) -> Workload:
-    """All at the beginning; for programs that are played one at a time."""
+    """All programs at the beginning, for plays of one at a time."""
     return tuple(Arrival(0.0, program) for program in programs)
 
 
 def poisson(programs: Iterable[ProgramTrace], rate: float, random: Random) -> Workload:
-    """Arrivals that do not know of each other.
+    """Independent arrivals.
 
     Args:
-        programs: In their order.
+        programs: Programs in their order.
         rate: Programs a second, on average.
-        random: For the gaps.
+        random: Source of the gaps.
 
     Raises:
         UsageError: The rate is not positive.
@@ -33,13 +33,14 @@ def bursty(
 ) -> Workload:
     """Arrivals in bursts: many short gaps and few long ones.
 
-    Gaps are exponential with one of two means, so that the deviation is `variation` times the mean.
+    Gaps are exponential with one of two means: their deviation is `variation` times their mean.
 
     Args:
-        programs: In their order.
+        programs: Programs in their order.
         rate: Programs a second, on average.
-        random: For the gaps.
-        variation: Deviation of a gap by its mean, above 1; 13 in a trace of a coding assistant.
+        random: Source of the gaps.
+        variation: Deviation of the gaps divided by their mean, above 1; 13 in a trace of a coding
+            assistant.
 
     Raises:
         UsageError: The rate is not positive, or the variation does not exceed 1.
@@ -50,7 +51,7 @@ def bursty(
 
 
 def _gaps(random: Random, variation: float) -> Iterator[float]:
-    """Of mean 1: with balanced means, each kind of gap takes half of the time."""
+    """Gaps of mean 1; each of the two kinds takes half of the time."""
     squared = variation * variation
     often = (1 + ((squared - 1) / (squared + 1)) ** 0.5) / 2
     while True:

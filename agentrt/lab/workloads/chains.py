@@ -50,7 +50,7 @@ def chat(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
 
 
 def extraction(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
-    """One call whose output a grammar forces in parts."""
+    """One call; a grammar forces parts of its output."""
     sketch = Sketch("extraction", random, scale, sizes)
     prompt = [system(sketch.shared("schema")), user(sketch.own("text"))]
     sketch.call("extract", prompt, "output", forced_share=sketch.draw("forced_share"))
@@ -58,7 +58,7 @@ def extraction(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTra
 
 
 def finance(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
-    """A plan, tools whose arguments are complete one after the other within it, a report."""
+    """A plan, tools that start one after the other while it is written, and a report."""
     sketch = Sketch("finance", random, scale, sizes)
     chat: list[Message] = [system(sketch.shared("system")), user(sketch.own("question"))]
     plan = sketch.call("plan", chat, "plan", forced_share=sketch.draw("plan_forced"))

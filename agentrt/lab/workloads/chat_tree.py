@@ -1,4 +1,4 @@
-"""The chats of a program that is played from a trace, made as its own code would have made them."""
+"""The chats of a program that is played from a trace, built as its own code would build them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ PartT = TypeVar("PartT", bound=Hashable)
 
 
 class ChatTree(Generic[PartT]):
-    """Chats that begin alike are one chat that forks, and an answer is gone on from.
+    """Chats that begin alike share a chat that forks, and an answer is continued from.
 
-    It keeps no way back to its owner: chats have to go with the program that held them.
+    The tree does not refer to its owner: chats have to be freed with the program that holds them.
     """
 
     def __init__(self) -> None:
@@ -28,27 +28,27 @@ class ChatTree(Generic[PartT]):
         """The chat of these messages.
 
         Args:
-            messages: Of each its role and its parts.
-            meant: The text of a part, or the node that it quotes, which may be pending.
+            messages: Role and parts of each message.
+            meant: Maps a part to its text, or to the node that it quotes, which may be pending.
         """
         found = self._root
         for role, parts in messages:
             key = (found.serial, role, parts)
             longer = self._longer.get(key)
             if longer is None:
-                longer = self._longer[key] = _said(found, role, [meant(part) for part in parts])
+                longer = self._longer[key] = _extended(found, role, [meant(part) for part in parts])
             found = longer
         return found
 
 
-def _said(before: Chat, role: str, told: Sequence[str | Node[Any]]) -> Chat:
+def _extended(before: Chat, role: str, parts: Sequence[str | Node[Any]]) -> Chat:
     match role:
         case "system":
-            return before.system(*told)
+            return before.system(*parts)
         case "assistant":
-            answer = told[0] if len(told) == 1 else None
+            answer = parts[0] if len(parts) == 1 else None
             if isinstance(answer, Gen) and answer.prompt is before:
                 return answer.ctx
-            return before.assistant(*told)
+            return before.assistant(*parts)
         case _:
-            return before.user(*told)
+            return before.user(*parts)

@@ -1,8 +1,7 @@
-"""Sizes from public data, for those who have it: samples in place of quantiles.
+"""Sizes from public data: samples in place of quantiles.
 
-Which files there are, where they are from and under what licence stands in the README beside them;
-nothing of them is shipped, and nothing needs them. What a file does not tell keeps its line of
-`sizes`. Texts are measured in characters by four.
+The README beside the files lists their sources and licences; none of them is shipped or required.
+A size that no file has keeps its line of `sizes`. Four characters of a text count as a token.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ _CHARACTERS_A_TOKEN = 4
 
 
 def sizes_from(folder: Path) -> Sizes:
-    """`SIZES`, with samples where the folder has a file that tells.
+    """`SIZES`, with samples from the files of a folder.
 
     Args:
-        folder: Of the files by their names.
+        folder: Folder of the files, under their names.
 
     Raises:
         UsageError: There is no such folder, none of the files is in it, or one cannot be read.

@@ -1,4 +1,4 @@
-"""Where lengths and durations come from: distributions by their published quantiles, or samples."""
+"""Distributions of lengths and durations, by published quantiles or from samples."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Protocol
 from agentrt.base.record import record
 
 _Z90 = 1.2815515655446004
-"""Ninety in a hundred draws of a standard normal are below."""
+"""The 90th percentile of a standard normal."""
 
 
 class Distribution(Protocol):
-    """A positive quantity that differs from program to program."""
+    """A positive quantity that differs between programs."""
 
     def __call__(self, random: Random) -> float:
-        """One of it."""
+        """Draw a value."""
         ...
 
 
 @record
 class Fixed:
-    """Always the same.
+    """Always the same value.
 
     Attributes:
-        value: This.
+        value: The value.
     """
 
     value: float
@@ -36,11 +36,11 @@ class Fixed:
 
 @record
 class Between:
-    """Each value of a range is as likely as any other.
+    """Uniform over a range.
 
     Attributes:
-        low: The least.
-        high: The greatest.
+        low: Least value.
+        high: Greatest value.
     """
 
     low: float
@@ -52,13 +52,13 @@ class Between:
 
 @record
 class Skewed:
-    """Lognormal, cut at both ends.
+    """Lognormal, clipped at both ends.
 
     Attributes:
-        median: Half of the draws are below.
-        p90: Ninety in a hundred are below.
-        low: The least.
-        high: The greatest.
+        median: Half of the draws are below this value.
+        p90: Ninety in a hundred are below this one.
+        low: Least value.
+        high: Greatest value.
     """
 
     median: float
@@ -73,7 +73,7 @@ class Skewed:
 
 @record
 class ObservedDistribution:
-    """One of the values that somebody measured.
+    """One of the measured values.
 
     Attributes:
         values: All of them.
@@ -90,11 +90,11 @@ class Tailed:
     """Mostly a body, sometimes a Pareto tail: the durations of tools.
 
     Attributes:
-        body: Of the short ones.
-        tail_share: Of draws that come from the tail.
-        tail_from: The least of the tail.
-        alpha: How fast it falls; the smaller, the longer.
-        high: The greatest.
+        body: Distribution of the short durations.
+        tail_share: Share of draws that come from the tail.
+        tail_from: Least value of the tail.
+        alpha: Exponent of the tail; a smaller one makes it longer.
+        high: Greatest value.
     """
 
     body: Distribution

@@ -1,4 +1,4 @@
-"""Shapes in which several generations go on from one prompt, or several meet in one."""
+"""Shapes in which several generations continue one prompt, or several meet in one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentrt.lab.workloads.sketch import Sketch, assistant, system, user
 from agentrt.lab.workloads.trace import Message, ProgramTrace
 
 _TASKS = 27
-"""Of BIG-Bench Hard, each with examples of its own."""
+"""Tasks of BIG-Bench Hard, each with examples of its own."""
 _AGENTS = 3
 
 

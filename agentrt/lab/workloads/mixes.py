@@ -20,7 +20,7 @@ OPEN_MIX: Mapping[str, float] = {
     "finance": 0.10,
     "coding-agent": 0.08,
 }
-"""What a service that serves all kinds sees: mostly small programs, and some that are very long."""
+"""The mix of a service for all kinds of programs: mostly small ones, and some very long ones."""
 
 
 def mix(
@@ -32,18 +32,18 @@ def mix(
     sizes: Sizes = SIZES,
     tenants: int = 1,
 ) -> tuple[ProgramTrace, ...]:
-    """So many programs, each of a shape drawn by its share.
+    """Draw programs, each of a shape drawn by its share.
 
     Args:
-        count: How many.
-        random: All draws are from it.
-        scale: Of lengths, times and counts.
-        shares: By shape; they need not add up to 1.
-        sizes: To draw from.
-        tenants: Among whom the programs are dealt out; one has no name.
+        count: Number of programs.
+        random: Source of all draws.
+        scale: Scale of lengths, times and counts.
+        shares: Share of each shape; they need not add up to 1.
+        sizes: Distributions to draw from.
+        tenants: Tenants among whom the programs are dealt out; a single one has no name.
 
     Raises:
-        UsageError: There is no such shape, or nothing to draw.
+        UsageError: A shape is not known, or there is nothing to draw.
     """
     if count < 1 or not shares or not sum(shares.values()) > 0:
         raise UsageError(

@@ -1,6 +1,9 @@
-"""How much smaller than life a workload is, so that a small machine gets through it."""
+"""The scale of a workload, so that a small machine gets through it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
@@ -8,14 +11,14 @@ from agentrt.base.record import record
 
 @record
 class Scale:
-    """Factors on what a shape draws; 1 is life size.
+    """Factors on the quantities that a shape draws; 1 is life size.
 
     Attributes:
-        context: On the lengths of prompts and results.
-        output: On the lengths of outputs.
-        time: On the durations of tools.
-        count: On fan-outs and the number of turns.
-        think: On people's pauses.
+        context: Factor on the lengths of prompts and results.
+        output: Factor on the lengths of outputs.
+        time: Factor on the durations of tools.
+        count: Factor on fan-outs and the number of turns.
+        think: Factor on people's pauses.
 
     Raises:
         UsageError: A factor is not positive (a pause may be left out).
@@ -39,12 +42,25 @@ class Scale:
                 f"the scale think={self.think} is out of range", hint="Give 0 to leave pauses out"
             )
 
+    def with_factors(self, factors: Mapping[str, float]) -> Scale:
+        """The scale with some factors replaced.
+
+        Raises:
+            UsageError: There is no such factor, or it is out of range.
+        """
+        known = asdict(self)
+        for name in factors:
+            if name not in known:
+                hint = f"Use some of {', '.join(known)}"
+                raise UsageError(f"--scale {name} is not known", hint=hint)
+        return Scale(**{**known, **factors})
+
     def prompt_tokens(self, tokens: float) -> int:
-        """A length of known text, at least 1."""
+        """Length of a known text, at least 1."""
         return max(1, round(tokens * self.context))
 
     def output_tokens(self, tokens: float) -> int:
-        """A length of an output, at least 1."""
+        """Length of an output, at least 1."""
         return max(1, round(tokens * self.output))
 
     def many(self, number: float, least: int = 2) -> int:

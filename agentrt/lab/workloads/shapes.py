@@ -25,7 +25,7 @@ class ProgramShape(Protocol):
     """Draws programs of one kind."""
 
     def __call__(self, random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
-        """One of them."""
+        """Draw a program."""
         ...
 
 
@@ -46,10 +46,10 @@ SHAPES: dict[str, ProgramShape] = {
 
 
 def shape_named(name: str) -> ProgramShape:
-    """The shape of that name.
+    """Look up a shape.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no shape of that name.
     """
     if name not in SHAPES:
         raise UsageError(
@@ -59,13 +59,13 @@ def shape_named(name: str) -> ProgramShape:
 
 
 def drawn(name: str, seed: object, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
-    """A program of a shape; it depends on its arguments only.
+    """Draw a program of a shape; it depends only on the arguments.
 
     Args:
-        name: Of the shape.
-        seed: Anything whose text tells draws apart.
-        scale: Of lengths, times and counts.
-        sizes: To draw from.
+        name: Name of the shape.
+        seed: Any value; its text distinguishes draws.
+        scale: Scale of lengths, times and counts.
+        sizes: Distributions to draw from.
 
     Raises:
         UsageError: There is no such shape.

@@ -1,7 +1,7 @@
-"""What the twelve shapes draw from: one line a quantity, in tokens, seconds or counts.
+"""Sizes of the twelve shapes: one line a quantity, in tokens, seconds or counts.
 
 Medians and percentiles are those of public data (named beside each group) or of the papers that
-describe the shape. Data that is at hand replaces lines of this table by samples; see `data`.
+describe the shape. `data` replaces lines of this table by samples.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ SIZES: Sizes = {
     "finance.tool_s": Skewed(0.9, 2.4, 0.3, 3.0),
     "finance.result": Skewed(110, 300, 20, 800),
     "finance.report": Fixed(400),
-    # Debate: three agents, everybody reads everybody.
+    # Debate: three agents, each reads the others.
     "debate.question": Skewed(60, 120, 20, 300),
     "debate.persona": Fixed(60),
     "debate.urge": Fixed(40),

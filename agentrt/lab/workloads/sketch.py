@@ -1,4 +1,4 @@
-"""A program while it is being drawn."""
+"""A program while it is drawn."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from agentrt.lab.workloads.trace import (
 
 
 class Sketch:
-    """Nodes that are added one after the other, with lengths drawn and scaled.
+    """Adds nodes one after the other, with lengths drawn and scaled.
 
     Args:
-        shape: Name of the kind, which begins the names of its sizes.
-        random: All draws are from it, the program's serial first.
-        scale: Of what is drawn.
-        sizes: To draw from.
+        shape: Name of the shape, which begins the names of its sizes.
+        random: Source of all draws, the program's serial first.
+        scale: Scale of the draws.
+        sizes: Distributions to draw from.
     """
 
     def __init__(self, shape: str, random: Random, scale: Scale, sizes: Sizes) -> None:
@@ -67,15 +67,15 @@ class Sketch:
         after: tuple[str, ...] = (),
         forced_share: float = 0.0,
     ) -> OutputOf:
-        """A generation; gives what quotes its output.
+        """Add a generation; returns the part that quotes its output.
 
         Args:
-            name: Of the node.
-            prompt: Its messages.
-            output: Size to draw its length from, or the length at life size.
-            site: Where in the program; "" takes the name.
-            after: What it waits for beside what it quotes.
-            forced_share: Of the output, what a grammar leaves no choice about.
+            name: Name of the node.
+            prompt: Messages of its prompt.
+            output: Size to draw the output's length from, or the length at life size.
+            site: Call site in the program; "" takes the name.
+            after: Nodes that it waits for, beside those that it quotes.
+            forced_share: Share of the output that a grammar forces.
         """
         length = self.draw(output) if isinstance(output, str) else output
         tokens = self.scale.output_tokens(length)
@@ -89,14 +89,15 @@ class Sketch:
     def tool(
         self, name: str, *, plan: str, at_share: float = 0.0, site: str, size: str = "tool_s"
     ) -> str:
-        """A tool that a generation asked for; gives its name.
+        """Add a tool that a generation calls; returns its name.
 
         Args:
-            name: Of the node.
+            name: Name of the node.
             plan: The generation.
-            at_share: Of the plan's output, after which the arguments are complete; 0 at its end.
-            site: Where in the program.
-            size: To draw its duration from.
+            at_share: Share of the plan's output after which the arguments are complete; 0 for the
+                end.
+            site: Call site in the program.
+            size: Size to draw its duration from.
         """
         written = next(n for n in self._nodes if n.name == plan)
         assert isinstance(written, TraceCall)
@@ -109,13 +110,13 @@ class Sketch:
         return name
 
     def think(self, name: str, after: str) -> str:
-        """A pause after a call; gives its name."""
+        """Add a pause after a call; returns its name."""
         seconds = self.draw("think_s") * self.scale.think
         self._nodes.append(TraceThink(name, seconds, after=(after,)))
         return name
 
     def result_tokens(self, tool: str) -> int:
-        """Of a tool that was added."""
+        """Length of an added tool's answer."""
         return next(
             node.result_tokens
             for node in self._nodes
@@ -125,7 +126,7 @@ class Sketch:
     def trace(
         self, result: Sequence[str], quorum: tuple[tuple[str, ...], int] | None = None
     ) -> ProgramTrace:
-        """The program as it is now."""
+        """The program."""
         return ProgramTrace(self.shape, self.serial, tuple(self._nodes), tuple(result), quorum)
 
 
@@ -140,5 +141,5 @@ def system(*parts: Part) -> Message:
 
 
 def assistant(*parts: Part) -> Message:
-    """What was generated before."""
+    """A message of the assistant."""
     return ("assistant", parts)

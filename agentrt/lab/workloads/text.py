@@ -20,37 +20,43 @@ _FORCED_AT_ONCE = 4  # tokens of a name and its punctuation
 
 
 class KeySpeller:
-    """Spells keys.
+    """Spells keys as text; equal keys give equal text.
 
     Args:
-        words: Each with its space, each one token.
+        words: Words, each with its space and each one token.
+        salt: Text depends on it as well, lengths do not.
 
     Attributes:
-        word_letters: How many letters each word has; None where they differ.
+        word_letters: Letters of each word; None if they differ.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], salt: str = "") -> None:
         self._words = words
+        self._salt = salt
         lengths = {len(word) - 1 for word in words}
         self.word_letters = lengths.pop() if len(lengths) == 1 else None
 
+    def salted(self, salt: str) -> KeySpeller:
+        """Other text of the same lengths."""
+        return KeySpeller(self._words, f"{salt}/")
+
     def __call__(self, key: str, tokens: int) -> str:
-        """A text of so many tokens; equal keys give equal text, longer ones begin like shorter."""
-        return "".join(Random(key).choices(self._words, k=tokens))
+        """A text of so many tokens; a longer text of a key begins like a shorter one."""
+        return "".join(Random(self._salt + key).choices(self._words, k=tokens))
 
     def pattern(self, key: str, tokens: int, forced_tokens: int) -> str:
-        """A regular expression whose matches have so many words, of which so many are given.
+        """A regular expression that matches texts of so many words, some of which are given.
 
         Given words come a few at once, as the names and the punctuation of an object do. A model
-        whose likeliest tokens are whole words writes it in just as many tokens.
+        that prefers whole words writes it in just as many tokens.
 
         Args:
-            key: Of the given words.
-            tokens: In all.
-            forced_tokens: Of those, given.
+            key: Key of the given words.
+            tokens: All words.
+            forced_tokens: Given words.
 
         Raises:
-            ValueError: Words differ in length, so that nothing is known of the tokens.
+            ValueError: Words differ in length, so that the number of tokens is not known.
         """
         if self.word_letters is None:
             raise ValueError("words of several lengths make no pattern")
@@ -75,13 +81,13 @@ def _share(total: int, at: int, of: int) -> int:
 def words_of(tokenizer: Path) -> tuple[str, ...]:
     """Words of lower-case letters that a tokenizer writes as one token.
 
-    All of them have the same length, where a tokenizer has mostly words of one length.
+    All of them have the same length if most of the tokenizer's words have.
 
     Args:
-        tokenizer: Its `tokenizer.json`.
+        tokenizer: Path of a `tokenizer.json`.
 
     Raises:
-        UsageError: There are too few: it does not split text at spaces.
+        UsageError: There are too few: the tokenizer does not split text at spaces.
     """
     reads = Tokenizer.from_file(str(tokenizer))
     found = []

@@ -1,8 +1,8 @@
 """One program as a fixed graph: prompts, output lengths and tool times are known beforehand.
 
 The simulator, the replay on our runtime and the clients of peers all read this, so that each of
-them does the same work. A prompt is told as pieces with keys: equal keys are equal text, which is
-what caches share.
+them does the same work. A prompt consists of pieces with keys: equal keys are equal text, which
+caches share.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Piece:
 
     Attributes:
         key: Equal keys are equal text.
-        tokens: Its length.
+        tokens: Length.
     """
 
     key: str
@@ -33,10 +33,10 @@ class Piece:
 
 @record
 class OutputOf:
-    """Part of a prompt: what an earlier call put out.
+    """Part of a prompt: the output of an earlier call.
 
     Attributes:
-        call: Its name.
+        call: Name of the call.
     """
 
     call: str
@@ -44,10 +44,10 @@ class OutputOf:
 
 @record
 class TraceResult:
-    """Part of a prompt: what a tool (or a person) answered.
+    """Part of a prompt: the answer of a tool or a person.
 
     Attributes:
-        tool: Its name.
+        tool: Name of the tool or pause.
         tokens: Length of that text.
     """
 
@@ -64,12 +64,12 @@ class TraceCall:
     """One generation.
 
     Attributes:
-        name: Its own within the program.
-        prompt: Its messages; the answer follows as one of the assistant.
-        output_tokens: That it puts out, no more and no less.
-        after: Names that must have ended first, beside those that its prompt quotes.
-        site: The place in the program's source; calls of one site are alike.
-        forced_tokens: Of the output, those that a grammar leaves no choice about.
+        name: Name, unique within the program.
+        prompt: Messages; the answer follows as one of the assistant.
+        output_tokens: Exact length of the output.
+        after: Nodes that must have ended first, beside those that the prompt quotes.
+        site: Call site in the program's source; calls of one site are alike.
+        forced_tokens: Output tokens that a grammar forces.
     """
 
     name: str
@@ -85,14 +85,14 @@ class ToolUse:
     """One call of a tool.
 
     Attributes:
-        name: Its own within the program.
-        seconds: That it takes.
-        after: Names that must have ended first, beside its plan.
-        plan: The generation that wrote its arguments; "" where the program's own code calls it.
-        at_token: Its arguments are complete after so many tokens of the plan; 0 where they are
-            known only at its end.
-        result_tokens: Length of what it answers.
-        site: As of a call.
+        name: Name, unique within the program.
+        seconds: Duration.
+        after: Nodes that must have ended first, beside its plan.
+        plan: Generation that wrote its arguments; "" if the program's own code calls it.
+        at_token: Tokens of the plan after which its arguments are complete; 0 if they are known
+            only at the plan's end.
+        result_tokens: Length of its answer.
+        site: Call site in the program's source.
     """
 
     name: str
@@ -109,9 +109,9 @@ class TraceThink:
     """A person's pause.
 
     Attributes:
-        name: Its own within the program.
-        seconds: That it takes.
-        after: Names that must have ended first.
+        name: Name, unique within the program.
+        seconds: Duration.
+        after: Nodes that must have ended first.
     """
 
     name: str
@@ -127,16 +127,16 @@ class ProgramTrace:
     """One program.
 
     Attributes:
-        shape: Name of its kind.
-        serial: Which of that kind; its own within a workload.
-        nodes: In a topological order.
-        result: Names whose end is the program's end; there may be none beside a quorum.
+        shape: Name of the shape.
+        serial: Number of the program, unique within its shape and workload.
+        nodes: Nodes in a topological order.
+        result: Nodes that end the program; there may be none beside a quorum.
         quorum: Calls of which the first `k` to end suffice, and `k`: the rest is then given up.
-            None where every node counts.
-        tenant: On whose behalf it runs.
+            None if every node counts.
+        tenant: Tenant of the program.
 
     Raises:
-        UsageError: Something is quoted before it is there, or the like.
+        UsageError: The graph is not valid: a node is quoted before it is there, or the like.
     """
 
     shape: str
@@ -165,7 +165,7 @@ class ProgramTrace:
 
     @property
     def name(self) -> str:
-        """For messages and files."""
+        """Name in messages and files."""
         return f"{self.shape}/{self.serial}"
 
     def calls(self) -> tuple[TraceCall, ...]:
@@ -179,11 +179,11 @@ class ProgramTrace:
 
 @record
 class Arrival:
-    """A program, and when somebody wants it.
+    """A program and its arrival.
 
     Attributes:
-        at_s: From the beginning of the workload.
-        program: What is wanted.
+        at_s: Seconds from the beginning of the workload.
+        program: The program.
     """
 
     at_s: float
@@ -200,7 +200,7 @@ def parts(call: TraceCall) -> Iterable[Part]:
 
 
 def needs(node: TraceNode) -> tuple[str, ...]:
-    """Names that a node waits for, each once: the quoted ones, the plan, and what it is after."""
+    """Nodes that a node waits for, each once: `after`, the quoted ones, and the plan."""
     found = dict.fromkeys(node.after)
     if isinstance(node, TraceCall):
         for part in parts(node):
@@ -214,7 +214,7 @@ def needs(node: TraceNode) -> tuple[str, ...]:
 
 
 def prompt_tokens(program: ProgramTrace) -> dict[str, int]:
-    """Length of each call's prompt by its name, without what a template adds."""
+    """Length of each call's prompt by its name, without the tokens of a template."""
     outputs = {call.name: call.output_tokens for call in program.calls()}
     return {
         call.name: sum(
@@ -226,9 +226,9 @@ def prompt_tokens(program: ProgramTrace) -> dict[str, int]:
 
 
 def seeds(program: ProgramTrace) -> dict[str, int]:
-    """Of calls whose prompt others of the program have too: those are samples, and are to differ.
+    """Seeds of samples: calls that share their prompt with other calls of the program.
 
-    Whoever plays the program asks for them with these, and for all other calls greedily.
+    A sample is played with its seed, so that samples differ; all other calls are greedy.
     """
     calls = program.calls()
     sketches = [(len(call.prompt), call.prompt[-1][1][-1:]) for call in calls]  # cheap to hash

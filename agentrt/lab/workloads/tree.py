@@ -7,7 +7,7 @@ from random import Random
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES, Sizes
 from agentrt.lab.workloads.sketch import Sketch, system, user
-from agentrt.lab.workloads.trace import OutputOf, Piece, ProgramTrace
+from agentrt.lab.workloads.trace import OutputOf, ProgramTrace
 
 _BEAM = 5
 _VALUES = 3
@@ -39,11 +39,6 @@ def tree_of_thought(random: Random, scale: Scale, sizes: Sizes = SIZES) -> Progr
         valued = _value(sketch, level, proposed, shares)
         kept = min(_BEAM, candidates)
     return sketch.trace(valued)
-
-
-def _kept(sketch: Sketch, level: int, at: int) -> tuple[Piece, ...]:
-    """The candidate that a proposal goes on from; the first ones go on from the puzzle."""
-    return (sketch.own("state", f"/{level}_{at}"),) if level else ()
 
 
 def _value(sketch: Sketch, level: int, proposed: list[OutputOf], shares: list[int]) -> list[str]:

@@ -1,7 +1,7 @@
-"""What outlives a run, in SQLite files of the user's state directory.
+"""Persistence of learned quantities, in an SQLite file of the user's state directory.
 
-`row` is what is kept, `place` where, `estimates` the file of learned quantities. Light to import:
-SQLite itself comes with the first file that is opened.
+`estimates_path` names the file. Light to import: SQLite itself is imported with the first file that
+is opened.
 """
 
 from agentrt.runtime.estimate_store.location import estimates_path

@@ -1,8 +1,8 @@
-"""Places in files, told apart by folder: two `agent.py` in two folders are two programs.
+"""Call sites with whole paths, so that `agent.py` of two folders are two programs.
 
-While it runs a process spells files relative to its working directory (`plan agent.py:31`), which
-is what people want to read. Kept is the whole path, so that a program is found again from any
-folder, and never mistaken for another of the same name.
+A running process spells files relative to its working directory (`plan agent.py:31`), which reads
+best. The file holds whole paths, so that a program is found from any folder and never mistaken for
+another one of the same name.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 import os
 
 
-def anchored(place: str, folder: str) -> str:
+def anchored(site: str, folder: str) -> str:
     """`NAME FILE:WHERE` with the whole path of its file; anything else as it is."""
-    name, file, where = _parts(place)
+    name, file, where = _parts(site)
     if not file or os.path.isabs(file) or file.startswith("<"):
-        return place
+        return site
     return f"{name} {os.path.normpath(os.path.join(folder, file))}:{where}"
 
 
-def shown(place: str, folder: str) -> str:
-    """The same relative to `folder`, where it lies below it."""
-    name, file, where = _parts(place)
+def shown(site: str, folder: str) -> str:
+    """The same relative to `folder`, if the file lies below it."""
+    name, file, where = _parts(site)
     if not os.path.isabs(file):
-        return place
+        return site
     near = os.path.relpath(file, folder)
-    return place if near.startswith("..") else f"{name} {near}:{where}"
+    return site if near.startswith("..") else f"{name} {near}:{where}"
 
 
-def _parts(place: str) -> tuple[str, str, str]:
-    name, _, at = place.partition(" ")
+def _parts(site: str) -> tuple[str, str, str]:
+    name, _, at = site.partition(" ")
     file, _, where = at.rpartition(":")
     return name, file, where

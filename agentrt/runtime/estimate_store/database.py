@@ -1,10 +1,10 @@
 """The file of learned quantities: read when a runtime opens, written while it runs.
 
-Several processes may use it at once: what each has learned since it last read or wrote the file is
-added to what stands there then, in one transaction, and what was forgotten meanwhile stays so.
+Several processes may use it at once. What a process has learned since it last read or wrote the
+file is added to the rows that are there then, in one transaction; forgotten rows stay forgotten.
 Nothing here may fail a run: a file that cannot be read is moved aside, one that cannot be written
-is left, each with one warning. What nobody has added to for `KEEP_DAYS` is dropped: programs are
-renamed, and their lines move.
+is left alone, each with one warning. Rows that were not added to for `KEEP_DAYS` are dropped:
+programs are renamed, and their lines move.
 """
 
 from __future__ import annotations
@@ -21,12 +21,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentrt.runtime.estimate_store.anchor import anchored, shown
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow, Key, merged, numbers_of, spelt
+from agentrt.scheduler.estimates.row import (
+    CALLS,
+    EstimateRow,
+    RowKey,
+    merge_rows,
+    parse_sums,
+    respell,
+)
 
 VERSION = 2
 MOST_ROWS = 50_000
 MOST_CALLS = 2048
-"""Rows that tell of calls: they are longer than others, at most some 4 kB."""
+"""Rows of tool calls, which are longer than others: up to some 4 kB each."""
 
 KEEP_DAYS = 90.0
 SWEEP_EVERY_S = 3600.0
@@ -59,21 +66,21 @@ class EstimateStore:
     """One file of learned quantities.
 
     Args:
-        path: Of the file; its folder is made when something is written.
-        folder: By which places in files are spelled, the working directory by itself.
+        path: Path of the file; its folder is made at the first write.
+        folder: Folder relative to which call sites are named; by default the working directory.
     """
 
     def __init__(self, path: Path, folder: str | None = None) -> None:
         self.path = path
         self._folder = os.getcwd() if folder is None else folder
-        # By engines and key: what was known here when it was last read or written.
-        self._base: dict[tuple[str, Key], EstimateRow] = {}
-        self._is_ours = True  # else a later version wrote it, and it is left alone
+        # Rows by engines and key, as of the last reading or writing here.
+        self._base: dict[tuple[str, RowKey], EstimateRow] = {}
+        self._is_ours = True  # False if a later version wrote the file, which is then left alone
         self._sweep_at_s: float | None = None
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def load(self, engines: str, *, now_unix_s: float | None = None) -> list[EstimateRow]:
-        """Everything that was learned on these engines, the latest last; [] if it is unreadable."""
+        """All rows of these engines, the latest last; [] if the file cannot be read."""
         since_s = _since_s(time.time() if now_unix_s is None else now_unix_s)
         rows = [row for _, row in self._all(f"engines = ? AND {_KEPT}", engines, since_s)]
         self._base.update({(engines, row.key): row for row in rows})
@@ -82,15 +89,15 @@ class EstimateStore:
     def save(
         self, engines: str, rows: Iterable[EstimateRow], *, now_unix_s: float | None = None
     ) -> bool:
-        """Add what was learned since it was last read or written here.
+        """Add what was learned since the file was last read or written here.
 
         Args:
-            engines: That it was learned on.
-            rows: All that is known of each place now; those that have not changed may be left out.
-            now_unix_s: On the calendar; None looks at the clock.
+            engines: Engines on which it was learned.
+            rows: Current rows; rows that have not changed may be left out.
+            now_unix_s: Current time since the epoch; None reads the clock.
 
         Returns:
-            Whether there is no use in trying again.
+            False if it is worth trying again.
         """
         at_s = time.time() if now_unix_s is None else now_unix_s
         changed = [row for row in rows if self._count(engines, row.key) != row.count]
@@ -100,21 +107,21 @@ class EstimateStore:
             return True
         if self.path.exists():
             return False
-        # It was broken and has been moved aside.
+        # The file was broken and has been moved aside.
         return self._guarded(lambda: self._write(engines, changed, at_s), otherwise=False)
 
-    def all(self) -> list[tuple[str, EstimateRow]]:
-        """Everything with the engines that it was learned on."""
+    def all_rows(self) -> list[tuple[str, EstimateRow]]:
+        """All rows, each with the engines on which it was learned."""
         return self._all(_KEPT, _since_s(time.time()))
 
     def forget(self, site: str = "*") -> int:
-        """Drop what was learned of call sites and programs that fit a pattern; how many rows."""
+        """Drop the rows of call sites and programs that fit a pattern, and count them."""
         if not self.path.exists():
             return 0
         return self._guarded(lambda: self._drop(site), 0)
 
     def set_aside(self, reason: str) -> None:
-        """The file is none of ours, or broken: keep it under another name and begin anew."""
+        """Keep a broken file, or one of another program, under another name and begin anew."""
         aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
         for suffix in ("", "-wal", "-shm"):
             part = self.path.with_name(self.path.name + suffix)
@@ -128,11 +135,11 @@ class EstimateStore:
         self._base.clear()
         self._warn(f"{self.path}: {reason}; it is kept as {aside}, and learning begins anew")
 
-    def _warn(self, said: str) -> None:
-        """Once: a disk that is full stays so every few seconds."""
-        if said not in self._told:
-            self._told.add(said)
-            _log.warning("%s", said)
+    def _warn(self, message: str) -> None:
+        """Warn once: a full disk would otherwise warn every few seconds."""
+        if message not in self._warned:
+            self._warned.add(message)
+            _log.warning("%s", message)
 
     def _all(self, where: str, *given: object) -> list[tuple[str, EstimateRow]]:
         if not self.path.exists():
@@ -140,7 +147,7 @@ class EstimateStore:
         nothing: list[tuple[str, EstimateRow]] = []
         return self._guarded(lambda: list(self._read(where, *given)), nothing)
 
-    def _count(self, engines: str, key: Key) -> int:
+    def _count(self, engines: str, key: RowKey) -> int:
         base = self._base.get((engines, key))
         return 0 if base is None else base.count
 
@@ -181,10 +188,10 @@ class EstimateStore:
                 yield line[0], self._here(_row(line))
 
     def _here(self, row: EstimateRow) -> EstimateRow:
-        return spelt(row, lambda place: shown(place, self._folder))
+        return respell(row, lambda place: shown(place, self._folder))
 
     def _there(self, row: EstimateRow) -> EstimateRow:
-        return spelt(row, lambda place: anchored(place, self._folder))
+        return respell(row, lambda place: anchored(place, self._folder))
 
     def _write(self, engines: str, rows: Sequence[EstimateRow], at_s: float) -> bool:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -199,7 +206,7 @@ class EstimateStore:
                         f"SELECT * FROM estimates WHERE {_FIND}", name
                     ).fetchone()
                     stored = None if line is None else self._here(_row(line))
-                    row = merged(stored, self._base.get((engines, mine.key)), mine)
+                    row = merge_rows(stored, self._base.get((engines, mine.key)), mine)
                     sums = json.dumps(self._there(row).sums, allow_nan=False)
                     database.execute(
                         "INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -234,7 +241,7 @@ def _since_s(now_unix_s: float) -> float:
 
 
 def _set_up(database: sqlite3.Connection) -> None:
-    """Make the table, or forget what an earlier version kept, which told no folders apart."""
+    """Make the table, or drop the rows of an earlier version, which did not keep folders."""
     database.execute("BEGIN IMMEDIATE")
     with database:
         if database.execute("PRAGMA user_version").fetchone()[0] < VERSION:
@@ -244,7 +251,7 @@ def _set_up(database: sqlite3.Connection) -> None:
 
 
 def _sweep(database: sqlite3.Connection, now_unix_s: float) -> None:
-    """Drop what is too old, and the oldest of what is too much."""
+    """Drop rows that are too old, and the oldest ones if there are too many."""
     database.execute(f"DELETE FROM estimates WHERE NOT {_KEPT}", (_since_s(now_unix_s),))
     for which, most in ((f"quantity = '{CALLS}'", MOST_CALLS), ("1", MOST_ROWS)):
         database.execute(
@@ -257,7 +264,7 @@ def _sweep(database: sqlite3.Connection, now_unix_s: float) -> None:
 def _patiently(work: Callable[[], T]) -> T:
     """Try again while another process holds the file.
 
-    SQLite itself waits for most locks, but not for those of a file that is being set up or closed.
+    SQLite waits for most locks, but not for those of a file that is being set up or closed.
     """
     give_up_at_s = time.monotonic() + BUSY_S
     while True:
@@ -270,7 +277,7 @@ def _patiently(work: Callable[[], T]) -> T:
 
 
 def fits(pattern: str, template: str, site: str) -> bool:
-    """Whether a call site, or its program, fits a pattern as of file names."""
+    """Whether a call site or its program fits a pattern of the kind of file names."""
     return any(fnmatchcase(name, pattern) for name in (site, template, site.partition(" ")[0]))
 
 
@@ -280,10 +287,14 @@ def _named(engines: str, row: EstimateRow) -> tuple[str, str, str, str, str]:
 
 
 def _row(line: Sequence[object]) -> EstimateRow:
-    """Raises `ValueError` where somebody else has written into the table."""
+    """The row of a line of the table.
+
+    Raises:
+        ValueError: The line was not written by this package.
+    """
     _, template, site, depth, quantity, count, text, _ = line
     try:
-        sums = numbers_of(json.loads(str(text)))
+        sums = parse_sums(json.loads(str(text)))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"what is kept of {site!r} is no row of ours: {error}") from None
     if not isinstance(count, int) or count < 1:

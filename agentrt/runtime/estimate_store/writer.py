@@ -1,8 +1,8 @@
-"""What was learned on some engines, from one process to the next.
+"""Learned quantities of some engines, kept from one process to the next.
 
-A process may be killed at any time, and one that serves does not end for weeks: so what its runs
-taught is written soon after they end, all of the last seconds in one transaction, by a thread that
-nobody waits for. Closing writes the rest.
+A process may be killed at any time, and a server does not end for weeks. So the lessons of a run
+are written soon after its end, those of the last seconds in one transaction, by a thread that
+delays nothing. Closing writes the rest.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from anyio import to_thread
 
 from agentrt.scheduler import Estimates
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow, Key
+from agentrt.scheduler.estimates.row import CALLS, EstimateRow, RowKey
 
 if TYPE_CHECKING:
     from agentrt.runtime.estimate_store.database import EstimateStore
 
 SAVE_AFTER_S = 0.25
-"""Whoever waits for the run that has just ended goes first."""
+"""The caller of a run that has just ended goes first."""
 
 SAVE_EVERY_S = 3.0
 
@@ -32,17 +32,17 @@ _log = logging.getLogger("agentrt")
 
 
 class EstimateWriter:
-    """Reads what is known once, and keeps what comes to it.
+    """Reads the learned quantities once, and writes what is added to them.
 
     Args:
-        path: Of the file; None where the user wants nothing kept.
-        engines: On which it is learned: other engines take other times.
-        estimates: To go on from where nothing is kept; None begins anew.
+        path: Path of the file; None if nothing is kept.
+        engines: Engines on which is learned; other engines take other times.
+        estimates: Estimates to start from if nothing is kept; None starts anew.
 
     Attributes:
-        estimates: How long things take; goes on learning.
-        patterns: Which tools are called next; goes on learning.
-        saves: How often something was written.
+        estimates: Learned times and sizes; they go on learning.
+        patterns: Learned orders of tool calls; they go on learning.
+        saves: How often the file was written.
     """
 
     def __init__(self, path: Path | None, engines: str, estimates: Estimates | None = None) -> None:
@@ -53,12 +53,12 @@ class EstimateWriter:
         self._engines = engines
         self._store: EstimateStore | None = None
         self._writer: ThreadPoolExecutor | None = None
-        self._unsaved: dict[Key, EstimateRow] = {}  # the thread's own
+        self._unsaved: dict[RowKey, EstimateRow] = {}  # used by the thread only
         self._timer: asyncio.TimerHandle | None = None
         self._next_at_s = 0.0
 
-    def recall(self) -> None:
-        """Know what is kept. Blocks; what cannot be read is moved aside, with a warning."""
+    def load(self) -> None:
+        """Read the file. Blocks; a file that cannot be read is moved aside, with a warning."""
         if self._path is None:
             return
         from agentrt.runtime.estimate_store.database import EstimateStore
@@ -72,8 +72,8 @@ class EstimateWriter:
             self._store.set_aside(str(error))
             self.estimates, self.patterns = Estimates(), CallPatterns()
 
-    def run_ended(self) -> None:
-        """A run is over: what it taught will be written. Returns at once; on the event loop."""
+    def schedule_save(self) -> None:
+        """Let the lessons of a run that has ended be written soon; call it on the event loop."""
         if self._store is None or self._timer is not None:
             return
         loop = asyncio.get_running_loop()
@@ -96,7 +96,7 @@ class EstimateWriter:
         self._write(self._news())
 
     def _news(self) -> list[EstimateRow]:
-        return [*self.estimates.news(), *self.patterns.news()]
+        return [*self.estimates.changed_rows(), *self.patterns.changed_rows()]
 
     def _write(self, rows: Sequence[EstimateRow]) -> None:
         if self._writer is None:

@@ -8,7 +8,7 @@ them needs the output. A prompt with holes is like no other until it is complete
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
@@ -19,8 +19,9 @@ Bucket = tuple[object, ...]
 _NO_REQUEST, _NO_RUN, _NO_NODE = RequestId(-1), RunId(""), NodeId("")
 
 
+@dataclass(slots=True, eq=False)
 class CoalescedRequest:
-    """One request of an engine whose output several nodes may share.
+    """A request of an engine with an output that several nodes may share.
 
     Attributes:
         request: The request as it was sent, with its whole prompt.
@@ -30,14 +31,11 @@ class CoalescedRequest:
         stopping: Whether the engine has been told to end it.
     """
 
-    __slots__ = ("bucket", "deltas", "info_of", "request", "stopping")
-
-    def __init__(self, request: GenerateRequest, bucket: Bucket) -> None:
-        self.request = request
-        self.bucket = bucket
-        self.deltas: list[Delta] = []
-        self.info_of: dict[RequestId, SchedulingInfo] = {}
-        self.stopping = False
+    request: GenerateRequest
+    bucket: Bucket
+    deltas: list[Delta] = field(default_factory=list)
+    info_of: dict[RequestId, SchedulingInfo] = field(default_factory=dict)
+    stopping: bool = False
 
     @property
     def request_id(self) -> RequestId:
@@ -60,7 +58,7 @@ class CoalescedRequest:
 
         Args:
             request: The request as the node would have sent it by itself.
-            known: Its scheduling info, if that has changed since.
+            known: Scheduling info of the node if it has changed since, else None.
         """
         self.info_of[request.request_id] = (
             known
@@ -102,7 +100,7 @@ class Coalescing:
         self._by_bucket: dict[Bucket, list[CoalescedRequest]] = {}
 
     def find(self, request: GenerateRequest, role: str) -> CoalescedRequest | None:
-        """A request in flight whose output is also that of `request`, or None.
+        """A request in flight with the same output as `request` would have, or None.
 
         Only for engines that promise the same answer to the same request.
         """
@@ -114,7 +112,7 @@ class Coalescing:
         return None
 
     def open(self, request: GenerateRequest, role: str) -> CoalescedRequest | None:
-        """Let others join a request whose prompt is complete; None if coalescing is off."""
+        """Let others join a request with a complete prompt; None if coalescing is off."""
         if not self._is_on:
             return None
         bucket = _bucket(request, role)
@@ -137,7 +135,7 @@ class Coalescing:
 
 
 def _bucket(request: GenerateRequest, role: str) -> Bucket:
-    """Equal for like requests, and cheap: a prompt may have many thousand tokens."""
+    """A key that is equal for like requests, and cheap for prompts of many thousand tokens."""
     prompt = request.prompt
     parts: tuple[object, ...] = (
         prompt.token_ids if isinstance(prompt, TokenPrompt) else prompt.segments
@@ -147,7 +145,7 @@ def _bucket(request: GenerateRequest, role: str) -> Bucket:
 
 
 def _content(request: GenerateRequest) -> GenerateRequest:
-    """What the answer depends on: all but whose request it is, and how urgent."""
+    """The part of a request on which the answer depends: neither the node nor the urgency."""
     sampling = request.sampling
     if sampling.temperature == 0 and sampling.seed != 0:
         sampling = replace(sampling, seed=0)

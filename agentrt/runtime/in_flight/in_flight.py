@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.base.ids import RequestId
 from agentrt.program import Each, Gen
+from agentrt.program.budget import Budget
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import Delta, TokenLogprob
@@ -18,6 +19,7 @@ from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.run import Run
 
 
+@dataclass(slots=True, eq=False)
 class InFlight:
     """A request that an engine has, and the steps by which its output reaches the node.
 
@@ -40,68 +42,50 @@ class InFlight:
         unchecked_text: Text of the answer, held back until it is checked; None without a check.
         stop_error: The error of the node once its request has been stopped, else None.
         sent: The request as it was sent; None before.
-        coalesced: The engine's request whose output this one gets; None if it cannot be shared.
+        coalesced: The engine's request that gives the output; None if it cannot be shared.
         joined_at_s: When it joined a request that was in flight; None if it has its own.
         info: Scheduling info last sent to the engine.
         keeps_prefixes: Whether later runs may continue from the prompt, see `RunOptions`.
     """
 
-    __slots__ = (
-        "_budgets",
-        "_raw_text",
-        "_read_deltas",
-        "coalesced",
-        "engine",
-        "gen",
-        "has_output",
-        "info",
-        "joined_at_s",
-        "keeps_prefixes",
-        "logprobs",
-        "output_ids",
-        "prompt_complete",
-        "prompt_ids",
-        "reader",
-        "reads_items",
-        "reasoning",
-        "repetition",
-        "request_id",
-        "run",
-        "sent",
-        "stop_error",
-        "streams_text",
-        "unchecked_text",
-    )
+    run: Run
+    gen: Gen[Any]
+    engine: ModelRole
+    request_id: RequestId
+    reader: OutputReader = field(init=False)
+    reads_items: bool = False
+    repetition: RepetitionCheck | None = None
+    prompt_ids: tuple[int, ...] = ()
+    prompt_complete: bool = False
+    output_ids: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    has_output: bool = False
+    streams_text: bool = True
+    reasoning: ReasoningText | None = None
+    unchecked_text: list[str] | None = None
+    stop_error: Exception | None = None
+    sent: GenerateRequest | None = None
+    coalesced: CoalescedRequest | None = None
+    joined_at_s: float | None = None
+    info: SchedulingInfo | None = None
+    keeps_prefixes: bool = False
+    _budgets: tuple[Budget, ...] = ()
+    _raw_text: list[str] = field(default_factory=list)
+    _read_deltas: int = 0
 
-    def __init__(self, run: Run, gen: Gen[Any], engine: ModelRole, request_id: RequestId) -> None:
-        work, takes = gen.work, engine.capabilities
-        self.run = run
-        self.gen = gen
-        self.engine = engine
-        self.request_id = request_id
-        self.reader: OutputReader = reader_of(gen, takes.call_frame)
-        self.reads_items = work.output.kind in ("items", "calls", "step")
-        runs_on = work.sampling.ignore_eos or work.output.kind == "raw"
-        self.repetition = None if runs_on else RepetitionCheck()
-        self.prompt_ids: tuple[int, ...] = ()
-        self.prompt_complete = False
-        self.output_ids: list[int] = []
-        self.logprobs: list[TokenLogprob] = []
-        self.has_output = False
-        self.reasoning: ReasoningText | None = None
+    def __post_init__(self) -> None:
+        work, takes = self.gen.work, self.engine.capabilities
+        output = work.output
+        self.reader = reader_of(self.gen, takes.call_frame)
+        self.reads_items = output.kind in ("items", "calls", "step")
+        if not work.sampling.ignore_eos and output.kind != "raw":
+            self.repetition = RepetitionCheck()
         if work.thinking_tokens is not None and takes.thinking is not None:
             self.reasoning = ReasoningText(takes.thinking)
-        self.unchecked_text: list[str] | None = [] if work.output.checked else None
+        if output.checked:
+            self.unchecked_text = []
         self.streams_text = self.reasoning is None and self.unchecked_text is None
-        self.stop_error: Exception | None = None
-        self.sent: GenerateRequest | None = None
-        self.coalesced: CoalescedRequest | None = None
-        self.joined_at_s: float | None = None
-        self.info: SchedulingInfo | None = None
-        self.keeps_prefixes = False
-        self._budgets = gen.scope.budgets
-        self._raw_text: list[str] = []
-        self._read_deltas = 0
+        self._budgets = self.gen.scope.budgets
 
     # What is sent.
 
@@ -163,7 +147,7 @@ class InFlight:
             budget.spend_tokens(len(delta.token_ids))
 
     def count_rest(self, output_tokens: int) -> None:
-        """Count the tokens whose ids the engine did not send, given the length of the output."""
+        """Count tokens of an output of this length that the engine sent without their ids."""
         uncounted = output_tokens - self.gen.produced_tokens
         if uncounted > 0:
             self.gen.produced_tokens += uncounted

@@ -22,7 +22,7 @@ from agentrt.runtime.in_flight.in_flight import InFlight
 
 @record
 class Outcome:
-    """What a request came to: a value, an error, or an answer that did not pass its check.
+    """A value, an error, or an answer that did not pass its check.
 
     Attributes:
         value: The value; None with an error.

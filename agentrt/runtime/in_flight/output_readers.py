@@ -1,4 +1,4 @@
-"""From the text of a generation, as it comes, to items and to its value."""
+"""Output readers: make items and a value of the text of a generation as it comes."""
 
 from __future__ import annotations
 
@@ -15,31 +15,35 @@ if TYPE_CHECKING:
 
 
 class OutputReader(Protocol):
-    """Reads the output of one generation; each character is looked at once."""
+    """Reads the output of one generation; each character is read once."""
 
     def push(self, text: str) -> list[Any]:
         """The items that more text completes."""
         ...
 
     def finish(self, text: str) -> Any:
-        """The value of the whole text. Raises ValueError when it is not what was asked for."""
+        """The value of the whole text.
+
+        Raises:
+            ValueError: The text is not of the type of the output.
+        """
         ...
 
     def partial(self, text: str) -> Any:
-        """What is known of the value of a text that is not complete; None where nothing is."""
+        """The known part of the value of an incomplete text, or None."""
         ...
 
     def calls(self) -> tuple[CallMade, ...]:
-        """The tool calls it holds."""
+        """The tool calls in the text."""
         ...
 
     def content(self) -> str:
-        """Its text without calls; "" where it is the text."""
+        """The text without the calls; "" if that is all of the text."""
         ...
 
 
 def reader_of(gen: Gen[Any], frame: CallFrame) -> OutputReader:
-    """The reader for what this generation writes."""
+    """The reader for the output of a generation."""
     output = gen.work.output
     match output.kind:
         case "value" | "raw":
@@ -74,13 +78,13 @@ class ValueReader:
         return ""
 
 
-class ItemReader:
+class ItemReader(ValueReader):
     """A JSON array, item by item."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
         from agentrt.structured import ItemScanner  # native libraries come along
 
-        self._parse = parse
+        super().__init__(parse, is_json=True)
         self._scanner = ItemScanner()
         self._items: list[Any] = []
 
@@ -96,12 +100,6 @@ class ItemReader:
 
     def partial(self, text: str) -> Any:
         return list(self._items)
-
-    def calls(self) -> tuple[CallMade, ...]:
-        return ()
-
-    def content(self) -> str:
-        return ""
 
 
 class CallReader:

@@ -1,4 +1,4 @@
-"""What a model thinks before it answers, cut from its text as it comes."""
+"""Separates the reasoning of a model from its answer, as the text comes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from agentrt.base.segments import ThinkFrame
 
 @record
 class ReasoningDelta:
-    """What more text brought.
+    """More text, split at the marker that ends the reasoning.
 
     Attributes:
-        thought: Before the marker.
-        answer: Behind it.
+        thought: Text before the marker.
+        answer: Text behind it.
     """
 
     thought: str = ""
@@ -20,13 +20,13 @@ class ReasoningDelta:
 
 
 class ReasoningText:
-    """Cuts one output in two; each character is looked at once, but for a marker in two pieces.
+    """Splits one output; each character is read once, except for a marker that comes in pieces.
 
     Args:
-        frame: How the model thinks.
+        frame: The markers around the reasoning of the model.
 
     Attributes:
-        ended: The marker has come: what follows is the answer.
+        ended: Whether the reasoning has ended, so that all further text is the answer.
     """
 
     def __init__(self, frame: ThinkFrame) -> None:
@@ -37,7 +37,7 @@ class ReasoningText:
         self._held = ""
 
     def push(self, text: str) -> ReasoningDelta:
-        """Take more text."""
+        """Split more text."""
         self._held += text
         if self._opening:
             if self._opening.startswith(self._held):
@@ -48,8 +48,7 @@ class ReasoningText:
             return ReasoningDelta(answer=self._behind())
         at = self._held.find(self._marker)
         if at < 0:
-            keep = _overlap(self._held, self._marker)
-            cut = len(self._held) - keep
+            cut = len(self._held) - _overlap(self._held, self._marker)
             thought, self._held = self._held[:cut], self._held[cut:]
             return ReasoningDelta(thought)
         thought, self._held = self._held[:at], self._held[at + len(self._marker) :]
@@ -57,12 +56,12 @@ class ReasoningText:
         return ReasoningDelta(thought, self._behind())
 
     def flush(self) -> ReasoningDelta:
-        """The text is over; behind the marker, only a piece of the frame can be left."""
+        """Give the text that was held back; behind the marker that is only a piece of the frame."""
         held, self._held = self._held, ""
         return ReasoningDelta() if self.ended else ReasoningDelta(thought=held)
 
     def _behind(self) -> str:
-        """What is known of the answer: what the frame writes before it is none of it."""
+        """The known part of the answer, without the text that the frame puts before it."""
         if self._after:
             if len(self._held) < len(self._after) and self._after.startswith(self._held):
                 return ""

@@ -1,4 +1,4 @@
-"""Notices a model that repeats itself without end."""
+"""Detects a model that repeats itself without end."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ LOOK_EVERY_CHARS = 128
 
 
 class RepetitionCheck:
-    """Watches the end of a text: is it one short piece, over and over?
+    """Checks whether a text ends in one short piece that repeats over and over.
 
-    Runs of spaces and newlines, which some grammars allow, are the shortest such piece.
+    Runs of spaces and newlines, which some grammars allow, are the shortest such pieces.
     """
 
     __slots__ = ("_since_chars", "_tail")
@@ -20,7 +20,7 @@ class RepetitionCheck:
         self._since_chars = 0
 
     def push(self, text: str) -> bool:
-        """Take more text; whether the last 640 characters repeat a piece of at most 64."""
+        """Append text; True if the last 640 characters repeat a piece of at most 64."""
         self._tail += text
         self._since_chars += len(text)
         if self._since_chars < LOOK_EVERY_CHARS:
@@ -36,7 +36,7 @@ class RepetitionCheck:
 
 
 def period(text: str) -> int | None:
-    """Length of the short piece that `text` repeats, or None."""
+    """Length of the piece that `text` repeats, or None if it is longer than 64."""
     for length in range(1, MAX_PERIOD_CHARS + 1):
         if text.startswith(text[length:]):
             return length

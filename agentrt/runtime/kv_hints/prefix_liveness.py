@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.record import record
@@ -20,6 +21,7 @@ _Key = tuple[str, int, str]
 """Role, serial of the chat, salt."""
 
 
+@dataclass(slots=True, eq=False)
 class SentPrompt:
     """A prompt that was sent to an engine.
 
@@ -33,22 +35,12 @@ class SentPrompt:
         before: The answer that it continues, or None.
     """
 
-    __slots__ = ("__weakref__", "before", "cache_salt", "chat", "engine", "shorter", "token_ids")
-
-    def __init__(
-        self,
-        engine: ModelRole,
-        chat: Chat,
-        token_ids: tuple[int, ...],
-        before: AnsweredPrompt | None,
-        cache_salt: str,
-    ) -> None:
-        self.engine = engine
-        self.cache_salt = cache_salt
-        self.token_ids = token_ids
-        self.before = before
-        self.chat: _Ref = weakref.ref(chat)
-        self.shorter: tuple[_Ref, ...] = tuple(map(weakref.ref, chat.since_answer()[1:]))
+    engine: ModelRole
+    token_ids: tuple[int, ...]
+    cache_salt: str
+    chat: _Ref
+    shorter: tuple[_Ref, ...]
+    before: AnsweredPrompt | None
 
     @property
     def tokens(self) -> int:
@@ -56,6 +48,7 @@ class SentPrompt:
         return len(self.token_ids)
 
 
+@dataclass(slots=True, eq=False)
 class AnsweredPrompt:
     """A prompt and the answer that was given to it.
 
@@ -65,12 +58,9 @@ class AnsweredPrompt:
         output_ids: Tokens of the answer.
     """
 
-    __slots__ = ("gen", "output_ids", "prompt")
-
-    def __init__(self, prompt: SentPrompt, gen: Gen[Any], output_ids: tuple[int, ...]) -> None:
-        self.prompt = prompt
-        self.gen: _Ref = weakref.ref(gen)
-        self.output_ids = output_ids
+    prompt: SentPrompt
+    gen: _Ref
+    output_ids: tuple[int, ...]
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -124,8 +114,14 @@ class PrefixLiveness:
         known = self._prompts.get(key)
         if known is None:
             before = chat.last_answer
-            answer = None if before is None else self.answer_of(before)
-            known = self._prompts[key] = SentPrompt(engine, chat, token_ids, answer, cache_salt)
+            known = self._prompts[key] = SentPrompt(
+                engine,
+                token_ids,
+                cache_salt,
+                weakref.ref(chat),
+                tuple(map(weakref.ref, chat.since_answer()[1:])),
+                None if before is None else self.answer_of(before),
+            )
             self._watch(chat, lambda: self._gone_prompts.append(self._prompts.pop(key)))
         elif len(token_ids) > known.tokens:
             known.token_ids = token_ids
@@ -142,7 +138,7 @@ class PrefixLiveness:
         """Remember the answer of a generation."""
         prompt = self.note_prompt(engine, gen.prompt, prompt_ids, cache_salt)
         key = id(gen)
-        answer = self._answers[key] = AnsweredPrompt(prompt, gen, output_ids)
+        answer = self._answers[key] = AnsweredPrompt(prompt, weakref.ref(gen), output_ids)
         self._watch(gen, lambda: self._gone_answers.append(self._answers.pop(key)))
         return answer
 

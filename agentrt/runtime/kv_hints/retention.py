@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
@@ -19,7 +20,7 @@ from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, DeadPrefix, PrefixLiveness
 from agentrt.runtime.model_role import ModelRole
 from agentrt.scheduler import State
-from agentrt.scheduler.retention import Advice, Reloads, advise, gap_of
+from agentrt.scheduler.retention import ReloadCost, RetentionAdvice, advise_retention, expected_gap
 from agentrt.scheduler.runs.run import NodeState
 
 LEAST_TOKENS = 32
@@ -33,17 +34,15 @@ MOST_DROPS = 256
 Waiting = tuple[RunId, NodeId]
 
 
+@dataclass(slots=True, eq=False)
 class _EngineMemory:
     """KV memory of one engine as of its last step."""
 
-    __slots__ = ("available_pages", "drops", "free_pages", "most_pages", "reloads")
-
-    def __init__(self, engine: ModelRole) -> None:
-        self.free_pages = 0
-        self.available_pages = 0
-        self.most_pages = 0
-        self.reloads = Reloads() if engine.capabilities.host_kv_tokens else None
-        self.drops: deque[DeadPrefix] = deque(maxlen=MOST_DROPS)
+    reloads: ReloadCost | None
+    free_pages: int = 0
+    available_pages: int = 0
+    most_pages: int = 0
+    drops: deque[DeadPrefix] = field(default_factory=lambda: deque(maxlen=MOST_DROPS))
 
     def note_step(self, step: StepDone) -> None:
         self.free_pages = step.free_pages
@@ -59,6 +58,7 @@ class _EngineMemory:
         return self.most_pages > 0 and self.available_pages <= FULL_SHARE * self.most_pages
 
 
+@dataclass(slots=True, eq=False)
 class _AwaitedPrefix:
     """A prefix that a program will continue, and the hint about it.
 
@@ -70,16 +70,11 @@ class _AwaitedPrefix:
         advice: The hint.
     """
 
-    __slots__ = ("advice", "cache_salt", "engine", "token_ids", "waiting")
-
-    def __init__(
-        self, engine: ModelRole, token_ids: tuple[int, ...], cache_salt: str, waiting: Waiting
-    ) -> None:
-        self.engine = engine
-        self.token_ids = token_ids
-        self.cache_salt = cache_salt
-        self.waiting = waiting
-        self.advice: Advice | None = None
+    engine: ModelRole
+    token_ids: tuple[int, ...]
+    cache_salt: str
+    waiting: Waiting
+    advice: RetentionAdvice | None = None
 
 
 class KvRetention:
@@ -95,7 +90,7 @@ class KvRetention:
 
     def __init__(self, engines: Mapping[str, ModelRole], *, is_on: bool = True) -> None:
         self._memories = {
-            role: _EngineMemory(engine)
+            role: _EngineMemory(ReloadCost() if engine.capabilities.host_kv_tokens else None)
             for role, engine in engines.items()
             if is_on and engine.capabilities.hints and engine.codec is not None
         }
@@ -138,7 +133,7 @@ class KvRetention:
         if memory is None:
             return
         if memory.reloads is not None:
-            memory.reloads.note(ledger)
+            memory.reloads.note_reload(ledger)
         if not _is_hinted(request):
             return
         output_ids = tuple(request.output_ids)
@@ -190,7 +185,9 @@ class KvRetention:
         if not pending:
             return
         reloads = self._memories[prefix.engine.role].reloads
-        prefix.advice = advise(gap_of(pending, now_s), len(prefix.token_ids), reloads, now_s)
+        prefix.advice = advise_retention(
+            expected_gap(pending, now_s), len(prefix.token_ids), reloads, now_s
+        )
         run_id, node_id = prefix.waiting
         self._awaited.setdefault(run_id, {})[node_id] = prefix
         self._due.append(prefix)
@@ -226,11 +223,11 @@ class KvRetention:
             prefix.engine.backend.hint(
                 prefix.token_ids, advice.hint, advice.until_s, cache_salt=prefix.cache_salt
             )
-            if advice.fetch_at_s is None:
+            if advice.prefetch_at_s is None:
                 self._drop_awaited(prefix)
             else:
                 self._serial += 1
-                heappush(self._prefetches, (advice.fetch_at_s, self._serial, prefix))
+                heappush(self._prefetches, (advice.prefetch_at_s, self._serial, prefix))
 
     def _drop_awaited(self, prefix: _AwaitedPrefix) -> bool:
         """Send no more hints about a prefix; whether one was still to be sent."""
@@ -249,7 +246,9 @@ class KvRetention:
             node = state.node(*prefix.waiting)
             pending = _pending(node) if is_awaited and node is not None else []
             if pending and not self._memories[prefix.engine.role].is_full:
-                stays = advise(gap_of(pending, now_s), len(prefix.token_ids), None, now_s)
+                stays = advise_retention(
+                    expected_gap(pending, now_s), len(prefix.token_ids), None, now_s
+                )
                 prefix.engine.backend.hint(
                     prefix.token_ids, "prefetch", stays.until_s, cache_salt=prefix.cache_salt
                 )
@@ -261,7 +260,7 @@ def _is_hinted(request: InFlight) -> bool:
 
 
 def _pending(node: NodeState) -> list[NodeState]:
-    """What must end before a prefix is continued: the inputs of a generation, or the tool."""
+    """The nodes that end before a prefix is continued: inputs of a generation, or a tool."""
     if node.kind == "generate":
         return [source for source in node.inputs if source.status != "ended"]
     return [node]

@@ -1,4 +1,4 @@
-"""Why a generation got its place in a step when it did: an engine's admission, as an event."""
+"""Admission events: when an engine admitted a generation into a step, and why not before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentrt.protocol.events import Scheduled
 from agentrt.protocol.step_output import PASSED_OVER, Admission
 
 _REMEMBERED = 64
-_MOST_TOLD = 5
+_MOST_NAMED = 5
 _MAIN_TERM = {
     "fcfs": "run_started_at_s",
     "lpm": "cached_tokens",
@@ -17,17 +17,17 @@ _MAIN_TERM = {
     "rwa": "aged_s",
     "oracle": "aged_s",
 }
-"""Of each policy, the one term that says most about a place."""
+"""The term that explains most about the order, by policy."""
 
 
 class AdmissionEvents:
-    """Turns admissions into events, and remembers the latest for those that come after them."""
+    """Turns admissions into events; later events name the requests that were admitted before."""
 
     def __init__(self) -> None:
         self._latest: deque[tuple[Admission, RunId, NodeId]] = deque(maxlen=_REMEMBERED)
 
     def placed(self, run_id: RunId, node_id: NodeId, admission: Admission) -> Scheduled:
-        """A node of a run got its place."""
+        """The event of an admission."""
         terms: list[tuple[str, float]] = [
             ("queued_s", admission.waited_s),
             ("place", float(admission.position)),
@@ -46,7 +46,7 @@ class AdmissionEvents:
         )
 
     def _reason(self, run_id: RunId, admission: Admission) -> str:
-        """What it waited for, and who was placed in the meantime."""
+        """Reasons for the wait, and the requests that were admitted in the meantime."""
         causes = [
             f"{PASSED_OVER.get(cause, cause)} in {steps} step{'s' if steps > 1 else ''}"
             for cause, steps in admission.passed_over
@@ -58,17 +58,17 @@ class AdmissionEvents:
             if other.at_s < since_s:
                 break
             count += 1
-            if count <= _MOST_TOLD:
+            if count <= _MOST_NAMED:
                 name = node_id if other_run == run_id else f"{node_id} of run {other_run}"
-                before.append(_told(other, name))
+                before.append(_named(other, name))
         before.reverse()
-        if count > _MOST_TOLD:
-            before.append(f"{count - _MOST_TOLD} more")
-        told = f"; before it: {', '.join(before)}" if before else ""
-        return ", ".join(causes) + told
+        if count > _MOST_NAMED:
+            before.append(f"{count - _MOST_NAMED} more")
+        others = f"; before it: {', '.join(before)}" if before else ""
+        return ", ".join(causes) + others
 
 
-def _told(admission: Admission, name: str) -> str:
+def _named(admission: Admission, name: str) -> str:
     main = _MAIN_TERM.get(admission.policy, "")
     value = next((value for term, value in admission.terms if term == main), None)
     return name if value is None else f"{name} ({main} {value:.4g})"

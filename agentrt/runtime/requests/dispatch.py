@@ -98,7 +98,7 @@ class RequestDispatcher:
         request.sent = sent = _engine_request(run, gen, prompt, info)
         self._by_node[run.run_id, gen.id] = self._by_request[info.request_id] = request
         events = list(prompt.losses)
-        if prompt.complete and gen.id in run.waited_for_parts:
+        if prompt.complete and gen.id in run.declared_with_holes:
             events.append(HoleFilled(run.run_id, gen.id, sent.submitted_at_s))
         events.append(_sent_event(request, sent, held_s))
         if self._retention.is_on and not gen.attempts:  # a retry is not continued
@@ -234,7 +234,7 @@ class RequestDispatcher:
         return True
 
     def _take_back(self, request: InFlight, reason: str) -> None:
-        """End a request whose node will send another one; its KV cache stays in the tree."""
+        """End a request before the node sends another one; the KV cache stays in the tree."""
         self.forget(request)
         request.engine.backend.cancel(request.request_id, reason)
 
@@ -292,7 +292,7 @@ def _extends(prompt: Prompt, request: InFlight) -> bool:
     """Whether the prompt extends the part that the engine has.
 
     Raises:
-        InternalError: It does not, although no chat in it was made shorter.
+        InternalError: The prompt does not, although no chat in it was made shorter.
     """
     if prompt.token_ids[: len(request.prompt_ids)] == request.prompt_ids:
         return True

@@ -69,7 +69,7 @@ class OutputProcessor:
         return events
 
     def fail_lost(self, down: BackendDown) -> list[Event]:
-        """Fail the nodes whose requests were lost with an engine."""
+        """Fail the nodes of requests that were lost with an engine."""
         events: list[Event] = []
         for request_id in down.lost:
             for request in tuple(self._in_flight.get(request_id, ())):

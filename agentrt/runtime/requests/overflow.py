@@ -1,4 +1,4 @@
-"""Prompts that do not fit the window: told before anything is decoded, with what is largest."""
+"""Prompts that do not fit the context window, found before anything is decoded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_PARTS = 6
 
 
 class ContextWindows:
-    """What is left of windows behind prompts."""
+    """Checks prompts against the context windows of models."""
 
     def __init__(self) -> None:
         self._compiled: CompileCache | None = None
@@ -27,7 +27,7 @@ class ContextWindows:
     def for_output(self, engine: ModelRole, gen: Gen[Any], prompt_tokens: int) -> int:
         """Tokens that an output may take, at most `max_tokens`.
 
-        Of raw text no smallest output is known: its engine cuts or refuses it.
+        Raw text has no known smallest output: the engine cuts it or refuses the prompt.
 
         Raises:
             ContextOverflow: Not even the smallest valid output fits behind the prompt.
@@ -53,9 +53,9 @@ class ContextWindows:
         )
 
     def overflow(self, engine: ModelRole, gen: Gen[Any], segments: Sequence[Segment]) -> Overflow:
-        """What `on_overflow` is told of a prompt that is complete."""
+        """The argument of `on_overflow` for a complete prompt."""
         work, codec, window_tokens = gen.work, engine.codec, engine.window_tokens
-        if codec is None or not window_tokens:  # the engine counts, and it has refused
+        if codec is None or not window_tokens:  # only the engine counts, and it has refused
             return Overflow(work.chat, max_tokens=work.sampling.max_tokens)
         tools = work.chat.tools
 
@@ -76,7 +76,7 @@ class ContextWindows:
         )
 
     def least_tokens(self, engine: ModelRole, work: GenerateWork[Any]) -> int:
-        """What the smallest valid output takes."""
+        """Length of the smallest valid output."""
         if work.output.constraint is None:
             return 1
         from agentrt.structured import CompileCache  # native libraries come along
@@ -90,7 +90,7 @@ class ContextWindows:
 
 
 def is_crowded(engine: ModelRole, work: GenerateWork[Any], prompt_tokens: int) -> bool:
-    """Whether the prompt leaves the output less than it may take, and half of the window."""
+    """Whether the prompt leaves less than `max_tokens` and less than half of the window."""
     window_tokens = engine.window_tokens
     if not window_tokens:
         return False
@@ -98,14 +98,14 @@ def is_crowded(engine: ModelRole, work: GenerateWork[Any], prompt_tokens: int) -
 
 
 def parts_of(codec: Codec, chat: Chat) -> tuple[PromptPart, ...]:
-    """The parts of a prompt, the largest first, each with a name that the author knows."""
+    """The parts of a prompt, the largest first, under names from the program."""
     segments, pieces = chat.segments(), chat.pieces()
     sizes = codec.sizes((), segments, chat.history)
     parts: list[PromptPart] = []
     if chat.tools:
         tools = ", ".join(tool.name for tool in chat.tools)
-        told_tokens = sum(codec.sizes(chat.tools, segments, chat.history)) - sum(sizes)
-        parts.append(PromptPart(f"description of the tools {tools}", told_tokens))
+        tool_tokens = sum(codec.sizes(chat.tools, segments, chat.history)) - sum(sizes)
+        parts.append(PromptPart(f"description of the tools {tools}", tool_tokens))
     role, about = "", ""
     for segment, piece, tokens in zip(segments, pieces, sizes, strict=True):
         match segment:
@@ -134,7 +134,7 @@ def parts_of(codec: Codec, chat: Chat) -> tuple[PromptPart, ...]:
 
 
 def table_of(parts: Sequence[PromptPart]) -> str:
-    """The largest parts, a line each."""
+    """The largest parts as a table, a line each."""
     width = max((len(f"{part.tokens:,}") for part in parts), default=1)
     lines = [f"  {part.tokens:>{width},}  {part.name}" for part in parts[:SHOWN_PARTS]]
     if lines:

@@ -1,25 +1,26 @@
-"""Prompts that leave too little room, handed to the program's `on_overflow` and sent again."""
+"""Prompt revision: a prompt that leaves too little room is shortened by `on_overflow`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from agentrt.base.errors import ContextOverflow, NodeCancelled, UsageError
+from agentrt.base.errors import ContextOverflow, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.program import Chat, Gen, Scope, in_scope
 from agentrt.protocol.events import PromptRevised
-from agentrt.runtime.completion import failed
+from agentrt.runtime.completion import failed, torn_down
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.run import Run
-from agentrt.runtime.task import Task
+from agentrt.runtime.task import Task, TaskEnd
 from agentrt.scheduler import InternalEvent
 
 
 class PromptRevisions:
-    """Starts tasks that ask programs for shorter prompts, and tells the loop when they have."""
+    """Starts tasks that call `on_overflow`, and posts their ends to the loop."""
 
     def __init__(self, post: Callable[[InternalEvent], None], windows: ContextWindows) -> None:
         self._post = post
@@ -28,28 +29,28 @@ class PromptRevisions:
     def begin(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None
     ) -> bool:
-        """Ask for a shorter prompt, where the program wants to be asked.
+        """Whether `on_overflow` is called for a shorter prompt; starts the task if so.
 
-        A prompt that leaves little room is asked for once; one that was refused again as long as
-        what came of it was shorter.
+        It is called once for a prompt that leaves little room, and again for one that was refused,
+        as long as each prompt is shorter than the one before.
 
         Args:
-            run: Of the node.
-            gen: Its prompt does not fit.
-            engine: That is to have it.
-            refused: Why it cannot be served as it is; None when it only leaves too little room.
+            run: The run of the node.
+            gen: The node with the prompt.
+            engine: The engine of the node.
+            refused: Why the prompt cannot be served; None if it only leaves too little room.
         """
         work = gen.work
         if work.on_overflow is None:
             return False
         length = len(work.chat.pieces())
-        before = run.revised.get(gen.id)
+        before = run.revised_pieces.get(gen.id)
         if before is not None and (refused is None or length >= before):
             return False
-        run.revised[gen.id] = length
+        run.revised_pieces[gen.id] = length
         task = run.tasks[gen.id] = Task()
         body = self._run(run, gen, engine, task, refused)
-        run.under_way.start(body, f"{gen.id} on_overflow", run.contexts[gen.id].copy())
+        run.task_set.start(body, f"{gen.id} on_overflow", run.contexts[gen.id].copy())
         return True
 
     async def _run(
@@ -60,47 +61,35 @@ class PromptRevisions:
         task: Task,
         refused: ContextOverflow | None,
     ) -> None:
-        gone = f"{gen.label} was torn down"
-        error: Exception | None = NodeCancelled(gone, reason="torn down")
-        deps: tuple[NodeId, ...] = ()
+        end = TaskEnd(error=torn_down(gen))
         try:
-            with task.scope:
-                try:
-                    if task.stop_error is not None:  # told to end before it could begin
-                        raise task.stop_error
-                    deps = await self._revise(run, gen, engine, refused)
-                    error = None
-                except Exception as raised:
-                    error = raised
-                except SystemExit as leaving:
-                    error = run.leave(gen, leaving)
-            if task.scope.cancelled_caught:
-                error = task.stop_error
+            body = partial(self._revise, run, gen, engine, refused)
+            end = await run.attempt(gen, task, body)
         finally:
             run.tasks.pop(gen.id, None)
             if gen.done:
                 pass
-            elif error is not None:
-                self._post(failed(run, gen, error))
+            elif end.error is not None:
+                self._post(failed(run, gen, end.error))
             else:
-                self._post(PromptRevised(run.run_id, gen.id, deps, run.now_s()))
+                self._post(PromptRevised(run.run_id, gen.id, end.value, run.now_s()))
 
     async def _revise(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None
     ) -> tuple[NodeId, ...]:
-        """Let the program's function look at the prompt; the nodes that this took."""
+        """Call `on_overflow` and replace the prompt; gives the nodes on which that depended."""
         work = gen.work
         assert work.on_overflow is not None
-        await _settled(work.chat)
+        await _inputs_done(work.chat)
         overflow = self._windows.overflow(engine, gen, work.chat.segments())
         scope = Scope.of_callback(gen)
 
-        async def ask() -> Any:
+        async def call() -> Any:
             assert work.on_overflow is not None
             given: Any = work.on_overflow(overflow)
             return await given if inspect.isawaitable(given) else given
 
-        chat = await in_scope(scope, ask)
+        chat = await in_scope(scope, call)
         if chat is None:
             if refused is not None:
                 raise refused
@@ -111,14 +100,14 @@ class PromptRevisions:
                 hint="Give a Chat, or None to go on with the one there is",
                 where=gen.site,
             )
-        await _settled(chat)
+        await _inputs_done(chat)
         gen.replace_prompt(chat.with_tools(work.chat.tools))
         waited = scope.waited.node_id
         deps = [source.id for source in chat.inputs() if source.scope.run is run]
         return (*deps, waited) if waited is not None else tuple(deps)
 
 
-async def _settled(chat: Chat) -> None:
-    """Wait for what is pending in a chat."""
+async def _inputs_done(chat: Chat) -> None:
+    """Wait for the pending parts of a chat."""
     for source in chat.inputs():
         await source.wait_until_done()

@@ -1,4 +1,4 @@
-"""From a chat to what its engine is sent, and what of it was computed before in vain."""
+"""Prompts: a chat as its engine gets it, and the prefixes that it can no longer share."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from agentrt.runtime.run import Run
 
 @record
 class Prompt:
-    """What an engine is sent.
+    """A chat as its engine gets it.
 
     Attributes:
-        sent: Ids or messages.
-        max_tokens: Most that the output may take behind it.
-        crowded: It leaves less than the author asked for.
-        losses: Tokens computed before that it cannot share.
+        sent: Token ids, or messages.
+        max_tokens: Most tokens that fit behind it, at most those of the generation.
+        crowded: Whether it leaves less than `max_tokens` of the generation.
+        losses: Events for tokens that were computed before and cannot be shared.
     """
 
     sent: TokenPrompt | MessagePrompt
@@ -33,25 +33,25 @@ class Prompt:
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """Known so far; () of messages."""
+        """The known token ids; () for messages."""
         return self.sent.token_ids if isinstance(self.sent, TokenPrompt) else ()
 
     @property
     def complete(self) -> bool:
-        """Whether nothing in it is pending."""
+        """Whether no part of it is pending."""
         return not isinstance(self.sent, TokenPrompt) or self.sent.complete
 
 
 def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindows) -> Prompt:
-    """The prompt of a generation as far as it is known.
+    """The known part of the prompt of a generation.
 
     Raises:
         ContextOverflow: Not even the smallest valid output fits behind it.
-        Exception: That of an input which failed.
+        Exception: The error of an input that failed.
     """
     work = gen.work
     codec = engine.capabilities.codec
-    segments = [  # what another model thought is not told to this one
+    segments = [  # a model does not see the reasoning of another one
         segment.without_thinking()
         if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
         else segment
@@ -72,13 +72,13 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
 
 
 def may_shrink(chat: Chat) -> bool:
-    """Whether an answer in it is pending whose prompt may still be made shorter."""
+    """Whether a prompt of a pending answer in the chat may still be made shorter."""
     answers = (link.answer for link in chat.links())
     return any(a is not None and not a.done and a.work.on_overflow for a in answers)
 
 
 def is_rewritten(chat: Chat) -> bool:
-    """Whether an answer in it was given to another prompt than it was asked with."""
+    """Whether the prompt of an answer in the chat was made shorter."""
     return any(link.answer is not None and link.answer.replaced_prompt for link in chat.links())
 
 
@@ -96,7 +96,7 @@ def _losses(run: Run, gen: Gen[Any], codec: Codec, encoded: Encoded) -> tuple[Ev
 
 
 def _cut(replaced: Chat, codec: Codec, encoded: Encoded) -> int:
-    """How much of what was computed for a chat stands not at the start of its shorter version."""
+    """Tokens computed for a chat that are no prefix of its shorter version."""
     before = replaced.last_answer
     if before is None:
         return 0

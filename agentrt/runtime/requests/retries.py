@@ -37,7 +37,7 @@ def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
     )
     chat = answered.user(COMPLAINT.format(reason=reason.rstrip(".")))
     gen.retry(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
-    run.waited_for_parts.discard(gen.id)
+    run.declared_with_holes.discard(gen.id)
     now_s = run.now_s()
     return [
         AttemptFailed(run.run_id, gen.id, made - 1, reason, end.ledger, now_s),
@@ -46,7 +46,7 @@ def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
 
 
 def check_failed(request: InFlight) -> CheckFailed:
-    """The error of a node whose last attempt has failed, with every attempt and its reason."""
+    """The error of a node after its last attempt, with every attempt and its reason."""
     gen = request.gen
     reasons = "; ".join(f"({at}) {one.reason}" for at, one in enumerate(gen.attempts, 1))
     return CheckFailed(

@@ -1,4 +1,4 @@
-"""What runs in tasks: tools, programs and questions."""
+"""Runs the nodes that have tasks: tools, programs and questions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, DeadlineExceeded, NodeCancelled, UsageError, record_of
+from agentrt.base.errors import AgentrtError, DeadlineExceeded, UsageError, record_of
 from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
-from agentrt.runtime.completion import failed, succeeded
+from agentrt.runtime.completion import failed, succeeded, torn_down
 from agentrt.runtime.options import PersonQuestion
 from agentrt.runtime.run import Run
-from agentrt.runtime.task import Task
+from agentrt.runtime.task import Task, TaskEnd
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
@@ -24,10 +24,10 @@ from agentrt.tools import AttemptEnded, AttemptStarted, OnAttempt, execute
 
 
 class TaskRunner:
-    """Starts tasks, and tells the loop how they end.
+    """Starts the tasks of nodes, and posts their ends to the loop.
 
     Attributes:
-        speculation: Calls of tools that are made ahead.
+        speculation: Tool calls that are made ahead.
     """
 
     def __init__(
@@ -47,36 +47,21 @@ class TaskRunner:
     def start(self, run: Run, node: Node[Any]) -> None:
         """Start a node's task, with the context variables of the code that made it."""
         task = run.tasks[node.id] = Task()
-        run.under_way.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
+        run.task_set.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
+        end = TaskEnd(error=torn_down(node))
         try:
-            await self._settle(run, node, task)
+            end = await run.attempt(node, task, partial(self._value, run, node, task))
+            if end.timed_out:
+                end = TaskEnd(error=self._too_late(run, node, task))
         finally:
-            if not node.done:  # torn down from outside, by SystemExit or the end of the loop
-                gone = f"{node.label} was torn down"
-                self._post(failed(run, node, NodeCancelled(gone, reason="torn down")))
-
-    async def _settle(self, run: Run, node: Node[Any], task: Task) -> None:
-        error: Exception | None = None
-        value: Any = None
-        with task.scope:
-            try:
-                if task.stop_error is not None:  # told to end before it could begin
-                    raise task.stop_error
-                value = await self._value(run, node, task)
-            except Exception as raised:
-                error = raised
-            except SystemExit as leaving:
-                error = run.leave(node, leaving)
-        if task.scope.cancelled_caught:
-            error = task.stop_error or self._too_late(run, node, task)
-        if node.done:  # the loop has ended, and every node with it
-            return
-        if error is not None:
-            self._post(failed(run, node, error))
-        else:
-            self._post(succeeded(run, node, value))
+            if node.done:  # the loop has ended, and every node with it
+                pass
+            elif end.error is not None:
+                self._post(failed(run, node, end.error))
+            else:
+                self._post(succeeded(run, node, end.value))
 
     async def _value(self, run: Run, node: Node[Any], task: Task) -> Any:
         work = node.work
@@ -94,7 +79,7 @@ class TaskRunner:
         if work.refused is not None:
             raise work.refused
 
-        def told(attempt: AttemptStarted | AttemptEnded) -> None:
+        def on_attempt(attempt: AttemptStarted | AttemptEnded) -> None:
             number, at_s = attempt.attempt, attempt.at_s
             if isinstance(attempt, AttemptStarted):
                 self._post(ToolStarted(run.run_id, node.id, number, at_s))
@@ -106,29 +91,29 @@ class TaskRunner:
             work.spec,
             work.arguments,
             clock=self._clock,
-            on_attempt=told,
+            on_attempt=on_attempt,
             limiter=self._threads,
         )
         if not self.speculation.is_on:
             return await call()
-        return await self._foreseen(run, node, work, told, call)
+        return await self._speculated(run, node, work, on_attempt, call)
 
-    async def _foreseen(
+    async def _speculated(
         self,
         run: Run,
         node: Node[Any],
         work: ToolWork,
-        told: OnAttempt,
+        on_attempt: OnAttempt,
         call: Callable[[], Awaitable[Any]],
     ) -> Any:
-        """A tool's result: of the same call made ahead, where there is one, else of its own."""
-        self.speculation.begins(run, work)
+        """The result of a tool, from the same call made ahead if there is one."""
+        self.speculation.note_call(run, work)
         try:
-            value = await self._ahead_or(run, node, work, told, call)
+            value = await self._ahead_or(run, node, work, on_attempt, call)
         except Exception:
-            self.speculation.ended(run, node, work, None, ok=False)
+            self.speculation.note_end(run, node, work, None, ok=False)
             raise
-        self.speculation.ended(run, node, work, value, ok=True)
+        self.speculation.note_end(run, node, work, value, ok=True)
         return value
 
     async def _ahead_or(
@@ -136,18 +121,18 @@ class TaskRunner:
         run: Run,
         node: Node[Any],
         work: ToolWork,
-        told: OnAttempt,
+        on_attempt: OnAttempt,
         call: Callable[[], Awaitable[Any]],
     ) -> Any:
-        ahead = self.speculation.take(run, work)
+        ahead = self.speculation.pop_call(run, work)
         if ahead is None:
             return await call()
-        told(AttemptStarted(1, self._clock.now_s()))
+        on_attempt(AttemptStarted(1, self._clock.now_s()))
         try:
             ok = await self.speculation.join(run, node, ahead)
         finally:
             error = None if ahead.error is None else record_of(ahead.error)
-            told(AttemptEnded(1, self._clock.now_s(), error))
+            on_attempt(AttemptEnded(1, self._clock.now_s(), error))
         return ahead.value if ok else await call()
 
     async def _program(self, run: Run, node: Node[Any], work: ProgramWork, task: Task) -> Any:
@@ -155,13 +140,13 @@ class TaskRunner:
             task.scope.deadline = anyio.current_time() + work.deadline_s
         deadline_at_s = None if work.deadline_s is None else run.now_s() + work.deadline_s
         scope = Scope.of_program(node, deadline_at_s)
-        run.body_waits[node.id] = scope.waited
+        run.last_waits[node.id] = scope.waited
 
         async def body() -> Any:
             try:
                 return await work.body()
             except anyio.get_cancelled_exc_class():
-                if task.stop_error is None:  # the deadline: look before the rest is cancelled
+                if task.stop_error is None:  # the deadline
                     task.progress = run.progress()
                 raise
 

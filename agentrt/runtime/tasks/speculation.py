@@ -1,15 +1,16 @@
-"""Calls tools ahead, where past runs say what comes next. Off unless it is asked for.
+"""Speculation: tool calls that are made ahead, if past runs show what comes next. Off by default.
 
-Only tools that change nothing and whose result stays true for a while: `pure` ones, and those that
-read and say for how long by `stable_for`. A guess is run while threads are idle, its result is kept
-for the real call, which takes it or joins it under way. Nothing of a guess is seen by the program
-until it makes that very call, and what nobody called for is reported as wasted.
+Only tools without effects are called, and only if their result stays true for a while: `pure` ones,
+and `read` ones with a `stable_for`. A guessed call runs while threads are idle; its result is kept
+for the real call, which takes it or waits for it. The program sees nothing of a guess until it
+makes that very call, and a guess that was not called for is reported as wasted.
 """
 
 from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -28,40 +29,38 @@ from agentrt.scheduler.runs.run import template_of
 from agentrt.tools import ToolSpec, declared_tool, execute
 
 MOST_AHEAD = 4
-"""Guesses of one run under way or kept at once."""
+"""Guesses of one run that are running or kept, at most."""
 IDLE_THREADS = 2
-"""So many stay for calls that are really made."""
+"""Threads that stay free for real calls."""
 PURE_STABLE_S = 300.0
 MOST_ARGUMENT_CHARACTERS = 10_000
 
 Key = tuple[Any, ...]
 
 
+@dataclass(slots=True, eq=False)
 class SpeculatedCall:
     """A call made ahead.
 
     Attributes:
-        node_id: The node after whose end it was made.
-        spec: The tool; holds what is bound to it, by whose identity it is found.
-        began_s: When.
-        ended_s: When it was over, or None.
-        value: Its result.
-        error: What it raised.
-        done: Set at its end.
-        scope: Ends it.
+        node_id: The node after the end of which it was made.
+        spec: The tool with its bound arguments, which are compared by identity.
+        began_s: Time of its start.
+        ended_s: Time of its end, or None.
+        value: The result.
+        error: The exception of the tool, or None.
+        done: Set at the end.
+        scope: Cancels the call.
     """
 
-    __slots__ = ("began_s", "done", "ended_s", "error", "node_id", "scope", "spec", "value")
-
-    def __init__(self, node_id: NodeId, spec: ToolSpec, began_s: float) -> None:
-        self.node_id = node_id
-        self.spec = spec
-        self.began_s = began_s
-        self.ended_s: float | None = None
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.done = anyio.Event()
-        self.scope = anyio.CancelScope()
+    node_id: NodeId
+    spec: ToolSpec
+    began_s: float
+    ended_s: float | None = None
+    value: Any = None
+    error: BaseException | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     def is_stale(self, now_s: float) -> bool:
         stable_s = PURE_STABLE_S if self.spec.effects == "pure" else self.spec.stable_for_s or 0.0
@@ -71,28 +70,35 @@ class SpeculatedCall:
         return (now_s if self.ended_s is None else self.ended_s) - self.began_s
 
 
-class _Story:
-    """What one run has called."""
+@dataclass(slots=True, eq=False)
+class _CallHistory:
+    """The tool calls of one run.
 
-    def __init__(self) -> None:
-        self.before: tuple[EndedCall, ...] = ()
-        self.since = 0
-        self.specs: dict[str, ToolSpec] = {}
-        self.ahead: dict[Key, SpeculatedCall] = {}
+    Attributes:
+        before: The last calls that have ended, the latest first.
+        since: Calls that were made since the latest of those ended.
+        specs: Tools that the run has called or offered, by name.
+        ahead: Calls made ahead that have not been called for.
+    """
+
+    before: tuple[EndedCall, ...] = ()
+    since: int = 0
+    specs: dict[str, ToolSpec] = field(default_factory=dict)
+    ahead: dict[Key, SpeculatedCall] = field(default_factory=dict)
 
 
 class Speculation:
-    """See the module.
+    """Learns which tool calls follow each other, and makes likely ones ahead.
 
     Args:
-        post: Where what was decided is told.
-        clock: Of all instants.
-        threads: That synchronous tools share.
-        patterns: What is known of which call comes next; goes on learning.
-        is_on: Whether anything is called ahead.
+        post: Takes events that report what was done.
+        clock: Clock of the runtime.
+        threads: Threads of synchronous tools.
+        patterns: Call patterns learned so far; they go on learning.
+        is_on: Whether calls are made ahead.
 
     Attributes:
-        is_on: The same.
+        is_on: Whether calls are made ahead.
     """
 
     def __init__(
@@ -110,93 +116,93 @@ class Speculation:
         self._threads = threads
         self._patterns = patterns
         self._specs: dict[tuple[str, str], ToolSpec] = {}  # by program and name
-        self._stories: dict[RunId, _Story] = {}
+        self._histories: dict[RunId, _CallHistory] = {}
 
-    def offered(self, run: Run, gen: Gen[Any]) -> None:
-        """A model may call these tools."""
+    def note_tools(self, run: Run, gen: Gen[Any]) -> None:
+        """Note the tools that a model may call."""
         for tool in gen.work.output.tools.values():
-            self._story(run).specs[tool.name] = tool.spec
+            self._history(run).specs[tool.name] = tool.spec
 
-    def begins(self, run: Run, work: ToolWork) -> None:
-        """A tool is really called: that is what is learned."""
+    def note_call(self, run: Run, work: ToolWork) -> None:
+        """Learn from a real call of a tool."""
         arguments = _plain(work.arguments)
-        story = self._story(run)
+        history = self._history(run)
         name = _program_of(run)
-        story.specs[work.spec.name] = work.spec
-        if not work.spec.bound:  # what is bound is this run's own
+        history.specs[work.spec.name] = work.spec
+        if not work.spec.bound:  # bound arguments belong to this run
             self._specs[name, work.spec.name] = work.spec
         if arguments is not None:
             tool, public = work.spec.name, _public(work.spec, arguments)
-            self._patterns.learn(name, story.before, story.since, tool, arguments, public)
-        story.since += 1
+            self._patterns.learn_call(name, history.before, history.since, tool, arguments, public)
+        history.since += 1
 
-    def take(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
-        """The same call made ahead, for the real one; None where there is none that is true."""
-        story = self._story(run)
-        ahead = story.ahead.pop(_key(work.spec, _plain(work.arguments)), None)
+    def pop_call(self, run: Run, work: ToolWork) -> SpeculatedCall | None:
+        """The same call made ahead; None if there is none, or if its result is too old."""
+        history = self._history(run)
+        ahead = history.ahead.pop(_key(work.spec, _plain(work.arguments)), None)
         if ahead is not None and ahead.is_stale(self._clock.now_s()):
             self._waste(run.run_id, ahead, "its result is too old")
             return None
         return ahead
 
     async def join(self, run: Run, node: Node[Any], ahead: SpeculatedCall) -> bool:
-        """Wait for its end; whether it has a result."""
+        """Wait for the end of a call made ahead; whether it has a result."""
         called_s = self._clock.now_s()
         try:
             await ahead.done.wait()
         except BaseException:
             ahead.scope.cancel()
-            self._waste(run.run_id, ahead, "who called it was cancelled")
+            self._waste(run.run_id, ahead, "its caller was cancelled")
             raise
         if ahead.error is not None:
             self._waste(run.run_id, ahead, "it failed")
             return False
         saved_s = min(called_s, ahead.ended_s or called_s) - ahead.began_s
-        self._tell(run.run_id, node.id, f"{node.name} was called ahead", ("saved_s", saved_s))
+        self._report(run.run_id, node.id, f"{node.name} was called ahead", ("saved_s", saved_s))
         return True
 
-    def ended(self, run: Run, node: Node[Any], work: ToolWork, value: Any, *, ok: bool) -> None:
-        """A tool has ended: what is likely next is begun."""
+    def note_end(self, run: Run, node: Node[Any], work: ToolWork, value: Any, *, ok: bool) -> None:
+        """Note that a tool has ended, and begin the calls that are likely next."""
         arguments = _plain(work.arguments)
-        if arguments is None or run.run_id not in self._stories:
+        if arguments is None or run.run_id not in self._histories:
             return
-        story = self._stories[run.run_id]
+        history = self._histories[run.run_id]
         result = _plain({"": value}) if ok else None
         called = EndedCall(work.spec.name, arguments, result[""] if result else None, ok)
-        story.before = (called, *story.before[:1])
-        story.since = 0
-        for guess in self._patterns.guesses(_program_of(run), story.before):
-            self._begin(run, node, story, guess)
+        history.before = (called, *history.before[:1])
+        history.since = 0
+        for guess in self._patterns.guesses(_program_of(run), history.before):
+            self._begin(run, node, history, guess)
 
-    def run_ended(self, run_id: RunId) -> None:
-        """What nobody has called for is in vain."""
-        story = self._stories.pop(run_id, None)
-        for ahead in story.ahead.values() if story is not None else ():
+    def forget_run(self, run_id: RunId) -> None:
+        """Report the calls of a run that were made in vain."""
+        history = self._histories.pop(run_id, None)
+        for ahead in history.ahead.values() if history is not None else ():
             ahead.scope.cancel()
-            self._waste(run_id, ahead, "nobody called it")
+            self._waste(run_id, ahead, "it was never called")
 
-    def _begin(self, run: Run, node: Node[Any], story: _Story, guess: CallGuess) -> None:
-        spec = story.specs.get(guess.tool) or self._specs.get((_program_of(run), guess.tool))
-        spec = spec or declared_tool(guess.tool)  # another process has seen it called
+    def _begin(self, run: Run, node: Node[Any], history: _CallHistory, guess: CallGuess) -> None:
+        spec = history.specs.get(guess.tool) or self._specs.get((_program_of(run), guess.tool))
+        spec = spec or declared_tool(guess.tool)  # learned by another process
         if spec is None or not may_be_called_ahead(spec):
             return
         if not spec.is_async and self._threads.available_tokens <= IDLE_THREADS:
             return
         key = _key(spec, guess.arguments)
-        if key in story.ahead or len(story.ahead) >= MOST_AHEAD:
+        if key in history.ahead or len(history.ahead) >= MOST_AHEAD:
             return
         try:
             arguments = spec.parse(dumps(guess.arguments))
         except (AgentrtError, ValueError):
-            return  # what fitted before does not fit any more
-        ahead = story.ahead[key] = SpeculatedCall(node.id, spec, self._clock.now_s())
+            return  # the signature has changed
+        ahead = history.ahead[key] = SpeculatedCall(node.id, spec, self._clock.now_s())
         context = contextvars.copy_context()
-        context.run(active.set, None)  # nodes are for calls that are really made
+        context.run(active.set, None)  # a guess makes no nodes
         body = self._run(ahead, spec, arguments)
-        run.under_way.start(body, f"{spec.name} ahead", context)
-        said = f"{spec.name}({dumps(guess.arguments)[:200]}) is likely next"
+        run.task_set.start(body, f"{spec.name} ahead", context)
+        reason = f"{spec.name}({dumps(guess.arguments)[:200]}) is likely next"
         terms = (("probability", guess.probability), ("trials", float(guess.trials)))
-        self._tell(run.run_id, node.id, said, *terms)
+        self._report(run.run_id, node.id, reason, *terms)
 
     async def _run(
         self, ahead: SpeculatedCall, spec: ToolSpec, arguments: Mapping[str, Any]
@@ -214,31 +220,30 @@ class Speculation:
             ahead.ended_s = self._clock.now_s()
             ahead.done.set()
 
-    def _story(self, run: Run) -> _Story:
-        story = self._stories.get(run.run_id)
-        if story is None:
-            story = self._stories[run.run_id] = _Story()
-        return story
+    def _history(self, run: Run) -> _CallHistory:
+        return self._histories.setdefault(run.run_id, _CallHistory())
 
     def _waste(self, run_id: RunId, ahead: SpeculatedCall, why: str) -> None:
         spent_s = ahead.spent_s(self._clock.now_s())
-        said = f"{ahead.spec.name} was called ahead in vain: {why}"
-        self._tell(run_id, ahead.node_id, said, ("wasted_s", spent_s))
+        reason = f"{ahead.spec.name} was called ahead in vain: {why}"
+        self._report(run_id, ahead.node_id, reason, ("wasted_s", spent_s))
 
-    def _tell(self, run_id: RunId, node_id: NodeId, said: str, *terms: tuple[str, float]) -> None:
+    def _report(
+        self, run_id: RunId, node_id: NodeId, reason: str, *terms: tuple[str, float]
+    ) -> None:
         now_s = self._clock.now_s()
-        self._post(Scheduled(run_id, node_id, now_s, "speculated", said, terms=terms))
+        self._post(Scheduled(run_id, node_id, now_s, "speculated", reason, terms=terms))
 
 
 def may_be_called_ahead(spec: ToolSpec) -> bool:
-    """Whether calling it changes nothing, and its result is true for a while."""
+    """Whether a call changes nothing, and its result stays true for a while."""
     if spec.effects == "pure":
         return True
     return spec.effects == "read" and spec.stable_for_s is not None
 
 
 def _program_of(run: Run) -> str:
-    """As all that is learned of it is found."""
+    """The key under which quantities of the run's program are learned."""
     root = run.root
     if root is None or not isinstance(root.work, ProgramWork):
         return ""
@@ -246,11 +251,11 @@ def _program_of(run: Run) -> str:
 
 
 def _public(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
-    """Arguments whose values are no secret: true, false, null, and what the signature names."""
+    """Names of arguments with harmless values: booleans, null, and values of the signature."""
     try:
         properties = spec.parameters.get("properties", {})
     except (UsageError, NameError):
-        properties = {}  # a type that has no JSON form
+        properties = {}  # a type without a JSON form
     return [
         name
         for name, value in arguments.items()
@@ -263,7 +268,7 @@ def _public(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _key(spec: ToolSpec, arguments: Mapping[str, Any] | None) -> Key:
-    """Equal for the same call: the function, what is bound to it, and the arguments."""
+    """Key of a call: the function, its bound arguments by identity, and the other arguments."""
     if arguments is None:
         return ()
     bound = tuple(sorted((name, id(value)) for name, value in spec.bound.items()))
@@ -271,7 +276,7 @@ def _key(spec: ToolSpec, arguments: Mapping[str, Any] | None) -> Key:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Values as plain data, or None where they have no short form as such."""
+    """Values as plain data; None if they have no JSON form or a long one."""
     from pydantic_core import to_jsonable_python
 
     try:

@@ -1,1 +1,1 @@
-"""Admission control of runs against the KV budget."""
+"""Admission control: which runs may begin, by the KV budget."""

@@ -1,9 +1,9 @@
-"""Whether an admission gate is worth its while on an engine, by what computing takes there.
+"""Benefit of admission control: whether holding runs back pays on an engine.
 
-A gate spares the contexts that make way for others and are computed again; what it costs is steps
-that fewer sequences share, each of which takes a while whatever it computes. So it is worth it
-where computing a context again is dear beside the steps of the generation that goes on from it: on
-a processor that multiplies slowly, but not where prompts are cheap.
+Holding back saves contexts from eviction and recomputation. It costs steps: with fewer sequences
+per step there are more of them, each with its base time. So it pays where recomputing a context is
+expensive compared with the steps of the generation that continues it: on a processor that
+multiplies slowly, but not where prefills are cheap.
 """
 
 from __future__ import annotations
@@ -11,58 +11,58 @@ from __future__ import annotations
 from agentrt.protocol.step_output import StepRecord
 from agentrt.scheduler.estimates.step_model import StepModel
 
-ENOUGH = 100
-"""Generations, and steps, before which nothing is known: until then it is worth it."""
+MIN_SAMPLES = 100
+"""Generations, and steps, before anything is known; until then it counts as paying."""
 
 DECAY = 0.998
-"""For each generation: what programs do on average changes slowly, one kind of them quickly."""
+"""Weight of earlier generations: what programs do on average changes slowly."""
 
 LOW, HIGH = 0.2, 0.3
-"""Between them the answer stays. Below 1, as several share the steps that a gate makes more of."""
+"""Hysteresis: between them the answer stays. Below 1, since several sequences share a step."""
 
-_ENOUGH_ENDS = (1.0 - DECAY**ENOUGH) / (1.0 - DECAY) - 1e-9
+_MIN_GENERATIONS = (1.0 - DECAY**MIN_SAMPLES) / (1.0 - DECAY) - 1e-9
 
 
 class AdmissionBenefit:
-    """Learns what an engine's time goes into.
+    """Learns how an engine spends its time.
 
     Attributes:
-        holds: Whether the gate is worth it.
+        pays: Whether holding runs back pays.
     """
 
-    __slots__ = ("_ends", "_known_tokens", "_model", "_output_tokens", "holds")
+    __slots__ = ("_context_tokens", "_generations", "_model", "_output_tokens", "pays")
 
     def __init__(self) -> None:
-        self.holds = True
+        self.pays = True
         self._model = StepModel()
-        self._ends = 0.0
-        self._known_tokens = 0.0
+        self._generations = 0.0
+        self._context_tokens = 0.0
         self._output_tokens = 0.0
 
     @property
     def ratio(self) -> float:
-        """Of computing a context again by the steps of its generation, each as it is on average."""
-        time = self._model.time
+        """Average time of recomputing a context, divided by the step time of its generation."""
+        time = self._model.step_time
         steps_s = self._output_tokens * time.base_s
-        return self._known_tokens * time.prefill_s / steps_s if steps_s else float("inf")
+        return self._context_tokens * time.prefill_s / steps_s if steps_s else float("inf")
 
-    def stepped(self, step: StepRecord) -> None:
-        """The engine computed a step."""
-        self._model.add(step)
+    def note_step(self, step: StepRecord) -> None:
+        """Learn from a step of the engine."""
+        self._model.add_step(step)
 
-    def ended(self, known_tokens: float, output_tokens: int) -> bool:
-        """A generation ended; whether the answer is another one now.
+    def note_end(self, context_tokens: float, output_tokens: int) -> bool:
+        """Learn from an ended generation; returns whether the answer has changed.
 
         Args:
-            known_tokens: Of its prompt, what its engine had had before, whether it was still there
-                or not: else a gate that is open, and loses contexts, would find them to be cheap.
-            output_tokens: That it produced.
+            context_tokens: Prompt tokens that the engine had had before, whether still cached or
+                not. If only cached ones counted, contexts would look cheap whenever many are lost.
+            output_tokens: Output length.
         """
-        self._ends = DECAY * self._ends + 1.0
-        self._known_tokens = DECAY * self._known_tokens + known_tokens
+        self._generations = DECAY * self._generations + 1.0
+        self._context_tokens = DECAY * self._context_tokens + context_tokens
         self._output_tokens = DECAY * self._output_tokens + output_tokens
-        if self._ends < _ENOUGH_ENDS or len(self._model) < ENOUGH:
+        if self._generations < _MIN_GENERATIONS or len(self._model) < MIN_SAMPLES:
             return False
-        before = self.holds
-        self.holds = self.ratio > (LOW if before else HIGH)
-        return self.holds != before
+        before = self.pays
+        self.pays = self.ratio > (LOW if before else HIGH)
+        return self.pays != before

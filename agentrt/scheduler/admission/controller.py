@@ -1,19 +1,18 @@
-"""Admission by KV memory: a run begins to generate when the peaks of all that have still fit.
+"""Admission control: a run begins to generate once its peak KV fits beside all others.
 
-Without a gate many runs begin, each fills some of the memory and waits for more, and contexts are
-evicted and computed again; with it the same work is done with less. What is set aside for a run is
-the peak that past runs of its template had (`peak`, `cold_start` while they are few), or what it
-really needs once that is more. A run that was let in always goes on, and one may always run.
+Without it many runs begin, each takes part of the KV cache and waits for more, and contexts are
+evicted and recomputed; with it the same work needs less time. A run commits the peak that past runs
+of its template had (`kv_need`, `kv_prior` while they are few), or its actual need once that is
+more. An admitted run always goes on, and one run may always run.
 
-Runs that do not fit are passed by others that do (backfill). The one that has waited longest gets
-a reservation once it waited ten times what it would take alone: from then on others pass it only
-where that does not make it wait longer, by what is expected of those that run (EASY backfill).
-A run that has had no generation with an engine for a second gives its place back: it waits for a
-person or a long tool, or for another run, and what it left in memory is evicted at need. Its next
-generation goes on all the same, and counts again from there.
+Runs that do not fit are overtaken by others that do (backfill). The longest waiting run gets a
+reservation once it has waited ten times as long as it would take alone: from then on others
+overtake it only if that is not expected to delay it (EASY backfill). A run without a generation for
+a second becomes dormant and frees its commitment: it waits for a person, a long tool or another
+run, and its KV is evicted at need. Its next generation is not held back, and commits again.
 
-Where contexts are computed again for much of the time all the same, less is let in (see `thrash`).
-Where that would cost less than steps that fewer sequences share, nobody is held (see `worth`).
+If much time goes into recomputing contexts all the same, the limit is lowered (`thrashing`). If
+recomputing is cheaper than steps with fewer sequences, no run is held back (`benefit`).
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentrt.base.ids import RequestId
-from agentrt.base.record import record
 from agentrt.protocol.step_output import Ledger, StepRecord
 from agentrt.scheduler.admission.benefit import AdmissionBenefit
-from agentrt.scheduler.admission.kv_need import KvNeed, need_of
+from agentrt.scheduler.admission.kv_budget import KvBudget, Reservation, fit_reason, reserve
+from agentrt.scheduler.admission.kv_need import KvNeed, kv_need
 from agentrt.scheduler.admission.thrashing import STEP, Thrashing
 from agentrt.scheduler.decisions import AdmissionDecision, Admit
 from agentrt.scheduler.order.order import Order
@@ -35,112 +34,63 @@ from agentrt.scheduler.runs.run import NodeState, RunState
 
 RESERVE_AFTER_PATHS = 10.0
 RESERVE_AFTER_S = 1.0
-"""Nothing is reserved for a run that has waited less than this."""
+"""Shortest wait before a run gets a reservation."""
 
 IDLE_S = 1.0
+"""Seconds without a generation after which a run is dormant."""
 
-CHEAP = "contexts take less to compute again than steps that fewer share"
-
-
-@record
-class Reservation:
-    """What a reservation leaves to others.
-
-    Attributes:
-        begins_at_s: When the run that has it can begin, at the latest as is expected.
-        spare_tokens: By role, what is free then beside it.
-    """
-
-    begins_at_s: float
-    spare_tokens: dict[str, float]
-
-    def passes(self, run: RunState, needs: Mapping[str, KvNeed], now_s: float) -> str:
-        """Why another run may begin before it, or ""."""
-        if run.path_p90_s > 0.0 and now_s + run.path_p90_s <= self.begins_at_s:
-            return "it ends before the run with the reservation could begin"
-        if all(need.entry_tokens <= self.spare_tokens[role] for role, need in needs.items()):
-            return "it fits beside the run with the reservation"
-        return ""
-
-
-class KvBudget:
-    """The KV memory of one engine.
-
-    Attributes:
-        kv_tokens: That its device holds.
-        limit_tokens: What may be set aside of it and of its host tier.
-    """
-
-    __slots__ = ("kv_tokens", "limit_tokens")
-
-    def __init__(self, kv_tokens: int, host_kv_tokens: int, share: float) -> None:
-        self.kv_tokens = kv_tokens
-        self.limit_tokens = share * (kv_tokens + min(host_kv_tokens, kv_tokens))
+NO_BENEFIT = "contexts take less to compute again than steps that fewer share"
 
 
 class AdmissionControl:
-    """Lets runs in.
+    """Decides which runs are admitted.
 
     Args:
-        kv_tokens: By role of an engine: tokens that it holds on the device, and on the host.
-        share: Of that memory, what may be set aside; 0 lets every run in at once.
+        kv_tokens: Tokens by role of an engine: on the device, and in CPU memory.
+        share: Share of that memory that runs may commit; 0 admits every run at once.
 
     Attributes:
-        rooms: By role, of engines that tell their memory.
-        running: Runs that were let in and are not over.
-        held: Runs that wait, first to come first, and whether that was told.
-        working: Generations that their engine has and could run.
-        idle: Runs that were let in and have none, and since when, longest first.
-        away: Those of whom that has been so for long: nothing is set aside for them.
-        stale: Something has changed since it was looked at last.
-        thrash: How far it is lowered.
-        worth: Whether holding anybody back is worth it; with several engines it is taken to be.
-        closed: Whether it does. Once it was open, not before all that came in fit: newcomers would
-            wait for every one of those.
+        budgets: KV budgets by role, of engines that report their memory.
+        running: Admitted runs that have not ended.
+        held: Runs held back, the first to come first, and whether that was reported.
+        active: Generations that are with their engine and could run.
+        idle: Admitted runs without an active generation, and since when, the longest first.
+        dormant: Runs idle for so long that nothing is committed for them.
+        has_changed: Whether anything has changed since the last round.
+        thrashing: How far the limit is lowered.
+        benefit: Whether holding runs back pays; always assumed with several engines.
+        closed: Whether runs are held back. Once open, it closes only when every admitted run
+            fits; otherwise new runs would wait for all of those.
     """
-
-    __slots__ = (
-        "_share",
-        "away",
-        "closed",
-        "held",
-        "idle",
-        "rooms",
-        "running",
-        "stale",
-        "thrash",
-        "working",
-        "worth",
-    )
 
     def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
         self._share = share
-        self.rooms = {
+        self.budgets = {
             role: KvBudget(device, host, share)
             for role, (device, host) in kv_tokens.items()
             if device
         }
         self.running: dict[RunState, None] = {}
         self.held: dict[RunState, bool] = {}
-        self.working: dict[NodeState, None] = {}
+        self.active: dict[NodeState, None] = {}
         self.idle: dict[RunState, float] = {}
-        self.away: dict[RunState, None] = {}
-        self.stale = False
-        self.thrash = Thrashing()
-        self.worth = AdmissionBenefit()
+        self.dormant: dict[RunState, None] = {}
+        self.has_changed = False
+        self.thrashing = Thrashing()
+        self.benefit = AdmissionBenefit()
         self.closed = True
 
     @property
-    def is_open(self) -> bool:
-        """Whether every run is let in at once."""
-        return not self._share or not self.rooms
+    def is_disabled(self) -> bool:
+        """Whether every run is admitted at once."""
+        return not self._share or not self.budgets
 
     @property
-    def wake_s(self) -> float | None:
-        """When there is more room though nothing has happened, while somebody waits, or None."""
+    def next_round_s(self) -> float | None:
+        """When more may fit though no event comes, if a run is held back; else None."""
         if not self.held:
             return None
-        raised_s = self.thrash.wake_s
+        raised_s = self.thrashing.next_window_s
         if not self.idle:
             return raised_s
         given_back_s = next(iter(self.idle.values())) + IDLE_S
@@ -148,154 +98,162 @@ class AdmissionControl:
 
     def is_due(self, now_s: float) -> bool:
         """Whether there is something to decide."""
-        wake_s = self.wake_s
-        return self.stale or (wake_s is not None and now_s >= wake_s)
+        wake_s = self.next_round_s
+        return self.has_changed or (wake_s is not None and now_s >= wake_s)
 
-    def hold(self, node: NodeState, at_s: float) -> None:
-        """A generation of a run that is not let in yet could start."""
+    def hold_generation(self, node: NodeState, at_s: float) -> None:
+        """Hold back a generation of a run that is not admitted yet."""
         run = node.run
         if node.held_at_s is None:
             node.held_at_s = at_s
-            run.wait(node, at_s)
+            run.start_waiting(node, at_s)
         run.held[node] = None
         if run not in self.held:
             self.held[run] = False
-            self.stale = True
+            self.has_changed = True
 
-    def let_in(self, run: RunState, at_s: float) -> list[NodeState]:
-        """A run begins; its generations that wait."""
+    def admit_run(self, run: RunState, at_s: float) -> list[NodeState]:
+        """Admit a run; returns its held generations."""
         self.held.pop(run, None)
         self.running[run] = None
-        self.idle[run] = at_s  # until its generations get there
-        run.begin(at_s)
-        for role, need in self._needs(run).items():
+        self.idle[run] = at_s  # until its generations are active
+        run.admit(at_s)
+        for role, need in self._needs_of(run).items():
             if tokens := need.entry_tokens:
                 run.footprints.setdefault(role, Footprint(tokens)).committed_tokens = tokens
         waiting, run.held = list(run.held), {}
         return waiting
 
-    def forget(self, run: RunState, node: NodeState | None = None) -> None:
-        """A run is over, or a generation of it that waited here."""
-        if node is not None:
-            run.held.pop(node, None)
-            if run.held:
-                return
-        self.held.pop(run, None)
-        if node is None:
-            for table in (self.running, self.idle, self.away):
-                table.pop(run, None)
-        self.stale = bool(self.held)
-
-    def works(self, node: NodeState) -> None:
-        """A generation stands with its engine and could run."""
-        if node.model in self.rooms and node not in self.working:
-            self.working[node] = None
-            node.run.working += 1
-            self.idle.pop(node.run, None)
-            self.away.pop(node.run, None)
-
-    def rests(self, node: NodeState, at_s: float) -> None:
-        """A generation is over, or its engine has it no more."""
-        if node not in self.working:
-            return
-        del self.working[node]
+    def remove_held(self, node: NodeState) -> None:
+        """Remove a held generation, which ends or is held back for another reason."""
         run = node.run
-        run.working -= 1
-        if not run.working and run in self.running:
+        run.held.pop(node, None)
+        if not run.held:
+            self.held.pop(run, None)
+            self.has_changed = bool(self.held)
+
+    def remove_run(self, run: RunState) -> None:
+        """Remove a finished run."""
+        for table in (self.held, self.running, self.idle, self.dormant):
+            table.pop(run, None)
+        self.has_changed = bool(self.held)
+
+    def add_active(self, node: NodeState) -> None:
+        """Note that a generation is with its engine and could run."""
+        if node.model in self.budgets and node not in self.active:
+            self.active[node] = None
+            node.run.active_generations += 1
+            self.idle.pop(node.run, None)
+            self.dormant.pop(node.run, None)
+
+    def remove_active(self, node: NodeState, at_s: float) -> None:
+        """Note that a generation has ended, or left its engine."""
+        if node not in self.active:
+            return
+        del self.active[node]
+        run = node.run
+        run.active_generations -= 1
+        if not run.active_generations and run in self.running:
             self.idle[run] = at_s
 
-    def settle(self, now_s: float, closed: bool) -> None:
-        """What was decided at this instant is done: who has been idle for long is away."""
-        self.stale = False
+    def end_round(self, now_s: float, closed: bool) -> None:
+        """End a round of decisions; runs that have been idle for long become dormant."""
+        self.has_changed = False
         self.closed = closed
-        self.thrash.settle(now_s)
+        self.thrashing.end_window(now_s)
         while self.idle:
             run, since_s = next(iter(self.idle.items()))
             if now_s < since_s + IDLE_S:
                 break
             del self.idle[run]
-            self.away[run] = None
+            self.dormant[run] = None
 
-    def stepped(self, step: StepRecord) -> None:
-        """An engine computed a step."""
-        if len(self.rooms) == 1 and not self.is_open:
-            self.worth.stepped(step)
+    def note_step(self, step: StepRecord) -> None:
+        """Learn from a step of an engine."""
+        if len(self.budgets) == 1 and not self.is_disabled:
+            self.benefit.note_step(step)
 
-    def ended(self, ledger: Ledger, lost_tokens: float, at_s: float, again_s: float) -> None:
-        """A generation ended.
+    def note_end(self, ledger: Ledger, lost_tokens: float, at_s: float, recompute_s: float) -> None:
+        """Learn from an ended generation.
 
         Args:
-            ledger: What it was.
-            lost_tokens: Of its prompt, what its engine had had before and had no more.
-            at_s: When.
-            again_s: For so long its engine computed what it had had before.
+            ledger: Final metrics of the request.
+            lost_tokens: Prompt tokens that its engine had had before and had lost.
+            at_s: Instant of the end.
+            recompute_s: Time for which its engine recomputed lost KV.
         """
-        lowered = self.thrash.note(at_s, again_s)
-        known_tokens = ledger.cached_tokens + lost_tokens
-        changed = len(self.rooms) == 1 and self.worth.ended(known_tokens, ledger.output_tokens)
-        if lowered or changed:
-            self.stale = True
+        limit_changed = self.thrashing.note_recompute(at_s, recompute_s)
+        context_tokens = ledger.cached_tokens + lost_tokens
+        benefit_changed = len(self.budgets) == 1 and self.benefit.note_end(
+            context_tokens, ledger.output_tokens
+        )
+        if limit_changed or benefit_changed:
+            self.has_changed = True
 
     def limit_tokens(self, role: str, now_s: float) -> float:
-        """What may be set aside of an engine's memory now."""
-        limit_tokens: float = self.rooms[role].limit_tokens
-        return limit_tokens * STEP ** self.thrash.steps_at(now_s)
+        """Tokens of an engine that runs may commit now."""
+        limit_tokens: float = self.budgets[role].limit_tokens
+        return limit_tokens * STEP ** self.thrashing.steps_at(now_s)
 
     def committed_tokens(self, role: str, now_s: float) -> float:
-        """What is set aside of an engine's memory, or needed where that is more."""
-        return sum(self._held_tokens(run, role, now_s) for run in self.running)
+        """Tokens of an engine that runs have committed, or need if that is more."""
+        return sum(self._tokens_of(run, role, now_s) for run in self.running)
 
-    def _held_tokens(self, run: RunState, role: str, now_s: float) -> float:
+    def _tokens_of(self, run: RunState, role: str, now_s: float) -> float:
         footprint = run.footprints.get(role)
-        if footprint is None or run in self.away:
+        if footprint is None or run in self.dormant:
             return 0.0
         if run in self.idle and now_s >= self.idle[run] + IDLE_S:
             return 0.0
         return max(footprint.committed_tokens, footprint.context_tokens)
 
-    def look(self, now_s: float, order: Order) -> Admit:
-        """Who is let in now, and who has to wait of those that were not told yet."""
-        set_aside = {role: self.committed_tokens(role, now_s) for role in self.rooms}
-        taken = {role: tokens > 0.0 for role, tokens in set_aside.items()}
-        left = {role: self.limit_tokens(role, now_s) - set_aside[role] for role in self.rooms}
-        closed = self.worth.holds and (self.closed or min(left.values()) >= 0.0)
-        begun: list[RunState] = []
-        verdicts: list[AdmissionDecision] = []
-        needs = {run: self._needs(run) for run in self.held}
-        reserved = self._reserved(now_s) if closed else None
-        shadow: Reservation | None = None
-        for run in sorted(self.held, key=lambda run: self._place(run, needs[run], now_s, order)):
-            why = _fits(needs[run], left, taken) if closed else CHEAP
-            if why and reserved is not None and run is not reserved:
-                shadow = shadow or self._shadow(reserved, needs, left, begun, now_s)
-                why = shadow.passes(run, needs[run], now_s)
-            if why or not self.held[run]:
-                verdicts.append(self._verdict(run, why, needs[run], left, now_s))
-            if why:
-                begun.append(run)
-                shadow = None
+    def decide_admissions(self, now_s: float, order: Order) -> Admit:
+        """Decide which held runs are admitted; includes newly held ones."""
+        committed = {role: self.committed_tokens(role, now_s) for role in self.budgets}
+        in_use = {role: tokens > 0.0 for role, tokens in committed.items()}
+        free = {role: self.limit_tokens(role, now_s) - committed[role] for role in self.budgets}
+        closed = self.benefit.pays and (self.closed or min(free.values()) >= 0.0)
+        admitted: list[RunState] = []
+        decisions: list[AdmissionDecision] = []
+        needs = {run: self._needs_of(run) for run in self.held}
+        reserved = self._reserved_run(now_s) if closed else None
+        reservation: Reservation | None = None
+        for run in sorted(self.held, key=lambda run: self._priority(run, needs[run], now_s, order)):
+            reason = fit_reason(needs[run], free, in_use) if closed else NO_BENEFIT
+            if reason and reserved is not None and run is not reserved:
+                reservation = reservation or self._reservation(
+                    reserved, needs, free, admitted, now_s
+                )
+                reason = reservation.backfill_reason(run, needs[run], now_s)
+            if reason or not self.held[run]:
+                decisions.append(self._decision(run, reason, needs[run], free, now_s))
+            if reason:
+                admitted.append(run)
+                reservation = None
                 for role, need in needs[run].items():
-                    left[role] -= need.entry_tokens
-                    taken[role] |= need.entry_tokens > 0.0
+                    free[role] -= need.entry_tokens
+                    in_use[role] |= need.entry_tokens > 0.0
                 if run is reserved:
                     reserved = None
-        return Admit(tuple(verdicts), now_s, closed)
+        return Admit(tuple(decisions), now_s, closed)
 
-    def _needs(self, run: RunState) -> dict[str, KvNeed]:
-        """By role, what a run that waits needs."""
-        return {role: need_of(run, role, room.limit_tokens) for role, room in self.rooms.items()}
+    def _needs_of(self, run: RunState) -> dict[str, KvNeed]:
+        """KV needs of a held run, by role."""
+        return {
+            role: kv_need(run, role, budget.limit_tokens) for role, budget in self.budgets.items()
+        }
 
-    def _place(
+    def _priority(
         self, run: RunState, needs: Mapping[str, KvNeed], now_s: float, order: Order
     ) -> tuple[PriorityKey, float]:
         node = next(iter(run.held))
         peak = max((need.peak_tokens for need in needs.values()), default=0.0)
         return order.key(
-            now_s, InfoUpdates(now_s).info(node, RequestId(node.order)), int(peak)
+            now_s, InfoUpdates(now_s).info_of(node, RequestId(node.arrival)), int(peak)
         ), run.started_at_s
 
-    def _reserved(self, now_s: float) -> RunState | None:
-        """The run that waits longest, once it waited long for what it is."""
+    def _reserved_run(self, now_s: float) -> RunState | None:
+        """The longest waiting run, if it has waited long for its expected duration."""
         for run in self.held:
             node = next(iter(run.held))
             assert node.held_at_s is not None
@@ -303,75 +261,56 @@ class AdmissionControl:
             return run if now_s - node.held_at_s > long_s else None
         return None
 
-    def _shadow(
+    def _reservation(
         self,
         reserved: RunState,
-        needs: Mapping[RunState, Mapping[str, KvNeed]],
-        left: Mapping[str, float],
-        begun: list[RunState],
+        needs: Mapping[RunState, dict[str, KvNeed]],
+        free: Mapping[str, float],
+        admitted: list[RunState],
         now_s: float,
     ) -> Reservation:
-        """When the reserved run can begin, by what is expected of those that run.
+        """When the reserved run can begin, by the expected ends of the running runs.
 
-        They are expected to end after the time that nine of ten of their like need; on one of whom
-        nothing is known nobody counts.
+        A run is expected to end within the p90 of its template; runs without estimates are left
+        out.
         """
-        free = dict(left)
-        entry = {role: need.entry_tokens for role, need in needs[reserved].items()}
         ends = [(run.ends_at_s, run) for run in self.running]
-        ends += [(now_s + run.path_p90_s if run.path_p90_s else None, run) for run in begun]
+        ends += [(now_s + run.path_p90_s if run.path_p90_s else None, run) for run in admitted]
         known = [(at_s, run) for at_s, run in ends if at_s is not None]
-        shadow_s = now_s
-        for at_s, run in sorted(known, key=lambda end: end[0]):
-            if all(entry[role] <= free[role] for role in self.rooms):
-                break
-            shadow_s = max(now_s, at_s)
-            for role in self.rooms:
-                free[role] += (
-                    needs[run][role].entry_tokens
-                    if run in begun
-                    else self._held_tokens(run, role, now_s)
-                )
-        return Reservation(shadow_s, {role: free[role] - entry[role] for role in self.rooms})
+        known.sort(key=lambda end: end[0])
 
-    def _verdict(
+        def tokens_of(run: RunState) -> dict[str, float]:
+            if run in admitted:
+                return {role: need.entry_tokens for role, need in needs[run].items()}
+            return {role: self._tokens_of(run, role, now_s) for role in self.budgets}
+
+        freed = ((at_s, tokens_of(run)) for at_s, run in known)
+        return reserve(needs[reserved], free, freed, now_s)
+
+    def _decision(
         self,
         run: RunState,
-        why: str,
+        reason: str,
         needs: Mapping[str, KvNeed],
-        left: Mapping[str, float],
+        free: Mapping[str, float],
         now_s: float,
     ) -> AdmissionDecision:
         node = next(iter(run.held))
         assert node.held_at_s is not None
         terms: list[tuple[str, float]] = [("held_s", now_s - node.held_at_s)]
-        lower_tokens = 0.0
-        for role, room in self.rooms.items():
-            name = "" if len(self.rooms) == 1 else f"{role}."
+        lowered_tokens = 0.0
+        for role, budget in self.budgets.items():
+            name = "" if len(self.budgets) == 1 else f"{role}."
             limit_tokens = self.limit_tokens(role, now_s)
-            lower_tokens = max(lower_tokens, room.limit_tokens - limit_tokens)
+            lowered_tokens = max(lowered_tokens, budget.limit_tokens - limit_tokens)
             terms += [
                 (f"{name}peak_tokens", needs[role].peak_tokens),
                 (f"{name}entry_tokens", needs[role].entry_tokens),
-                (f"{name}committed_tokens", limit_tokens - left[role]),
+                (f"{name}committed_tokens", limit_tokens - free[role]),
                 (f"{name}limit_tokens", limit_tokens),
             ]
-        reason = why or "the KV memory is set aside for others"
-        if lower_tokens:
-            terms.append(("computed_again_share", self.thrash.share_at(now_s)))
-            reason = why or f"{reason}, and less of it, as contexts are computed again"
-        return AdmissionDecision(run.run_id, node.node_id, bool(why), reason, tuple(terms))
-
-
-def _fits(needs: Mapping[str, KvNeed], left: Mapping[str, float], taken: Mapping[str, bool]) -> str:
-    """Why a run can be let in, or "": it fits in each engine, or it has one to itself."""
-    alone = in_waves = False
-    for role, need in needs.items():
-        in_waves |= need.entry_tokens < need.peak_tokens
-        if need.entry_tokens > left[role]:
-            if taken[role]:
-                return ""
-            alone = True
-    if alone:
-        return "nothing else runs"
-    return "it fits, its branches in waves" if in_waves else "its peak fits"
+        explanation = reason or "the KV memory is set aside for others"
+        if lowered_tokens:
+            terms.append(("computed_again_share", self.thrashing.share_at(now_s)))
+            explanation = reason or f"{explanation}, and less of it, as contexts are computed again"
+        return AdmissionDecision(run.run_id, node.node_id, bool(reason), explanation, tuple(terms))

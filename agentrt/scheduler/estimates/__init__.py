@@ -1,1 +1,1 @@
-"""What past runs teach: lengths, durations, call patterns."""
+"""Estimates from past runs: lengths, durations, call patterns."""

@@ -1,8 +1,8 @@
-"""What is known of the call that comes at one place: which tool, and where its arguments are from.
+"""Call model: which tool is called next at one point, and where its arguments come from.
 
-An argument comes from somewhere: it is always the same, or it was an argument of one of the last
-two calls, or stands in one of their results. Each such *origin* gains where it explains a call, and
-all fade; the one that explained most is where the next argument is looked for.
+An argument has an origin: it is a constant, or an argument of one of the last two calls, or part of
+one of their results. An origin gains weight whenever it explains a call, and all weights decay; the
+next argument is taken from the origin with the most weight.
 
 Pure: plain data goes in, plain data comes out.
 """
@@ -17,34 +17,34 @@ from typing import Any
 from agentrt.base.record import record
 from agentrt.scheduler.estimates.row import CALLS_DECAY
 
-LEAST_TRIALS = 2
-LEAST_PROBABILITY = 0.5
-MOST_ORIGINS = 64
-"""Of one argument of one call."""
+MIN_TRIALS = 2
+MIN_PROBABILITY = 0.5
+MAX_ORIGINS = 64
+"""Limit for one argument of one call."""
 
-MOST_TRAILS = 512
-MOST_CONSTANT_CHARACTERS = 1000
-FAINT = 1e-3
-"""What weighs less has not been seen for some sixty calls."""
+MAX_TRAILS = 512
+MAX_CONSTANT_CHARACTERS = 1000
+MIN_WEIGHT = 1e-3
+"""Trails with less weight have not been seen for some sixty calls."""
 
-_MOST_DEPTH = 4
+_MAX_DEPTH = 4
 
 Origin = tuple[Any, ...]
 """`("always", JSON)`, or `(call, "arguments" | "result", key, ...)`; the last call is 0."""
 
 Trail = tuple[Any, ...]
-"""`(tool,)`, `(tool, argument)`, or these with an origin behind them."""
+"""`(tool,)`, `(tool, argument)`, or one of these followed by an origin."""
 
 
 @record
 class EndedCall:
-    """A call of a tool that has ended.
+    """A tool call that has ended.
 
     Attributes:
-        tool: Its name.
-        arguments: As plain data, by name.
-        result: As plain data; None where it has no such form, or failed.
-        ok: Whether it gave a result.
+        tool: Name of the tool.
+        arguments: Arguments by name, as plain data.
+        result: Result as plain data; None if it has no such form, or failed.
+        ok: Whether it succeeded.
     """
 
     tool: str
@@ -55,13 +55,13 @@ class EndedCall:
 
 @record
 class CallGuess:
-    """A call that is likely next.
+    """A likely next call.
 
     Attributes:
-        tool: Its name.
-        arguments: By name.
-        probability: How often such a guess was right lately.
-        trials: Of how many ever.
+        tool: Name of the tool.
+        arguments: Arguments by name.
+        probability: Recent share of correct guesses.
+        trials: Number of guesses ever.
     """
 
     tool: str
@@ -71,67 +71,67 @@ class CallGuess:
 
 
 class CallModel:
-    """What is known of the call that comes at one place.
+    """Model of the call at one point.
 
     Attributes:
         count: Calls ever.
-        tried: Decayed weight of those that could have been foreseen.
-        hits: Of those that were.
+        predictable: Decayed weight of the calls that could have been predicted.
+        hits: Decayed weight of those that were.
         trails: Decayed weight of each tool, argument and origin.
-        public: Trails of constants that may be kept.
+        public: Trails of constants that may be stored.
     """
 
-    __slots__ = ("count", "hits", "public", "trails", "tried")
+    __slots__ = ("count", "hits", "predictable", "public", "trails")
 
     def __init__(self) -> None:
         self.count = 0
-        self.tried = 0.0
+        self.predictable = 0.0
         self.hits = 0.0
         self.trails: dict[Trail, float] = {}
         self.public: set[Trail] = set()
 
     @property
     def probability(self) -> float:
-        """How often it was right lately."""
-        return self.hits / self.tried if self.tried else 0.0
+        """Recent share of correct predictions."""
+        return self.hits / self.predictable if self.predictable else 0.0
 
     @property
     def tool(self) -> str:
-        """That is called most here."""
+        """Tool that is called most here."""
         return str(max(self.origins((), 1), key=lambda found: found[1])[0][0])
 
-    def learn(
+    def learn_call(
         self,
         tool: str,
         arguments: Mapping[str, Any],
         before: tuple[EndedCall, ...],
         public: Collection[str] = (),
     ) -> None:
-        """A call was made here: was it foreseen, and where could its arguments have been from.
+        """Learn from a call: whether it was predicted, and which origins explain its arguments.
 
         Args:
-            tool: That was called.
-            arguments: With what.
-            before: The last two calls that had ended, the last one first.
-            public: Arguments whose values are no secret, as the tool's signature names them.
+            tool: Tool that was called.
+            arguments: Arguments of the call.
+            before: The last two calls that had ended, the latest first.
+            public: Arguments without secret values, as named in the tool's signature.
         """
         if self.count:
-            self.tried = self.tried * CALLS_DECAY + 1.0
+            self.predictable = self.predictable * CALLS_DECAY + 1.0
             self.hits = self.hits * CALLS_DECAY + (
-                tool == self.tool and _alike(self.arguments(before), dict(arguments))
+                tool == self.tool and _equal(self.arguments(before), dict(arguments))
             )
         self.count += 1
         faded = ((trail, weight * CALLS_DECAY) for trail, weight in self.trails.items())
-        trails = {trail: weight for trail, weight in faded if weight > FAINT}
+        trails = {trail: weight for trail, weight in faded if weight > MIN_WEIGHT}
         for trail in self._explaining(tool, arguments, before, public):
             trails[trail] = trails.get(trail, 0.0) + 1.0
-        if len(trails) > MOST_TRAILS:  # tools and arguments weigh at least what their origins do
-            trails = dict(nlargest(MOST_TRAILS, trails.items(), key=_heavy))
+        if len(trails) > MAX_TRAILS:  # tools and arguments weigh at least what their origins do
+            trails = dict(nlargest(MAX_TRAILS, trails.items(), key=_trail_weight))
         self.trails = trails
         self.public &= trails.keys()
 
     def arguments(self, before: tuple[EndedCall, ...]) -> dict[str, Any] | None:
-        """Those of the next call, or None where it is unknown what one of them would be."""
+        """Arguments of the next call, or None if one of them is unknown."""
         found: dict[str, Any] = {}
         try:
             for name, origin in self.sources().items():
@@ -141,17 +141,17 @@ class CallModel:
         return found
 
     def sources(self) -> dict[str, Origin]:
-        """Where each argument of the likeliest call is looked for; () where nobody knows."""
+        """Origin of each argument of the likeliest call; () if unknown."""
         tool = self.tool
         weight = self.trails[tool,]
         return {
-            trail[1]: max(self.origins(trail, 0), key=_likely, default=((), 0.0))[0][2:]
+            trail[1]: max(self.origins(trail, 0), key=_origin_weight, default=((), 0.0))[0][2:]
             for trail, given in self.origins((tool,), 1)
             if 2.0 * given > weight
         }
 
     def origins(self, above: Trail, more: int) -> Iterator[tuple[Trail, float]]:
-        """Trails that go on from `above`: by `more` parts, or by an origin where that is 0."""
+        """Trails that extend `above` by `more` parts, or by an origin if that is 0."""
         size = len(above)
         for trail, weight in self.trails.items():
             fits = len(trail) == size + more if more else len(trail) > size
@@ -169,7 +169,7 @@ class CallModel:
         for name, value in arguments.items():
             yield (tool, name)
             text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-            if len(text) <= MOST_CONSTANT_CHARACTERS:
+            if len(text) <= MAX_CONSTANT_CHARACTERS:
                 trail = (tool, name, "always", text)
                 if name in public:
                     self.public.add(trail)
@@ -179,13 +179,13 @@ class CallModel:
 
 
 def value_at(origin: Origin, before: tuple[EndedCall, ...]) -> Any:
-    """What stands there.
+    """Value at an origin.
 
     Raises:
-        LookupError: Nothing does.
+        LookupError: There is none.
     """
     if not origin:
-        raise LookupError("nobody knows where it comes from")
+        raise LookupError("the origin is unknown")
     if origin[0] == "always":
         return json.loads(origin[1])
     at, part, *path = origin
@@ -198,49 +198,49 @@ def value_at(origin: Origin, before: tuple[EndedCall, ...]) -> Any:
     return value
 
 
-def _likely(found: tuple[Trail, float]) -> tuple[float, bool, int]:
-    """What was always the same explains least; else the latest call, and there the first place."""
+def _origin_weight(found: tuple[Trail, float]) -> tuple[float, bool, int]:
+    """Weight of an origin; ties prefer no constant, then the latest call, then its first match."""
     trail, weight = found
     is_constant = trail[2] == "always"
     return (weight, not is_constant, 0 if is_constant else -trail[2])
 
 
-def _heavy(found: tuple[Trail, float]) -> tuple[float, int]:
+def _trail_weight(found: tuple[Trail, float]) -> tuple[float, int]:
     return (found[1], -len(found[0]))
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Equal, and of one type: 1 is not true."""
+def _equal(one: Any, other: Any) -> bool:
+    """Whether values are equal and of one type: 1 is not true."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(_equal, one, other))
     return bool(one == other)
 
 
 def _origins_of(value: Any, before: Iterable[EndedCall]) -> list[Origin]:
-    """Everywhere among what went before that `value` stands."""
+    """All origins among earlier calls at which `value` occurs."""
     found: list[Origin] = []
     for at, called in enumerate(before):
         for part, data in (("arguments", dict(called.arguments)), ("result", called.result)):
             for path, here in _walk(data, 0):
-                if _alike(here, value):
+                if _equal(here, value):
                     found.append((at, part, *path))
-    return found[:MOST_ORIGINS]
+    return found[:MAX_ORIGINS]
 
 
 def _walk(data: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every value in plain data, with the way to it."""
+    """Every value in plain data, with its path."""
     yield (), data
-    if depth == _MOST_DEPTH:
+    if depth == _MAX_DEPTH:
         return
     parts: Iterator[tuple[Any, Any]] = iter(())
     if isinstance(data, Mapping):
         parts = iter(data.items())
     elif isinstance(data, list):
-        parts = iter(list(enumerate(data))[:MOST_ORIGINS])
+        parts = iter(list(enumerate(data))[:MAX_ORIGINS])
     for key, part in parts:
         for path, value in _walk(part, depth + 1):
             yield (key, *path), value

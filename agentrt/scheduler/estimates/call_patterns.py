@@ -1,12 +1,11 @@
-"""Which tool a program calls next, and with what: learned from the calls that were made.
+"""Call patterns: which tool a program calls next, and with which arguments.
 
-What comes next is looked for by what went before, the last two tools that ended and how, and by how
-many calls were made since then. There stands a `CallModel`; it is as probable as it was right
-lately.
+The next call is predicted from its context: the last two tools that ended and how, and the number
+of calls made since. Each context has a `CallModel`, as probable as its recent predictions.
 
-What is kept for other processes are names and numbers: of programs, tools and arguments, and by
-which names and positions an argument was found in what went before. No argument and no result is
-kept, but for arguments that the tool's own signature names, or that are true, false or null. Other
+Only names and numbers are stored for other processes: of programs, tools and arguments, and at
+which names and positions an argument was found in earlier calls. No argument and no result is
+stored, except for arguments named in the tool's own signature, and true, false or null. Other
 constants are known again after one call.
 
 Pure: plain data goes in, plain data comes out.
@@ -19,44 +18,44 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from agentrt.scheduler.estimates.call_model import (
-    LEAST_PROBABILITY,
-    LEAST_TRIALS,
+    MIN_PROBABILITY,
+    MIN_TRIALS,
     CallGuess,
     CallModel,
     EndedCall,
     Trail,
 )
-from agentrt.scheduler.estimates.histogram import NOTHING
+from agentrt.scheduler.estimates.histogram import NEGLIGIBLE
 from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 
-MOST_RULES = 1024
-MOST_KEPT_ORIGINS = 4
-"""Of one argument."""
+MAX_MODELS = 1024
+MAX_STORED_ORIGINS = 4
+"""Limit for one argument."""
 
-MOST_KEPT_CHARACTERS = 4000
-MOST_NAME_CHARACTERS = 64
+MAX_STORED_CHARACTERS = 4000
+MAX_NAME_CHARACTERS = 64
 
-Place = tuple[str, str, int]
-"""The program, what went before (`after` spells it), and how many calls were made since."""
+CallContext = tuple[str, str, int]
+"""The program, the last calls (spelled by `context_of`), and the number of calls made since."""
 
 
 class CallPatterns:
-    """Rules by place.
+    """Call models by context.
 
     Args:
-        rows: What some store has kept.
+        rows: Stored rows.
 
     Raises:
-        ValueError: One is no row of ours.
+        ValueError: A row is malformed.
     """
 
     def __init__(self, rows: Iterable[EstimateRow] = ()) -> None:
-        self._rules: dict[Place, CallModel] = {}
-        self._touched: dict[Place, None] = {}
+        self._models: dict[CallContext, CallModel] = {}
+        self._changed: dict[CallContext, None] = {}
         for row in rows:
-            self._put((row.template, row.site, row.depth or 0), _rule_of(row))
+            self._store((row.template, row.site, row.depth or 0), _model_of(row))
 
-    def learn(
+    def learn_call(
         self,
         program: str,
         before: tuple[EndedCall, ...],
@@ -65,102 +64,104 @@ class CallPatterns:
         arguments: Mapping[str, Any],
         public: Collection[str] = (),
     ) -> None:
-        """A call was made.
+        """Learn from a call.
 
         Args:
-            program: That the run started.
-            before: The last two calls that had ended, the last one first.
-            index: How many calls were made since.
-            tool: What was called.
-            arguments: With what, as plain data.
-            public: Arguments whose values are no secret, as the tool's signature names them.
+            program: Program that the run started.
+            before: The last two calls that had ended, the latest first.
+            index: Number of calls made since.
+            tool: Tool that was called.
+            arguments: Arguments as plain data.
+            public: Arguments without secret values, as named in the tool's signature.
         """
-        place = (program, after(before), index)
-        rule = self._rules.pop(place, None) or CallModel()
-        rule.learn(tool, arguments, before, public)
-        self._put(place, rule)
-        self._touched[place] = None
+        context = (program, context_of(before), index)
+        model = self._models.pop(context, None) or CallModel()
+        model.learn_call(tool, arguments, before, public)
+        self._store(context, model)
+        self._changed[context] = None
 
     def guesses(self, program: str, before: tuple[EndedCall, ...]) -> Iterator[CallGuess]:
-        """Calls that are likely next, the first one first."""
-        index, context = 0, after(before)
-        while (rule := self._rules.get((program, context, index))) is not None:
+        """Likely next calls, in order."""
+        index, context = 0, context_of(before)
+        while (model := self._models.get((program, context, index))) is not None:
             index += 1
-            trials = rule.count - 1
-            if trials < LEAST_TRIALS or rule.probability < LEAST_PROBABILITY:
+            trials = model.count - 1
+            if trials < MIN_TRIALS or model.probability < MIN_PROBABILITY:
                 continue
-            arguments = rule.arguments(before)
+            arguments = model.arguments(before)
             if arguments is not None:
-                yield CallGuess(rule.tool, arguments, rule.probability, trials)
+                yield CallGuess(model.tool, arguments, model.probability, trials)
 
-    def rules(self) -> Iterator[tuple[Place, CallModel]]:
-        """All of them, those used last at the end."""
-        yield from self._rules.items()
+    def models(self) -> Iterator[tuple[CallContext, CallModel]]:
+        """All models, the latest used ones last."""
+        yield from self._models.items()
 
     def rows(self) -> list[EstimateRow]:
-        """What may be kept of all rules."""
-        return [row for place, rule in self._rules.items() for row in _rows(place, rule)]
+        """Storable part of all models."""
+        return [row for context, model in self._models.items() for row in _rows(context, model)]
 
-    def news(self) -> list[EstimateRow]:
-        """The same of those that have learned since this was asked last."""
-        touched = [place for place in self._touched if place in self._rules]
-        self._touched.clear()
-        return [row for place in touched for row in _rows(place, self._rules[place])]
+    def changed_rows(self) -> list[EstimateRow]:
+        """Storable part of the models that have learned since the last call."""
+        changed = [context for context in self._changed if context in self._models]
+        self._changed.clear()
+        return [row for context in changed for row in _rows(context, self._models[context])]
 
-    def _put(self, place: Place, rule: CallModel) -> None:
-        if len(self._rules) >= MOST_RULES:
-            del self._rules[next(iter(self._rules))]
-        self._rules[place] = rule
+    def _store(self, context: CallContext, model: CallModel) -> None:
+        if len(self._models) >= MAX_MODELS:
+            del self._models[next(iter(self._models))]
+        self._models[context] = model
 
 
-def after(before: tuple[EndedCall, ...]) -> str:
-    """What went before, for people and as a key: `fetch < search failed`, the last one first."""
+def context_of(before: tuple[EndedCall, ...]) -> str:
+    """Spelling of the last calls, latest first, and a key: `fetch < search failed`."""
     return " < ".join(one.tool if one.ok else f"{one.tool} failed" for one in before)
 
 
-def _rows(place: Place, rule: CallModel) -> Iterator[EstimateRow]:
-    """A rule as plain data, or nothing where it may not be kept."""
-    sums = {_spelt(trail): weight for trail, weight in _lasting(rule)}
-    if sum(map(len, sums)) <= MOST_KEPT_CHARACTERS:
-        program, context, index = place
-        sums |= {"tried": rule.tried, "hits": rule.hits}
-        yield EstimateRow(program, context, index, CALLS, rule.count, sums)
+def _rows(context: CallContext, model: CallModel) -> Iterator[EstimateRow]:
+    """A model as plain data; nothing if it is too large to store."""
+    sums = {_encoded(trail): weight for trail, weight in _storable_trails(model)}
+    if sum(map(len, sums)) <= MAX_STORED_CHARACTERS:
+        program, before, index = context
+        sums |= {"tried": model.predictable, "hits": model.hits}
+        yield EstimateRow(program, before, index, CALLS, model.count, sums)
 
 
-def _lasting(rule: CallModel) -> Iterator[tuple[Trail, float]]:
-    """Tools and arguments, and of these the origins that explain most of the calls."""
-    for trail, weight in rule.trails.items():
-        if any(isinstance(part, str) and len(part) > MOST_NAME_CHARACTERS for part in trail):
+def _storable_trails(model: CallModel) -> Iterator[tuple[Trail, float]]:
+    """Tools and arguments, and the origins that explain most of the calls."""
+    for trail, weight in model.trails.items():
+        if any(isinstance(part, str) and len(part) > MAX_NAME_CHARACTERS for part in trail):
             continue
         if len(trail) <= 2:
             yield trail, weight
         if len(trail) == 2:
             found = [
                 (origin, explained)
-                for origin, explained in rule.origins(trail, 0)
-                if 2.0 * explained > weight and (origin[2] != "always" or origin in rule.public)
+                for origin, explained in model.origins(trail, 0)
+                if 2.0 * explained > weight and (origin[2] != "always" or origin in model.public)
             ]
-            yield from sorted(found, key=lambda one: -one[1])[:MOST_KEPT_ORIGINS]
+            yield from sorted(found, key=lambda one: -one[1])[:MAX_STORED_ORIGINS]
 
 
-def _spelt(trail: Trail) -> str:
+def _encoded(trail: Trail) -> str:
     return json.dumps(trail, ensure_ascii=False, separators=(",", ":"))
 
 
-def _rule_of(row: EstimateRow) -> CallModel:
-    rule = CallModel()
-    rule.count = row.count
-    rule.tried, rule.hits = (max(0.0, row.sums.get(name, 0.0)) for name in ("tried", "hits"))
+def _model_of(row: EstimateRow) -> CallModel:
+    model = CallModel()
+    model.count = row.count
+    model.predictable, model.hits = (
+        max(0.0, row.sums.get(name, 0.0)) for name in ("tried", "hits")
+    )
     for name, weight in row.sums.items():
-        if name in ("tried", "hits") or weight <= NOTHING:
+        if name in ("tried", "hits") or weight <= NEGLIGIBLE:
             continue
         trail = _trail_of(name)
-        rule.trails[trail] = weight
+        model.trails[trail] = weight
         if trail[2:3] == ("always",):
-            rule.public.add(trail)
-    if not any(len(trail) == 1 for trail in rule.trails):
+            model.public.add(trail)
+    if not any(len(trail) == 1 for trail in model.trails):
         raise ValueError(f"what is kept of calls after {row.site!r} names no tool")
-    return rule
+    return model
 
 
 def _trail_of(name: str) -> Trail:

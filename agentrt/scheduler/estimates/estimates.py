@@ -1,18 +1,19 @@
-"""What past runs tell of the next one: learned quantities by the place where they arise.
+"""Estimates from past runs: learned quantities by call site.
 
-One table. A place is a call site of a program, at some depth of its run; above it stands the site
-at any depth, above that the whole template (the program that was started), above that everything.
-A place with too few samples answers with what the place above it knows.
+One table. An entry is a call site of a program at some depth of its run. Its parent is the site at
+any depth, above that the whole template (the program that was started), above that everything. An
+entry with too few samples answers with its parent's.
 
-Pure and deterministic: what is observed in the same order gives the same answers.
+Pure and deterministic: the same observations in the same order give the same answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from agentrt.scheduler.estimates.histogram import NOTHING, Learned
+from agentrt.scheduler.estimates.histogram import NEGLIGIBLE, DecayedHistogram
 from agentrt.scheduler.estimates.row import DECAY, EstimateRow
 
 Quantity = Literal[
@@ -27,290 +28,272 @@ Quantity = Literal[
     "own_tokens",
     "refused",
 ]
-"""What is learned:
+"""Learned quantities:
 
     output_tokens   length of a generation's output
     tool_s          duration of a tool, all its attempts
-    busy_s          of a generation: time in steps of its engine, as if it never waited; of a
-                    program or a question: its duration
-    rest_s          service (share of engines' steps) that the run still needed when this place was
-                    reached, all branches
-    path_s          time that the run still needed then, along its longest path, had nothing waited
+    busy_s          of a generation: time in steps of its engine, without waiting; of a program or
+                    a question: its duration
+    rest_s          service (share of engines' steps) that the run still needed from this site on,
+                    all branches
+    path_s          time that the run still needed from there, on its longest path, without waiting
     depth           nodes on that path
-    context_tokens  of a whole run: most tokens whose KV it needed at once
-    longest_tokens  of a whole run: the longest context of one of its generations
-    own_tokens      of a generation: KV that it made itself, its output and what of its prompt no
-                    cache knew
-    refused         runs that were refused because they could not end in time
+    context_tokens  of a whole run: peak of its KV
+    longest_tokens  of a whole run: longest context of one of its generations
+    own_tokens      of a generation: KV that it computed itself, its output and the uncached part
+                    of its prompt
+    refused         runs that were refused because they could not meet their deadline
 """
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
-FEW = 3
-MOST_DEPTH = 40
+MIN_SAMPLES = 3
+MAX_DEPTH = 40
 EXACT_DEPTH = 16
-MOST_PLACES = 4096
-MOST_NEXTS = 32
+MAX_SITES = 4096
+MAX_NEXT_SITES = 32
 _ALL_OF_FIRST = 8
 _EVERY = 8
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SiteEstimates:
-    """Where something is learned.
+    """Estimates of one call site.
 
     Attributes:
-        template: The program that was started.
+        template: Program that was started.
         site: Call site in it, or "".
-        depth: At which depth of the run, or None for any.
-        learned: By quantity.
-        nexts: Call sites that followed in the same program body -> decayed weight; "" the body's
-            end.
-        passed: Decayed weight of how often what follows was looked at.
-        seen: How often that was.
-        above: What answers for it, as long as it knows too little; None above all.
-        deeper: Of a call site: by depth.
-        touched: Places of the same table that have learned since somebody asked.
+        depth: Depth in the run, or None for any.
+        histograms: Histogram of each learned quantity.
+        next_sites: Decayed weight of each call site that followed in the same program body; "" for
+            the end of the body.
+        next_weight: Decayed weight of all looks at the next site.
+        next_count: Number of those looks.
+        parent: Entry that answers while this one knows too little; None for the root.
+        by_depth: Entries of a call site, by depth.
+        changed: Entries of the same table that have learned since the last `changed_rows`.
     """
 
-    __slots__ = (
-        "above",
-        "deeper",
-        "depth",
-        "learned",
-        "nexts",
-        "passed",
-        "seen",
-        "site",
-        "template",
-        "touched",
-    )
-
-    def __init__(
-        self,
-        template: str,
-        site: str,
-        depth: int | None,
-        above: SiteEstimates | None,
-        touched: dict[SiteEstimates, None],
-    ) -> None:
-        self.template = template
-        self.site = site
-        self.depth = depth
-        self.above = above
-        self.learned: dict[Quantity, Learned] = {}
-        self.nexts: dict[str, float] = {}
-        self.passed = 0.0
-        self.seen = 0
-        self.deeper: dict[int, SiteEstimates] = {}
-        self.touched = touched
+    template: str
+    site: str
+    depth: int | None
+    parent: SiteEstimates | None
+    changed: dict[SiteEstimates, None]
+    histograms: dict[Quantity, DecayedHistogram] = field(default_factory=dict)
+    next_sites: dict[str, float] = field(default_factory=dict)
+    next_weight: float = 0.0
+    next_count: int = 0
+    by_depth: dict[int, SiteEstimates] = field(default_factory=dict)
 
     def observe(self, quantity: Quantity, value: float) -> None:
-        """Learn one value, here and above.
+        """Add one observation, here and to the parent.
 
-        Above only a place's first eight values are learned and every eighth then: so a busy place
-        neither drowns others out there nor costs thrice.
+        The parent gets only the first eight observations and then every eighth: so a busy site
+        neither outweighs others there nor costs thrice.
         """
-        learned = self.learned.get(quantity)
+        learned = self.histograms.get(quantity)
         if learned is None:
-            learned = self.learned[quantity] = Learned()
-        learned.add(value)
-        self.touched[self] = None
-        above = self.above
+            learned = self.histograms[quantity] = DecayedHistogram()
+        learned.add_value(value)
+        self.changed[self] = None
+        above = self.parent
         count = learned.count
         if above is not None and (count <= _ALL_OF_FIRST or count % _EVERY == 0):
             above.observe(quantity, value)
 
-    def of(self, quantity: Quantity) -> Learned | None:
-        """What is known of a quantity here; the place above answers for fewer than three samples.
+    def histogram_of(self, quantity: Quantity) -> DecayedHistogram | None:
+        """Histogram of a quantity, from the parent if there are fewer than three samples here.
 
-        None when nobody has three.
+        None if no ancestor has three either.
         """
-        place: SiteEstimates | None = self
-        while place is not None:
-            learned = place.learned.get(quantity)
-            if learned is not None and learned.count >= FEW:
+        site: SiteEstimates | None = self
+        while site is not None:
+            learned = site.histograms.get(quantity)
+            if learned is not None and learned.count >= MIN_SAMPLES:
                 return learned
-            place = place.above
+            site = site.parent
         return None
 
     def mean(self, quantity: Quantity, otherwise: float = 0.0) -> float:
-        """Mean of a quantity, or `otherwise` when nothing is known."""
-        learned = self.of(quantity)
+        """Mean of a quantity, or `otherwise` if nothing is known."""
+        learned = self.histogram_of(quantity)
         return otherwise if learned is None else learned.mean
 
     def p50(self, quantity: Quantity, otherwise: float = 0.0) -> float:
-        """Median of a quantity, or `otherwise` when nothing is known."""
-        learned = self.of(quantity)
+        """Median of a quantity, or `otherwise` if nothing is known."""
+        learned = self.histogram_of(quantity)
         return otherwise if learned is None else learned.quantile(0.5)
 
     def p90(self, quantity: Quantity, otherwise: float = 0.0) -> float:
-        """What nine of ten stay within, or `otherwise` when nothing is known."""
-        learned = self.of(quantity)
+        """Ninth decile of a quantity, or `otherwise` if nothing is known."""
+        learned = self.histogram_of(quantity)
         return otherwise if learned is None else learned.quantile(0.9)
 
-    def follow(self, sites: Iterable[str]) -> None:
-        """Learn what followed one passage through this place; "" for the end of the body."""
-        for site in self.nexts:
-            self.nexts[site] *= DECAY
-        self.passed = self.passed * DECAY + 1.0
-        self.touched[self] = None
-        self.seen += 1
+    def observe_next(self, sites: Iterable[str]) -> None:
+        """Observe which sites followed this one; "" for the end of the body."""
+        for site in self.next_sites:
+            self.next_sites[site] *= DECAY
+        self.next_weight = self.next_weight * DECAY + 1.0
+        self.changed[self] = None
+        self.next_count += 1
         for site in sites:
-            self.nexts[site] = self.nexts.get(site, 0.0) + 1.0
-        if len(self.nexts) > MOST_NEXTS:  # a program that makes names up
-            del self.nexts[min(self.nexts, key=lambda site: self.nexts[site])]
+            self.next_sites[site] = self.next_sites.get(site, 0.0) + 1.0
+        if len(self.next_sites) > MAX_NEXT_SITES:  # a program that generates names
+            del self.next_sites[min(self.next_sites, key=lambda site: self.next_sites[site])]
 
-    def known_at(self, depth: int) -> SiteEstimates:
-        """This site at a depth of its run, where that is known; else itself."""
-        return self.deeper.get(depth_class(depth), self) if self.deeper else self
+    def known_at_depth(self, depth: int) -> SiteEstimates:
+        """Entry of this site at a depth of its run, if there is one; else itself."""
+        return self.by_depth.get(depth_class(depth), self) if self.by_depth else self
 
-    def follows(self) -> dict[str, float]:
-        """Call site -> probability that it follows, the likeliest first; empty below 3 samples.
+    def next_probabilities(self) -> dict[str, float]:
+        """Probability of each next call site, the likeliest first; empty below 3 samples.
 
-        Sites that follow side by side have probabilities of their own: they may sum to over 1.
+        Sites that follow side by side have separate probabilities: they may sum to over 1.
         """
-        if self.seen < FEW:
+        if self.next_count < MIN_SAMPLES:
             return {}
-        shares = {site: weight / self.passed for site, weight in self.nexts.items()}
+        shares = {site: weight / self.next_weight for site, weight in self.next_sites.items()}
         return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
     def rows(self) -> Iterator[EstimateRow]:
-        """What is known here as plain data."""
-        for quantity, learned in self.learned.items():
-            yield self._row(quantity, learned.count, learned.sums())
-        if self.seen:
-            sums = {f"next:{site}": weight for site, weight in self.nexts.items()}
-            yield self._row("next", self.seen, {**sums, "weight": self.passed})
+        """The entry as plain data."""
+        for quantity, learned in self.histograms.items():
+            yield self._row(quantity, learned.count, learned.to_sums())
+        if self.next_count:
+            sums = {f"next:{site}": weight for site, weight in self.next_sites.items()}
+            yield self._row("next", self.next_count, {**sums, "weight": self.next_weight})
 
     def _row(self, quantity: str, count: int, sums: dict[str, float]) -> EstimateRow:
         return EstimateRow(self.template, self.site, self.depth, quantity, count, sums)
 
 
 class Estimates:
-    """All places. See the module."""
+    """All estimates; see the module."""
 
     def __init__(self, rows: Iterable[EstimateRow] = ()) -> None:
-        self._touched: dict[SiteEstimates, None] = {}
-        self._all = SiteEstimates("", "", None, None, self._touched)
-        self._places: dict[tuple[str, str], SiteEstimates] = {("", ""): self._all}
+        self._changed: dict[SiteEstimates, None] = {}
+        self._root = SiteEstimates("", "", None, None, self._changed)
+        self._sites: dict[tuple[str, str], SiteEstimates] = {("", ""): self._root}
         self._count = 1
-        self.take(rows)
+        self.load_rows(rows)
 
-    def place(self, template: str, site: str = "", depth: int | None = None) -> SiteEstimates:
-        """The place of a call site in a template, known or new.
+    def site(self, template: str, site: str = "", depth: int | None = None) -> SiteEstimates:
+        """Entry of a call site in a template, known or new.
 
         Args:
-            template: The program that was started.
+            template: Program that was started.
             site: Call site (`site_of` spells it), or "" for the template as a whole.
             depth: Depth in the run, or None for any (see `depth_class`).
         """
-        place = self._places.get((template, site))
-        if place is None:
-            above = self.place(template) if site else self._all
-            place = self._places[template, site] = SiteEstimates(
-                template, site, None, above, self._touched
+        found = self._sites.get((template, site))
+        if found is None:
+            above = self.site(template) if site else self._root
+            found = self._sites[template, site] = SiteEstimates(
+                template, site, None, above, self._changed
             )
-            self._added()
-        return place if depth is None else self.at(place, depth)
+            self._count_site()
+        return found if depth is None else self.site_at_depth(found, depth)
 
-    def at(self, place: SiteEstimates, depth: int) -> SiteEstimates:
-        """A call site at one depth of its run, known or new."""
+    def site_at_depth(self, site: SiteEstimates, depth: int) -> SiteEstimates:
+        """Entry of a call site at one depth of its run, known or new."""
         depth = depth_class(depth)
-        deep = place.deeper.get(depth)
-        if deep is None:
-            deep = place.deeper[depth] = SiteEstimates(
-                place.template, place.site, depth, place, self._touched
+        found = site.by_depth.get(depth)
+        if found is None:
+            found = site.by_depth[depth] = SiteEstimates(
+                site.template, site.site, depth, site, self._changed
             )
-            self._added()
-        return deep
+            self._count_site()
+        return found
 
-    def find(self, template: str, site: str = "") -> SiteEstimates | None:
-        """A place that is known, or None."""
-        return self._places.get((template, site))
+    def find_site(self, template: str, site: str = "") -> SiteEstimates | None:
+        """A known entry, or None."""
+        return self._sites.get((template, site))
 
     def __len__(self) -> int:
         return self._count
 
-    def take(self, rows: Iterable[EstimateRow]) -> None:
-        """Know what rows tell, instead of what was known of the same places.
+    def load_rows(self, rows: Iterable[EstimateRow]) -> None:
+        """Load rows; they replace what was known of the same entries.
 
         Raises:
-            ValueError: One is no row of ours.
+            ValueError: A row is malformed.
         """
         for row in rows:
-            self._take(row)
+            self._load_row(row)
 
-    def places(self) -> Iterator[SiteEstimates]:
-        """All of them, each call site before its depths."""
-        for site in self._places.values():
+    def sites(self) -> Iterator[SiteEstimates]:
+        """All entries, each call site before its depths."""
+        for site in self._sites.values():
             yield site
-            yield from site.deeper.values()
+            yield from site.by_depth.values()
 
     def rows(self) -> Iterator[EstimateRow]:
         """Everything as plain data."""
-        for place in self.places():
-            yield from place.rows()
+        for site in self.sites():
+            yield from site.rows()
 
-    def news(self) -> list[EstimateRow]:
-        """All that is known of the places which have learned since this was asked last."""
-        rows = [row for place in self._touched for row in place.rows()]
-        self._touched.clear()
+    def changed_rows(self) -> list[EstimateRow]:
+        """Rows of the entries that have learned since the last call."""
+        rows = [row for site in self._changed for row in site.rows()]
+        self._changed.clear()
         return rows
 
-    def _added(self) -> None:
-        """Names that programs make up without end must not fill the memory: the older half goes.
+    def _count_site(self) -> None:
+        """Count a new entry. Above the limit the older half is dropped: names may be generated.
 
         Templates stay while one of their sites does.
         """
         self._count += 1
-        if self._count <= MOST_PLACES:
+        if self._count <= MAX_SITES:
             return
-        keys = list(self._places)
+        keys = list(self._sites)
         keep = set(keys[len(keys) // 2 :])
         keep |= {(template, "") for template, _ in keep} | {("", "")}
-        self._places = {key: self._places[key] for key in keys if key in keep}
-        if len(keep) == len(keys):  # few sites of many depths
-            for place in self._places.values():
-                place.deeper = {}
-        self._count = sum(1 + len(place.deeper) for place in self._places.values())
+        self._sites = {key: self._sites[key] for key in keys if key in keep}
+        if len(keep) == len(keys):  # few sites, many depths
+            for site in self._sites.values():
+                site.by_depth = {}
+        self._count = sum(1 + len(site.by_depth) for site in self._sites.values())
 
-    def _take(self, row: EstimateRow) -> None:
-        """Raises `ValueError` when it is no row of ours."""
-        place = self.place(row.template, row.site, row.depth)
+    def _load_row(self, row: EstimateRow) -> None:
+        """Load one row; raises `ValueError` if it is malformed."""
+        site = self.site(row.template, row.site, row.depth)
         if row.quantity == "next":
-            place.seen = row.count
-            place.passed = row.sums.get("weight", 0.0)
-            if place.passed <= NOTHING:
+            site.next_count = row.count
+            site.next_weight = row.sums.get("weight", 0.0)
+            if site.next_weight <= NEGLIGIBLE:
                 raise ValueError("these are no sums of what followed: they weigh nothing")
-            place.nexts = {
+            site.next_sites = {
                 name.removeprefix("next:"): weight
                 for name, weight in row.sums.items()
-                if name.startswith("next:") and weight > NOTHING
+                if name.startswith("next:") and weight > NEGLIGIBLE
             }
         elif row.quantity in QUANTITIES:
-            place.learned[row.quantity] = Learned.of(row.count, row.sums)
+            site.histograms[row.quantity] = DecayedHistogram.from_sums(row.count, row.sums)
         else:
             raise ValueError(f"{row.quantity!r} is nothing that is learned")
 
 
 def depth_class(depth: int) -> int:
-    """Depths up to 16 stand for themselves, then four at a time, all beyond 40 together."""
+    """Depths up to 16 are separate, then grouped by four, and all beyond 40 together."""
     if depth <= EXACT_DEPTH:
         return depth
-    return min(MOST_DEPTH, depth - (depth - 1) % 4 + 3)
+    return min(MAX_DEPTH, depth - (depth - 1) % 4 + 3)
 
 
 def site_of(name: str, where: str) -> str:
-    """A call site as places spell it: what it is called, and `file:line`."""
+    """Spelling of a call site: its name, and `file:line`."""
     return f"{name} {where}" if where else name
 
 
-def chain(estimates: Estimates, template: str, first: str, most: int = 12) -> dict[str, float]:
-    """The likeliest call sites from `first` on, each with its median time; for people."""
+def likely_path(
+    estimates: Estimates, template: str, first: str, max_sites: int = 12
+) -> dict[str, float]:
+    """Likeliest call sites from `first` on, each with its median time; for display."""
     found: dict[str, float] = {}
     site = first
-    while site and site not in found and len(found) < most:
-        place = estimates.find(template, site)
-        if place is None:
+    while site and site not in found and len(found) < max_sites:
+        known = estimates.find_site(template, site)
+        if known is None:
             break
-        found[site] = place.p50("tool_s" if "tool_s" in place.learned else "busy_s")
-        site = next(iter(place.follows()), "")
+        found[site] = known.p50("tool_s" if "tool_s" in known.histograms else "busy_s")
+        site = next(iter(known.next_probabilities()), "")
     return found

@@ -1,15 +1,16 @@
-"""What has been learned of one quantity: a decayed sample in 64 logarithmic buckets.
+"""Decayed histogram of one learned quantity, in 64 logarithmic buckets.
 
-Each observation weighs the earlier ones down by `DECAY`, so the last hundred or so count. Instead
-of weighing 64 buckets down, the weight of the next observation grows: adding one costs the same
-whatever there is. All sums are linear in the observations, so two processes can merge what they
-learned apart (`agentrt.runtime.estimate_store`).
+Each observation decays the earlier ones by `DECAY`, so about the last hundred count. Instead of
+decaying 64 buckets, the weight of the next observation grows: adding one costs the same whatever
+there is. All sums are linear in the observations, so two processes can merge what they learned
+separately (`agentrt.runtime.estimate_store`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agentrt.scheduler.estimates.row import DECAY
 
@@ -18,47 +19,35 @@ SMALLEST, LARGEST = 1e-4, 1e6
 _LOG_SMALLEST = math.log(SMALLEST)
 _PER_LOG = BUCKETS / (math.log(LARGEST) - _LOG_SMALLEST)
 _RESCALE_AT = 1e12
-NOTHING = 1e-9
-"""What a merge leaves of what had faded."""
+NEGLIGIBLE = 1e-9
+"""Weight that a merge may leave of decayed observations."""
 
 
-class Learned:
-    """A decayed sample of a positive quantity: seconds or tokens.
+@dataclass(slots=True, eq=False)
+class DecayedHistogram:
+    """Decayed sample of a positive quantity: seconds or tokens.
 
-    What lies below 0.0001 counts as that in quantiles and logarithms, as it is in the mean.
+    Values below 0.0001 count as 0.0001 in quantiles and logarithms, and as they are in the mean.
 
     Attributes:
-        count: Observations ever, those of other processes included.
+        count: Observations ever, including those of other processes.
     """
 
-    __slots__ = (
-        "_cached",
-        "_log",
-        "_logs",
-        "_square",
-        "_total",
-        "_unit",
-        "_weight",
-        "_weights",
-        "count",
-    )
+    count: int = 0
+    _unit: float = 1.0  # weight of the next observation
+    _weight: float = 0.0
+    _total: float = 0.0
+    _log: float = 0.0
+    _square: float = 0.0
+    _weights: dict[int, float] = field(default_factory=dict)
+    _logs: dict[int, float] = field(default_factory=dict)  # sums of logarithms by bucket
+    _cached: dict[float, float] = field(default_factory=dict)
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._unit = 1.0  # weight of the next observation
-        self._weight = 0.0
-        self._total = 0.0
-        self._log = 0.0
-        self._square = 0.0
-        self._weights: dict[int, float] = {}
-        self._logs: dict[int, float] = {}  # of what lies in the bucket: a constant comes back
-        self._cached: dict[float, float] = {}
-
-    def add(self, value: float) -> None:
-        """Take one observation.
+    def add_value(self, value: float) -> None:
+        """Add one observation.
 
         Raises:
-            ValueError: It is negative or no number.
+            ValueError: The value is negative or no number.
         """
         if not 0.0 <= value < math.inf:
             raise ValueError(f"{value} cannot be learned from: no finite quantity of 0 or more")
@@ -82,7 +71,7 @@ class Learned:
 
     @property
     def mean(self) -> float:
-        """Weighted mean; 0.0 of nothing."""
+        """Weighted mean; 0.0 without observations."""
         return self._total / self._weight if self._weight else 0.0
 
     @property
@@ -104,22 +93,22 @@ class Learned:
 
     @property
     def p90(self) -> float:
-        """What nine of ten stay within."""
+        """Ninth decile."""
         return self.quantile(0.9)
 
     def quantile(self, share: float) -> float:
         """The value that `share` of the sample does not exceed, to the width of a bucket (43 %).
 
         Args:
-            share: In (0, 1].
+            share: Quantile in (0, 1].
         """
         known = self._cached.get(share)
         if known is None:
             known = self._cached[share] = self._quantile(share)
         return known
 
-    def sums(self) -> dict[str, float]:
-        """All of it as plain numbers, the latest observation weighing 1; linear in observations."""
+    def to_sums(self) -> dict[str, float]:
+        """Plain numbers, with weight 1 for the latest observation; linear in observations."""
         scale = 1.0 / (self._unit * DECAY)
         found = {
             "weight": self._weight * scale,
@@ -133,35 +122,35 @@ class Learned:
         return found
 
     @classmethod
-    def of(cls, count: int, sums: Mapping[str, float]) -> Learned:
-        """What `sums` told.
+    def from_sums(cls, count: int, sums: Mapping[str, float]) -> DecayedHistogram:
+        """Histogram from the result of `to_sums`.
 
         Raises:
-            ValueError: It is none of ours.
+            ValueError: The sums are no such result.
         """
-        learned = cls()
-        learned.count = count
+        histogram = cls()
+        histogram.count = count
         try:
-            learned._unit = 1.0 / DECAY
-            learned._weight = float(sums["weight"])
-            learned._total = float(sums["total"])
-            learned._log = float(sums["log"])
-            learned._square = float(sums["square"])
+            histogram._unit = 1.0 / DECAY
+            histogram._weight = float(sums["weight"])
+            histogram._total = float(sums["total"])
+            histogram._log = float(sums["log"])
+            histogram._square = float(sums["square"])
             for name, value in sums.items():
                 if name[0] in "wl" and name[1:].isdigit():
-                    place = learned._weights if name[0] == "w" else learned._logs
-                    place[int(name[1:])] = float(value)
+                    buckets = histogram._weights if name[0] == "w" else histogram._logs
+                    buckets[int(name[1:])] = float(value)
         except KeyError as error:
             raise ValueError(f"these are no sums of a sample: {error}") from None
-        weights = learned._weights
-        for bucket in [one for one, weight in weights.items() if abs(weight) < NOTHING]:
-            del weights[bucket]  # what a merge has left of one that had faded
-            learned._logs.pop(bucket, None)
-        if count < 1 or learned._weight <= 0.0 or min(weights.values(), default=0.0) <= 0.0:
+        weights = histogram._weights
+        for bucket in [one for one, weight in weights.items() if abs(weight) < NEGLIGIBLE]:
+            del weights[bucket]  # a merge leaves traces of decayed buckets
+            histogram._logs.pop(bucket, None)
+        if count < 1 or histogram._weight <= 0.0 or min(weights.values(), default=0.0) <= 0.0:
             raise ValueError("these are no sums of a sample: it weighs nothing")
-        if weights.keys() != learned._logs.keys() or not weights.keys() <= set(range(BUCKETS)):
+        if weights.keys() != histogram._logs.keys() or not weights.keys() <= set(range(BUCKETS)):
             raise ValueError("these are no sums of a sample: its buckets are others")
-        return learned
+        return histogram
 
     def _quantile(self, share: float) -> float:
         wanted = share * self._weight * (1.0 - 1e-12)

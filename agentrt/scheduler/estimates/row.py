@@ -1,4 +1,4 @@
-"""One learned quantity as plain data, to keep, to show and to merge."""
+"""Estimate rows: one learned quantity as plain data, to store, to display and to merge."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dataclasses import replace
 from agentrt.base.record import record
 
 DECAY = 0.99
-"""By which an observation of a quantity weighs earlier ones."""
+"""Factor by which an observation of a quantity decays earlier ones."""
 
 CALLS = "calls"
-"""What a row is called that tells of the tool which comes next; all others are quantities."""
+"""Quantity of rows that predict the next tool call."""
 
 CALLS_DECAY = 0.9
-"""The same of calls: programs change at once, machines slowly."""
+"""The same factor for calls: programs change at once, machines slowly."""
 
-Key = tuple[str, str, int | None, str]
+RowKey = tuple[str, str, int | None, str]
 
 
 @record
 class EstimateRow:
-    """One learned quantity of one place.
+    """One learned quantity of one site.
 
     Attributes:
-        template: The program that was started; "" with `site` "" is the place above all.
+        template: Program that was started; "" with `site` "" is the root of all sites.
         site: Call site, or "" for the template as a whole.
-        depth: At which depth of the run, or None for any.
-        quantity: Its name, or `next` for what followed: a sum `next:SITE` for each site.
+        depth: Depth in the run, or None for any.
+        quantity: Name, or `next` for the following sites: a sum `next:SITE` for each.
         count: Observations ever.
-        sums: Linear in the observations; each observation weighs earlier ones by one factor.
+        sums: Sums that are linear in the observations; each decays earlier ones by one factor.
     """
 
     template: str
@@ -41,42 +41,45 @@ class EstimateRow:
     sums: dict[str, float]
 
     @property
-    def key(self) -> Key:
-        """What it is of."""
+    def key(self) -> RowKey:
+        """Identity of the row."""
         return (self.template, self.site, self.depth, self.quantity)
 
     @property
     def decay(self) -> float:
-        """That factor."""
+        """Factor by which an observation decays earlier ones."""
         return CALLS_DECAY if self.quantity == CALLS else DECAY
 
 
-def merged(stored: EstimateRow | None, base: EstimateRow | None, mine: EstimateRow) -> EstimateRow:
-    """What two processes learned apart, as if this one had learned after the other.
+def merge_rows(
+    stored: EstimateRow | None, base: EstimateRow | None, own: EstimateRow
+) -> EstimateRow:
+    """Merge what two processes learned separately, as if this one had learned after the other.
 
     Args:
-        stored: What is kept now; None where nothing is, for it was forgotten meanwhile.
-        base: What this one had when it last read or wrote the file; None when nothing was kept.
-        mine: What came of that here.
+        stored: Stored row now; None if there is none, since it was deleted meanwhile.
+        base: Row that this process last read or wrote; None if there was none.
+        own: Row of this process now.
     """
     if stored is None and base is None:
-        return mine
-    news = mine.count - (base.count if base is not None else 0)
-    faded = mine.decay**news
-    before = base.sums if base is not None else {}
-    there = stored.sums if stored is not None else {}
+        return own
+    new_count = own.count - (base.count if base is not None else 0)
+    faded = own.decay**new_count
+    base_sums = base.sums if base is not None else {}
+    stored_sums = stored.sums if stored is not None else {}
     sums = {
-        name: mine.sums.get(name, 0.0) + (there.get(name, 0.0) - before.get(name, 0.0)) * faded
-        for name in {**there, **mine.sums, **before}
+        name: own.sums.get(name, 0.0)
+        + (stored_sums.get(name, 0.0) - base_sums.get(name, 0.0)) * faded
+        for name in {**stored_sums, **own.sums, **base_sums}
     }
-    if mine.quantity in (CALLS, "next"):  # of which the lightest names are left out at times
+    if own.quantity in (CALLS, "next"):  # their lightest names are dropped at times
         sums = {name: value for name, value in sums.items() if value > 0.0}
-    count = news + (stored.count if stored is not None else 0)
-    return replace(mine, count=count, sums=sums)
+    count = new_count + (stored.count if stored is not None else 0)
+    return replace(own, count=count, sums=sums)
 
 
-def spelt(row: EstimateRow, spell: Callable[[str], str]) -> EstimateRow:
-    """The same row, its places spelt in another way."""
+def respell(row: EstimateRow, spell: Callable[[str], str]) -> EstimateRow:
+    """The same row with its sites spelled in another way."""
     sums: Mapping[str, float] = row.sums
     if row.quantity == "next":
         sums = {
@@ -86,11 +89,11 @@ def spelt(row: EstimateRow, spell: Callable[[str], str]) -> EstimateRow:
     return replace(row, template=spell(row.template), site=spell(row.site), sums=dict(sums))
 
 
-def numbers_of(found: object) -> dict[str, float]:
+def parse_sums(found: object) -> dict[str, float]:
     """Sums as they were read.
 
     Raises:
-        ValueError: They are no finite numbers by name.
+        ValueError: The input is no mapping from names to finite numbers.
     """
     if not isinstance(found, dict):
         raise ValueError("these are no sums")

@@ -1,10 +1,11 @@
-"""How long a step takes, learned from the steps of an engine.
+"""Step model: the time of a step, learned from the steps of an engine.
 
     tau = base_s + prefill_s * prefill tokens + decode_s * decoding sequences + kv_s * KV tokens
 
-Linear least squares over the latest 2,000 steps, by normal equations that each step is added to and
-taken from again; no part may be negative, since no work saves time. What the steps do not tell (all
-of one size, none read KV) stays as the prior says, scaled by a few made-up steps' weight.
+Linear least squares over the latest 2,000 steps, by normal equations to which each step is added
+and later subtracted. No coefficient may be negative, since no work saves time. Coefficients that
+the steps do not determine (all of one size, none reads KV) stay at the prior, which has the weight
+of a fraction of one step.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ Row = tuple[float, float, float, float]
 
 @record
 class StepTime:
-    """What a step's time is made of.
+    """Coefficients of a step's time.
 
     Attributes:
-        base_s: Of any step.
-        prefill_s: For each prompt token.
-        decode_s: For each sequence that produces a token.
-        kv_s: For each token whose KV is read.
+        base_s: Seconds of any step.
+        prefill_s: Seconds per prompt token.
+        decode_s: Seconds per decoding sequence.
+        kv_s: Seconds per token of KV that is read.
     """
 
     base_s: float = 5e-3
@@ -40,7 +41,7 @@ class StepTime:
     decode_s: float = 2e-4
     kv_s: float = 1e-8
 
-    def of(self, prefill_tokens: float, decode_tokens: float, kv_tokens: float = 0.0) -> float:
+    def step_s(self, prefill_tokens: float, decode_tokens: float, kv_tokens: float = 0.0) -> float:
         """Seconds of a step."""
         return (
             self.base_s
@@ -50,12 +51,12 @@ class StepTime:
         )
 
     def alone_s(self, uncached_tokens: float, output_tokens: float, context_tokens: float) -> float:
-        """Seconds of a generation that has the engine for itself, its prompt computed in one step.
+        """Seconds of a generation alone on the engine, with its prompt computed in one step.
 
         Args:
-            uncached_tokens: Of the prompt, not in the cache.
-            output_tokens: That it produces, the first in the step that computes its prompt.
-            context_tokens: Whose KV each of its steps reads.
+            uncached_tokens: Prompt tokens to compute.
+            output_tokens: Output length; the first token comes with the prompt's step.
+            context_tokens: Tokens of KV that each of its steps reads.
         """
         steps = max(1.0, output_tokens)
         return steps * (self.base_s + self.decode_s + self.kv_s * context_tokens) + (
@@ -67,11 +68,11 @@ PRIOR = StepTime()
 
 
 class StepModel:
-    """Learns `StepTime` from steps as they come.
+    """Learns a `StepTime` from steps as they come.
 
     Args:
-        prior: What holds while the steps tell nothing else.
-        window: How many of the latest steps count.
+        prior: Coefficients while the steps determine nothing else.
+        window: Number of latest steps that count.
     """
 
     def __init__(self, prior: StepTime = PRIOR, window: int = WINDOW) -> None:
@@ -82,29 +83,29 @@ class StepModel:
         self._times = [0.0] * _PARTS
         self._added = 0
         self._known: StepTime | None = prior
-        self._stale = 0
+        self._unsolved_steps = 0
 
     @classmethod
     def fit(cls, steps: Iterable[StepRecord], prior: StepTime = PRIOR) -> StepTime:
-        """The model of all of these steps."""
+        """Fit the coefficients to all of these steps."""
         samples = list(steps)
         model = cls(prior, window=max(1, len(samples)))
         for step in samples:
-            model.add(step)
-        return model.time
+            model.add_step(step)
+        return model.step_time
 
     def __len__(self) -> int:
         return len(self._steps)
 
-    def add(self, step: StepRecord) -> None:
-        """Take one step; the oldest beyond the window is forgotten."""
+    def add_step(self, step: StepRecord) -> None:
+        """Add one step; the oldest beyond the window is removed."""
         took_s = step.ended_at_s - step.started_at_s
-        self.sample(step.prefill_tokens, step.decode_tokens, step.kv_tokens, took_s)
+        self.add_sample(step.prefill_tokens, step.decode_tokens, step.kv_tokens, took_s)
 
-    def sample(
+    def add_sample(
         self, prefill_tokens: float, decode_tokens: float, kv_tokens: float, took_s: float
     ) -> None:
-        """Take one step as numbers."""
+        """Add one step as numbers."""
         row: Row = (1.0, float(prefill_tokens), float(decode_tokens), float(kv_tokens))
         self._steps.append((row, took_s))
         self._sum(row, took_s, 1.0)
@@ -112,26 +113,26 @@ class StepModel:
             old, old_s = self._steps.popleft()
             self._sum(old, old_s, -1.0)
         self._added += 1
-        if self._added % self._window == 0:  # what adding and taking away lost in digits
+        if self._added % self._window == 0:  # removes accumulated rounding errors
             self._sum_anew()
-        self._stale += 1
-        if self._stale >= _REFRESH or len(self._steps) <= _REFRESH:
+        self._unsolved_steps += 1
+        if self._unsolved_steps >= _REFRESH or len(self._steps) <= _REFRESH:
             self._known = None
 
     @property
-    def time(self) -> StepTime:
-        """What the steps tell; worked out anew at most every 50 of them."""
+    def step_time(self) -> StepTime:
+        """Fitted coefficients; solved again at most every 50 steps."""
         if self._known is None:
             self._known = self._solve()
-            self._stale = 0
+            self._unsolved_steps = 0
         return self._known
 
     def _sum(self, row: Row, took_s: float, sign: float) -> None:
         for i, one in enumerate(row):
             if one:
-                line = self._products[i]
+                products = self._products[i]
                 for j, other in enumerate(row):
-                    line[j] += sign * one * other
+                    products[j] += sign * one * other
                 self._times[i] += sign * one * took_s
 
     def _sum_anew(self) -> None:
@@ -162,7 +163,7 @@ class StepModel:
 
 
 def _non_negative(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Least squares with no negative part: the best of all choices of parts that are not zero."""
+    """Non-negative least squares: the best over all choices of non-zero coefficients."""
     best, best_loss = [0.0] * _PARTS, 0.0
     for size in range(_PARTS, 0, -1):
         for chosen in combinations(range(_PARTS), size):
@@ -170,7 +171,7 @@ def _non_negative(matrix: list[list[float]], right: list[float]) -> list[float]:
             part = _linear(lines, [right[i] for i in chosen])
             if part is None or min(part) < 0.0:
                 continue
-            # At a solution of the normal equations the loss is -x.b, up to what all share.
+            # At a solution of the normal equations the loss is -x.b, up to a constant.
             loss = -sum(x * right[i] for x, i in zip(part, chosen, strict=True))
             if loss < best_loss:
                 best_loss = loss
@@ -178,12 +179,12 @@ def _non_negative(matrix: list[list[float]], right: list[float]) -> list[float]:
                 for x, i in zip(part, chosen, strict=True):
                     best[i] = x
         if size == _PARTS and best_loss < 0.0:
-            break  # nothing had to be held at zero
+            break  # no coefficient had to be zero
     return best
 
 
 def _linear(matrix: list[list[float]], right: list[float]) -> list[float] | None:
-    """Solves a small symmetric system; None where it is singular."""
+    """Solve a small symmetric system; None if it is singular."""
     rows = [[*line, value] for line, value in zip(matrix, right, strict=True)]
     size = len(rows)
     for column in range(size):

@@ -1,1 +1,1 @@
-"""The order in which nodes, requests and tool calls are served."""
+"""Order of nodes, requests and tool calls."""

@@ -1,8 +1,8 @@
-"""The order of waiting requests: what holds around every policy, and the policy inside.
+"""Order of waiting requests: rules around every policy, and the policy inside.
 
-From outside to inside: the tenant that had less than its share, the user's priority, how much
-slack the deadline leaves, the policy, arrival. Beside it an express lane keeps a bound on waiting:
-what is overdue goes first, in the order of arrival, with a small share of each step.
+From outside to inside: the tenant with less than its fair share, the user's priority, the slack of
+the deadline, the policy, arrival. Beside it waiting is bounded: overdue requests go first, in the
+order of arrival, with a small share of each step.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from agentrt.scheduler.policies.policy import Policy
 from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 
 QUANTUM_S = 2.0
-"""Service by which tenants may differ without any of them going first."""
+"""Service by which tenants may differ before one goes first, in seconds."""
 
 AT_RISK_PATHS = 0.5
-"""A deadline is at risk when what it leaves is below so many times the path that remains."""
+"""A deadline is at risk when its slack is below this multiple of the remaining path."""
 
 OVERDUE_S = 30.0
 OVERDUE_PATHS = 20.0
-"""A request is overdue after this wait, and this many times the path that its run needs."""
+"""A request is overdue after `OVERDUE_S`, and this multiple of its run's path."""
 
 OVERDUE_SHARE = 0.1
-"""Of a step's tokens and of all slots, for what is overdue; one request may always go."""
+"""Share of a step's tokens and of all slots for overdue requests; one may always go."""
 
 
 class Slack(IntEnum):
-    """What a deadline leaves, first to be served first."""
+    """Slack of a deadline; the smallest is served first."""
 
     AT_RISK = 0
     ON_TRACK = 1
@@ -38,9 +38,10 @@ class Slack(IntEnum):
 
 
 def slack_of(now_s: float, info: SchedulingInfo) -> tuple[Slack, float]:
-    """The class of a request, and the seconds that its deadline leaves beyond the path; 0 without.
+    """Slack class of a request, and the seconds left beyond its path; 0 without a deadline.
 
-    Hopeless is what even an ordinary course would finish too late: it goes last, and is served.
+    A request is hopeless if even its median remaining time exceeds the deadline; it is scheduled
+    last, but still served.
     """
     if info.deadline_at_s is None:
         return Slack.ON_TRACK, 0.0
@@ -54,7 +55,7 @@ def slack_of(now_s: float, info: SchedulingInfo) -> tuple[Slack, float]:
 
 
 def is_overdue(now_s: float, info: SchedulingInfo, since_s: float) -> bool:
-    """Whether a request that waits since `since_s` belongs to the express lane."""
+    """Whether a request waiting since `since_s` is overdue."""
     waited_s = now_s - since_s
     return waited_s > OVERDUE_S and waited_s > OVERDUE_PATHS * info.path_p90_s
 
@@ -63,24 +64,24 @@ class Order:
     """Sorts waiting requests.
 
     Attributes:
-        policy: Decides what tenants, priorities and deadlines leave open.
+        policy: Decides between requests that tenants, priorities and deadlines leave equal.
     """
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
     def limited_to(self, waiting: int) -> Order:
-        """The order to use when so many wait: policies may have a bound, then arrival decides."""
-        most = self.policy.max_waiting
-        return self if most is None or waiting <= most else BY_ARRIVAL
+        """The order for this many waiting requests; beyond a policy's limit arrival decides."""
+        limit = self.policy.max_waiting
+        return self if limit is None or waiting <= limit else BY_ARRIVAL
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
     ) -> PriorityKey:
-        """Sort key; the smallest goes first. Ties go by arrival, which the caller knows.
+        """Sort key; the smallest goes first. The caller breaks ties by arrival.
 
         Raises:
-            UsageError: The info lacks what the policy cannot do without.
+            UsageError: The info lacks something that the policy needs.
         """
         slack, slack_s = slack_of(now_s, info)
         return (
@@ -92,26 +93,26 @@ class Order:
         )
 
     def is_time_invariant(self, info: SchedulingInfo) -> bool:
-        """Whether a key holds at any later instant, of the same facts and cached tokens."""
+        """Whether a key holds at any later instant, for the same info and cached tokens."""
         return self.policy.time_invariant and info.deadline_at_s is None
 
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int = 0, cached_tokens: int = 0
     ) -> KeyTerms:
-        """What the key was worked out from: all of the policy's, of the rest what was set."""
+        """Terms of a key: all of the policy's, and those of the other rules that apply."""
         slack, slack_s = slack_of(now_s, info)
-        shell: list[tuple[str, float]] = []
+        outer: list[tuple[str, float]] = []
         if info.tenant_debt_s:
-            shell.append(("tenant_quanta", float(_quanta(info))))
+            outer.append(("tenant_quanta", float(_quanta(info))))
         if info.priority:
-            shell.append(("priority", float(info.priority)))
+            outer.append(("priority", float(info.priority)))
         if info.deadline_at_s is not None:
-            shell += [("slack_class", float(slack)), ("slack_s", slack_s)]
-        return (*shell, *self.policy.terms(now_s, info, uncached_tokens, cached_tokens))
+            outer += [("slack_class", float(slack)), ("slack_s", slack_s)]
+        return (*outer, *self.policy.terms(now_s, info, uncached_tokens, cached_tokens))
 
 
 TIE_BREAK_FROM = 5
-"""Elements of an `Order.key` up to what the policy goes by; those behind only break ties."""
+"""Index in an `Order.key` from which elements only break ties."""
 
 BY_ARRIVAL = Order(Fcfs())
 

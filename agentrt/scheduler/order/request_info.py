@@ -1,7 +1,7 @@
-"""What engines are told of nodes: all that the order of waiting work depends on, as of one instant.
+"""Scheduling info of nodes: everything that the order of waiting requests depends on.
 
-When a thousand nodes of a hundred runs become ready at once, most of what is told of each is so of
-its whole run, or learned at a call site that it shares with others: that is worked out once.
+When a thousand nodes of a hundred runs become ready at once, most of the info of a node is that of
+its run, or learned at a call site that it shares with others; it is computed once.
 """
 
 from __future__ import annotations
@@ -11,47 +11,47 @@ from agentrt.protocol.backend import SchedulingInfo
 from agentrt.scheduler.estimates.estimates import SiteEstimates
 from agentrt.scheduler.runs.run import NodeState, RunState
 
-_OfRun = tuple[
+_RunInfo = tuple[
     float, float, RunId, str, float, int, float, float, int, float, float, float | None, float
 ]
-"""Of a run at one instant: the last of `SchedulingInfo`, from the run's start on."""
+"""Info of a run at one instant: the fields of `SchedulingInfo` from the run's start on."""
 
 
 class InfoUpdates:
-    """Facts of any number of nodes at one instant; of no use once the state has changed.
+    """Info of any number of nodes at one instant; invalid once the state has changed.
 
     Args:
         now_s: The instant.
     """
 
-    __slots__ = ("_lengths", "_now_s", "_runs")
+    __slots__ = ("_now_s", "_output_tokens", "_run_infos")
 
     def __init__(self, now_s: float) -> None:
         self._now_s = now_s
-        self._runs: dict[RunState, _OfRun] = {}
-        self._lengths: dict[SiteEstimates, float] = {}
+        self._run_infos: dict[RunState, _RunInfo] = {}
+        self._output_tokens: dict[SiteEstimates, float] = {}
 
-    def info(self, node: NodeState, request_id: RequestId | None) -> SchedulingInfo:
-        """What its engine needs for the order of waiting work.
+    def info_of(self, node: NodeState, request_id: RequestId | None) -> SchedulingInfo:
+        """Scheduling info of a generation.
 
         Args:
             node: A generation.
-            request_id: Of its request, sent or about to be.
+            request_id: Number of its request, sent or about to be.
         """
         assert request_id is not None
-        run, place = node.run, node.place
-        of_run = self._runs.get(run)
-        if of_run is None:
-            of_run = self._runs[run] = _of_run(run, self._now_s)
-        length = self._lengths.get(place)
+        run, estimates = node.run, node.estimates
+        run_info = self._run_infos.get(run)
+        if run_info is None:
+            run_info = self._run_infos[run] = _run_info(run, self._now_s)
+        length = self._output_tokens.get(estimates)
         if length is None:
-            length = self._lengths[place] = place.mean("output_tokens")
+            length = self._output_tokens[estimates] = estimates.mean("output_tokens")
         return SchedulingInfo(
-            request_id, node.demanded, node.deadline_at_s, node.rank_s, length, *of_run
+            request_id, node.demanded, node.deadline_at_s, node.rank_s, length, *run_info
         )
 
 
-def _of_run(run: RunState, now_s: float) -> _OfRun:
+def _run_info(run: RunState, now_s: float) -> _RunInfo:
     return (
         run.started_at_s,
         run.rest_s,

@@ -1,62 +1,61 @@
-"""Tools that need a worker thread: those that have one, and those that wait, best first."""
+"""Tool slots: tools that have a worker thread, and those that wait for one, in dispatch order."""
 
 from __future__ import annotations
 
 import heapq
 
-from agentrt.scheduler.order.dispatch_order import Urgency, dispatch_key
+from agentrt.scheduler.order.dispatch_order import DispatchKey, dispatch_key
 from agentrt.scheduler.runs.run import NodeState
 
 
 class ToolSlots:
     """Worker threads and the tools that wait for one.
 
-    Waiting tools stand in a heap; one whose place has changed is put there once more, and what is
-    out of date is passed over when it comes up. So a thread that comes free costs what it takes to
-    find its next tool, however many wait.
+    Waiting tools are in a heap. A tool with a changed key is pushed again, and stale entries are
+    skipped when they come up. So a free thread costs only finding its next tool, however many wait.
 
     Attributes:
-        most: How many threads there are.
-        busy: Of them, those that have a tool.
-        waiting: Tools that wait, and their places.
+        max_threads: Number of threads.
+        busy: Threads that have a tool.
+        waiting: Waiting tools, with their keys.
     """
 
-    __slots__ = ("_heap", "busy", "most", "waiting")
+    __slots__ = ("_heap", "busy", "max_threads", "waiting")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_threads: int) -> None:
+        self.max_threads = max_threads
         self.busy = 0
-        self._heap: list[tuple[Urgency, NodeState]] = []
-        self.waiting: dict[NodeState, Urgency] = {}
+        self._heap: list[tuple[DispatchKey, NodeState]] = []
+        self.waiting: dict[NodeState, DispatchKey] = {}
 
-    def add(self, node: NodeState) -> None:
-        """A tool could start, or its place has changed."""
-        place = dispatch_key(node)
-        if self.waiting.get(node) != place:
-            self.waiting[node] = place
-            heapq.heappush(self._heap, (place, node))
+    def enqueue_tool(self, node: NodeState) -> None:
+        """Add a tool that could start, or update its key."""
+        key = dispatch_key(node)
+        if self.waiting.get(node) != key:
+            self.waiting[node] = key
+            heapq.heappush(self._heap, (key, node))
 
-    def drop(self, node: NodeState) -> None:
-        """A tool starts, or needs no thread any more."""
+    def remove_tool(self, node: NodeState) -> None:
+        """Remove a tool that starts, or needs no thread any more."""
         if self.waiting.pop(node, None) is not None:
-            self._clear()
+            self._prune()
 
-    def next(self) -> list[NodeState]:
-        """The tools that can start now, first to start first."""
-        free = self.most - self.busy
+    def next_tools(self) -> list[NodeState]:
+        """The tools that can start now, in order."""
+        free = self.max_threads - self.busy
         if free <= 0 or not self.waiting:
             return []
         if free == 1:
             return [self._heap[0][1]]
-        places = [(place, node) for node, place in self.waiting.items()]
-        return [node for _, node in heapq.nsmallest(free, places, key=_place)]
+        keys = [(key, node) for node, key in self.waiting.items()]
+        return [node for _, node in heapq.nsmallest(free, keys, key=_key)]
 
-    def _clear(self) -> None:
-        """The first of the heap is always one that waits."""
+    def _prune(self) -> None:
+        """Pop stale entries until the first of the heap is current."""
         heap = self._heap
         while heap and self.waiting.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
 
 
-def _place(item: tuple[Urgency, NodeState]) -> Urgency:
+def _key(item: tuple[DispatchKey, NodeState]) -> DispatchKey:
     return item[0]

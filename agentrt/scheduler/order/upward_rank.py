@@ -1,55 +1,55 @@
-"""Upward rank: how long it takes from the start of a node to the end of its run, at the longest.
+"""Upward rank: expected time from the start of a node to the end of its run, on the longest path.
 
-On the part of the graph that is known it is the node's own expected time and the largest rank of
-what needs it; where nothing known needs it, past runs say what came after such a place. Inside a
-run the highest rank goes first.
+On the known part of the graph it is the node's own expected time plus the largest rank of a node
+that needs it. If no known node needs it, past runs tell what came after such a site. Within a run
+the highest rank goes first.
 
-A change is passed on to what a node needs where it is more than a tenth of its rank, so that a
-graph that grows node by node is not worked out anew each time. Small changes that add up are caught
-up with once the graph has grown by a tenth: all in all that visits a node about ten times.
+A change is propagated to a node's inputs only if it exceeds a tenth of the rank, so that a graph
+that grows node by node is not recomputed each time. Small changes that add up are picked up once
+the graph has grown by a tenth. In all, a node is visited about ten times.
 """
 
 from __future__ import annotations
 
 from agentrt.scheduler.runs.run import NodeState, RunState
 
-CHANGE = 0.1
-LEAST_GROWTH = 8
+MIN_CHANGE = 0.1
+MIN_GROWTH = 8
 
 
-def own_s(node: NodeState) -> float:
-    """How long a node works, as far as is known."""
-    return node.place.p50("tool_s" if node.kind == "tool" else "busy_s")
+def duration_s(node: NodeState) -> float:
+    """Expected duration of a node, as far as it is known."""
+    return node.estimates.p50("tool_s" if node.kind == "tool" else "busy_s")
 
 
-def raise_rank(node: NodeState, changed: dict[NodeState, None]) -> None:
-    """Something needs `node` now, or needs it no more: work out its rank, and of what it needs.
+def propagate_rank(node: NodeState, changed: dict[NodeState, None]) -> None:
+    """Recompute the rank of `node` after a change of its dependents, and of its inputs.
 
     Args:
         node: A node that has not ended.
-        changed: Nodes whose rank is another one now are added to it.
+        changed: Nodes with a changed rank are added to it.
     """
     todo = [node]
     while todo:
         here = todo.pop()
         before_s = here.rank_s
-        if _update(here, changed) and abs(here.rank_s - before_s) > CHANGE * before_s:
+        if _update(here, changed) and abs(here.rank_s - before_s) > MIN_CHANGE * before_s:
             todo.extend(source for source in here.inputs if source.status != "ended")
 
 
-def catch_up(run: RunState, changed: dict[NodeState, None]) -> None:
-    """Work all ranks out anew, where the graph has grown enough since that was done."""
-    if len(run.nodes) < run.rank_anew_at:
+def recompute_ranks(run: RunState, changed: dict[NodeState, None]) -> None:
+    """Recompute all ranks, if the graph has grown enough since the last time."""
+    if len(run.nodes) < run.rerank_at_nodes:
         return
-    run.rank_anew_at = len(run.nodes) + max(LEAST_GROWTH, int(CHANGE * len(run.nodes)))
-    for node in reversed(run.nodes.values()):  # what needs a node was declared after it
+    run.rerank_at_nodes = len(run.nodes) + max(MIN_GROWTH, int(MIN_CHANGE * len(run.nodes)))
+    for node in reversed(run.nodes.values()):  # dependents are declared after a node
         if node.dependents and node.status != "ended":
             _update(node, changed)
 
 
 def _update(node: NodeState, changed: dict[NodeState, None]) -> bool:
     needed_by = [other.rank_s for other in node.dependents]
-    rank_s = own_s(node) + max(needed_by) if needed_by else _learned_s(node)
+    rank_s = duration_s(node) + max(needed_by) if needed_by else _remaining_s(node)
     if rank_s == node.rank_s:
         return False
     node.rank_s = rank_s
@@ -57,5 +57,5 @@ def _update(node: NodeState, changed: dict[NodeState, None]) -> bool:
     return True
 
 
-def _learned_s(node: NodeState) -> float:
-    return node.place.known_at(node.depth).p50("path_s")
+def _remaining_s(node: NodeState) -> float:
+    return node.estimates.known_at_depth(node.depth).p50("path_s")

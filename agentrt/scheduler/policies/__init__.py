@@ -1,1 +1,1 @@
-"""The policies: which of the work that waits goes first. Each is pure and a file of its own."""
+"""Scheduling policies: which waiting request goes first. Each is pure and a file of its own."""

@@ -1,4 +1,4 @@
-"""First come, first served: what engines do that know of no programs."""
+"""First come, first served: the policy of engines without programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agentrt.scheduler.policies.priority_key import REFRESH_STEPS, KeyTerms, Pri
 
 
 class Fcfs:
-    """The run that began first, and of one run the request that came first."""
+    """The earliest run first; within a run, the earliest request."""
 
     name: Name = "fcfs"
     max_waiting: int | None = None

@@ -1,8 +1,8 @@
-"""Longest prefix match: what engines do that know their cache, and no programs.
+"""Longest prefix match: the policy of engines with a prefix cache and without programs.
 
-The order of SGLang's radix cache (https://arxiv.org/abs/2312.07104): it raises the share of tokens
-that are found in the cache, splits programs, and lets prompts that share nothing wait; hence its
-bound, beyond which arrival counts.
+The order of SGLang's radix cache (https://arxiv.org/abs/2312.07104): it raises the share of cached
+tokens, splits programs, and makes prompts without a shared prefix wait; hence its limit, beyond
+which arrival decides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agentrt.scheduler.policies.priority_key import KeyTerms, PriorityKey
 
 
 class Lpm:
-    """The request whose prompt the cache knows most tokens of."""
+    """The request with the most cached prompt tokens first."""
 
     name: Name = "lpm"
     max_waiting: int | None = 128

@@ -1,4 +1,4 @@
-"""What could be reached at best: the order of `rwa` by what a replay knows its runs will need."""
+"""Upper bound for `rwa`: the same order, with the true remaining service known from a replay."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from agentrt.scheduler.policies.rwa import Rwa
 
 
 class Oracle(Rwa):
-    """As `Rwa`, without having to learn."""
+    """Like `Rwa`, without having to learn."""
 
     name: Name = "oracle"
 
     def rest_s(self, info: SchedulingInfo) -> float:
-        """Service that the run still needs.
+        """True remaining service of the run.
 
         Raises:
-            UsageError: Nobody knows it: this is no replay.
+            UsageError: The service is unknown: this is no replay.
         """
         if info.true_rest_s is None:
             raise UsageError(

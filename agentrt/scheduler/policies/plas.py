@@ -1,10 +1,10 @@
-"""Least attained service of the program, in queues: what can be done without knowing what comes.
+"""Program-level attained service: the least served program first, in queues.
 
-After Autellix (https://arxiv.org/abs/2502.13965): a request starts in the queue of the service that
-its program has had, and within a queue arrival decides. One thing is not as there. A program that
-waited longer than a multiple of its service is promoted to the first queue at once there; when
-all are late all are promoted, and the order collapses. Here its service counts for less the longer
-it waits, smoothly, as in `rwa`.
+It needs no knowledge of the future. After Autellix (https://arxiv.org/abs/2502.13965): a request
+enters the queue of the service that its program has attained, and within a queue arrival decides.
+One thing differs. There a program that waited longer than a multiple of its service is promoted to
+the first queue at once; when all are late all are promoted, and the order collapses. Here its
+service is discounted smoothly the longer it waits, as in `rwa`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from agentrt.scheduler.policies.priority_key import (
 )
 
 _FIRST_LEVEL = level_of(0.1)
-"""Programs that had up to a tenth of a second of service share the first queue."""
+"""Programs with up to a tenth of a second of service share the first queue."""
 
 _QUEUES = 12
-"""Each queue holds twice the service of the one before; the last holds all beyond."""
+"""Each queue spans twice the service of the one before; the last is unbounded."""
 
 
 class Plas:
-    """The run that had the least service."""
+    """The run with the least attained service first."""
 
     name: Name = "plas"
     max_waiting: int | None = None
@@ -46,7 +46,7 @@ class Plas:
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
-        """Service, waiting, what the one makes of the other, and the queue."""
+        """Service, waiting, the aged service, and the queue."""
         return (
             ("attained_s", info.attained_s),
             ("waited_s", waited_s(now_s, info)),

@@ -1,8 +1,8 @@
-"""Policies: in which order waiting requests are served.
+"""Policies: the order of waiting requests.
 
-A policy is pure: it is given the instant and the info, and keeps nothing. Engines, the loop and
-the simulator ask the same code. What holds whatever the policy (tenants, the user's priority,
-deadlines, the express lane) is in `order`.
+A policy is a pure function of the instant and the scheduling info. Engines, the event loop and the
+simulator use the same code. The rules that hold for every policy (tenants, priorities, deadlines,
+overdue requests) are in `order`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["KeyTerms", "Policy", "PriorityKey", "policy"]
 
 
 class Policy(Protocol):
-    """Says which of the requests that wait goes first.
+    """Decides which waiting request goes first.
 
     Attributes:
-        name: As it is chosen by.
-        most_waiting: With more requests waiting, arrival decides instead; None for any number.
-        fresh_steps: Engine steps for which a key may be kept while the info is the same.
-        timeless: A key depends on the info and the cached tokens alone, not on the instant.
-        together: Whether requests of one run that share a prefix are let in together.
+        name: Name in the config.
+        max_waiting: With more waiting requests arrival decides instead; None for no limit.
+        refresh_steps: Engine steps for which a key may be cached while the info is the same.
+        time_invariant: Whether a key depends on the info and the cached tokens only.
+        groups_forks: Whether requests of one run with a common prefix are admitted together.
     """
 
     name: Name
@@ -44,30 +44,30 @@ class Policy(Protocol):
         """Sort key of a waiting request; the smallest goes first.
 
         Args:
-            now_s: When the order is asked for.
+            now_s: Now.
             info: Scheduling info of the request and its run.
-            uncached_tokens: Tokens of its prompt to compute; 0 where nobody knows.
-            cached_tokens: Tokens of its prompt that are computed.
+            uncached_tokens: Prompt tokens to compute; 0 if unknown.
+            cached_tokens: Prompt tokens that are cached.
 
         Raises:
-            UsageError: The info lacks what the policy cannot do without.
+            UsageError: The info lacks something that the policy needs.
         """
         ...
 
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
-        """What the key of the same arguments was worked out from, to be told to people."""
+        """Terms of the key for the same arguments, for display."""
         ...
 
 
 def policy(name: Name, token_s: float = 0.0) -> Policy:
-    """The policy of a name.
+    """The policy of this name.
 
     Args:
-        name: Which.
-        token_s: What computing one token of a prompt takes, where that is known: policies that
-            weigh work count what the cache does not know.
+        name: Name of the policy.
+        token_s: Time of computing a prompt token, if known; policies that weigh work count the
+            uncached tokens.
     """
     match name:
         case "fcfs":

@@ -15,14 +15,14 @@ from agentrt.scheduler.policies.priority_key import (
 
 
 class Rwa:
-    """The run with the least aged remaining service; inside a run the longest path first.
+    """The run with the least aged remaining service first; within a run the longest path.
 
-    Remaining service is learned; what the cache does not know of the prompt comes on top. Of a run
-    of which nothing is learned yet the service that it had stands for what it will need, which is
-    the best that can be done without knowing.
+    Remaining service is learned; the uncached tokens of the prompt are added. For a run without
+    estimates the service it has attained stands in for the service it will need, which is the best
+    guess without knowledge.
 
     Args:
-        token_s: What computing one token of a prompt takes.
+        token_s: Time of computing one prompt token.
     """
 
     name: Name = "rwa"
@@ -35,7 +35,7 @@ class Rwa:
         self._token_s = token_s
 
     def rest_s(self, info: SchedulingInfo) -> float:
-        """Service that the run still needs, as far as is known."""
+        """Expected remaining service of the run."""
         return info.rest_s or info.attained_s
 
     def key(
@@ -48,7 +48,7 @@ class Rwa:
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:
-        """Rest, service, waiting, prefill, what they make together, its power of two, the rank."""
+        """Rest, service, waiting, prefill, the aged sum, its power of two, the rank."""
         aged = self._aged_s(now_s, info, uncached_tokens)
         return (
             ("rest_s", self.rest_s(info)),

@@ -1,1 +1,1 @@
-"""The process table: runs, nodes, the share of each tenant."""
+"""Runs, their nodes, and the fair share of each tenant."""

@@ -6,22 +6,21 @@ import sys
 
 import pytest
 
-from agentrt.lab.arms.process_group import Keeper
+from agentrt.lab.arms.process_group import GroupReaper
 
 BENCH = """
-import os, sys
-from agentrt.lab.arms.arm_process import ArmChild
+import sys
+from agentrt.lab.arms.arm_process import Arm, ArmProcess
 
 echo = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
-child = ArmChild("echo", [sys.executable, "-c", echo], os.environ)
-child.ask({"do": "nothing"})  # from here on it is stopped
-print(child.pid, flush=True)
+process = ArmProcess(Arm("echo", "", (sys.executable, "-c", echo)))  # halted once it is opened
+print(process.pid, flush=True)
 sys.stdin.read()
 """
 
 
 def wait_for_end(pid: int) -> None:
-    """Whoever adopts it may leave a zombie for a while."""
+    """The process that adopts it may leave a zombie for a while."""
     while True:
         try:
             with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
@@ -52,7 +51,7 @@ def sleeper():
 
 
 def test_what_is_let_go_of_lives_on(sleeper: subprocess.Popen[bytes]) -> None:
-    keeper = Keeper(sleeper.pid)
-    keeper.close()
-    keeper.close()
+    reaper = GroupReaper(sleeper.pid)
+    reaper.close()
+    reaper.close()
     assert sleeper.poll() is None

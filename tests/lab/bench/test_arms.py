@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms import peer_files
-from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
 from agentrt.lab.checkpoints.shapes import SHAPES
@@ -74,6 +74,6 @@ def test_a_gguf_is_written_in_dtypes_that_it_has(files: PeerFiles) -> None:
 
 def test_the_peers_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AGENTRT_PEERS", str(tmp_path))
-    assert peers_root() == tmp_path
+    assert peer_files.peer_files().root == tmp_path
     with pytest.raises(UsageError, match="make peers"):
-        PeerFiles(peers_root(), tmp_path).check("llama.cpp")
+        peer_files.peer_files(tmp_path).check("llama.cpp")

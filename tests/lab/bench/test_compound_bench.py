@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.lab.bench.compound.command import CompoundBench, check
+from agentrt.lab.bench.compound.command import check
+from agentrt.lab.bench.compound.flags import CompoundFlags
 from agentrt.lab.bench.compound.page import html
 
 SMALL = "context=0.05,output=0.05,time=0.002,count=0.2,think=0"
@@ -21,26 +21,8 @@ COMMAND = [
 
 
 @pytest.fixture
-def asked() -> CompoundBench:
-    return CompoundBench(
-        shape="micro",
-        arms=("agentrt",),
-        shapes=("finance",),
-        repeats=1,
-        load="one",
-        rate=0.0,
-        slowdown=10.0,
-        programs=40,
-        kv_share=0.0,
-        policies={"rwa": SchedulerConfig()},
-        scale={},
-        threads=1,
-        dtype="",
-        tenants=1,
-        seed=0,
-        data=None,
-        quick=True,
-    )
+def asked() -> CompoundFlags:
+    return CompoundFlags(shape="micro", arms="agentrt", shapes="finance", threads=1, quick=True)
 
 
 @pytest.mark.slow
@@ -68,14 +50,14 @@ def test_arms_play_equal_programs_and_are_compared(tmp_path: Path) -> None:
     assert "asyncio+ours" in html(told)
 
 
-def test_what_is_not_there_is_said(asked: CompoundBench) -> None:
+def test_what_is_not_there_is_said(asked: CompoundFlags) -> None:
     check(asked)
     for change, complaint in (
-        ({"arms": ("asyncio+vllm",)}, r"--arms asyncio\+vllm"),
-        ({"shapes": ("loop",)}, "no shape of programs 'loop'"),
+        ({"arms": "asyncio+vllm"}, r"--arms asyncio\+vllm"),
+        ({"shapes": "loop"}, "no shape of programs 'loop'"),
         ({"load": "closed"}, "--load closed"),
         ({"repeats": 0}, "--repeats 0"),
-        ({"load": "open", "rate": -1.0}, "--rate -1.0"),
+        ({"load": "open", "rate": "-1.0"}, "--rate -1.0"),
         ({"load": "open", "programs": 9}, "--programs 9"),
         ({"slowdown": 1.0}, "--slowdown 1.0"),
         ({"kv_share": 0.3}, "--kv-share"),
@@ -86,12 +68,12 @@ def test_what_is_not_there_is_said(asked: CompoundBench) -> None:
 
 @pytest.mark.parametrize("arm", ["asyncio+llama-server", "langgraph+ours", "asyncio+transformers"])
 def test_a_peer_that_was_not_made_is_told_first(
-    arm: str, asked: CompoundBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arm: str, asked: CompoundFlags, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENTRT_PEERS", str(tmp_path))
-    check(replace(asked, arms=("agentrt", "asyncio+ours")))
+    check(replace(asked, arms="agentrt,asyncio+ours"))
     with pytest.raises(UsageError, match="make peers"):
-        check(replace(asked, arms=("agentrt", arm)))
+        check(replace(asked, arms=f"agentrt,{arm}"))
 
 
 @pytest.mark.slow

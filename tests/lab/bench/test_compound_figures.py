@@ -13,10 +13,10 @@ from agentrt.analysis.statistics import (
     percentile,
     percentiles,
 )
-from agentrt.lab.arms.wire import CallTold, ProgramLine, ProgramTold, program_line
+from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, program_line
 from agentrt.lab.bench.compound.figures import hit_rate, played
-from agentrt.lab.bench.compound.measure import ArmSamples, check_equal
 from agentrt.lab.bench.compound.result import comparison, figures
+from agentrt.lab.bench.compound.run import ArmSamples, check_equal
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import (
@@ -34,7 +34,7 @@ from agentrt.lab.workloads.trace import (
 SPELL = KeySpeller([" abc", " abd", " abe"])
 
 
-def call_told(name: str, began_s: float, ended_s: float, tokens: int) -> CallTold:
+def call_told(name: str, began_s: float, ended_s: float, tokens: int) -> CallSample:
     return {
         "name": name,
         "began_s": began_s,
@@ -68,7 +68,7 @@ def line() -> ProgramLine:
 
 
 @pytest.fixture
-def told() -> ProgramTold:
+def told() -> ProgramSample:
     return {
         "name": "shape/1",
         "arrived_s": 0.5,
@@ -105,7 +105,7 @@ def test_a_line_says_what_is_needed_to_play_it(line: ProgramLine) -> None:
 
 
 def test_latency_leaves_out_pauses_and_tells_tools_apart(
-    line: ProgramLine, told: ProgramTold
+    line: ProgramLine, told: ProgramSample
 ) -> None:
     found = played(line, told, arm="a")
     assert found.latency_s == pytest.approx(4.5 - 2.0)
@@ -116,7 +116,7 @@ def test_latency_leaves_out_pauses_and_tells_tools_apart(
 
 
 def test_what_was_computed_is_kept_until_the_program_ends(
-    line: ProgramLine, told: ProgramTold
+    line: ProgramLine, told: ProgramSample
 ) -> None:
     found = played(line, told, arm="a")
     plan = (told["calls"][0]["prompt_tokens"] or 0) - (told["calls"][0]["cached_tokens"] or 0) + 7
@@ -125,14 +125,14 @@ def test_what_was_computed_is_kept_until_the_program_ends(
     assert played(line, {**told, "calls": unknown}, arm="a").kept_tokens is None  # type: ignore[typeddict-item]
 
 
-def test_arms_with_other_counts_are_not_compared(line: ProgramLine, told: ProgramTold) -> None:
+def test_arms_with_other_counts_are_not_compared(line: ProgramLine, told: ProgramSample) -> None:
     one = played(line, told, arm="a")
     check_equal({"a": [one], "b": [replace(one, output_tokens={"report": 9})]})
     with pytest.raises(BenchFailed, match="report has 8 tokens by b, 9 by a"):
         check_equal({"a": [one], "b": [replace(one, output_tokens={"report": 8})]})
 
 
-def test_other_work_is_refused(line: ProgramLine, told: ProgramTold) -> None:
+def test_other_work_is_refused(line: ProgramLine, told: ProgramSample) -> None:
     plan, report = told["calls"]
     for calls, complaint in (
         ([{**plan, "output_tokens": 6}, report], "plan put out 6 tokens instead of 7"),
@@ -145,9 +145,9 @@ def test_other_work_is_refused(line: ProgramLine, told: ProgramTold) -> None:
         played(line, {**told, "waits": told["waits"][1:]}, arm="a")
 
 
-def test_of_a_vote_as_many_as_suffice_have_to_be_there(told: ProgramTold) -> None:
+def test_of_a_vote_as_many_as_suffice_have_to_be_there(told: ProgramSample) -> None:
     enough = [call_told("s0", 0, 1, 4), call_told("s2", 0, 1, 4)]
-    base: ProgramTold = {**told, "name": "vote/1", "waits": [], "given_up": ["s1"]}
+    base: ProgramSample = {**told, "name": "vote/1", "waits": [], "given_up": ["s1"]}
     found = played(vote_line(), {**base, "calls": enough}, arm="a")
     assert found.wasted_tokens is None  # nobody told
     with pytest.raises(BenchFailed, match="of the vote"):
@@ -155,7 +155,7 @@ def test_of_a_vote_as_many_as_suffice_have_to_be_there(told: ProgramTold) -> Non
 
 
 def test_ratios_are_of_equal_programs_and_to_the_best_of_each_shape(
-    line: ProgramLine, told: ProgramTold
+    line: ProgramLine, told: ProgramSample
 ) -> None:
     one = played(line, told, arm="a")
 

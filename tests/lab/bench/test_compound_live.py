@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.compound.live import CASES, measured_live, told_of_runs
+from agentrt.lab.bench.compound.live import CASES, measured_live, summary_of
 
 PROGRAMS = Path(__file__).resolve().parents[3] / "programs"
 
@@ -20,7 +20,7 @@ def run(compound_ms: float, *, ok: bool = True) -> dict[str, Any]:
 
 
 def test_runs_are_told_together() -> None:
-    found = told_of_runs([run(100.0), run(300.0, ok=False), run(200.0)])
+    found = summary_of([run(100.0), run(300.0, ok=False), run(200.0)])
     assert (found["ok"], found["runs"]) == (2, 3)
     assert found["latency_s"]["p50"]["value"] == pytest.approx(0.2)
     assert found["split_s"] == {"decode": pytest.approx(0.2), "tool": 0.0}

@@ -1,29 +1,24 @@
-"""Where a load is measured, and what it tells: found on an engine that is a queue of one place."""
+"""The operating point of a load and its figures, on an engine that is a queue of one slot."""
 
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.wire import StepTold
+from agentrt.lab.arms.wire import StepSample
 from agentrt.lab.bench.compound.figures import PlayedProgram
-from agentrt.lab.bench.compound.ground import (
+from agentrt.lab.bench.compound.load import SHARES, label_of, rounds_of
+from agentrt.lab.bench.compound.load_draw import largest_tokens, load_draw
+from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, targets
+from agentrt.lab.bench.compound.load_point import (
     ENOUGH_KV_TOKENS,
     ROOM,
     OpenLoad,
-    PlayRound,
-    find_ground,
+    find_load_point,
 )
-from agentrt.lab.bench.compound.load import SHARES, label_of, rounds_of
-from agentrt.lab.bench.compound.load_draw import largest_tokens, load_draw
-from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, verdicts
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, longest_tokens, working_set_tokens
-from agentrt.lab.bench.compound.rate import find_rate
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES
 from agentrt.lab.workloads.text import KeySpeller
@@ -65,33 +60,9 @@ def served_in_order(one: Round) -> list[PlayedProgram]:
         free_s = max(free_s, arrival.at_s) + service_s(arrival.program)
         latency_s = free_s - arrival.at_s
         told = sample(arrival.program.name, latency_s=latency_s, arrived_s=arrival.at_s)
-        told = PlayedProgram(
-            **{
-                **{name: getattr(told, name) for name in PlayedProgram.__slots__},
-                "kept_tokens": working_set_tokens([arrival.program]) / 2,
-            }
-        )
+        told = replace(told, kept_tokens=working_set_tokens([arrival.program]) / 2)
         found.append(told)
     return found
-
-
-@given(st.floats(0.1, 100), st.floats(1.5, 50), st.floats(0.5, 4))
-def test_a_rate_is_found_where_slowdown_grows_with_it(
-    first: float, wanted: float, power: float
-) -> None:
-    def look(rate: float) -> float:
-        return 1 + math.pow(rate, power)
-
-    best, looks = find_rate(look, first, wanted, most_looks=40)
-    assert abs(best.slowdown / wanted - 1) <= 0.15
-    assert best in looks
-
-
-def test_what_comes_nearest_is_taken_where_nothing_is_near() -> None:
-    best, looks = find_rate(lambda rate: min(3.0, 1 + rate), 1.0, 10.0, most_looks=4)
-    assert best.slowdown == 3.0
-    assert len(looks) == 4
-    assert all(low.rate < high.rate for low, high in pairwise(looks))
 
 
 def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:
@@ -113,41 +84,44 @@ def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:
 
 
 @pytest.mark.parametrize("kv_share", [0.0, 0.33])
-def test_memory_is_a_share_of_what_is_kept_where_there_is_enough(kv_share: float) -> None:
+def test_memory_is_a_share_of_the_working_set_with_enough_memory(kv_share: float) -> None:
     memories: list[int] = []
-    told: list[str] = []
+    lines: list[str] = []
 
-    @contextmanager
-    def open_plain(kv_tokens: int) -> Iterator[PlayRound]:
+    def open_plain(kv_tokens: int, stack: ExitStack) -> Callable[[Round], list[PlayedProgram]]:
         memories.append(kv_tokens)
-        yield served_in_order
+        stack.callback(memories.append, -kv_tokens)
+        return served_in_order
 
     load = OpenLoad(0.0, 6.0, programs=60, draws=2, kv_share=kv_share, tenants=2)
-    found = find_ground(load, DRAWING, open_plain, told.append)
-    probe = found.probe
+    found = find_load_point(load, DRAWING, open_plain, lines.append)
+    (probe,), ample = found.point.found, found.point.ample
     assert probe.slowdown == pytest.approx(6.0, rel=0.16)
     assert found.alone_s == {
         program.name: pytest.approx(service_s(program))
         for draw in found.draws
         for program in draw.programs
     }
-    assert found.ample.slowdown == pytest.approx(6.0, rel=0.16)
-    assert found.ample.kv_tokens == ENOUGH_KV_TOKENS
-    assert probe.kv_tokens == memories[-1]
-    assert (found.ample is probe) == (not kv_share)
+    assert ample is not None
+    assert ample.slowdown == pytest.approx(6.0, rel=0.16)
+    assert ample.kv_tokens == ENOUGH_KV_TOKENS
+    assert probe.kv_tokens == found.point.kv_tokens == -memories[-1]
+    assert sum(memories) == 0, "one engine at a time, and each is closed"
+    assert (ample is probe) == (not kv_share)
+    largest = largest_tokens(found.draws)
     if kv_share:
-        floor = ROOM * found.largest_tokens
-        wanted = max(floor, kv_share * found.ample.working_set_tokens)
+        wanted = max(ROOM * largest, kv_share * ample.working_set_tokens)
         assert wanted - 16 < probe.kv_tokens <= wanted
-        assert found.kv_share == probe.kv_tokens / found.ample.working_set_tokens
+        assert found.kv_share == probe.kv_tokens / ample.working_set_tokens
+    assert found.lasts_s.keys() == set(found.point.tried)
     rounds = rounds_of(load, found, DRAWING)
     assert [one.label for one in rounds[1:]] == [label_of(s) for s in SHARES for _ in range(2)]
     assert not rounds[0].counts
     learned = {program.name for program in rounds[0].programs}
     measured = {program.name for one in rounds[1:] for program in one.programs}
-    assert not learned & measured  # nobody learns from what is measured
+    assert not learned & measured  # no arm learns from what is measured
     texts = [str(one.lines("arm")[0]["nodes"][0]) for one in rounds]
-    assert len(set(texts)) == len(texts)  # and nobody finds it in a cache
+    assert len(set(texts)) == len(texts)  # and none finds it in a cache
 
 
 def test_a_load_tells_slowdown_goodput_and_fairness() -> None:
@@ -175,9 +149,9 @@ def test_prompts_computed_again_are_counted() -> None:
     one = Round("load 1", draw.arriving(1.0), DRAWING.spell, counts=True)
     least = working_set_tokens(draw.programs)
     least -= sum(call.output_tokens for program in draw.programs for call in program.calls())
-    steps: list[StepTold] = [
-        (0.1, least, 0, 0, 0.0, None, 0),
-        (0.1, least // 2, 1, 0, 0.2, None, 0),
+    steps: list[StepSample] = [
+        StepSample(0.1, least, 0, 0, 0.0, None, 0),
+        StepSample(0.1, least // 2, 1, 0, 0.2, None, 0),
     ]
     found = prefill_figures(steps, [one])
     assert found["least_prompt_tokens"] == least
@@ -191,9 +165,9 @@ def test_targets_are_told_with_their_interval_as_far_as_arms_were_played() -> No
         policy: [[sample(name, latency_s=times * (at + 1)) for at, name in enumerate(names)]]
         for policy, times in (("fcfs", 4.0), ("rwa", 1.0), ("oracle", 0.8))
     }
-    found = verdicts(arms, alone_s)
+    found = targets(arms, alone_s)
     assert [one.found.value for one in found] == pytest.approx([0.25, 0.25, 1.25])
     assert [one.is_met for one in found] == [True, True, False]
     assert all(one.found.low == pytest.approx(one.found.high) for one in found)  # paired
     assert "1.250 (1.250 to 1.250), at most 1.2: missed" in str(found[-1])
-    assert len(verdicts({"rwa": arms["rwa"], "oracle": arms["oracle"]}, alone_s)) == 1
+    assert len(targets({"rwa": arms["rwa"], "oracle": arms["oracle"]}, alone_s)) == 1

@@ -8,10 +8,10 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.bench.engine import sweep
 from agentrt.lab.bench.engine.points import SweepPoint
-from agentrt.lab.bench.engine.result import RowResult
+from agentrt.lab.bench.engine.result import PointResult
 from agentrt.lab.checkpoints.shapes import SHAPES
 from agentrt.lab.errors import BenchFailed
 
@@ -55,13 +55,13 @@ def test_rows_are_kept_when_a_later_one_fails(
 ) -> None:
     measured: list[str] = []
 
-    def of_row(row: SweepPoint, *_: object) -> RowResult:
-        measured.append(row.name)
+    def of_point(point: SweepPoint, *_: object) -> PointResult:
+        measured.append(point.name)
         if len(measured) == 2:
             raise BenchFailed("an arm is gone")
-        return RowResult(row=row, arms=(), probes={}, ceilings=())
+        return PointResult(point=point, arms=(), probes={}, ceilings=())
 
-    monkeypatch.setattr(sweep, "_measure_row", of_row)
+    monkeypatch.setattr(sweep, "_measure_point", of_point)
     path = tmp_path / "bench.json"
     wide = [*MICRO, "--batch", "1,2,3", "--json", str(path)]
     assert answer(wide) != 0
@@ -87,7 +87,7 @@ def test_a_constrained_arm_takes_as_many_steps(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_llama_cpp_computes_the_same_function(tmp_path: Path) -> None:
     """The same tokens from the same weights: the file written for it is right."""
-    files = PeerFiles(peers_root(), tmp_path)
+    files = peer_files(tmp_path)
     try:
         files.check("llama.cpp")
     except UsageError:

@@ -29,14 +29,14 @@ def test_without_a_gpu_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_a_plan_names_what_its_targets_need() -> None:
     for plan in (HOPPER, REHEARSAL):
-        rows = {name for part in plan.speed for name in part.rows}
+        rows = {name for part in plan.speed for name in part.points}
         assert {"one", "thirty-two", "siblings", "unshared"} <= rows
         for part in plan.speed:
-            assert set(part.idle) | set(part.once) <= set(part.rows)
-            longest = max(row.prompt_tokens + row.new_tokens for row in part.rows.values())
+            assert set(part.idle) | set(part.once) <= set(part.points)
+            longest = max(row.prompt_tokens + row.new_tokens for row in part.points.values())
             assert longest <= SHAPES[part.shape].window_tokens
     (llama, *_) = HOPPER.speed
-    unshared = llama.rows["unshared"]
+    unshared = llama.points["unshared"]
     tokens = unshared.batch * (unshared.prompt_tokens + unshared.new_tokens)
     assert llama.engine["kv_pages"] * 16 > tokens
 
@@ -51,7 +51,7 @@ def test_a_speed_part_gives_every_figure_that_targets_ask_of_it(
     plan = GpuPlan("cpu", (), [replace(part, engine={"kernels": "torch", "threads": 1})])
     path = tmp_path / "gpu.json"
     told: list[str] = []
-    found = check_gpu(plan, path, command=["bench", "gpu"], tell=told.append)
+    found = check_gpu(plan, path, told.append)
     assert json.loads(path.read_text("utf-8")) == json.loads(json.dumps(found))
     assert failures(found) == []
     rows = found["parts"]["speed of micro"]["rows"]
@@ -71,7 +71,7 @@ def test_a_part_that_fails_is_told_and_the_rest_goes_on(
     monkeypatch.setattr(gpu, "kernels_part", broken)
     told: list[str] = []
     plan = GpuPlan("cpu", (), ())
-    found = check_gpu(plan, tmp_path / "gpu.json", command=[], tell=told.append)
+    found = check_gpu(plan, tmp_path / "gpu.json", told.append)
     assert failures(found) == ["kernels: the driver is gone"]
     assert list(found["parts"]) == ["kernels", "parity"]
 

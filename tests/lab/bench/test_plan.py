@@ -3,14 +3,14 @@
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.bench.engine.points import prompts_of, rows_of
+from agentrt.lab.bench.engine.points import points_of, prompts_of
 from agentrt.lab.checkpoints.shapes import SHAPES, shape_named
 from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
 
 MICRO = SHAPES["micro"]
 
 
-def rows(**changed):
+def points(**changed):
     asked = {
         "batches": (1, 4),
         "prompts": (16, 32),
@@ -18,11 +18,11 @@ def rows(**changed):
         "shared": (0, 64),
         "dtypes": ("bfloat16",),
     }
-    return rows_of(MICRO, **{**asked, **changed})
+    return points_of(MICRO, **{**asked, **changed})
 
 
 def test_a_sweep_is_every_combination() -> None:
-    found = [(row.batch, row.prompt_tokens, row.shared_tokens) for row in rows()]
+    found = [(one.batch, one.prompt_tokens, one.shared_tokens) for one in points()]
     assert found == [
         (1, 16, 0),
         (4, 16, 0),
@@ -48,7 +48,7 @@ def test_a_sweep_is_every_combination() -> None:
 )
 def test_what_cannot_be_measured_is_refused(changed) -> None:
     with pytest.raises(UsageError):
-        rows(**changed)
+        points(**changed)
 
 
 def test_an_unknown_shape_is_told_with_the_known_ones() -> None:
@@ -57,12 +57,12 @@ def test_an_unknown_shape_is_told_with_the_known_ones() -> None:
 
 
 def test_all_arms_get_the_same_prompts_and_rounds_differ() -> None:
-    row = rows()[5]
-    first = prompts_of(row, MICRO.vocabulary, 1)
-    assert first == prompts_of(row, MICRO.vocabulary, 1)
+    point = points()[5]
+    first = prompts_of(point, MICRO.vocabulary, 1)
+    assert first == prompts_of(point, MICRO.vocabulary, 1)
     assert [len(prompt) for prompt in first] == [80] * 4
     assert len({tuple(prompt[:64]) for prompt in first}) == 1
     assert len({tuple(prompt[64:]) for prompt in first}) == 4
-    again = prompts_of(row, MICRO.vocabulary, 2)
+    again = prompts_of(point, MICRO.vocabulary, 2)
     assert first[0][:16] != again[0][:16]
     assert all(FIRST_WORD_ID <= token < MICRO.vocabulary for prompt in first for token in prompt)

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.analysis.statistics import spread
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
-from agentrt.lab.arms.peer_files import PeerFiles, peers_root
+from agentrt.lab.arms.peer_files import peer_files
+from agentrt.lab.arms.vocabulary_file import vocabulary_file, vocabulary_from
 from agentrt.lab.bench.structured.cases import (
     CaseText,
     ConstraintCase,
@@ -16,9 +18,9 @@ from agentrt.lab.bench.structured.cases import (
     with_whole_numbers,
     written,
 )
-from agentrt.lab.bench.structured.figures import coverage, percentiles
+from agentrt.lab.bench.structured.figures import coverage
 from agentrt.lab.bench.structured.measure import CaseReply
-from agentrt.lab.bench.structured.vocabularies import made_up, vocabulary_file, vocabulary_from
+from agentrt.lab.bench.structured.vocabularies import made_up
 from agentrt.structured.vocabulary import alphabet_of
 
 DATA = Path(__file__).parents[2] / "structured" / "data"
@@ -90,9 +92,9 @@ def test_faults_are_told_from_what_is_excused() -> None:
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
-    found = percentiles([float(n) for n in range(200)])
+    found = spread([float(n) for n in range(200)])
     assert found == {"count": 200, "p50": 100.0, "p99": 198.0, "max": 199.0}
-    assert percentiles([]) == {}
+    assert spread([]) == {}
 
 
 def test_a_vocabulary_is_made_up_from_its_seed() -> None:
@@ -136,7 +138,7 @@ def test_a_run_prints_tables_and_writes_every_sample(
 
 @pytest.mark.slow
 def test_peers_judge_the_same_texts(tmp_path: Path) -> None:
-    files = PeerFiles(peers_root(), tmp_path)
+    files = peer_files()
     if not list((files.root / "venv").glob("lib/*/site-packages/xgrammar")):
         pytest.skip("no xgrammar: run `make peers`")
     path = tmp_path / "bench.json"

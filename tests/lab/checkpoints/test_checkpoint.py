@@ -11,7 +11,6 @@ from tokenizers import Tokenizer
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import SHAPES
 from agentrt.lab.checkpoints.weights import (
-    EOS_ID,
     FIRST_WORD_ID,
     bf16_bytes,
     first_whole_word_id,
@@ -45,7 +44,7 @@ def test_the_library_reads_every_tensor(folder: Path) -> None:
 def test_the_codec_knows_every_id(folder: Path) -> None:
     codec = Codec.load(folder)
     assert codec.vocab.size == MICRO.vocabulary
-    assert set(codec.vocab.eos_ids) == {EOS_ID}
+    assert set(codec.vocab.eos_ids) == {codec.vocab.special_ids["<|end|>"]} == {257}
     detokenizer = codec.detokenizer()
     assert detokenizer.feed_ids([FIRST_WORD_ID]) == " a"
 
@@ -67,7 +66,7 @@ def test_words_are_read_back_as_what_wrote_them(name: str, tmp_path: Path) -> No
 def test_it_is_written_once(folder: Path) -> None:
     told: list[str] = []
     before = (folder / "model.safetensors").stat().st_mtime_ns
-    assert checkpoint(MICRO, folder=folder.parent, tell=told.append) == folder
+    assert checkpoint(MICRO, folder=folder.parent, log=told.append) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
     assert not told
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from agentrt.base.config import SchedulerConfig
+from agentrt.engine.core import EngineCore
 from agentrt.lab.sim.costs import SimCosts
-from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import (
     Arrival,
@@ -31,21 +31,20 @@ SILENT = SchedulerConfig(policy="fcfs", gate_share=0, retention=False)
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     """Every hint that reaches an engine: what, how many tokens, from which on."""
     found: Told = []
-    plain = VirtualEngine.hint
+    plain = EngineCore.hint
 
     def hint(
-        engine: VirtualEngine,
+        core: EngineCore,
         token_ids: tuple[int, ...],
         hint: KvHint,
-        until_s: float | None,
+        until_s: float | None = None,
         from_tokens: int = 0,
-        *,
-        now_s: float,
+        cache_salt: str = "",
     ) -> None:
         found.append((hint, len(token_ids), from_tokens))
-        plain(engine, token_ids, hint, until_s, from_tokens, now_s=now_s)
+        plain(core, token_ids, hint, until_s, from_tokens, cache_salt)
 
-    monkeypatch.setattr(VirtualEngine, "hint", hint)
+    monkeypatch.setattr(EngineCore, "hint", hint)
     return found
 
 
@@ -72,7 +71,9 @@ def run(workload: Workload, costs: SimCosts, kv_tokens: int, **others: object) -
 
 def test_what_a_tool_is_waited_for_with_is_kept(told: Told, costs: SimCosts) -> None:
     """Prompt and plan, while the tool runs; all of it goes when the program is over."""
-    run((loop(0),), costs, 192, scheduler=TELLING)
+    short = TraceCall("short", (("user", (Piece("short", 5),)),), 2, site="short")
+    after = Arrival(50.0, ProgramTrace("after", 0, (short,), ("short",)))
+    run((loop(0), after), costs, 192, scheduler=TELLING)
     assert told[0] == ("keep", 103 + 57, 0)
     assert [hint for hint, *_ in told[1:]] == ["drop"]
     assert told[-1][1:] == (103 + 57 + 1 + 12 + 5 + 1, 0)

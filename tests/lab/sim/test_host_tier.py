@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import UsageError
+from agentrt.engine.core import EngineCore
+from agentrt.engine.step import InFlightStep
 from agentrt.lab.sim.costs import SimCosts
-from agentrt.lab.sim.engine import VirtualEngine
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import Arrival, Workload
+from agentrt.protocol.step_output import StepDone
 
 Draw = Callable[[int, int, float], Workload]
 FCFS = SchedulerConfig(policy="fcfs", gate_share=0, retention=False)
@@ -72,30 +74,28 @@ def test_there_is_never_more_than_there_is_room_for(
     knows: bool,
 ) -> None:
     """After every step, on the device and on the host; at the end all belongs to the trees."""
-    engines: set[VirtualEngine] = set()
-    land = VirtualEngine.land
+    cores: set[EngineCore] = set()
+    end_step = EngineCore.end_step
 
-    def landed(engine: VirtualEngine, flight: object) -> object:
-        engines.add(engine)
-        found = land(engine, flight)  # type: ignore[arg-type]
-        assert engine.host is not None
-        pool = engine.host.tier.pool
+    def ended(core: EngineCore, step: InFlightStep) -> list[StepDone]:
+        cores.add(core)
+        found = end_step(core, step)
+        assert core.executor.offload is not None
+        pool = core.executor.offload.tier.pool
         assert 0 <= pool.tree_pages <= host_pages == pool.total_pages
         assert pool.owned_pages == 0
-        device = engine.paging.pool
+        device = core.paging.pool
         assert device.free_pages + device.owned_pages + device.tree_pages == 40
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(VirtualEngine, "land", landed)
+        patch.setattr(EngineCore, "end_step", ended)
         scheduler = RWA if knows else FCFS
         run(draw(seed, 15, 2.0), copying, 640, host_pages * PAGE, scheduler)
-    (engine,) = engines
-    assert engine.host is not None
-    for tree, pool in (
-        (engine.paging.tree, engine.paging.pool),
-        (engine.host.tier.tree, engine.host.tier.pool),
-    ):
+    (core,) = cores
+    assert core.executor.offload is not None
+    tier = core.executor.offload.tier
+    for tree, pool in ((core.paging.tree, core.paging.pool), (tier.tree, tier.pool)):
         assert pool.owned_pages == 0
         assert sum(len(node.pages) for node in tree.nodes()) == pool.tree_pages
 

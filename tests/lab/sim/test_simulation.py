@@ -7,10 +7,9 @@ import pytest
 
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import OutOfPages
-from agentrt.base.ids import RunId
 from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.outcome import SimulationOutcome
-from agentrt.lab.sim.program_run import ProgramRun
+from agentrt.lab.sim.outcome_observer import OutcomeObserver
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import (
     Arrival,
@@ -23,7 +22,7 @@ from agentrt.lab.workloads import (
     Workload,
 )
 from agentrt.lab.workloads.trace import Part
-from agentrt.protocol.events import NodeDemanded
+from agentrt.protocol.events import Event, NodeDeclared, NodeDemanded
 
 Draw = Callable[[int, int, float], Workload]
 
@@ -275,13 +274,20 @@ def test_whoever_waits_makes_steps_longer(costs: SimCosts) -> None:
     assert latency_s[1] - latency_s[0] == pytest.approx(7 * 2e-3 + 7 * 1e-3)
 
 
-def test_a_plan_is_waited_for_by_whoever_wants_its_tool() -> None:
+def test_a_plan_is_waited_for_by_whoever_wants_its_tool(
+    costs: SimCosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the tool is declared, too: the plan does not run in what others leave."""
     plan = TraceCall("plan", says(Piece("p", 40)), 30, site="plan")
     tool = ToolUse("tool", 0.1, plan="plan", at_token=20, result_tokens=5, site="tool")
-    run_ = ProgramRun(RunId("r"), ProgramTrace("one", 0, (plan, tool), ("tool",)), {})
-    told = [fact for fact in run_.more(1.0) if isinstance(fact, NodeDemanded)]
-    assert [fact.node_id for fact in told] == [run_.node_id("plan")]
+    told: list[Event] = []
+    monkeypatch.setattr(OutcomeObserver, "on_events", lambda _, events: told.extend(events))
+    alone(costs, plan, tool)
+    first = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "generate")
+    later = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "tool")
+    between = told[told.index(first) : told.index(later)]
+    wanted = [one.node_id for one in between if isinstance(one, NodeDemanded)]
+    assert wanted == [first.node_id]
 
 
 def test_a_form_may_write_beyond_what_a_tool_waits_for(costs: SimCosts) -> None:

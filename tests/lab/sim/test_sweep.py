@@ -4,22 +4,24 @@ import json
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 
-from agentrt.analysis.statistics import jain
+from agentrt.analysis.statistics import jain, kendall_tau, mean_interval, ratio_interval
 from agentrt.base.errors import UsageError
-from agentrt.lab.operating_point import RateLook, operating_point
-from agentrt.lab.sim.arms import arms_named
-from agentrt.lab.sim.command import SimRequest
+from agentrt.lab.sim.arms import SimArm, arms_named
+from agentrt.lab.sim.command import study_of
+from agentrt.lab.sim.flags import SweepFlags
 from agentrt.lab.sim.service import service_of
-from agentrt.lab.sim.statistics import kendall_tau, over_seeds, ratio_over_seeds
-from agentrt.lab.sim.study import AMPLE_TOKENS, Study
+from agentrt.lab.sim.study import AMPLE_TOKENS, Study, StudyPoint
 from agentrt.lab.sim.sweep import Sweep, sweep, to_json
 from agentrt.lab.sim.sweep_page import sweep_page
 from agentrt.lab.workloads import Piece, ProgramTrace, TraceCall
 from agentrt.scheduler.estimates.step_model import StepTime
 
-ASKED = SimRequest("half-cpu", "react,map-reduce,debate", 30, 2, {"output": 0.05, "count": 0.3})
+FLAGS = SweepFlags(
+    workload="react,map-reduce,debate", programs=30, tenants=2, scale="output=0.05,count=0.3"
+)
 SLOWDOWN = 8.0
 KV_TOKENS = 1000
 
@@ -27,13 +29,13 @@ KV_TOKENS = 1000
 @cache
 def study() -> Study:
     """One mix for all tests, so that what was computed once is kept."""
-    return ASKED.study(warm=True)
+    return study_of(FLAGS)
 
 
 @cache
 def small_sweep() -> Sweep:
     """Two arms at the rate where fcfs is slow."""
-    where = operating_point(study(), kv_share=0.33, slowdown=SLOWDOWN, kv_tokens=KV_TOKENS, seeds=2)
+    where = study().operating_point(kv_share=0.33, slowdown=SLOWDOWN, kv_tokens=KV_TOKENS, seeds=2)
     return sweep(study(), arms_named("fcfs,rwa"), where)
 
 
@@ -48,22 +50,22 @@ def test_the_rate_is_where_fcfs_is_slow() -> None:
 def test_memory_follows_the_working_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """A share of what would be kept with memory for all; never less than the largest request."""
     asked: list[tuple[int, float, int]] = []
+    point = small_sweep().points["fcfs"][0]
 
-    def look(_: Study, seed: int, rate: float, kv_tokens: int, tell: object) -> RateLook:
+    def measured(_: Study, arm: SimArm, rate: float, seed: int, kv_tokens: int) -> StudyPoint:
+        assert arm.name == "fcfs"
         asked.append((seed, rate, kv_tokens))
-        ample = kv_tokens == AMPLE_TOKENS
-        return RateLook(rate, kv_tokens, 10.0, 30_000.0 if ample else 9_000.0)
+        kept = 30_000.0 if kv_tokens == AMPLE_TOKENS else 9_000.0
+        return replace(point, slowdown=np.array([10.0]), working_set_tokens=kept)
 
-    monkeypatch.setattr("agentrt.lab.operating_point._look", look)
-    where = operating_point(study(), kv_share=1 / 3, slowdown=10, seeds=2)
+    monkeypatch.setattr(Study, "point", measured)
+    where = study().operating_point(kv_share=1 / 3, slowdown=10, seeds=2)
     assert where.kv_tokens == 10_000, "by the mix, not by what is under way with so little memory"
     full = study().full_rate
     assert asked == [(0, full, AMPLE_TOKENS), (0, full, 10_000), (1, full, 10_000)]
-    assert "0.33 of the mix's working set (30000 tokens" in where.in_words()
-    assert "would keep 9000 tokens" in where.in_words()
-    least = operating_point(study(), kv_share=1e-4, slowdown=10).kv_tokens
+    least = study().operating_point(kv_share=1e-4, slowdown=10).kv_tokens
     assert study().largest_tokens(0) <= least < study().largest_tokens(0) + 64
-    given = operating_point(study(), kv_share=1 / 3, slowdown=10, kv_tokens=4096)
+    given = study().operating_point(kv_share=1 / 3, slowdown=10, kv_tokens=4096)
     assert (given.kv_tokens, given.ample) == (4096, None)
 
 
@@ -95,7 +97,7 @@ def test_all_arms_did_the_same_work() -> None:
 
 def test_a_sweep_is_written() -> None:
     found = small_sweep()
-    told = json.loads(json.dumps(to_json(found, {"costs": "half-cpu"}, ["sim", "sweep"])))
+    told = json.loads(json.dumps(to_json(found, {"costs": "half-cpu"})))
     assert [one["what"] for one in told["targets"]] == [one.what for one in found.targets()]
     assert len(told["arms"]["rwa"]["seeds"]) == 2
     assert len(told["arms"]["rwa"]["seeds"][0]["latency_s"]) == 27  # the first tenth does not count
@@ -115,7 +117,7 @@ def test_programs_in_bursts_are_slower_at_the_same_rate() -> None:
     (fcfs,) = arms_named("fcfs")
     rate = 0.5 * study().full_rate
     even = study().point(fcfs, rate, 0, KV_TOKENS)
-    bursts = replace(ASKED, bursts=8.0).study(warm=True).point(fcfs, rate, 0, KV_TOKENS)
+    bursts = study_of(replace(FLAGS, bursts=8.0)).point(fcfs, rate, 0, KV_TOKENS)
     assert bursts.sums["output_tokens"] == even.sums["output_tokens"]
     assert bursts.slowdown.mean() > 1.5 * even.slowdown.mean()
 
@@ -134,11 +136,11 @@ def test_names_that_are_none(names: str) -> None:
 
 
 def test_a_point_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentrt.lab.operating_point._MOST_RATES", 1.5)
+    monkeypatch.setattr("agentrt.lab.sim.study._MOST_RATES", 1.5)
     with pytest.raises(UsageError, match="are no point"):
-        operating_point(study(), kv_share=0.0, slowdown=10)
+        study().operating_point(kv_share=0.0, slowdown=10)
     with pytest.raises(UsageError, match="Give more programs"):
-        operating_point(study(), kv_share=0.33, slowdown=1e6, kv_tokens=KV_TOKENS)
+        study().operating_point(kv_share=0.33, slowdown=1e6, kv_tokens=KV_TOKENS)
 
 
 def test_service_counts_what_is_shared_once() -> None:
@@ -154,11 +156,11 @@ def test_service_counts_what_is_shared_once() -> None:
 
 
 def test_figures() -> None:
-    assert over_seeds([2.0]).low == 2.0
-    two = over_seeds([1.0, 3.0])
+    assert mean_interval([2.0]).low == 2.0
+    two = mean_interval([1.0, 3.0])
     assert (two.value, two.low < 0, two.high > 4) == (2.0, True, True)
-    assert ratio_over_seeds([0.5, 2.0]).value == pytest.approx(1.0)
-    assert ratio_over_seeds([0.5, 2.0]).low > 0
+    assert ratio_interval([0.5, 2.0]).value == pytest.approx(1.0)
+    assert ratio_interval([0.5, 2.0]).low > 0
     assert jain([3.0, 3.0]) == 1.0
     assert kendall_tau([1, 2, 3], [2, 4, 9]) == 1.0
     assert kendall_tau([1, 2, 3], [9, 4, 2]) == -1.0

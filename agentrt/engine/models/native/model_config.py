@@ -39,135 +39,127 @@ class Declined:
     reason: str
 
 
-def shape_of(hf_config: HfConfig) -> DecoderShape | Declined:
+def shape_of(config: HfConfig) -> DecoderShape | Declined:
     """The shape that a `config.json` describes, or why it is left to transformers."""
-    kind = hf_config.get("model_type")
+    kind = config.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return Declined(f"{kind} is no architecture that is computed here")
-    if family.theta and hf_config.get("rope_theta") is None:
-        hf_config = {**hf_config, "rope_theta": family.theta}
+    if family.theta and config.get("rope_theta") is None:
+        config = {**config, "rope_theta": family.theta}
     try:
-        reason = next(_objections(family, hf_config), None)
-        return Declined(reason) if reason else _shape(family, hf_config)
+        reason = next(_objections(family, config), None)
+        return Declined(reason) if reason else _shape(family, config)
     except (TypeError, ValueError) as error:
         return Declined(f"its config cannot be read: {error}")
 
 
-def _objections(family: Family, hf_config: HfConfig) -> Iterator[str]:
-    missing = [name for name in (*_SIZES, *_expert_sizes(family)) if not _is_size(hf_config, name)]
-    missing += [name for name in (*_SETTINGS, *family.needs) if hf_config.get(name) is None]
-    if missing and (missing != ["sliding_window"] or "sliding_window" not in hf_config):
+def _objections(family: Family, config: HfConfig) -> Iterator[str]:
+    missing = [name for name in (*_SIZES, *_expert_sizes(family)) if not _is_size(config, name)]
+    missing += [name for name in (*_SETTINGS, *family.needs) if config.get(name) is None]
+    if missing and (missing != ["sliding_window"] or "sliding_window" not in config):
         yield f"its config does not say {missing[0]}"
-    if hf_config.get("hidden_act") != "silu":
-        yield f"its activation is {hf_config.get('hidden_act')}"
+    if config.get("hidden_act") != "silu":
+        yield f"its activation is {config.get('hidden_act')}"
     for name in family.absent:
-        if hf_config.get(name):
+        if config.get(name):
             yield f"its config sets {name}"
     for name in ("attention_bias", "mlp_bias"):
-        if hf_config.get(name) and name not in (family.qkv_bias, family.mlp_bias):
+        if config.get(name) and name not in (family.qkv_bias, family.mlp_bias):
             yield f"its config sets {name}"
-    odd = set(hf_config.get("layer_types") or ()) - {"full_attention", "sliding_attention"}
-    if odd or (family.window != "types" and "sliding_attention" in _types(hf_config)):
-        yield f"it has layers of types {sorted(set(_types(hf_config)))}"
+    odd = set(config.get("layer_types") or ()) - {"full_attention", "sliding_attention"}
+    if odd or (family.window != "types" and "sliding_attention" in _types(config)):
+        yield f"it has layers of types {sorted(set(_types(config)))}"
     if family.window == "types":
-        yield from _objections_to_windows(hf_config)
-    if hf_config["num_attention_heads"] % hf_config["num_key_value_heads"]:
+        yield from _objections_to_windows(config)
+    if config["num_attention_heads"] % config["num_key_value_heads"]:
         yield "its heads do not share keys evenly"
-    yield from _objections_to_positions(hf_config)
+    yield from _objections_to_positions(config)
 
 
-def _objections_to_positions(hf_config: HfConfig) -> Iterator[str]:
-    kind, head_dim = _rope_config(hf_config)["kind"], _head_dim(hf_config)
+def _objections_to_positions(config: HfConfig) -> Iterator[str]:
+    kind, head_dim = _rope_config(config)["kind"], _head_dim(config)
     if kind not in ("default", "linear", "llama3"):
         yield f"its positions are of type {kind}"
         return
-    rope = _rope(hf_config, head_dim)
+    rope = _rope(config, head_dim)
     if rope is None:
         yield "its config does not say how positions turn"
     elif head_dim % 2 or rope.width % 2:
         yield "its heads do not turn in halves"
 
 
-def _objections_to_windows(hf_config: HfConfig) -> Iterator[str]:
-    types = _types(hf_config)
-    if (
-        hf_config.get("use_sliding_window")
-        and not types
-        and hf_config.get("max_window_layers") is None
-    ):
+def _objections_to_windows(config: HfConfig) -> Iterator[str]:
+    types = _types(config)
+    if config.get("use_sliding_window") and not types and config.get("max_window_layers") is None:
         yield "its config does not say which layers have a window"
     if "sliding_attention" not in types:
         return
-    if len(types) != hf_config["num_hidden_layers"] or not hf_config.get("sliding_window"):
+    if len(types) != config["num_hidden_layers"] or not config.get("sliding_window"):
         yield "its config does not say how wide the windows of its layers are"
 
 
-def _shape(family: Family, hf_config: HfConfig) -> DecoderShape:
+def _shape(family: Family, config: HfConfig) -> DecoderShape:
     layers, heads, hidden = (
-        int(hf_config[name]) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")
+        int(config[name]) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")
     )
-    head_dim = _head_dim(hf_config)
-    rope = _rope(hf_config, head_dim)
+    head_dim = _head_dim(config)
+    rope = _rope(config, head_dim)
     assert rope is not None
 
     def scale(name: str) -> float:
-        return float(hf_config[name]) if family.scales else 1.0
+        return float(config[name]) if family.scales else 1.0
 
     return DecoderShape(
         hidden=hidden,
-        inner=int(hf_config["intermediate_size"]),
+        inner=int(config["intermediate_size"]),
         layers=layers,
         heads=heads,
-        kv_heads=int(hf_config["num_key_value_heads"]),
+        kv_heads=int(config["num_key_value_heads"]),
         head_dim=head_dim,
-        vocabulary=int(hf_config["vocab_size"]),
-        positions=int(hf_config["max_position_embeddings"]),
-        epsilon=float(hf_config["rms_norm_eps"]),
+        vocabulary=int(config["vocab_size"]),
+        positions=int(config["max_position_embeddings"]),
+        epsilon=float(config["rms_norm_eps"]),
         rope=rope,
-        windows=_windows(family, hf_config, layers),
+        windows=_windows(family, config, layers),
         scaling=scale("attention_multiplier") if family.scales else head_dim**-0.5,
-        qkv_bias=_is_set(hf_config, family.qkv_bias),
-        out_bias=_is_set(hf_config, family.out_bias),
-        mlp_bias=_is_set(hf_config, family.mlp_bias),
+        qkv_bias=_is_set(config, family.qkv_bias),
+        out_bias=_is_set(config, family.out_bias),
+        mlp_bias=_is_set(config, family.mlp_bias),
         head_norms=family.head_norms,
-        experts=_experts(family, hf_config, layers),
-        tied=bool(hf_config["tie_word_embeddings"]),
+        experts=_experts(family, config, layers),
+        tied=bool(config["tie_word_embeddings"]),
         embedding_scale=scale("embedding_multiplier"),
         residual_scale=scale("residual_multiplier"),
         logits_scale=1.0 / scale("logits_scaling"),
         names=family.names,
-        initial_deviation=float(hf_config.get("initializer_range") or 0.02),
+        initial_deviation=float(config.get("initializer_range") or 0.02),
     )
 
 
-def _windows(family: Family, hf_config: HfConfig, layers: int) -> tuple[int | None, ...]:
-    window = hf_config.get("sliding_window") or None
-    if family.window == "none" or (
-        family.window != "all" and not hf_config.get("use_sliding_window")
-    ):
+def _windows(family: Family, config: HfConfig, layers: int) -> tuple[int | None, ...]:
+    window = config.get("sliding_window") or None
+    if family.window == "none" or (family.window != "all" and not config.get("use_sliding_window")):
         window = None
     if window is None or family.window != "types":
         return (window,) * layers
-    first = hf_config.get("max_window_layers", 0)
-    types = _types(hf_config) or [
-        "sliding_attention" if at >= first else "" for at in range(layers)
-    ]
+    first = config.get("max_window_layers", 0)
+    types = _types(config) or ["sliding_attention" if at >= first else "" for at in range(layers)]
     return tuple(window if kind == "sliding_attention" else None for kind in types)
 
 
-def _experts(family: Family, hf_config: HfConfig, layers: int) -> ExpertShape | None:
+def _experts(family: Family, config: HfConfig, layers: int) -> ExpertShape | None:
     if not family.experts:
         return None
-    step = int(hf_config.get("decoder_sparse_step") or 1)
-    plain = set(hf_config.get("mlp_only_layers") or ())
+    step = int(config.get("decoder_sparse_step") or 1)
+    plain = set(config.get("mlp_only_layers") or ())
     return ExpertShape(
-        count=int(hf_config.get("num_local_experts") or hf_config["num_experts"]),
-        experts_per_token=int(hf_config["num_experts_per_tok"]),
-        inner=int(hf_config[family.experts]),
-        normalizes_weights=_is_set(hf_config, family.normalizes_weights),
+        count=int(config.get("num_local_experts") or config["num_experts"]),
+        experts_per_token=int(config["num_experts_per_tok"]),
+        inner=int(config[family.experts]),
+        normalizes_weights=_is_set(config, family.normalizes_weights),
         rounds_weights=family.rounds_weights,
-        shared_inner=int(hf_config[family.shared]) if family.shared else 0,
+        shared_inner=int(config[family.shared]) if family.shared else 0,
         layers=frozenset(at for at in range(layers) if (at + 1) % step == 0 and at not in plain),
     )
 
@@ -179,38 +171,36 @@ def _expert_sizes(family: Family) -> tuple[str, ...]:
     return tuple(name for name in sizes if name)
 
 
-def _is_size(hf_config: HfConfig, name: str) -> bool:
-    value = hf_config.get(name)
+def _is_size(config: HfConfig, name: str) -> bool:
+    value = config.get(name)
     if name == "num_experts" and value is None:
-        value = hf_config.get("num_local_experts")
+        value = config.get("num_local_experts")
     return _are_positive([value])
 
 
-def _is_set(hf_config: HfConfig, what: bool | str) -> bool:
-    return bool(hf_config.get(what)) if isinstance(what, str) else what
+def _is_set(config: HfConfig, what: bool | str) -> bool:
+    return bool(config.get(what)) if isinstance(what, str) else what
 
 
-def _types(hf_config: HfConfig) -> list[str]:
-    return list(hf_config.get("layer_types") or ())
+def _types(config: HfConfig) -> list[str]:
+    return list(config.get("layer_types") or ())
 
 
-def _head_dim(hf_config: HfConfig) -> int:
-    return int(
-        hf_config.get("head_dim") or hf_config["hidden_size"] // hf_config["num_attention_heads"]
-    )
+def _head_dim(config: HfConfig) -> int:
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
-def _rope_config(hf_config: HfConfig) -> HfConfig:
+def _rope_config(config: HfConfig) -> HfConfig:
     """Rope settings of a config, in the names of old and new versions."""
-    rope = {**(hf_config.get("rope_scaling") or {}), **(hf_config.get("rope_parameters") or {})}
+    rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = rope.get("rope_type") or rope.get("type") or "default"
-    part = rope.get("partial_rotary_factor") or hf_config.get("partial_rotary_factor") or 1.0
-    theta = rope.get("rope_theta") or hf_config.get("rope_theta")
+    part = rope.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0
+    theta = rope.get("rope_theta") or config.get("rope_theta")
     return {**rope, "kind": kind, "partial_rotary_factor": part, "rope_theta": theta}
 
 
-def _rope(hf_config: HfConfig, head_dim: int) -> Rope | None:
-    rope = _rope_config(hf_config)
+def _rope(config: HfConfig, head_dim: int) -> Rope | None:
+    rope = _rope_config(config)
     if not _are_positive([rope["rope_theta"], rope["partial_rotary_factor"]]):
         return None
     theta, width = float(rope["rope_theta"]), int(head_dim * rope["partial_rotary_factor"])

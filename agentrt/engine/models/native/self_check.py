@@ -77,9 +77,8 @@ def stored_result(config: EngineConfig, key: str) -> SelfCheckResult:
         return SelfCheckResult("unknown", "self_check=always")
     try:
         stored = json.loads((cache_directory() / f"{key}.json").read_text(encoding="utf-8"))
-        return SelfCheckResult(
-            "held" if stored["equal"] is True else "failed", str(stored["reason"])
-        )
+        state: Literal["held", "failed"] = "held" if stored["equal"] is True else "failed"
+        return SelfCheckResult(state, str(stored["reason"]))
     except (OSError, ValueError, KeyError, TypeError):
         return SelfCheckResult("unknown", "never checked on this machine")
 
@@ -99,14 +98,8 @@ def fingerprint(
         computed_by: Dtype and kernels.
     """
     packages = [f"{name} {version(name)}" for name in ("torch", "transformers")]
-    parts = [
-        dict(hf_config),
-        sorted(shapes.items()),
-        config.device,
-        computed_by,
-        packages,
-        _source_digest(),
-    ]
+    checkpoint = [dict(hf_config), sorted(shapes.items())]
+    parts = [*checkpoint, config.device, computed_by, packages, _source_digest()]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -167,8 +160,8 @@ def store_result(key: str, result: SelfCheckResult) -> None:
 
 def _probe_ids(vocabulary: int, device: torch.device) -> Tensor:
     """`[PROBE_TOKENS]` int64, ids from all over the vocabulary."""
-    places = torch.arange(1, PROBE_TOKENS + 1, device=device)
-    return places * 7919 % vocabulary
+    indices = torch.arange(1, PROBE_TOKENS + 1, device=device)
+    return indices * 7919 % vocabulary
 
 
 def cache_directory() -> Path:

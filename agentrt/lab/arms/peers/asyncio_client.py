@@ -1,8 +1,8 @@
-"""Programs over HTTP with asyncio and httpx alone: what a careful author writes without a library.
+"""Programs over HTTP with asyncio and httpx alone, as a careful author writes without a library.
 
 Runs in the peers' environment, or ours; see `plain_play`. A node is a task that waits for the tasks
-it needs: branches go at once, a tool begins as soon as the answer that asks for it is there. When
-enough of a vote are in, the tasks of the others are cancelled, which closes their connections.
+it needs: branches go at once, a tool begins as soon as the answer that calls it is there. When
+enough of a vote have ended, the other tasks are cancelled, which closes their connections.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import httpx
-from plain_play import PlayedScore, Server, main
+from answering import Json, answer_lines
+from plain_play import PlainClient, ProgramInPlay, Server
 
-Json = dict[str, Any]
 
-
-class AsyncioPlayer:
+class AsyncioClient(PlainClient):
     """Plays programs as tasks."""
 
     async def open(self, settings: Json) -> Json:
@@ -26,11 +24,11 @@ class AsyncioPlayer:
         self._server = Server(settings)
         return {"python": platform.python_version(), "httpx": httpx.__version__}
 
-    def prepare(self, program: Json, score: PlayedScore) -> Callable[[], Awaitable[None]]:
-        """There is nothing to make ready: the program is its own code."""
-        return lambda: self._run(program, score)
+    def prepare(self, program: Json, played: ProgramInPlay) -> Callable[[], Awaitable[None]]:
+        """Nothing has to be made ready: the program is its own code."""
+        return lambda: self._run(program, played)
 
-    async def _run(self, program: Json, score: PlayedScore) -> None:
+    async def _run(self, program: Json, played: ProgramInPlay) -> None:
         quorum = program["quorum"]
         voters: list[str] = quorum["names"] if quorum else []
         tasks: dict[str, asyncio.Task[None]] = {}
@@ -39,32 +37,32 @@ class AsyncioPlayer:
             for name in one["needs"]:
                 await tasks[name]
             if one["kind"] == "call":
-                await self._call(one, score, may_end=one["name"] in voters)
+                await self._call(one, played, may_end=one["name"] in voters)
             else:
-                await score.wait(one)
+                await played.wait(one)
 
         try:
             for one in program["nodes"]:
                 tasks[one["name"]] = asyncio.create_task(node(one))
             if quorum:
-                await _vote({name: tasks[name] for name in voters}, quorum["least"], score)
+                await _vote({name: tasks[name] for name in voters}, quorum["least"], played)
             await asyncio.gather(*(tasks[name] for name in program["result"] if name not in voters))
-            score.end()
+            played.end()
             await asyncio.gather(*(task for name, task in tasks.items() if name not in voters))
         finally:
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
-    async def _call(self, call: Json, score: PlayedScore, *, may_end: bool) -> None:
-        began_s = score.watch.now_s()
-        messages = score.messages(call)
-        answer = await self._server.answer(messages, call["tokens"], score.watch, may_end=may_end)
-        score.answered(call, began_s, answer)
+    async def _call(self, call: Json, played: ProgramInPlay, *, may_end: bool) -> None:
+        began_s = played.watch.now_s()
+        messages = played.messages(call)
+        answer = await self._server.answer(messages, call["tokens"], played.watch, may_end=may_end)
+        played.answered(call, began_s, answer)
 
 
-async def _vote(tasks: dict[str, asyncio.Task[None]], least: int, score: PlayedScore) -> None:
-    """Wait until enough are in; give up the others."""
+async def _vote(tasks: dict[str, asyncio.Task[None]], least: int, played: ProgramInPlay) -> None:
+    """Wait until enough calls have ended; give up the others."""
     missing = set(tasks.values())
     while missing and len(tasks) - len(missing) < least:
         done, missing = await asyncio.wait(missing, return_when=asyncio.FIRST_COMPLETED)
@@ -73,8 +71,8 @@ async def _vote(tasks: dict[str, asyncio.Task[None]], least: int, score: PlayedS
     for name, task in tasks.items():
         if task in missing:
             task.cancel()
-            score.give_up(name)
+            played.give_up(name)
 
 
 if __name__ == "__main__":
-    main(AsyncioPlayer())
+    answer_lines(AsyncioClient())

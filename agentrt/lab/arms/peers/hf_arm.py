@@ -1,8 +1,8 @@
 """transformers as a peer: a static batch, or its own continuous batching.
 
-Runs in the peers' environment. Questions and answers are lines of JSON, as in `engine_arm`. The
-static batch is what a careful user writes: sdpa, one forward for all prompts, logits of their last
-rows only, then a forward a step over the cache; of a shared prefix one copy is computed.
+Runs in the peers' environment and answers the questions of `engine_arm.py`. The static batch is
+the code of a careful user: sdpa, one forward for all prompts with logits of their last rows only,
+then a forward a step over the cache; a shared prefix is computed once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PAGE_TOKENS = 16
 _BATCH_TOKENS = 2048
 
 
-class StaticArm:
+class PaddedBatch:
     """A model and a cache that grows by a token a step."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -34,13 +34,13 @@ class StaticArm:
         if shared:
             self._model(ids[:1, :shared], past_key_values=cache, logits_to_keep=1)
             cache.batch_repeat_interleave(len(prompts))
-        told = self._model(ids[:, shared:], past_key_values=cache, logits_to_keep=1)
-        last = told.logits[:, -1].argmax(-1, keepdim=True)
+        out = self._model(ids[:, shared:], past_key_values=cache, logits_to_keep=1)
+        last = out.logits[:, -1].argmax(-1, keepdim=True)
         prefilled_s = self._now_s()
         columns = [last]
         for _ in range(new_tokens - 1):
-            told = self._model(last, past_key_values=cache)
-            last = told.logits[:, -1].argmax(-1, keepdim=True)
+            out = self._model(last, past_key_values=cache)
+            last = out.logits[:, -1].argmax(-1, keepdim=True)
             columns.append(last)
         ended_s = self._now_s()
         return {
@@ -57,8 +57,8 @@ class StaticArm:
         return time.perf_counter()
 
 
-class ContinuousArm:
-    """Its continuous batching, whose loop runs on between rounds as in a server."""
+class ContinuousBatching:
+    """Continuous batching; its loop runs on between rounds as in a server."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         model = _model(settings, attention="sdpa")
@@ -73,27 +73,27 @@ class ContinuousArm:
         self._loop.start()
 
     def round(self, prompts: list[list[int]], new_tokens: int, shared: int) -> dict[str, Any]:
-        """Serve all prompts; steps are told apart by the time of each token."""
+        """Serve all prompts; steps are recognised by the time of each token."""
         del shared  # it finds prefixes by itself
         began_s = time.perf_counter()
         names = self._loop.add_requests(prompts, max_new_tokens=new_tokens, record_timestamps=True)
-        told: dict[str, Any] = {}
-        while len(told) < len(prompts):
+        ended: dict[str, Any] = {}
+        while len(ended) < len(prompts):
             one = self._loop.get_result(timeout=1)
             if one is None and not self._loop.is_running():
                 raise RuntimeError("its loop has ended")
             if one is not None and one.error:
                 raise RuntimeError(one.error)
             if one is not None and one.is_finished():
-                told[one.request_id] = one
-        times = [told[name].timestamps for name in names]
+                ended[one.request_id] = one
+        times = [ended[name].timestamps for name in names]
         first_s = max(one[0] for one in times)
         last_s = min(one[-1] for one in times)
         return {
             "prefill_s": first_s - began_s,
             "decode_s": last_s - first_s,
             "decode_steps": min(sum(first_s < at_s <= last_s for at_s in one) for one in times),
-            "outputs": [told[name].generated_tokens for name in names],
+            "outputs": [ended[name].generated_tokens for name in names],
         }
 
 
@@ -109,21 +109,20 @@ def _model(settings: dict[str, Any], *, attention: str) -> Any:
     return model.to(settings["device"]).eval()
 
 
-def main() -> None:
-    """Answer until standard input ends."""
-    arm: StaticArm | ContinuousArm | None = None
+class TransformersArm:
+    """A model that computes rounds in one of the two ways."""
 
-    def answer(question: Json) -> Json:
-        nonlocal arm
-        if question["do"] == "open":
-            kind = ContinuousArm if question["settings"]["continuous"] else StaticArm
-            arm = kind(question["settings"])
-            return {"version": transformers.__version__}
-        assert arm is not None
-        return arm.round(question["prompts"], question["new_tokens"], question["shared"])
+    def open(self, settings: Json) -> Json:
+        """Load the model; memory for keys and values chooses continuous batching."""
+        self._batch = (ContinuousBatching if settings["kv_tokens"] else PaddedBatch)(settings)
+        return {"version": transformers.__version__}
 
-    answer_lines(answer)
+    def round(
+        self, prompts: list[list[int]], new_tokens: int, shared: int, ignore_eos: bool = True
+    ) -> Json:
+        """Compute one batch; no output ends by itself."""
+        return self._batch.round(prompts, new_tokens, shared)
 
 
 if __name__ == "__main__":
-    main()
+    answer_lines(TransformersArm())

@@ -1,9 +1,9 @@
-"""The same programs as graphs of LangGraph, whose nodes ask `ChatOpenAI`.
+"""Programs as graphs of LangGraph; their nodes call `ChatOpenAI`.
 
 Runs in the peers' environment; see `plain_play`. Graphs are compiled before the play, as an author
 compiles them once. A node of the program is a node of the graph, and has an edge from each node it
-needs; LangGraph runs what is ready in steps, and begins a step when the one before is over. It has
-no way to give up branches, so a vote is one node, which asks all voters and cancels the last.
+needs; LangGraph runs ready nodes in steps, and begins a step when the one before is over. It cannot
+give up branches, so a vote is one node, which calls all voters and cancels the last.
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Annotated, Any, TypedDict
 
-os.environ["LANGSMITH_TRACING"] = "false"  # before its libraries look
+os.environ["LANGSMITH_TRACING"] = "false"  # before its libraries read it
 
+from answering import Json, answer_lines
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
-from plain_play import PlayedScore, Server, main
+from plain_play import PlainClient, ProgramInPlay, Server
 
-Json = dict[str, Any]
 MOST_STEPS = 10_000
 _KINDS = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 _VOTE = "vote"
 
 
 class GraphState(TypedDict):
-    """What the nodes of a graph have said, by name."""
+    """Outputs of a graph's nodes by name."""
 
     said: Annotated[dict[str, str], operator.or_]
 
 
-class LangGraphPlayer:
+GraphNode = Callable[[GraphState], Awaitable[GraphState]]
+
+
+class LangGraphClient(PlainClient):
     """Plays programs as compiled graphs."""
 
     async def open(self, settings: Json) -> Json:
@@ -57,20 +60,20 @@ class LangGraphPlayer:
         names = ("langgraph", "langchain-openai", "openai")
         return {name: version(name) for name in names}
 
-    def prepare(self, program: Json, score: PlayedScore) -> Callable[[], Awaitable[None]]:
-        """Compile its graph."""
+    def prepare(self, program: Json, played: ProgramInPlay) -> Callable[[], Awaitable[None]]:
+        """Compile the program's graph."""
         quorum = program["quorum"]
         voters = set(quorum["names"]) if quorum else set()
         names = {one["name"]: f"node{at}" for at, one in enumerate(program["nodes"])}
         graph: StateGraph[Any, Any, Any, Any] = StateGraph(GraphState)
         for one in program["nodes"]:
             if one["name"] not in voters:
-                graph.add_node(names[one["name"]], self._node(one, score))
+                graph.add_node(names[one["name"]], self._node(one, played))
                 _connect(graph, [names[name] for name in one["needs"]], names[one["name"]])
         if quorum:
             calls = [one for one in program["nodes"] if one["name"] in voters]
             needs = {name for call in calls for name in call["needs"]} - voters
-            graph.add_node(_VOTE, self._vote(calls, quorum["least"], score))
+            graph.add_node(_VOTE, self._vote(calls, quorum["least"], played))
             _connect(graph, sorted(names[name] for name in needs), _VOTE)
         needed = {name for one in program["nodes"] for name in one["needs"]}
         last = [
@@ -82,26 +85,24 @@ class LangGraphPlayer:
 
         async def run() -> None:
             await compiled.ainvoke({"said": {}}, {"recursion_limit": MOST_STEPS})
-            score.end()
+            played.end()
 
         return run
 
-    def _node(self, one: Json, score: PlayedScore) -> Callable[[GraphState], Awaitable[GraphState]]:
+    def _node(self, one: Json, played: ProgramInPlay) -> GraphNode:
         async def node(state: GraphState) -> GraphState:
             if one["kind"] == "call":
-                said = await self._call(self._model, one, score)
+                said = await self._call(self._model, one, played)
             else:
-                said = await score.wait(one)
+                said = await played.wait(one)
             return {"said": {one["name"]: said}}
 
         return node
 
-    def _vote(
-        self, calls: list[Json], least: int, score: PlayedScore
-    ) -> Callable[[GraphState], Awaitable[GraphState]]:
+    def _vote(self, calls: list[Json], least: int, played: ProgramInPlay) -> GraphNode:
         async def vote(state: GraphState) -> GraphState:
             asked = {
-                call["name"]: asyncio.create_task(self._call(self._voting, call, score))
+                call["name"]: asyncio.create_task(self._call(self._voting, call, played))
                 for call in calls
             }
             missing = set(asked.values())
@@ -116,26 +117,26 @@ class LangGraphPlayer:
             said = {}
             for name, task in asked.items():
                 if task in missing:
-                    score.give_up(name)
+                    played.give_up(name)
                 else:
                     said[name] = task.result()
             return {"said": said}
 
         return vote
 
-    async def _call(self, model: ChatOpenAI, call: Json, score: PlayedScore) -> str:
-        began_s = score.watch.now_s()
+    async def _call(self, model: ChatOpenAI, call: Json, played: ProgramInPlay) -> str:
+        began_s = played.watch.now_s()
         messages: list[BaseMessage] = [
-            _KINDS[one["role"]](content=one["content"]) for one in score.messages(call)
+            _KINDS[one["role"]](content=one["content"]) for one in played.messages(call)
         ]
         answer = await model.ainvoke(messages, max_tokens=call["tokens"])
         text = str(answer.text)
-        score.answered(call, began_s, {"text": text, "first_s": None, "usage": _usage(answer)})
+        played.answered(call, began_s, {"text": text, "first_s": None, "usage": _usage(answer)})
         return text
 
 
 def _connect(graph: StateGraph[Any, Any, Any, Any], needs: list[str], name: str) -> None:
-    """Edges into a node: it waits for all of them."""
+    """Add the edges into a node, which waits for all of them."""
     if not needs:
         graph.add_edge(START, name)
     elif len(needs) == 1:
@@ -145,16 +146,16 @@ def _connect(graph: StateGraph[Any, Any, Any, Any], needs: list[str], name: str)
 
 
 def _usage(answer: Any) -> Json:
-    """Tokens in the API's own words."""
-    told = answer.usage_metadata or {}
+    """Token counts under the names of the API."""
+    usage = answer.usage_metadata or {}
     return {
-        "prompt_tokens": told.get("input_tokens"),
-        "completion_tokens": told.get("output_tokens"),
+        "prompt_tokens": usage.get("input_tokens"),
+        "completion_tokens": usage.get("output_tokens"),
         "prompt_tokens_details": {
-            "cached_tokens": (told.get("input_token_details") or {}).get("cache_read")
+            "cached_tokens": (usage.get("input_token_details") or {}).get("cache_read")
         },
     }
 
 
 if __name__ == "__main__":
-    main(LangGraphPlayer())
+    answer_lines(LangGraphClient())

@@ -1,6 +1,6 @@
 """llama.cpp as a peer: one `llama_decode` a step for all sequences, through its own C interface.
 
-Runs in the peers' environment. Questions and answers are lines of JSON, as in `engine_arm`.
+Runs in the peers' environment and answers the questions of `engine_arm.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ PROMPT_BATCH_TOKENS = 2048
 class LlamaCppArm:
     """One model in one context."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def open(self, settings: Json) -> Json:
+        """Load the model."""
         llama_cpp.llama_log_set(_SILENT, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         model_params = llama_cpp.llama_model_default_params()
@@ -30,7 +31,7 @@ class LlamaCppArm:
             raise RuntimeError(f"llama.cpp cannot load {settings['model']}")
         vocab = llama_cpp.llama_model_get_vocab(self._model)
         self._vocabulary = llama_cpp.llama_vocab_n_tokens(vocab)
-        self._context = self._open(settings)
+        self._context = self._new_context(settings)
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._batch = batch = llama_cpp.llama_batch_init(PROMPT_BATCH_TOKENS, 0, 1)
         size = (PROMPT_BATCH_TOKENS,)
@@ -39,9 +40,12 @@ class LlamaCppArm:
         self._wanted = np.ctypeslib.as_array(batch.logits, size)
         np.ctypeslib.as_array(batch.n_seq_id, size)[:] = 1
         self._sequences = np.full(size, -1)
+        return {"version": llama_cpp.__version__}
 
-    def round(self, prompts: list[list[int]], new_tokens: int, shared: int) -> dict[str, Any]:
-        """Compute all prompts, then decode them together."""
+    def round(
+        self, prompts: list[list[int]], new_tokens: int, shared: int, ignore_eos: bool = True
+    ) -> Json:
+        """Compute all prompts, then decode them together; no output ends by itself."""
         llama_cpp.llama_memory_clear(self._memory, False)
         began_s = time.perf_counter()
         if shared:
@@ -64,7 +68,7 @@ class LlamaCppArm:
             "cached_tokens": shared * (len(prompts) - 1),
         }
 
-    def _open(self, settings: dict[str, Any]) -> Any:
+    def _new_context(self, settings: dict[str, Any]) -> Any:
         params = llama_cpp.llama_context_default_params()
         params.n_ctx = settings["context_tokens"]
         params.n_batch = PROMPT_BATCH_TOKENS
@@ -81,7 +85,7 @@ class LlamaCppArm:
         return context
 
     def _prompts(self, parts: list[list[int]], first: int, *, wanted: bool) -> list[int]:
-        """Compute the parts, packed into batches; the first token of each where wanted."""
+        """Compute the parts, packed into batches; the first token of each if wanted."""
         rows = [
             (token, first + at, sequence, wanted and at == len(part) - 1)
             for sequence, part in enumerate(parts)
@@ -125,20 +129,5 @@ def _SILENT(level: int, text: bytes, user_data: Any) -> None:
         sys.stderr.write(text.decode("utf-8", "replace"))
 
 
-def main() -> None:
-    """Answer until standard input ends."""
-    arm: LlamaCppArm | None = None
-
-    def answer(question: Json) -> Json:
-        nonlocal arm
-        if question["do"] == "open":
-            arm = LlamaCppArm(question["settings"])
-            return {"version": llama_cpp.__version__}
-        assert arm is not None
-        return arm.round(question["prompts"], question["new_tokens"], question["shared"])
-
-    answer_lines(answer)
-
-
 if __name__ == "__main__":
-    main()
+    answer_lines(LlamaCppArm())

@@ -1,46 +1,31 @@
-"""What plain clients have in common: how they are asked to play, and how they speak to a server.
+"""The common part of plain clients: the question `play`, and requests to a server.
 
-Runs in the peers' environment. Questions and answers are lines of JSON, as
-`lab/arms/program_arm.py`
-and `wire.py` beside it say. A client is a good one: one pool of connections that are kept alive,
-whatever may go at once goes at once, nobody sleeps but the tools. It waits for whole answers,
-because nothing it does next could use a part of one; only where a server notices a client that
-leaves by a broken stream alone, calls that may be given up are streamed.
+Runs in the peers' environment. Programs and samples are lines of JSON as in `wire.py`. A client is
+a good one: one pool of connections that are kept alive, branches go at once, and only tools sleep.
+It waits for whole answers, because nothing that it does next could use a part of one; if a server
+notices a client that leaves only by a broken stream, calls that may be given up are streamed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
 
 import httpx
-from answering import Json, failed, tell
+from answering import Json
 
 PATIENCE_S = 3600.0
 
 
-class Player(Protocol):
-    """A client that plays programs."""
-
-    async def open(self, settings: Json) -> Json:
-        """Connect; gives what is to be known of it."""
-        ...
-
-    def prepare(self, program: Json, score: PlayedScore) -> Callable[[], Awaitable[None]]:
-        """A program made ready, as a client has it before its input comes."""
-        ...
-
-
 class Server:
-    """The server, as its API shows it.
+    """A server of chat completions.
 
     Args:
-        settings: `url`, `model`, `body` (fields that every request carries: what forces lengths and
-            keeps prompts) and `streams_what_may_end`, as said above.
+        settings: `url`, `model`, `body` (fields of every request, which force lengths and keep
+            prompts) and `streams_what_may_end`.
     """
 
     def __init__(self, settings: Json) -> None:
@@ -51,21 +36,21 @@ class Server:
         self.http = httpx.AsyncClient(
             timeout=httpx.Timeout(PATIENCE_S, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            trust_env=False,  # nothing stands between us and a server on this machine
+            trust_env=False,  # no proxy between this process and a server on this machine
         )
 
     async def answer(
         self, messages: list[Json], tokens: int, watch: Stopwatch, *, may_end: bool
     ) -> Json:
-        """The output of so many tokens: `text`, `first_s`, and the `usage` that was told."""
+        """Request so many tokens; returns `text`, `first_s` and the server's `usage`."""
         body = {"model": self.model, "messages": messages, "max_tokens": tokens, **self.body}
         if may_end and self.streams_what_may_end:
             return await self._streamed(body, watch)
         response = await self.http.post(f"{self.url}/chat/completions", json=body)
         _check(response.status_code, response.content)
-        told = response.json()
-        message = told["choices"][0]["message"]
-        return {"text": message["content"] or "", "first_s": None, "usage": told.get("usage")}
+        answer = response.json()
+        message = answer["choices"][0]["message"]
+        return {"text": message["content"] or "", "first_s": None, "usage": answer.get("usage")}
 
     async def _streamed(self, body: Json, watch: Stopwatch) -> Json:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -113,29 +98,34 @@ class Stopwatch:
         self._began_at = time.perf_counter()
 
     def now_s(self) -> float:
-        """How long ago that was."""
+        """Seconds since then."""
         return time.perf_counter() - self._began_at
 
 
-class PlayedScore:
-    """What has been played of one program, and when.
+class ProgramInPlay:
+    """One program while it is played.
 
     Attributes:
-        texts: What each node has said so far.
-        watch: Of the play.
+        texts: Output or answer of each ended node.
+        watch: Clock of the play.
+        sample: The program's sample on the wire.
     """
 
     def __init__(self, program: Json, watch: Stopwatch) -> None:
         self.texts: dict[str, str] = {}
         self.watch = watch
-        self._program = program
-        self._calls: list[Json] = []
-        self._waits: list[Json] = []
-        self._given_up: list[str] = []
-        self._ended_s = 0.0
+        self.sample: Json = {
+            "name": program["name"],
+            "arrived_s": program["at_s"],
+            "ended_s": 0.0,
+            "calls": [],
+            "waits": [],
+            "given_up": [],
+            "error": "",
+        }
 
     def messages(self, call: Json) -> list[Json]:
-        """The chat so far as this call sends it."""
+        """The messages of a call, with all that they quote."""
         return [
             {"role": role, "content": "".join(self._text(part) for part in parts)}
             for role, parts in call["messages"]
@@ -148,11 +138,11 @@ class PlayedScore:
         return self.texts[part.get("output") or part["result"]]
 
     def answered(self, call: Json, began_s: float, answer: Json) -> None:
-        """A call has ended with this answer."""
+        """Record the answer of a call."""
         usage = answer["usage"] or {}
         details = usage.get("prompt_tokens_details") or {}
         self.texts[call["name"]] = answer["text"]
-        self._calls.append(
+        self.sample["calls"].append(
             {
                 "name": call["name"],
                 "began_s": began_s,
@@ -166,69 +156,48 @@ class PlayedScore:
         )
 
     async def wait(self, node: Json) -> str:
-        """A tool does its work, or a person thinks."""
-        began_s = self.watch.now_s()
+        """Sleep for a tool's or a person's time; returns the answer."""
+        began_s, name, text = self.watch.now_s(), node["name"], str(node["text"])
         await asyncio.sleep(node["seconds"])
-        self.texts[node["name"]] = node["text"]
-        self._waits.append(
-            {"name": node["name"], "began_s": began_s, "ended_s": self.watch.now_s()}
-        )
-        return self.texts[node["name"]]
+        self.texts[name] = text
+        wait = {"name": name, "began_s": began_s, "ended_s": self.watch.now_s()}
+        self.sample["waits"].append(wait)
+        return text
 
     def give_up(self, name: str) -> None:
-        """A call is not needed any more."""
-        self._given_up.append(name)
+        """Record that a call is not needed any more."""
+        self.sample["given_up"].append(name)
 
     def end(self) -> None:
-        """The result is there."""
-        self._ended_s = self.watch.now_s()
-
-    def told(self, error: str) -> Json:
-        """All of it, as the bench wants it."""
-        return {
-            "name": self._program["name"],
-            "arrived_s": self._program["at_s"],
-            "ended_s": self._ended_s,
-            "calls": self._calls,
-            "waits": self._waits,
-            "given_up": self._given_up,
-            "error": error,
-        }
+        """Record that the result is there."""
+        self.sample["ended_s"] = self.watch.now_s()
 
 
-async def play(player: Player, programs: list[Json]) -> list[Json]:
-    """Every program from its arrival on, all at once on this loop."""
-    watch = Stopwatch()
-    scores = [PlayedScore(program, watch) for program in programs]
-    ready = [player.prepare(one, score) for one, score in zip(programs, scores, strict=True)]
-    watch.start()
+class PlainClient(ABC):
+    """A client that plays programs; it answers `open` and `play`."""
 
-    async def one(program: Json, score: PlayedScore, run: Callable[[], Awaitable[None]]) -> Json:
-        await asyncio.sleep(max(0.0, program["at_s"] - watch.now_s()))
-        try:
-            await run()
-        except Exception as error:
-            return score.told(f"{type(error).__name__}: {error}"[:500])
-        return score.told("")
+    @abstractmethod
+    async def open(self, settings: Json) -> Json:
+        """Connect; returns the versions of its libraries."""
 
-    jobs = (one(*each) for each in zip(programs, scores, ready, strict=True))
-    return list(await asyncio.gather(*jobs))
+    @abstractmethod
+    def prepare(self, program: Json, played: ProgramInPlay) -> Callable[[], Awaitable[None]]:
+        """Make a program ready, as a client has it before its input comes."""
 
+    async def play(self, programs: list[Json]) -> Json:
+        """Play every program from its arrival on, all in this event loop."""
+        watch = Stopwatch()
+        played = [ProgramInPlay(program, watch) for program in programs]
+        ready = [self.prepare(*pair) for pair in zip(programs, played, strict=True)]
+        watch.start()
 
-async def _answer_lines(player: Player) -> None:
-    loop = asyncio.get_running_loop()
-    while line := await loop.run_in_executor(None, sys.stdin.readline):
-        question = json.loads(line)
-        try:
-            if question["do"] == "open":
-                told: Json = {"about": await player.open(question["settings"])}
-            else:
-                told = {"samples": await play(player, question["programs"])}
-        except Exception as error:
-            told = failed(error)
-        tell(told)
+        async def one(at: int) -> Json:
+            sample = played[at].sample
+            await asyncio.sleep(max(0.0, sample["arrived_s"] - watch.now_s()))
+            try:
+                await ready[at]()
+            except Exception as error:
+                sample["error"] = f"{type(error).__name__}: {error}"[:500]
+            return sample
 
-
-def main(player: Player) -> None:
-    """Answer until standard input ends."""
-    asyncio.run(_answer_lines(player))
+        return {"samples": await asyncio.gather(*(one(at) for at in range(len(programs))))}

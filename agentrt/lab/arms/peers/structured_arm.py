@@ -1,8 +1,8 @@
 """xgrammar or outlines-core as a peer: compile a constraint, walk texts through its masks.
 
-Runs in the peers' environment. Questions and answers are lines of JSON, as in our own arm. Each
-library is used as its documents say; what it cannot say it refuses, and what it lets through counts
-against it.
+Runs in the peers' environment and answers `open`, `case` and `rows` as `structured_arm.py` of our
+own does. Each library is used as its documents say; a constraint that it cannot express it refuses,
+and an invalid text that it accepts counts against it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import resource
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from answering import Json, answer_lines
@@ -20,53 +22,40 @@ from numpy.typing import NDArray
 _MOST_BYTES = 8 << 30
 
 
-class PeerMatcher(Protocol):
-    """A sequence."""
+@dataclass(frozen=True)
+class PeerMatcher:
+    """The matcher of one sequence.
 
-    def fill(self) -> None:
-        """Write the mask."""
-        ...
+    Attributes:
+        fill: Writes the mask of the next token to the library's `row`.
+        take: Advances by a token; False if it is not allowed.
+    """
 
-    def take(self, token: int) -> bool:
-        """Go on by a token."""
-        ...
-
-
-class Library(Protocol):
-    """A peer over one vocabulary. `row` is where its states write masks."""
-
-    row: NDArray[np.int32]
-    end_id: int
-
-    def compile(self, kind: str, source: Any) -> Any:
-        """The compiled constraint; raises what the library raises."""
-        ...
-
-    def start(self, compiled: Any) -> PeerMatcher:
-        """A fresh sequence."""
-        ...
+    fill: Callable[[], None]
+    take: Callable[[int], bool]
 
 
 class XGrammar:
-    """xgrammar with its defaults, compact JSON and as many threads as ours has."""
+    """xgrammar with its defaults, compact JSON and as many threads as our arm has."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, vocabulary: Json) -> None:
         import xgrammar
 
         self._xgrammar = xgrammar
         info = xgrammar.TokenizerInfo(
-            [bytes.fromhex(token) for token in told["tokens"]],
+            [bytes.fromhex(token) for token in vocabulary["tokens"]],
             xgrammar.VocabType.RAW,
-            vocab_size=told["logits_size"],
-            stop_token_ids=told["eos_ids"],
+            vocab_size=vocabulary["logits_size"],
+            stop_token_ids=vocabulary["eos_ids"],
         )
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=2, cache_enabled=False)
-        self._words = (told["logits_size"] + 31) // 32
+        self._words = (vocabulary["logits_size"] + 31) // 32
         self._mask = np.zeros((1, self._words), dtype=np.int32)
         self.row: NDArray[np.int32] = self._mask[0]
-        self.end_id = int(told["eos_ids"][0])
+        self.end_id = int(vocabulary["eos_ids"][0])
 
     def compile(self, kind: str, source: Any) -> Any:
+        """Compile a constraint; raises what the library raises."""
         if kind == "regex":
             return self._compiler.compile_regex(source)
         if kind == "grammar":
@@ -76,10 +65,17 @@ class XGrammar:
         )
 
     def start(self, compiled: Any) -> PeerMatcher:
-        return XGrammarState(self._xgrammar.GrammarMatcher(compiled), self._mask)
+        """Matcher of a new sequence."""
+        matcher = self._xgrammar.GrammarMatcher(compiled)
+
+        def fill() -> None:
+            if not matcher.fill_next_token_bitmask(self._mask, 0):
+                self._mask[:] = -1
+
+        return PeerMatcher(fill, matcher.accept_token)
 
     def rows(self, compiled: Any, prefixes: list[list[int]], rounds: int) -> list[int]:
-        """Time of the masks of many rows in one call."""
+        """Times of the masks of many rows in one call."""
         matchers = [self._xgrammar.GrammarMatcher(compiled) for _ in prefixes]
         for matcher, prefix in zip(matchers, prefixes, strict=True):
             for token in prefix:
@@ -94,37 +90,25 @@ class XGrammar:
         return wall_ns
 
 
-class XGrammarState:
-    """A matcher and the row it writes."""
-
-    def __init__(self, matcher: Any, mask: NDArray[np.int32]) -> None:
-        self._matcher = matcher
-        self._mask = mask
-
-    def fill(self) -> None:
-        if not self._matcher.fill_next_token_bitmask(self._mask, 0):
-            self._mask[:] = -1
-
-    def take(self, token: int) -> bool:
-        return bool(self._matcher.accept_token(token))
-
-
 class Outlines:
-    """outlines-core by itself: a schema becomes a regex, a regex a table over the vocabulary."""
+    """outlines-core alone: a schema becomes a regex, a regex a table over the vocabulary."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, vocabulary: Json) -> None:
         import outlines_core
 
         self._outlines = outlines_core
-        self.end_id = int(told["eos_ids"][0])
+        self.end_id = int(vocabulary["eos_ids"][0])
         ids: dict[bytes, list[int]] = {}
-        for token, text in enumerate(told["tokens"]):
+        for token, text in enumerate(vocabulary["tokens"]):
             if text:
                 ids.setdefault(bytes.fromhex(text), []).append(token)
         self._vocabulary = outlines_core.Vocabulary(self.end_id, ids)
-        self.row: NDArray[np.int32] = np.zeros((told["logits_size"] + 31) // 32, dtype=np.int32)
+        self.row: NDArray[np.int32] = np.zeros(
+            (vocabulary["logits_size"] + 31) // 32, dtype=np.int32
+        )
 
     def compile(self, kind: str, source: Any) -> Any:
+        """Compile a constraint; raises what the library raises."""
         if kind == "grammar":
             raise ValueError("it has no grammars")
         pattern = source
@@ -134,29 +118,62 @@ class Outlines:
         return self._outlines.Index(pattern, self._vocabulary)
 
     def start(self, compiled: Any) -> PeerMatcher:
-        return OutlinesState(self._outlines.Guide(compiled), self.row, self.end_id)
+        """Matcher of a new sequence."""
+        guide, row = self._outlines.Guide(compiled), self.row
+
+        def fill() -> None:
+            guide.write_mask_into(row.ctypes.data, row.size, row.itemsize)
+
+        def take(token: int) -> bool:
+            if token == self.end_id:
+                return bool(guide.is_finished())
+            guide.advance(token, False)
+            return True
+
+        return PeerMatcher(fill, take)
 
 
-class OutlinesState:
-    """A guide and the row it writes."""
-
-    def __init__(self, guide: Any, row: NDArray[np.int32], end_id: int) -> None:
-        self._guide = guide
-        self._row = row
-        self._end_id = end_id
-
-    def fill(self) -> None:
-        self._guide.write_mask_into(self._row.ctypes.data, self._row.size, self._row.itemsize)
-
-    def take(self, token: int) -> bool:
-        if token == self._end_id:
-            return bool(self._guide.is_finished())
-        self._guide.advance(token, False)
-        return True
+Library = XGrammar | Outlines
 
 
-def walk(library: Library, state: PeerMatcher, ids: list[int]) -> dict[str, Any]:
-    """Whether the masks let a text through to its end token, and the time of each."""
+class StructuredPeer:
+    """A library over the vocabulary of a file."""
+
+    def open(self, settings: Json) -> Json:
+        """Load the library, within a limit of memory."""
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+        with open(settings["vocabulary"], encoding="utf-8") as file:
+            vocabulary = json.load(file)
+        name = settings["library"]
+        self._library: Library = _LIBRARIES[name](vocabulary)
+        return {"library": f"{name} {version(name)}"}
+
+    def case(self, kind: str, source: Any, texts: list[list[int]]) -> Json:
+        """Compile a constraint and walk each text."""
+        began_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
+        try:
+            compiled = self._library.compile(kind, source)
+        except Exception as refused:
+            return {"refused": f"{type(refused).__name__}: {refused}"[:300], "keyword": ""}
+        ended_ns, cpu_ended_ns = time.perf_counter_ns(), time.process_time_ns()
+        return {
+            "declare_ns": 0,
+            "compile_ns": ended_ns - began_ns,
+            "compile_cpu_ns": cpu_ended_ns - cpu_ns,
+            "walks": [walk(self._library, self._library.start(compiled), ids) for ids in texts],
+        }
+
+    def rows(self, kind: str, source: Any, texts: list[list[int]], count: int, rounds: int) -> Json:
+        """Time the same rows as our own arm does."""
+        assert isinstance(self._library, XGrammar)
+        prefixes = [ids[:length] for ids in texts for length in range(len(ids) + 1)]
+        chosen = [prefixes[at % len(prefixes)] for at in range(count)]
+        wall_ns = self._library.rows(self._library.compile(kind, source), chosen, rounds)
+        return {"wall_ns": {"pool": wall_ns}, "places": len(prefixes)}
+
+
+def walk(library: Library, state: PeerMatcher, ids: list[int]) -> Json:
+    """Whether the masks let a text through to its end token, and the time of each mask."""
     wall_ns: list[int] = []
     cpu_ns: list[int] = []
     taken = True
@@ -173,61 +190,7 @@ def walk(library: Library, state: PeerMatcher, ids: list[int]) -> dict[str, Any]
     return {"taken": taken, "wall_ns": wall_ns, "cpu_ns": cpu_ns}
 
 
-def case(library: Library, kind: str, source: Any, texts: list[list[int]]) -> dict[str, Any]:
-    """Compile it and walk each text."""
-    began_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
-    try:
-        compiled = library.compile(kind, source)
-    except Exception as refused:
-        return {"refused": f"{type(refused).__name__}: {refused}"[:300], "keyword": ""}
-    ended_ns, cpu_ended_ns = time.perf_counter_ns(), time.process_time_ns()
-    return {
-        "declare_ns": 0,
-        "compile_ns": ended_ns - began_ns,
-        "compile_cpu_ns": cpu_ended_ns - cpu_ns,
-        "walks": [walk(library, library.start(compiled), ids) for ids in texts],
-    }
-
-
-def rows(
-    library: XGrammar, kind: str, source: Any, texts: list[list[int]], count: int, rounds: int
-) -> dict[str, Any]:
-    """The same rows as ours."""
-    places = [ids[:length] for ids in texts for length in range(len(ids) + 1)]
-    prefixes = [places[at % len(places)] for at in range(count)]
-    wall_ns = library.rows(library.compile(kind, source), prefixes, rounds)
-    return {"wall_ns": {"pool": wall_ns}, "places": len(places)}
-
-
-def opened(settings: dict[str, Any]) -> XGrammar | Outlines:
-    """The library over the vocabulary of a file."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
-    with open(settings["vocabulary"], encoding="utf-8") as file:
-        told = json.load(file)
-    return XGrammar(told) if settings["library"] == "xgrammar" else Outlines(told)
-
-
-def main() -> None:
-    """Answer until standard input ends."""
-    library: XGrammar | Outlines | None = None
-
-    def answer(question: Json) -> Json:
-        nonlocal library
-        match question.pop("do"):
-            case "open":
-                settings = question["settings"]
-                library = opened(settings)
-                name = "outlines-core" if settings["library"] != "xgrammar" else "xgrammar"
-                return {"library": f"{name} {version(name)}"}
-            case "case":
-                assert library is not None
-                return case(library, **question)
-            case _:
-                assert isinstance(library, XGrammar)
-                return rows(library, **question)
-
-    answer_lines(answer)
-
+_LIBRARIES: dict[str, Callable[[Json], Library]] = {"xgrammar": XGrammar, "outlines-core": Outlines}
 
 if __name__ == "__main__":
-    main()
+    answer_lines(StructuredPeer())

@@ -1,13 +1,14 @@
-"""How fast each program of a bench could be at the least, with inputs measured beside it.
+"""Lower bounds of each program's latency, from the machine's rates and from the engine's steps.
 
 Every distinct prefix is computed once, as early as it is known; tokens of one sequence follow each
 other; tools begin with their last argument and take their time; code, queues and hops take none.
-The bound is the longest path, or all the work at once where that takes longer.
+The bound is the longest path, or all the work at once if that takes longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -15,93 +16,74 @@ from agentrt.analysis import (
     ForwardCosts,
     HardwareCosts,
     MachineRates,
+    ModelShape,
     Step,
     model_work,
     step_costs,
 )
-from agentrt.analysis.model_shape import ModelShape
-from agentrt.engine.ops.roofline import roofline_in_process
-from agentrt.lab.arms.wire import StepTold
+from agentrt.engine.process.roofline import measured_roofline
 from agentrt.lab.bench.compound.ideal import CallShare, PrefixTree
-from agentrt.lab.bench.compound.measure import ArmSamples
-from agentrt.lab.bench.compound.plan import Round
-from agentrt.lab.bench.compound.result import is_ours
+from agentrt.lab.bench.compound.run import CompoundRun, is_ours
 from agentrt.lab.workloads.trace import ProgramTrace, ToolUse, TraceCall, needs
 
 
-def bounds_of(
-    rounds: Sequence[Round],
-    samples: Mapping[str, ArmSamples],
-    shape: ModelShape,
-    dtype: str,
-    tell: Callable[[str], None],
-) -> dict[str, Any]:
+def bounds_of(run: CompoundRun, shape: ModelShape, log: Callable[[str], None]) -> dict[str, Any]:
     """By shape of program, our median latency and the medians of both bounds.
 
     Only for programs that were played one at a time: a bound of a program says little of a load.
 
     Args:
-        rounds: That were played.
-        samples: By arm.
-        shape: Of the model.
-        dtype: That it was computed in.
-        tell: Called with what is being done.
+        run: The run.
+        shape: Shape of the model.
+        log: Called with the progress.
     """
-    name = next((name for name in samples if is_ours(name)), None)
-    if name is None or any(len(one.programs) > 1 for one in rounds):
+    name = next((name for name in run.samples if is_ours(name)), None)
+    if name is None or any(len(one.programs) > 1 for one in run.rounds):
         return {}
-    tell("measuring what the machine can do")
-    limit = roofline_in_process("cpu", dtype)
+    log("measuring the machine's roofline")
+    samples, dtype = run.samples[name], run.config.served.dtype
+    limit = measured_roofline("cpu", dtype)
     machine = MachineRates(limit.read_bytes_s, limit.flops_s)
     hardware = HardwareCosts(machine, model_work(shape, dtype))
-    steps = step_costs([step_of(told) for all_ in samples[name].steps.values() for told in all_])
+    steps = step_costs([Step(*one[:3]) for all_ in samples.steps.values() for one in all_])
     tree = PrefixTree()
-    least: dict[str, list[tuple[float, float | None]]] = {}
-    for one in rounds:
+    by_hardware: dict[str, list[float]] = {}
+    by_steps: dict[str, list[float]] = {}
+    for one in run.rounds:
         (program,) = one.programs
         shares = tree.add(program)
         if one.counts:
-            by_steps = bound_s(program, shares, steps) if steps is not None else None
-            found = (bound_s(program, shares, hardware), by_steps)
-            least.setdefault(one.label, []).append(found)
+            by_hardware.setdefault(one.label, []).append(bound_s(program, shares, hardware))
+            if steps is not None:
+                by_steps.setdefault(one.label, []).append(bound_s(program, shares, steps))
     return {
-        "machine": {"read_bytes_s": machine.read_bytes_s, "flops_s": machine.flops_s},
-        "steps": None
-        if steps is None
-        else {
-            "alone_s": steps.alone_s,
-            "sequence_s": steps.sequence_s,
-            "prompt_token_s": steps.prompt_token_s,
-        },
+        "machine": asdict(machine),
+        "steps": None if steps is None else asdict(steps),
         "shapes": {
             label: {
-                "latency_s": median(sample.latency_s for sample in samples[name].all(label)),
-                "hardware_s": median(pair[0] for pair in pairs),
-                "steps_s": median(pair[1] for pair in pairs if pair[1] is not None)
-                if steps is not None
-                else None,
+                "latency_s": median(sample.latency_s for sample in samples.all(label)),
+                "hardware_s": median(found),
+                "steps_s": median(by_steps[label]) if label in by_steps else None,
             }
-            for label, pairs in least.items()
+            for label, found in by_hardware.items()
         },
     }
 
 
 def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: ForwardCosts) -> float:
-    """Least seconds of a program, people's pauses left out.
+    """Least seconds of a program, without people's pauses.
 
     Args:
-        program: Which.
-        shares: What each of its calls adds to the tree of prefixes.
-        costs: Of forwards.
+        program: The program.
+        shares: Shares of its calls in the tree of prefixes.
+        costs: Costs of forwards.
     """
     first_s: dict[str, float] = {}
     end_s: dict[str, float] = {}
-    context: dict[str, int] = {}
     for node in program.nodes:
         after_s = max((end_s[name] for name in node.after), default=0.0)
         if isinstance(node, TraceCall):
             share = shares[node.name]
-            context[node.name] = share.prompt_tokens
             first_s[node.name] = _first_s(node, share, after_s, end_s, costs)
             more = node.output_tokens - node.forced_tokens - 1
             decode_s = costs.decode_s(max(0, more), share.prompt_tokens)
@@ -109,7 +91,7 @@ def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: Forwa
         elif isinstance(node, ToolUse):
             begins_s = after_s
             if node.plan and node.at_token:
-                wrote_s = costs.decode_s(node.at_token - 1, context[node.plan])
+                wrote_s = costs.decode_s(node.at_token - 1, shares[node.plan].prompt_tokens)
                 begins_s = max(begins_s, min(first_s[node.plan] + wrote_s, end_s[node.plan]))
             elif node.plan:
                 begins_s = max(begins_s, end_s[node.plan])
@@ -121,15 +103,12 @@ def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: Forwa
     if program.quorum is not None:
         names, least = program.quorum
         path_s = max(path_s, sorted(end_s[name] for name in names)[least - 1])
-        voters = sorted((call for call in counted if call.name in names), key=_length)
+        voters = [call for call in counted if call.name in names]
+        voters.sort(key=lambda call: call.output_tokens)
         counted = [call for call in counted if call.name not in names] + voters[:least]
     prompt = sum(shares[call.name].new_tokens for call in counted)
     output = sum(call.output_tokens - call.forced_tokens for call in counted)
     return max(path_s, costs.work_s(prompt, output))
-
-
-def _length(call: TraceCall) -> int:
-    return call.output_tokens
 
 
 def _first_s(
@@ -139,20 +118,12 @@ def _first_s(
     end_s: Mapping[str, float],
     costs: ForwardCosts,
 ) -> float:
-    """When its first token can be there: parts are computed in order, each once it is known."""
-    quoted = max((end_s[name] for name in needs(call)), default=0.0)
-    at_s = after_s
+    """Earliest instant of its first token: parts are computed in order, each once it is known."""
+    quoted_s = max((end_s[name] for name in needs(call)), default=0.0)
     if not share.new:  # all is known but the last token's output
-        return max(at_s, quoted) + costs.pass_s(1, share.prompt_tokens)
+        return max(after_s, quoted_s) + costs.pass_s(1, share.prompt_tokens)
+    at_s = after_s
     for part in share.new[:-1]:
         at_s = max(at_s, end_s.get(part.needs, 0.0))
         at_s += costs.prompt_s(part.tokens, share.prompt_tokens)
-    last = share.new[-1]
-    at_s = max(at_s, quoted)
-    return at_s + costs.pass_s(last.tokens, share.prompt_tokens)
-
-
-def step_of(told: StepTold) -> Step:
-    """A step as an arm tells it."""
-    seconds, prefill_tokens, decode_tokens, *_ = told
-    return Step(seconds, prefill_tokens, decode_tokens)
+    return max(at_s, quoted_s) + costs.pass_s(share.new[-1].tokens, share.prompt_tokens)

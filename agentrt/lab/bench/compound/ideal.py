@@ -1,11 +1,13 @@
-"""What a cache that never forgets would have to compute: every distinct prefix once.
+"""A cache that never forgets: it computes every distinct prefix once.
 
 Prompts are walked part by part through one tree for all programs of an engine, in the order in
-which they are played; what a model puts out is in the tree without having been computed as prompt.
-Lengths are those of the trace, without what a template adds.
+which they are played; an output is in the tree without having been computed as a prompt. Lengths
+are those of the trace, without the tokens of a template.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from agentrt.base.record import record
 from agentrt.lab.workloads.trace import OutputOf, Part, Piece, ProgramTrace, TraceCall
@@ -15,26 +17,24 @@ _ROOT = 0
 
 @record
 class NewPart:
-    """Part of a prompt that nobody has computed before.
+    """Part of a prompt that has not been computed before.
 
     Attributes:
-        place: Which of all parts of the prompt.
-        tokens: Of it.
-        needs: The node whose output or result it is; "" where it is known from the start.
+        tokens: Length.
+        needs: Node that writes it; "" if it is known from the start.
     """
 
-    place: int
     tokens: int
     needs: str
 
 
 @record
 class CallShare:
-    """What one call adds to the tree.
+    """The share of one call in the tree.
 
     Attributes:
-        prompt_tokens: Of its prompt.
-        new: Parts of it that were not there.
+        prompt_tokens: Length of its prompt.
+        new: Parts of the prompt that were not there.
     """
 
     prompt_tokens: int
@@ -42,7 +42,7 @@ class CallShare:
 
     @property
     def new_tokens(self) -> int:
-        """All of them."""
+        """Tokens that were not there."""
         return sum(part.tokens for part in self.new)
 
 
@@ -53,22 +53,26 @@ class PrefixTree:
         self._next: dict[tuple[int, str], int] = {}
 
     def add(self, program: ProgramTrace) -> dict[str, CallShare]:
-        """Walk all calls of a program; what each of them adds, by name."""
+        """Walk all calls of a program; returns the share of each by name."""
         outputs = {call.name: call.output_tokens for call in program.calls()}
         return {call.name: self._call(program, call, outputs) for call in program.calls()}
 
+    def new_tokens(self, programs: Iterable[ProgramTrace]) -> int:
+        """Walk all calls of programs; returns the prompt tokens that were not there."""
+        shares = (share for program in programs for share in self.add(program).values())
+        return sum(share.new_tokens for share in shares)
+
     def _call(self, program: ProgramTrace, call: TraceCall, outputs: dict[str, int]) -> CallShare:
-        at, place, total = _ROOT, 0, 0
+        at, total = _ROOT, 0
         new: list[NewPart] = []
         for role, message in call.prompt:
             at, _ = self._step(at, f"<{role}>")
             for part in message:
-                key, tokens, needed = _told(program, part, outputs)
+                key, tokens, needed = _part(program, part, outputs)
                 at, was_new = self._step(at, key)
                 total += tokens
                 if was_new:
-                    new.append(NewPart(place, tokens, needed))
-                place += 1
+                    new.append(NewPart(tokens, needed))
             at, _ = self._step(at, f"</{role}>")
         at, _ = self._step(at, "<assistant>")
         self._step(at, f"{program.name}/{call.name}")
@@ -82,8 +86,8 @@ class PrefixTree:
         return made, True
 
 
-def _told(program: ProgramTrace, part: Part, outputs: dict[str, int]) -> tuple[str, int, str]:
-    """Key, length, and the node that has to end before it is known."""
+def _part(program: ProgramTrace, part: Part, outputs: dict[str, int]) -> tuple[str, int, str]:
+    """Key, length, and the node that has to end before the part is known."""
     if isinstance(part, Piece):
         return f"text {part.key}", part.tokens, ""
     if isinstance(part, OutputOf):

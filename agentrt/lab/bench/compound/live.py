@@ -1,8 +1,8 @@
 """The programs of a folder as a user runs them: the embedded model decides what it writes.
 
-Each is run by `agentrt run --batch`, one input after the other in one process, and tells its own
-latency, split and tokens. There is no other arm: what plain clients would be asked here differs
-from what our language asks, so only whole programs of known work (`replay`) are compared.
+Each is run by `agentrt run --batch`, one input after the other in one process, and reports its own
+latency, split and tokens. There is no other arm: plain clients would send other requests than our
+language does, so only programs of known work (`replay`) are compared.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agentrt.analysis.statistics import percentiles
+from agentrt.analysis.statistics import mean, percentiles
 from agentrt.base.errors import UsageError
 from agentrt.lab.errors import BenchFailed
 
@@ -49,52 +50,47 @@ CASES: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def measured_live(
-    folder: Path, repeats: int, tell: Callable[[str], None]
+    folder: Path, repeats: int, log: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Run every program that there are inputs for.
 
     Args:
-        folder: Of programs, such as `programs/`.
-        repeats: Of each input, after one that warms up.
-        tell: Called with what is being run.
+        folder: Folder of programs, such as `programs/`.
+        repeats: Runs of each input, after one that warms up.
+        log: Called with each program.
 
     Raises:
-        UsageError: None of them is in the folder.
-        BenchFailed: One of them could not be run at all.
+        UsageError: The folder has none of them.
+        BenchFailed: A program could not be run at all.
     """
-    files = [folder / f"{name}.py" for name in CASES]
     found = {}
-    for file in files:
+    for name, inputs in CASES.items():
+        file = folder / f"{name}.py"
         if file.exists():
-            tell(f"running {file.stem} live")
-            inputs = list(CASES[file.stem])
-            runs = _runs(file, [*inputs[:1], *(inputs * repeats)])
-            found[file.stem] = told_of_runs(runs[1:])
+            log(f"running {name} live")
+            runs = _runs(file, [*inputs[:1], *(list(inputs) * repeats)])
+            found[name] = summary_of(runs[1:])
     if not found:
         raise UsageError(
-            f"{folder} has none of {', '.join(file.name for file in files)}",
+            f"{folder} has none of {', '.join(f'{name}.py' for name in CASES)}",
             hint="Give --live the folder `programs` of the repository",
         )
     return found
 
 
-def told_of_runs(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What `agentrt.run/1` objects of one program say together."""
+def summary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Figures over `agentrt.run/1` objects of one program."""
     latencies = [run["latency"]["compound_ms"] / 1e3 for run in runs]
-    labels = runs[0]["latency"]["split_ms"]
-    usage: dict[str, int] = {}
+    splits = [run["latency"]["split_ms"] for run in runs]
+    usage = Counter[str]()
     for run in runs:
-        for name, count in run["usage"].items():
-            usage[name] = usage.get(name, 0) + count
+        usage.update(run["usage"])
     return {
         "runs": len(runs),
         "ok": sum(bool(run["ok"]) for run in runs),
         "latency_s": {name: asdict(one) for name, one in percentiles(latencies).items()},
-        "split_s": {
-            label: sum(run["latency"]["split_ms"][label] for run in runs) / len(runs) / 1e3
-            for label in labels
-        },
-        "usage": usage,
+        "split_s": {label: mean([split[label] for split in splits]) / 1e3 for label in splits[0]},
+        "usage": dict(usage),
         "samples_s": latencies,
     }
 
@@ -111,5 +107,5 @@ def _runs(file: Path, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     runs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if len(runs) != len(inputs):
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise BenchFailed(f"{file.name} told of {len(runs)} runs of {len(inputs)}: {last[0]}")
+        raise BenchFailed(f"{file.name} reported {len(runs)} runs of {len(inputs)}: {last[0]}")
     return runs

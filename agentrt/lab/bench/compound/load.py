@@ -1,80 +1,84 @@
-"""An open load on all arms: programs as they arrive, at the rate that was found and below it."""
+"""An open load on all arms: programs as they arrive, at the operating point and below it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import Any
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.arms.program_arm import OURS, OpenPlayer
-from agentrt.lab.bench.compound.ground import Ground, OpenLoad, PlayRound, Tell, find_ground
-from agentrt.lab.bench.compound.load_draw import LoadDraw, load_draw
-from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, verdicts
-from agentrt.lab.bench.compound.measure import ArmSamples, play_round
-from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
-from agentrt.lab.bench.compound.players import Wanted, our_arm
-from agentrt.lab.bench.compound.result import is_ours
-from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
+from agentrt.lab.arms.arm_process import ArmProcess
+from agentrt.lab.arms.program_arm import OURS, runtime_arm
+from agentrt.lab.bench.compound.figures import PlayedProgram
+from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
+from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, targets
+from agentrt.lab.bench.compound.load_point import LoadPoint, Log, OpenLoad, find_load_point
+from agentrt.lab.bench.compound.open_arms import ArmsConfig
+from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals_in_words
+from agentrt.lab.bench.compound.run import (
+    ArmSamples,
+    CompoundRun,
+    is_ours,
+    play_round,
+    run_rounds,
+    with_room,
+)
 
 SHARES = (0.6, 0.8, 1.0)
-"""Rates of the comparison, by the rate that was found."""
+"""Rates of the comparison, divided by the rate of the operating point."""
 PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
-"""An engine that knows requests only: nothing waits at a gate, no prefix is spoken of."""
+"""An engine that knows requests only: no admission gate, no hints about prefixes."""
 
 
 def run_load(
-    load: OpenLoad, drawing: ProgramDraw, wanted: Wanted, stack: ExitStack, tell: Tell
+    load: OpenLoad, drawing: ProgramDraw, config: ArmsConfig, stack: ExitStack, log: Log
 ) -> CompoundRun:
-    """Find where to measure, let every arm learn from other programs, and measure.
+    """Find the operating point, let every arm learn from other programs, and measure.
 
     Args:
-        load: As asked for.
-        drawing: Of programs.
-        wanted: Arms; memory and places are set here.
-        stack: Closes what was opened.
-        tell: Called with what is being done.
+        load: The load as asked for.
+        drawing: How programs are drawn.
+        config: The arms; their memory and slots are set here.
+        stack: Closes the arms.
+        log: Called with the progress.
 
     Raises:
         UsageError: There is no such load.
         BenchFailed: Arms cannot be compared.
     """
 
-    @contextmanager
-    def open_plain(kv_tokens: int) -> Iterator[PlayRound]:
-        served = replace(wanted.served, kv_tokens=kv_tokens)
-        player = OpenPlayer(our_arm(served, PLAIN, threads=wanted.threads), None)
-        try:
-            yield lambda one: play_round("fcfs", player, one, "plain")
-        finally:
-            player.close()
+    def open_plain(kv_tokens: int, stack: ExitStack) -> Callable[[Round], list[PlayedProgram]]:
+        served = replace(config.served, kv_tokens=kv_tokens)
+        process = ArmProcess(runtime_arm(served, PLAIN, threads=config.threads))
+        stack.callback(process.close)
+        return lambda one: play_round(process, one, "fcfs")[0]
 
-    ground = find_ground(load, drawing, open_plain, tell)
-    rounds = rounds_of(load, ground, drawing)
-    programs = [program for draw in ground.draws for program in draw.programs]
-    wanted = with_room(
-        wanted,
+    found = find_load_point(load, drawing, open_plain, log)
+    rounds = rounds_of(load, found, drawing)
+    programs = [program for draw in found.draws for program in draw.programs]
+    config = with_room(
+        config,
         programs,
-        kv_tokens=ground.probe.kv_tokens,
-        longest_tokens=ground.largest_tokens,
+        kv_tokens=found.point.kv_tokens,
+        longest_tokens=largest_tokens(found.draws),
     )
-    for line in told_before(load, ground, rounds, wanted):
-        tell(line)
-    run = run_rounds(rounds, wanted, stack, tell)
-    return replace(run, told=_told(load, ground, rounds, run.samples))
+    for line in plan_in_words(load, found, rounds, config):
+        log(line)
+    run = run_rounds(rounds, config, stack, log)
+    return replace(run, load=_result(load, found, rounds, run.samples))
 
 
-def rounds_of(load: OpenLoad, ground: Ground, drawing: ProgramDraw) -> list[Round]:
-    """What all arms play: other programs to learn from, then every draw at every rate."""
+def rounds_of(load: OpenLoad, found: LoadPoint, drawing: ProgramDraw) -> list[Round]:
+    """The rounds of all arms: other programs to learn from, then every draw at every rate."""
     warm = load_draw(
-        len(ground.draws),
+        len(found.draws),
         load.programs,
         drawing,
         tenants=load.tenants,
-        longest=ground.largest_tokens,
+        longest=largest_tokens(found.draws),
     )
-    spell, rate = drawing.spell, ground.probe.rate
+    spell, rate = drawing.spell, found.rate
     rounds = [Round("warm", warm.arriving(rate), spell, counts=False, text="warm")]
     for share in shares_of(load):
         rounds += [
@@ -82,59 +86,50 @@ def rounds_of(load: OpenLoad, ground: Ground, drawing: ProgramDraw) -> list[Roun
                 label_of(share),
                 draw.arriving(share * rate),
                 spell,
-                counts=True,
-                service_s=ground.service_s,
+                service_s=found.service_s,
                 text=f"{share}/{draw.number}",
             )
-            for draw in ground.draws
+            for draw in found.draws
         ]
     return rounds
 
 
 def shares_of(load: OpenLoad) -> Sequence[float]:
-    """A rate that was given is the only one."""
+    """A given rate is the only one."""
     return (1.0,) if load.rate else SHARES
 
 
 def label_of(share: float) -> str:
-    """Of the rounds at a rate."""
+    """Label of the rounds at a rate."""
     return f"load {share:g}"
 
 
-def told_before(
-    load: OpenLoad, ground: Ground, rounds: Sequence[Round], wanted: Wanted
+def plan_in_words(
+    load: OpenLoad, found: LoadPoint, rounds: Sequence[Round], config: ArmsConfig
 ) -> list[str]:
-    """What is going to be played, and how long that takes."""
-    probe = ground.probe
-    arms = len(wanted.names) - (OURS in wanted.names) + len(wanted.policies)
-    took_s = sum(
-        arms * max(probe.lasts_s, one.workload[-1].at_s + probe.lasts_s / 4) for one in rounds
-    )
-    todo = totals([program for draw in ground.draws for program in draw.programs])
-    shown = ", ".join(f"{value:,.0f} {name}" for name, value in todo.items())
-    lines = [
-        f"{len(ground.draws)} draws: {shown}; the largest request has {ground.largest_tokens} "
-        "tokens",
-        f"{arms} arms at {', '.join(f'{share * probe.rate:.3g}' for share in shares_of(load))} "
-        f"programs a second, where fcfs is {probe.slowdown:.1f} times slower than alone at the "
-        f"last; {probe.kv_tokens} tokens of KV, {ground.kv_share:.2f} of the mix's working set of "
-        f"{ground.ample.working_set_tokens:.0f}",
-        f"this takes about {took_s / 60:.0f} minutes",
+    """The plays ahead, and how long they take."""
+    arms = len(config.names) - (OURS in config.names) + len(config.policies)
+    lasts_s = found.lasts_s[found.point.found[0]]
+    took_s = sum(arms * max(lasts_s, one.workload[-1].at_s + lasts_s / 4) for one in rounds)
+    programs = [program for draw in found.draws for program in draw.programs]
+    rates = ", ".join(f"{share * found.rate:.3g}" for share in shares_of(load))
+    return [
+        f"{len(found.draws)} draws: {totals_in_words(programs)}; the largest request has "
+        f"{largest_tokens(found.draws)} tokens",
+        found.point.in_words(),
+        f"{arms} arms at {rates} programs a second: this takes about {took_s / 60:.0f} minutes",
+        *(_shortened(draw) for draw in found.draws if draw.shortened),
     ]
-    lines += [line for draw in ground.draws if (line := _shortened(draw))]
-    return lines
 
 
 def _shortened(draw: LoadDraw) -> str:
-    if not draw.shortened:
-        return ""
-    told = ", ".join(f"{name} {factor:.2f}" for name, factor in draw.shortened.items())
-    return f"draw {draw.number}, lengths and turns scaled down so that memory holds them: {told}"
+    shown = ", ".join(f"{name} {factor:.2f}" for name, factor in draw.shortened.items())
+    return f"draw {draw.number}, lengths and turns scaled down so that memory holds them: {shown}"
 
 
-def _told(
+def _result(
     load: OpenLoad,
-    ground: Ground,
+    found: LoadPoint,
     rounds: Sequence[Round],
     samples: Mapping[str, ArmSamples],
 ) -> dict[str, Any]:
@@ -145,32 +140,32 @@ def _told(
     return {
         "asked": asdict(load),
         "fcfs": "first come first served without the admission gate: an engine of requests",
-        "rate": ground.probe.rate,
-        "kv_tokens": ground.probe.kv_tokens,
-        "kv_share": ground.kv_share,
-        "working_set_tokens": ground.ample.working_set_tokens,
-        "largest_tokens": ground.largest_tokens,
+        "rate": found.rate,
+        "kv_tokens": found.point.kv_tokens,
+        "kv_share": found.kv_share,
+        "working_set_tokens": found.working_set_tokens,
+        "largest_tokens": largest_tokens(found.draws),
         "shortened": {
-            name: factor for draw in ground.draws for name, factor in draw.shortened.items()
+            name: factor for draw in found.draws for name, factor in draw.shortened.items()
         },
-        "probes": [asdict(one) for one in ground.probes],
-        "alone_s": ground.alone_s,
-        "points": [_point(share, ground, rounds, samples) for share in shares_of(load)],
+        "probes": [asdict(one) | {"lasts_s": found.lasts_s[one]} for one in found.point.tried],
+        "alone_s": found.alone_s,
+        "points": [_point(share, found, rounds, samples) for share in shares_of(load)],
         "verdicts": [
             asdict(one) | {"met": one.is_met, "told": str(one)}
-            for one in verdicts(by_policy, ground.alone_s)
+            for one in targets(by_policy, found.alone_s)
         ],
     }
 
 
 def _point(
-    share: float, ground: Ground, rounds: Sequence[Round], samples: Mapping[str, ArmSamples]
+    share: float, found: LoadPoint, rounds: Sequence[Round], samples: Mapping[str, ArmSamples]
 ) -> dict[str, Any]:
-    label, rate = label_of(share), share * ground.probe.rate
+    label, rate = label_of(share), share * found.rate
     of_point = [one for one in rounds if one.label == label]
     arms = {}
     for name, one in samples.items():
-        arms[name] = load_figures(one.rounds[label], ground.alone_s, rate)
+        arms[name] = load_figures(one.rounds[label], found.alone_s, rate)
         if is_ours(name):
             arms[name] |= prefill_figures(one.steps[label], of_point)
     return {"share": share, "label": label, "rate": rate, "arms": arms}

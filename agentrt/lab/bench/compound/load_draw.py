@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 from agentrt.lab.bench.compound.plan import ProgramDraw, longest_tokens
 from agentrt.lab.workloads.arrivals import poisson
 from agentrt.lab.workloads.mixes import OPEN_MIX, mix
@@ -16,16 +17,16 @@ _SHORTER = 0.8
 _LEAST = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoadDraw:
-    """Programs of one draw.
+    """One draw of programs.
 
     Attributes:
-        number: Of the draw.
-        programs: In the order of their arrival.
+        number: Number of the draw.
+        programs: Programs in the order of their arrival.
         shortened: By name of a program, the factor on its lengths, turns and fan-outs, beside
             the scale of all.
-        seed: Of the instants at which they arrive.
+        seed: Seed of the instants at which they arrive.
     """
 
     number: int
@@ -45,19 +46,19 @@ class LoadDraw:
 def load_draw(
     number: int, count: int, drawing: ProgramDraw, *, tenants: int = 1, longest: int = 0
 ) -> LoadDraw:
-    """Draw programs of the open mix; whatever is too long keeps its shape and gets shorter.
+    """Draw programs of the open mix; one that is too long keeps its shape and gets shorter.
 
-    A long chain is long by its turns as well as by what stands in them: both are scaled down.
+    A long chain is long by its turns as well as by their content: both are scaled down.
 
     Args:
-        number: Of the draw; others are other programs.
-        count: How many.
-        drawing: Of programs.
-        tenants: Among whom they are dealt out.
-        longest: Tokens that a request may have, its output included; 0 takes the model's window.
+        number: Number of the draw; others are other programs.
+        count: Number of programs.
+        drawing: How programs are drawn.
+        tenants: Tenants among whom they are dealt out.
+        longest: Tokens that a request may have, output included; 0 takes the model's window.
 
     Raises:
-        UsageError: However short, one is too long.
+        UsageError: However short, a program is too long.
     """
     random = Random(f"{drawing.seed}/load/{number}")
     programs: list[ProgramTrace] = []
@@ -71,7 +72,7 @@ def load_draw(
 
 
 def largest_tokens(draws: Sequence[LoadDraw]) -> int:
-    """Of all requests, with their outputs."""
+    """Largest request of all draws, with its output."""
     return max(longest_tokens(program) for draw in draws for program in draw.programs)
 
 
@@ -79,9 +80,8 @@ def _fitting(
     seed: int, drawing: ProgramDraw, tenants: int, longest: int
 ) -> tuple[ProgramTrace, float]:
     most = min(longest or drawing.window_tokens, drawing.window_tokens)
-    factor = 1.0
+    given, factor = drawing.scale, 1.0
     while True:
-        given = drawing.scale
         scale = replace(
             given,
             context=given.context * factor,

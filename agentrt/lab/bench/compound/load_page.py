@@ -1,11 +1,11 @@
-"""A load as part of the page: where it was measured, tables, plots, and what was to be reached."""
+"""A load as part of the page: its operating point, tables, plots and targets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrt.analysis.html_page import table
+from agentrt.analysis.html_page import heading, table_of
 from agentrt.analysis.plot import PlotLine, cdf, lines
 from agentrt.analysis.target import Target, target_table
 from agentrt.lab.bench.compound.result import interval_of
@@ -13,10 +13,9 @@ from agentrt.lab.bench.compound.result import interval_of
 Json = Mapping[str, Any]
 
 
-def load_told(load: Json) -> list[str]:
-    """Where it was measured and what came of it, in a few sentences."""
-    probes = load["probes"]
-    at_rate = [one for one in probes if one["rate"] == load["rate"]][-1]
+def load_in_words(load: Json) -> list[str]:
+    """The operating point and the targets, in a few sentences."""
+    at_rate = [one for one in load["probes"] if one["rate"] == load["rate"]][-1]
     asked = load["asked"]
     found = (
         f"Load: {asked['draws']} draws of {asked['programs']} programs; fcfs ({load['fcfs']}) has "
@@ -30,14 +29,16 @@ def load_told(load: Json) -> list[str]:
 
 def load_parts(load: Json, arms: Sequence[Json]) -> list[str]:
     """Tables and plots."""
-    last = load["points"][-1]
-    parts = ["<h2>Targets</h2>" + target_table(_targets(load))] if load["verdicts"] else []
+    verdicts = load["verdicts"]
+    targets = [Target(one["what"], interval_of(one["found"]), one["most"]) for one in verdicts]
+    parts = [heading("Targets") + target_table(targets)] if targets else []
     parts += [_point_table(point) for point in load["points"]]
     if len(load["points"]) > 1:
         parts += [
             lines("mean slowdown", _curves(load, "mean_slowdown"), x="programs/s", y="times"),
             lines("mean latency", _curves(load, "mean_latency_s"), x="programs/s", y="s"),
         ]
+    last = load["points"][-1]
     slow = {arm["name"]: _slowdowns(load, arm, last["label"]) for arm in arms}
     parts.append(cdf(f"slowdown at {last['rate']:.3g} programs/s", slow, x="times", log_x=True))
     return parts
@@ -59,33 +60,24 @@ def _curves(load: Json, figure: str) -> list[PlotLine]:
     return found
 
 
-def _targets(load: Json) -> list[Target]:
-    told = load["verdicts"]
-    return [Target(one["what"], interval_of(one["found"]), one["most"]) for one in told]
-
-
 def _point_table(point: Json) -> str:
-    rows = []
-    for name, told in point["arms"].items():
-        latency, slow = interval_of(told["mean_latency_s"]), interval_of(told["mean_slowdown"])
-        rows.append(
-            [
-                name,
-                f"{latency.value:.2f} ({latency.low:.2f}-{latency.high:.2f})",
-                f"{slow.value:.2f} ({slow.low:.2f}-{slow.high:.2f})",
-                *(_shown(told["slowdown"][share]) for share in ("p50", "p95", "p99")),
-                *(f"{rate:.3g}" for rate in told["goodput"].values()),
-                f"{told['fairness']:.3f}",
-                "-" if told["hit_rate"] is None else f"{told['hit_rate']:.3f}",
-                f"{told['redundant']:.2f}" if "redundant" in told else "-",
-            ]
-        )
-    head = ["arm", "mean latency, s", "mean slowdown", "p50", "p95", "p99"]
-    head += [f"in time {limit}x, programs/s" for limit in ("2", "5", "10")]
-    head += ["Jain", "hit rate", "prompt computed again, by the least"]
-    return f"<h2>{point['rate']:.3g} programs a second</h2>" + table(head, rows)
+    columns = {
+        "arm": lambda one: one[0],
+        "mean latency, s": lambda one: f"{interval_of(one[1]['mean_latency_s']):.2f}",
+        "mean slowdown": lambda one: f"{interval_of(one[1]['mean_slowdown']):.2f}",
+        "p50": lambda one: f"{interval_of(one[1]['slowdown']['p50']):.1f}",
+        "p95": lambda one: f"{interval_of(one[1]['slowdown']['p95']):.1f}",
+        "p99": lambda one: f"{interval_of(one[1]['slowdown']['p99']):.1f}",
+        "in time 2x, programs/s": lambda one: f"{one[1]['goodput']['2']:.3g}",
+        "in time 5x, programs/s": lambda one: f"{one[1]['goodput']['5']:.3g}",
+        "in time 10x, programs/s": lambda one: f"{one[1]['goodput']['10']:.3g}",
+        "Jain": lambda one: f"{one[1]['fairness']:.3f}",
+        "hit rate": lambda one: _shown(one[1]["hit_rate"], 3),
+        "prompt computed again, by the least": lambda one: _shown(one[1].get("redundant"), 2),
+    }
+    rate = heading(f"{point['rate']:.3g} programs a second")
+    return rate + table_of(point["arms"].items(), columns)
 
 
-def _shown(one: Json) -> str:
-    found = interval_of(one)
-    return f"{found.value:.1f} ({found.low:.1f}-{found.high:.1f})"
+def _shown(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

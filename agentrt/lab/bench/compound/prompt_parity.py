@@ -1,4 +1,4 @@
-"""Whether a server reads chats as the tokens that our own codec makes of them."""
+"""Prompt parity: a server turns chats into the same tokens as our own codec."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ _GREEDY_TOKENS = 16
 
 
 @record
-class Read:
-    """How a server read a chat, and went on.
+class ChatReply:
+    """A server's answer to a chat.
 
     Attributes:
-        tokens: Of the prompt, as it counts.
-        text: Its greedy answer.
+        tokens: Prompt tokens as the server counts.
+        text: Greedy answer.
     """
 
     tokens: int
     text: str
 
 
-def check_reading(
+def check_prompt_parity(
     server: ServerProcess, codec: Codec, chats: Sequence[Messages]
-) -> tuple[Read, ...]:
-    """Have a server read some chats; those of all servers should go on alike.
+) -> tuple[ChatReply, ...]:
+    """Let a server complete some chats; the answers of all servers should be equal.
 
     Args:
-        server: That runs, or stands still.
-        codec: Of the model that it serves.
-        chats: What it reads.
+        server: A running or halted server.
+        codec: Codec of the model that it serves.
+        chats: The chats.
 
     Raises:
-        BenchFailed: It counts other tokens than the codec, or wrote another number than asked.
+        BenchFailed: The server counts other tokens than the codec, or wrote another number than it
+            should.
     """
     found = []
     for chat in chats:
-        told = server.ask(chat, _GREEDY_TOKENS)
-        usage: dict[str, Any] = told["usage"]
+        answer = server.complete(chat, _GREEDY_TOKENS)
+        usage: dict[str, Any] = answer["usage"]
         expected = len(codec.encode((), _segments(chat)).token_ids)
         counted = (usage["prompt_tokens"], usage["completion_tokens"])
         if counted != (expected, _GREEDY_TOKENS):
@@ -54,31 +55,26 @@ def check_reading(
                 f"writes {counted[1]} of {_GREEDY_TOKENS}",
                 hint="It has another tokenizer or template, or its lengths are not forced",
             )
-        found.append(Read(expected, told["choices"][0]["message"]["content"] or ""))
+        found.append(ChatReply(expected, answer["choices"][0]["message"]["content"] or ""))
     return tuple(found)
 
 
 def chats_in(programs: Sequence[ProgramLine], most: int = 8) -> list[Messages]:
-    """Prompts of programs that quote nothing, the first few."""
+    """The first few prompts of programs that quote nothing."""
     found: list[Messages] = []
     for program in programs:
         for node in program["nodes"]:
             if node["kind"] != "call" or len(found) == most:
                 continue
-            messages = node["messages"]
+            messages: Any = node["messages"]
             if all("text" in part for _, parts in messages for part in parts):
                 found.append(
                     [
-                        {"role": role, "content": "".join(_text(part) for part in parts)}
+                        {"role": role, "content": "".join(part["text"] for part in parts)}
                         for role, parts in messages
                     ]
                 )
     return found
-
-
-def _text(part: Any) -> str:
-    text: str = part["text"]
-    return text
 
 
 def _segments(chat: Messages) -> list[Segment]:

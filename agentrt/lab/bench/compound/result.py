@@ -1,73 +1,112 @@
-"""What was found: latencies with intervals, ratios to peers, and all of it as JSON."""
+"""The result of a run: latencies with intervals, ratios to peers, and the file."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from statistics import median
 from typing import Any
 
-from agentrt.analysis.plot import Interval
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.analysis.statistics import (
+    Interval,
     geometric_mean,
     interval,
     mean,
     percentile,
     percentiles,
 )
-from agentrt.lab.arms.program_arm import OURS, OpenPlayer
-from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate, mean_split
+from agentrt.base.config import SchedulerConfig
+from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate, mean_split, sum_if_known
 from agentrt.lab.bench.compound.ideal import PrefixTree
-from agentrt.lab.bench.compound.measure import ArmSamples
-from agentrt.lab.bench.compound.plan import Round
+from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
+from agentrt.lab.bench.compound.run import ArmSamples, CompoundRun, is_ours
+from agentrt.lab.result_file import header, machine, short_paths
 
 SCHEMA = "agentrt.bench.compound/1"
 Json = dict[str, Any]
+_MIDDLE = partial(percentile, share=0.5)
+
+
+def to_json(run: CompoundRun, shape: ModelShape, drawing: ProgramDraw, sizes: str) -> Json:
+    """The file of a run.
+
+    Args:
+        run: The run.
+        shape: Shape of the model.
+        drawing: How programs were drawn.
+        sizes: Where their sizes come from, in words.
+    """
+    samples, served = run.samples, run.config.served
+    ours = max((name for name in samples if is_ours(name)), key=_is_default, default=None)
+    return {
+        **header(SCHEMA),
+        "machine": machine(),
+        "model": asdict(shape) | {"parameters": shape.parameters},
+        "dtype": served.dtype,
+        "kv_tokens": served.kv_tokens,
+        "slots": served.slots,
+        "scale": asdict(drawing.scale),
+        "seed": drawing.seed,
+        "sizes": sizes,
+        "labels": run.labels,
+        "totals": {
+            label: totals([p for one in run.rounds if one.label == label for p in one.programs])
+            for label in run.labels
+        },
+        "ideal_hit_rate": ideal_hit_rates(run.rounds),
+        "choices": run.opened.choices,
+        "reaches": run.opened.efficiency,
+        "comparison": comparison(samples, run.labels, ours) if ours else {"peers": {}},
+        "arms": _arms(run),
+        **({"load": run.load} if run.load else {}),
+    }
+
+
+def _is_default(name: str) -> bool:
+    """True for the default policy, which is compared with the others."""
+    return name.endswith(f":{SchedulerConfig().policy}")
 
 
 def figures(samples: Sequence[PlayedProgram]) -> Json:
-    """Of one arm's samples of one label."""
+    """Figures of one arm's samples of one label."""
     latencies = [sample.latency_s for sample in samples]
-    wasted = [sample.wasted_tokens for sample in samples]
-    output = sum(sum(sample.output_tokens.values()) for sample in samples)
     return {
         "latency_s": {name: asdict(one) for name, one in percentiles(latencies).items()},
         "mean_s": asdict(interval(latencies, mean)),
-        "without_tools_s": percentile(
-            [sample.latency_s - sample.tools_s for sample in samples], 0.5
-        ),
+        "without_tools_s": _MIDDLE([sample.service_s for sample in samples]),
         "hit_rate": hit_rate(samples),
-        "output_tokens": output,
-        "wasted_tokens": None if None in wasted else sum(count or 0 for count in wasted),
+        "output_tokens": sum(sum(sample.output_tokens.values()) for sample in samples),
+        "wasted_tokens": sum_if_known([sample.wasted_tokens for sample in samples]),
         "split_s": mean_split(samples),
     }
 
 
 def ratios(ours: ArmSamples, peer: ArmSamples, label: str) -> list[float]:
-    """Our latency by the peer's, for each program."""
+    """Our latency divided by the peer's, for each program."""
     pairs = zip(ours.all(label), peer.all(label), strict=True)
     return [mine.latency_s / theirs.latency_s for mine, theirs in pairs]
 
 
 def comparison(samples: Mapping[str, ArmSamples], labels: Sequence[str], ours: str) -> Json:
-    """Our arm against each of the others, and against the best of them in each shape."""
+    """Our arm beside each of the others, and beside the best of them in each shape."""
     peers = [name for name in samples if name != ours]
+    if not peers:
+        return {"peers": {}}
     by_peer: Json = {}
     for peer in peers:
         found = {label: ratios(samples[ours], samples[peer], label) for label in labels}
-        middle = partial(percentile, share=0.5)
         by_peer[peer] = {
-            "shapes": {label: asdict(interval(all_, middle)) for label, all_ in found.items()},
+            "shapes": {label: asdict(interval(all_, _MIDDLE)) for label, all_ in found.items()},
             "geometric_mean": geometric_mean([median(all_) for all_ in found.values()]),
         }
-    if not peers:
-        return {"peers": {}}
-    best: dict[str, str] = {}
-    for label in labels:
-        best[label] = min(
-            peers, key=lambda peer: median(s.latency_s for s in samples[peer].all(label))
-        )
+
+    def median_s(peer: str, label: str) -> float:
+        return median(sample.latency_s for sample in samples[peer].all(label))
+
+    best = {label: min(peers, key=partial(median_s, label=label)) for label in labels}
     of_best = {label: by_peer[best[label]]["shapes"][label]["value"] for label in labels}
     return {
         "peers": by_peer,
@@ -84,57 +123,40 @@ def ideal_hit_rates(rounds: Sequence[Round]) -> dict[str, float]:
     Template tokens are not counted, so an engine that keeps everything may come out above.
     """
     trees: dict[str, PrefixTree] = {}
-    prompt: dict[str, int] = {}
-    new: dict[str, int] = {}
+    prompt, new = Counter[str](), Counter[str]()
     for one in rounds:
         tree = trees.setdefault(one.text, PrefixTree())
         for program in one.programs:
             shares = tree.add(program).values()
             if one.counts:
-                asked = sum(share.prompt_tokens for share in shares)
-                prompt[one.label] = prompt.get(one.label, 0) + asked
-                fresh = sum(share.new_tokens for share in shares)
-                new[one.label] = new.get(one.label, 0) + fresh
+                prompt[one.label] += sum(share.prompt_tokens for share in shares)
+                new[one.label] += sum(share.new_tokens for share in shares)
     return {label: 1 - new[label] / tokens for label, tokens in prompt.items()}
 
 
-def arms_json(
-    players: Mapping[str, OpenPlayer], samples: Mapping[str, ArmSamples], labels: Sequence[str]
-) -> list[Json]:
-    """Every arm: how it was set up, its figures and its raw samples."""
-    return [
-        {
-            "name": name,
-            "client": player.arm.client,
-            "server": player.arm.server,
-            "settings": without_places(player.arm.settings),
-            "about": without_places(player.about),
-            "figures": {label: figures(samples[name].all(label)) for label in labels},
-            "samples": {
-                label: [[asdict(sample) for sample in one] for one in samples[name].rounds[label]]
-                for label in labels
-            },
-        }
-        for name, player in players.items()
-    ]
+def _arms(run: CompoundRun) -> list[Json]:
+    """Every arm: its settings, its figures and its raw samples."""
+    found = []
+    for name, process in run.opened.arms.items():
+        client, _, server = process.arm.engine.partition("+")
+        samples = run.samples[name]
+        found.append(
+            {
+                "name": name,
+                "client": client,
+                "server": server,
+                "settings": short_paths(process.arm.settings),
+                "about": short_paths(process.about),
+                "figures": {label: figures(samples.all(label)) for label in run.labels},
+                "samples": {
+                    label: [[asdict(sample) for sample in one] for one in samples.rounds[label]]
+                    for label in run.labels
+                },
+            }
+        )
+    return found
 
 
-def is_ours(name: str) -> bool:
-    """Whether an arm is our runtime, by whatever policy."""
-    return name.split(":")[0] == OURS
-
-
-def interval_of(told: Mapping[str, float]) -> Interval:
-    """An interval as the JSON holds it."""
-    return Interval(told["value"], told["low"], told["high"])
-
-
-def without_places(value: Any) -> Any:
-    """A value as JSON has it; of a path, which tells where somebody keeps things, two names."""
-    if isinstance(value, Mapping):
-        return {name: without_places(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_places(one) for one in value]
-    if isinstance(value, str) and value.startswith("/"):
-        return "/".join(value.split("/")[-2:])
-    return value
+def interval_of(found: Mapping[str, float]) -> Interval:
+    """An interval of the file."""
+    return Interval(**found)

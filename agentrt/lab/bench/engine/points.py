@@ -1,30 +1,31 @@
-"""What is measured: rows of a sweep, and the prompts of a round, from a seed."""
+"""The points of a sweep, and the prompts of a round, drawn from a seed."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from agentrt.analysis.model_shape import ModelShape
+from agentrt.analysis.model_work import DecodeWork, decode_work, prefill_flops
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
+from agentrt.lab.arms.servers import PAGE_TOKENS
 from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
 
-PAGE_TOKENS = 16
 _LEAST_RUNNING = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SweepPoint:
     """One point of a sweep.
 
     Attributes:
         batch: Sequences at once.
-        prompt_tokens: Of each, the shared part among them.
-        new_tokens: That each produces.
-        shared_tokens: First tokens of the prompt that all have in common.
-        dtype: That arms compute in.
+        prompt_tokens: Prompt of each sequence, shared part included.
+        new_tokens: Tokens that each sequence produces.
+        shared_tokens: Length of the prefix that all prompts share.
+        dtype: Dtype of the computation.
     """
 
     batch: int
@@ -35,18 +36,18 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        """For tables and messages."""
+        """Name in tables and messages."""
         shared = f" shared={self.shared_tokens}" if self.shared_tokens else ""
         return f"B={self.batch} prompt={self.prompt_tokens}{shared} {self.dtype}"
 
     @property
     def all_prompt_tokens(self) -> int:
-        """Of all sequences, shared parts counted for each."""
+        """Prompt tokens of all sequences, shared parts counted for each."""
         return self.batch * self.prompt_tokens
 
     @property
     def pages(self) -> int:
-        """KV pages that two rounds of this row take, so that one round finds room."""
+        """KV pages of two rounds, so that one round never waits for memory."""
         one = -(-(self.prompt_tokens + self.new_tokens) // PAGE_TOKENS) + 1
         return 2 * self.batch * one + 64
 
@@ -55,8 +56,25 @@ class SweepPoint:
         """Sequences that an engine must be able to run at once."""
         return max(self.batch, _LEAST_RUNNING)
 
+    def decode_work(self, shape: ModelShape) -> DecodeWork:
+        """Work of a decode step in the middle of the outputs."""
+        history_tokens = self.prompt_tokens + self.new_tokens / 2
+        return decode_work(
+            shape,
+            self.dtype,
+            batch=self.batch,
+            history_tokens=history_tokens,
+            shared_tokens=self.shared_tokens,
+        )
 
-def rows_of(
+    def prefill_flops(self, shape: ModelShape) -> float:
+        """Operations that compute all prompts, the shared prefix once."""
+        shared = self.shared_tokens
+        flops = prefill_flops(shape, shared) if shared else 0.0
+        return flops + self.batch * prefill_flops(shape, self.prompt_tokens, shared)
+
+
+def points_of(
     shape: ModelShape,
     *,
     batches: Sequence[int],
@@ -65,10 +83,10 @@ def rows_of(
     shared: Sequence[int],
     dtypes: Sequence[str],
 ) -> list[SweepPoint]:
-    """Every combination; a shared prefix stands before the prompt's own tokens.
+    """Every combination; a shared prefix precedes the prompt's own tokens.
 
     Raises:
-        UsageError: A row does not fit the shape.
+        UsageError: A point does not fit the shape.
     """
     if new_tokens < 2:
         raise UsageError(f"--new {new_tokens} leaves no decode step", hint="Give at least 2")
@@ -76,23 +94,24 @@ def rows_of(
     for dtype, first, prompt, batch in product(dtypes, shared, prompts, batches):
         if min(prompt, batch) < 1 or first < 0:
             raise UsageError("--batch and --prompt start at 1, --shared at 0", hint="Raise them")
-        row = SweepPoint(batch, first + prompt, new_tokens, first, dtype)
-        if row.prompt_tokens + new_tokens > shape.window_tokens:
+        point = SweepPoint(batch, first + prompt, new_tokens, first, dtype)
+        if point.prompt_tokens + new_tokens > shape.window_tokens:
             raise UsageError(
-                f"{row.name} and {new_tokens} new tokens do not fit the "
+                f"{point.name} and {new_tokens} new tokens do not fit the "
                 f"{shape.window_tokens} tokens of {shape.name}",
                 hint="Lower --prompt, --shared or --new",
             )
-        found.append(row)
+        found.append(point)
     return found
 
 
-def prompts_of(row: SweepPoint, vocabulary: int, round_number: int) -> list[list[int]]:
+def prompts_of(point: SweepPoint, vocabulary: int, round_number: int) -> list[list[int]]:
     """Token ids of a round, `[batch][prompt_tokens]`; no two rounds share a prefix."""
-    generator = random.Random(f"{row.name} {round_number}")
+    generator = random.Random(f"{point.name} {round_number}")
 
     def words(count: int) -> list[int]:
         return generator.choices(range(FIRST_WORD_ID, vocabulary), k=count)
 
-    prefix = words(row.shared_tokens)
-    return [prefix + words(row.prompt_tokens - row.shared_tokens) for _ in range(row.batch)]
+    prefix = words(point.shared_tokens)
+    own_tokens = point.prompt_tokens - point.shared_tokens
+    return [prefix + words(own_tokens) for _ in range(point.batch)]

@@ -1,27 +1,27 @@
-"""What an arm tells of one round, and the checks that make rounds comparable."""
+"""The sample of one round, and the checks that make samples comparable."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from agentrt.base.record import record
 from agentrt.lab.errors import BenchFailed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sample:
     """One round of one arm.
 
     Attributes:
-        prefill_s: From the first submission to the last first token.
-        decode_s: Of the steps in which every sequence had one token, and nothing else happened.
-        decode_steps: How many those were.
-        output_tokens: Produced, by sequence.
-        output_hash: Of all token ids, sequence after sequence.
-        cached_tokens: Prompt tokens, over all sequences, that were found and not computed.
+        prefill_s: Seconds from the first submission to the last first token.
+        decode_s: Seconds of the steps in which every sequence got one token, and nothing else.
+        decode_steps: Number of these steps.
+        output_tokens: Tokens produced, by sequence.
+        output_hash: Hash of all token ids, sequence after sequence.
+        cached_tokens: Prompt tokens of all sequences that were found in the cache.
     """
 
     prefill_s: float
@@ -33,54 +33,43 @@ class Sample:
 
     @property
     def step_s(self) -> float:
-        """A decode step, on average."""
+        """Mean seconds of a decode step."""
         return self.decode_s / self.decode_steps
 
-    def to_json(self) -> dict[str, Any]:
-        """As a benchmark's file holds it."""
-        return asdict(self)
 
-
-def sample_from(told: Mapping[str, Any], *, arm: str) -> Sample:
-    """The sample that an arm's process wrote.
+def sample_from(answer: Mapping[str, Any], *, arm: str) -> Sample:
+    """Read the answer of an arm.
 
     Raises:
-        BenchFailed: It told an error, or nothing that can be divided by.
+        BenchFailed: There was no decode step, so a step has no mean time.
     """
-    if told.get("error"):
-        raise BenchFailed(f"{arm} failed: {told['error']}", hint=str(told.get("hint") or ""))
-    outputs: Sequence[Sequence[int]] = told["outputs"]
-    if told["decode_steps"] < 1 or told["decode_s"] <= 0 or told["prefill_s"] <= 0:
+    outputs: Sequence[Sequence[int]] = answer["outputs"]
+    if answer["decode_steps"] < 1 or answer["decode_s"] <= 0 or answer["prefill_s"] <= 0:
         raise BenchFailed(
-            f"{arm} had no decode step of its own ({told['decode_steps']} steps)",
+            f"{arm} had no decode step of its own ({answer['decode_steps']} steps)",
             hint="Raise --new, so that all sequences decode together for a while",
         )
+    text = json.dumps([list(ids) for ids in outputs], separators=(",", ":"))
     return Sample(
-        prefill_s=float(told["prefill_s"]),
-        decode_s=float(told["decode_s"]),
-        decode_steps=int(told["decode_steps"]),
+        prefill_s=float(answer["prefill_s"]),
+        decode_s=float(answer["decode_s"]),
+        decode_steps=int(answer["decode_steps"]),
         output_tokens=tuple(len(ids) for ids in outputs),
-        output_hash=hash_of(outputs),
-        cached_tokens=int(told.get("cached_tokens", 0)),
+        output_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+        cached_tokens=int(answer.get("cached_tokens", 0)),
     )
 
 
-def hash_of(outputs: Sequence[Sequence[int]]) -> str:
-    """A short name of some token ids."""
-    text = json.dumps([list(ids) for ids in outputs], separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def check_equal_work(samples: Mapping[str, Sample], *, row: str) -> None:
-    """That all arms of a round produced as many tokens for each sequence.
+def check_equal_work(samples: Mapping[str, Sample], *, point: str) -> None:
+    """Check that all arms of a round produced as many tokens for each sequence.
 
     Raises:
         BenchFailed: They did not.
     """
     counts = {name: sample.output_tokens for name, sample in samples.items()}
     if len(set(counts.values())) > 1:
-        said = ", ".join(f"{name}: {sum(tokens)}" for name, tokens in counts.items())
+        shown = ", ".join(f"{name}: {sum(tokens)}" for name, tokens in counts.items())
         raise BenchFailed(
-            f"arms produced unlike numbers of tokens in {row} ({said})",
+            f"arms produced unlike numbers of tokens in {point} ({shown})",
             hint="An arm that does less work is no peer: see why it stopped",
         )

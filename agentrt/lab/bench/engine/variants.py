@@ -1,87 +1,39 @@
-"""The arms of a row: our engine, and peers in every variant that might be their best."""
+"""The arms of a point: our engine, and peers in every variant that may be their best."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
-from agentrt.base.config import EngineConfig
-from agentrt.engine.process.child import environment
+from agentrt.lab.arms.arm_process import Arm
+from agentrt.lab.arms.engine_arms import llama_cpp_arm, our_engine_arm, transformers_arm
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.bench.engine.points import PAGE_TOKENS, SweepPoint
+from agentrt.lab.arms.servers import PAGE_TOKENS, thread_counts
+from agentrt.lab.bench.engine.points import SweepPoint
 
 PEERS = ("hf", "hf-cb", "llama.cpp")
-OURS = "agentrt"
 CONSTRAINED = "constrained"
-"""Ours too, its outputs held to a JSON type; compared as a peer is."""
-
-_SPIN = {"OMP_WAIT_POLICY": "ACTIVE"}
-_SLEEP = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Our engine with its outputs held to a JSON type; compared as a peer is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One way of computing a row.
-
-    Attributes:
-        engine: `agentrt` or a peer.
-        variant: What tells it from other arms of that engine.
-        command: Of its process.
-        settings: What its process is opened with.
-        env: Added to the environment.
-    """
-
-    engine: str
-    variant: str
-    command: tuple[str, ...]
-    settings: Mapping[str, Any]
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """For tables and messages."""
-        return f"{self.engine} {self.variant}".strip()
-
-    def called(self, variant: str) -> Arm:
-        """The same arm, told from others by other words."""
-        return replace(self, variant=variant)
-
-    @property
-    def key(self) -> str:
-        """The same for arms that one process can serve."""
-        return json.dumps([self.name, dict(self.settings)], default=str, sort_keys=True)
-
-
-def our_arm(rows: Sequence[SweepPoint], model: Path, config: Mapping[str, Any]) -> Arm:
-    """The engine as the product runs it, for rows of one dtype.
+def our_arm(points: Sequence[SweepPoint], model: Path, config: Mapping[str, Any]) -> Arm:
+    """Our engine for points of one dtype.
 
     Args:
-        rows: What it has to hold, one at a time.
-        model: Its checkpoint directory.
-        config: More fields of `EngineConfig`.
+        points: Points that its memory has to hold, one at a time.
+        model: Checkpoint directory.
+        config: Further fields of `EngineConfig`.
     """
-    fields: dict[str, Any] = {
-        "model_path": model,
-        "dtype": rows[0].dtype,
-        "kv_pages": max(row.pages for row in rows),
-        "max_running": max(row.running for row in rows),
+    fields = {
+        "dtype": points[0].dtype,
+        "kv_pages": max(point.pages for point in points),
+        "max_running": max(point.running for point in points),
         **config,
     }
-    engine = EngineConfig(**fields)
-    threads = int(fields.get("threads", 0))
-    return Arm(
-        engine=OURS,
-        variant=f"{threads}t" if threads else "",
-        command=(sys.executable, "-P", "-m", "agentrt.lab.arms.engine_arm"),
-        settings={**fields, "model_path": str(model)},
-        env=environment(engine, os.environ),
-    )
+    return our_engine_arm(model, **fields)
 
 
 def constrained_arm(ours: Arm) -> Arm:
@@ -91,65 +43,58 @@ def constrained_arm(ours: Arm) -> Arm:
 
 
 def peer_arms(
-    peer: str, row: SweepPoint, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
+    peer: str, point: SweepPoint, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
 ) -> list[Arm]:
     """Every variant of a peer; the bench keeps its best."""
-    if device == "cuda":
-        counts: Sequence[int] = (cores,)
-    else:
-        counts = range(1, cores + 1) if cores <= 2 else (1, cores // 2, cores)
-    if peer == "llama.cpp":
-        return [arm for threads in counts for arm in _llama_cpp(row, shape, files, threads)]
+    found = []
+    for threads in [cores] if device == "cuda" else thread_counts(cores):
+        if peer == "llama.cpp":
+            found += _llama_cpp(point, shape, files, threads)
+        else:
+            kv_tokens = point.pages * PAGE_TOKENS if peer == "hf-cb" else 0
+            found += _transformers(point, files, device, threads, kv_tokens)
+    return found
+
+
+def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
+    """A shared prefix may be quicker with a cache for each sequence, or with one for all."""
+    longest = point.prompt_tokens + point.new_tokens
+    variants = {f"{threads}t": False}
+    if point.shared_tokens:
+        variants[f"{threads}t one cache"] = True
     return [
-        arm
-        for threads in counts
-        for arm in _transformers(peer, row, files, device=device, threads=threads)
+        llama_cpp_arm(
+            files,
+            files.gguf(shape, point.dtype),
+            variant,
+            threads=threads,
+            dtype=point.dtype,
+            batch=point.batch,
+            context_tokens=point.batch * (-(-longest // 256) * 256),
+            unified=unified,
+        )
+        for variant, unified in variants.items()
     ]
 
 
-def _llama_cpp(row: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
-    one = row.prompt_tokens + row.new_tokens
-    settings = {
-        "model": str(files.gguf(shape, row.dtype)),
-        "threads": threads,
-        "batch": row.batch,
-        "dtype": row.dtype,
-        "unified": False,
-        "context_tokens": row.batch * (-(-one // 256) * 256),
-    }
-    arm = Arm(
-        engine="llama.cpp",
-        variant=f"{threads}t",
-        command=(str(files.python), str(files.script("llama_cpp_arm.py"))),
-        settings=settings,
-        env={"LLAMA_CPP_LIB_PATH": str(files.libraries)},
-    )
-    if not row.shared_tokens:
-        return [arm]
-    joint = replace(arm, variant=f"{arm.variant} one cache", settings={**settings, "unified": True})
-    return [arm, joint]
-
-
 def _transformers(
-    peer: str, row: SweepPoint, files: PeerFiles, *, device: str, threads: int
+    point: SweepPoint, files: PeerFiles, device: str, threads: int, kv_tokens: int
 ) -> list[Arm]:
-    arm = Arm(
-        engine=peer,
-        variant=f"{threads}t",
-        command=(str(files.transformers_python), str(files.script("hf_arm.py"))),
-        settings={
-            "model": str(files.checkpoint),
-            "threads": threads,
-            "dtype": row.dtype,
-            "device": device,
-            "continuous": peer == "hf-cb",
-            **({"kv_tokens": row.pages * PAGE_TOKENS} if peer == "hf-cb" else {}),
-        },
-        env={"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"},
-    )
-    if threads == 1 or device == "cuda":
-        return [arm]
+    """Several threads may be quicker if they spin, or if they sleep."""
+    alone = threads == 1 or device == "cuda"
     return [
-        replace(arm, variant=f"{threads}t passive", env={**arm.env, **_SLEEP}),
-        replace(arm, variant=f"{threads}t active", env={**arm.env, **_SPIN}),
+        transformers_arm(
+            files,
+            f"{threads}t {wait}".strip(),
+            threads=threads,
+            dtype=point.dtype,
+            device=device,
+            kv_tokens=kv_tokens,
+            env={
+                "OMP_NUM_THREADS": str(threads),
+                "HF_HUB_OFFLINE": "1",
+                **({"OMP_WAIT_POLICY": wait.upper()} if wait else {}),
+            },
+        )
+        for wait in (("",) if alone else ("passive", "active"))
     ]

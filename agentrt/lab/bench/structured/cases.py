@@ -1,15 +1,15 @@
-"""Cases from a folder: a constraint, with texts that it must take or refuse."""
+"""Cases from a folder: a constraint, with texts that it must accept or refuse."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice, permutations, product
 from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 
 SCHEMA_FILES = ("own_cases.jsonl", "suite_cases.jsonl")
 REGEX_FILE = "regex_cases.jsonl"
@@ -34,14 +34,14 @@ _GRAMMARS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CaseText:
-    """Something that a model might write.
+    """A text that a model might write.
 
     Attributes:
-        text: What stands there.
-        valid: Whether the constraint must take it.
-        value: The JSON value that it is; None where the text is not JSON.
+        text: The text.
+        valid: True if the constraint must accept it.
+        value: JSON value of the text; None if it is not JSON.
     """
 
     text: str
@@ -49,17 +49,17 @@ class CaseText:
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstraintCase:
     """A constraint and its texts.
 
     Attributes:
-        name: Of its first line.
+        name: Name of its first line.
         group: "own", "suite", "suite optional", "regex" or "grammar".
-        kind: What its masks are like: "json", "pattern" (formats and patterns inside), "regex" or
+        kind: Kind of its masks: "json", "pattern" (formats and patterns inside), "regex" or
             "grammar".
-        source: The schema, pattern or grammar.
-        texts: To be taken or refused.
+        source: Schema, pattern or grammar.
+        texts: Texts to be accepted or refused.
     """
 
     name: str
@@ -70,15 +70,15 @@ class ConstraintCase:
 
     @property
     def has_format(self) -> bool:
-        """Whether a format is named, which the suite's required part does not assert."""
+        """True if it names a format, which the suite's required part does not assert."""
         return self.group == "suite" and '"format"' in json.dumps(self.source)
 
 
 def cases_of(folder: Path) -> list[ConstraintCase]:
-    """All cases of a folder, a schema or pattern once each, and two grammars of our own.
+    """All cases of a folder, one for each schema or pattern, and two grammars.
 
     Raises:
-        UsageError: No file of the format is there, or a line is not of it.
+        UsageError: The folder has no file of cases, or a line is none.
     """
     found: list[ConstraintCase] = []
     for name in SCHEMA_FILES:
@@ -89,16 +89,10 @@ def cases_of(folder: Path) -> list[ConstraintCase]:
             f"no cases in {folder}",
             hint=f"It needs {', '.join(SCHEMA_FILES)} or {REGEX_FILE}, a JSON object a line",
         )
-    return found + [
-        ConstraintCase(
-            name,
-            "grammar",
-            "grammar",
-            lark,
-            (*(CaseText(one, True) for one in good), *(CaseText(one, False) for one in bad)),
-        )
-        for name, (lark, good, bad) in _GRAMMARS.items()
-    ]
+    for name, (lark, good, bad) in _GRAMMARS.items():
+        texts = (*(CaseText(one, True) for one in good), *(CaseText(one, False) for one in bad))
+        found.append(ConstraintCase(name, "grammar", "grammar", lark, texts))
+    return found
 
 
 def _grouped(path: Path, key: str) -> list[ConstraintCase]:
@@ -141,13 +135,13 @@ def written(value: Any) -> str:
 
 
 def other_orders(value: Any) -> list[str]:
-    """The same value with its keys in other orders, the given one left out."""
+    """The same value with its keys in other orders, without the given one."""
     orders = islice(_ordered(value), MOST_ORDERS)
     return [text for text in map(written, orders) if text != written(value)]
 
 
 def with_whole_numbers(value: Any) -> Any:
-    """The same value, `1.0` written as `1`."""
+    """The same value with `1.0` written as `1`."""
     match value:
         case float() if value.is_integer():
             return int(value)

@@ -1,110 +1,81 @@
-"""What `agentrt bench structured` does."""
+"""`agentrt bench structured`: what compiles, what is let through, what a mask costs."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.peer_files import PeerFiles, peers_root
-from agentrt.lab.bench.engine.result import machine
+from agentrt.lab.arms.peer_files import PeerFiles, peer_files
+from agentrt.lab.arms.vocabulary_file import vocabulary_file
 from agentrt.lab.bench.structured.cases import ConstraintCase, cases_of
 from agentrt.lab.bench.structured.figures import figures
-from agentrt.lab.bench.structured.libraries import OURS, LibraryArm, check_peers
+from agentrt.lab.bench.structured.flags import StructuredFlags
+from agentrt.lab.bench.structured.libraries import OURS, PEERS, LibraryArm
 from agentrt.lab.bench.structured.measure import CaseReply, Measured, measure
 from agentrt.lab.bench.structured.table import show
-from agentrt.lab.bench.structured.vocabularies import vocabulary_file, vocabulary_named
+from agentrt.lab.bench.structured.vocabularies import vocabulary_named
+from agentrt.lab.flags import check_known, names
+from agentrt.lab.result_file import header, machine, write_json, write_text
 from agentrt.structured.vocabulary import alphabet_of
 
 SCHEMA = "agentrt.bench.structured/1"
 _SEED = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StructuredBench:
-    """A run as asked for.
-
-    Attributes:
-        data: Folder of cases.
-        vocabularies: Names.
-        peers: Beside ours.
-        most: Cases that are put to peers over large vocabularies, and to all where `everywhere`;
-            0 puts all.
-        everywhere: Whether `most` holds for everything.
-        patience_s: For one case.
-    """
-
-    data: Path
-    vocabularies: Sequence[str]
-    peers: tuple[str, ...]
-    most: int
-    everywhere: bool
-    patience_s: float
-
-
-def run_structured_bench(
-    asked: StructuredBench, *, command: Sequence[str], tell: Callable[[str], None]
-) -> dict[str, Any]:
-    """Measure, print the tables, and give the file's content.
+def run_structured_bench(flags: StructuredFlags, log: Callable[[str], None]) -> None:
+    """Measure, print the tables, and write the files.
 
     Raises:
-        UsageError: Something was asked for that there is not.
+        UsageError: A flag is out of range.
         BenchFailed: A library cannot be opened.
     """
-    if asked.most < 0 or asked.patience_s <= 0:
+    if flags.most < 0 or flags.patience <= 0:
         raise UsageError("--most starts at 0 and --patience above it", hint="Raise them")
-    files = PeerFiles(peers_root(), Path())
-    check_peers(asked.peers, files)
-    cases = cases_of(asked.data)
-    few = _sample(cases, asked.most)
+    files = peer_files()
+    check_known("--peer", flags.peers, PEERS)
+    files.check(*flags.peers)
+    cases = cases_of(flags.data)
+    few = _sample(cases, flags.most)
     found: list[Measured] = []
-    for name in dict.fromkeys(asked.vocabularies):
-        all_cases = few if asked.everywhere else cases
+    for name in names(flags.vocabulary):
         small = name == "embedded"
-        if small or asked.everywhere or not asked.peers or len(few) == len(cases):
-            found += _over(name, (OURS, *asked.peers), all_cases, asked, files, tell, closes=small)
+        chosen = few if flags.quick else cases
+        if small or flags.quick or not flags.peers or len(few) == len(cases):
+            found += _over(name, (OURS, *flags.peers), chosen, flags, files, log, closes=small)
         else:
-            found += _over(name, (OURS,), all_cases, asked, files, tell, closes=False)
-            found += _over(name, (OURS, *asked.peers), few, asked, files, tell, closes=False)
+            found += _over(name, (OURS,), chosen, flags, files, log, closes=False)
+            found += _over(name, (OURS, *flags.peers), few, flags, files, log, closes=False)
     results = [_result(one) for one in found]
     show(results)
-    return {
-        "schema": SCHEMA,
-        "command": list(command),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "asked": asdict(asked) | {"data": asked.data.name},
-        "results": results,
-        "samples": [_samples(one) for one in found],
-    }
+    if flags.json_path is not None:
+        _write(flags, flags.json_path, results, found)
 
 
 def _over(
     name: str,
     libraries: Sequence[str],
     cases: Sequence[ConstraintCase],
-    asked: StructuredBench,
+    flags: StructuredFlags,
     files: PeerFiles,
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
     *,
     closes: bool,
 ) -> list[Measured]:
     vocab = vocabulary_named(name)
     path = vocabulary_file(vocab)
     opened: list[LibraryArm] = []
-    try:
+    with ExitStack() as stack:
         for library in libraries:
-            tell(f"{name}: opening {library}")
-            opened.append(LibraryArm(library, path, files, patience_s=asked.patience_s))
+            log(f"{name}: opening {library}")
+            opened.append(LibraryArm(library, path, files, patience_s=flags.patience))
+            stack.callback(opened[-1].close)
         alphabet = alphabet_of(vocab)
-        return measure(opened, cases, alphabet, vocabulary=name, closes=closes, tell=tell)
-    finally:
-        for one in opened:
-            one.close()
+        return measure(opened, cases, alphabet, vocabulary=name, closes=closes, log=log)
 
 
 def _sample(cases: Sequence[ConstraintCase], most: int) -> Sequence[ConstraintCase]:
@@ -119,27 +90,47 @@ def _result(found: Measured) -> dict[str, Any]:
     return {
         "library": found.library,
         "vocabulary": found.vocabulary,
-        "cases": len(found.told),
+        "cases": len(found.replies),
         "about": dict(found.about),
         "figures": figures(found),
     }
 
 
-def _samples(found: Measured) -> dict[str, Any]:
-    return {
-        "library": found.library,
-        "vocabulary": found.vocabulary,
-        "rows": [dict(row) for row in found.rows],
-        "cases": [_sample_of(one) for one in found.told],
+def _write(
+    flags: StructuredFlags,
+    path: Path,
+    results: Sequence[Mapping[str, Any]],
+    found: Sequence[Measured],
+) -> None:
+    """Write the figures, and every sample beside them."""
+    asked = {
+        "data": flags.data.name,
+        "vocabularies": names(flags.vocabulary),
+        "peers": flags.peers,
+        "most": flags.most,
+        "everywhere": flags.quick,
+        "patience_s": flags.patience,
     }
+    write_json(path, {**header(SCHEMA), "machine": machine(), "asked": asked, "results": results})
+    samples = (
+        {
+            "library": one.library,
+            "vocabulary": one.vocabulary,
+            "rows": [dict(row) for row in one.rows],
+            "cases": [_sample_of(reply) for reply in one.replies],
+        }
+        for one in found
+    )
+    lines = (json.dumps(one, separators=(",", ":")) + "\n" for one in samples)
+    write_text(path.with_suffix(".samples.jsonl"), "".join(lines))
 
 
-def _sample_of(told: CaseReply) -> Mapping[str, Any]:
+def _sample_of(reply: CaseReply) -> Mapping[str, Any]:
     return {
-        "case": told.case.name,
-        "group": told.case.group,
-        "kind": told.case.kind,
-        **told.answer,
-        **({"excused": told.excused} if told.excused else {}),
-        **({"closing": told.closing} if told.closing is not None else {}),
+        "case": reply.case.name,
+        "group": reply.case.group,
+        "kind": reply.case.kind,
+        **reply.answer,
+        **({"excused": reply.excused} if reply.excused else {}),
+        **({"closing": reply.closing} if reply.closing is not None else {}),
     }

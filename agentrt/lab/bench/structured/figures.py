@@ -1,4 +1,4 @@
-"""What the answers come to: coverage, faults, times, forced tokens, closings."""
+"""Figures of the answers: coverage, faults, times, forced tokens, closings."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrt.analysis.statistics import spread
 from agentrt.lab.bench.structured.measure import CaseReply, Measured
 
 GROUPS = ("own", "suite", "suite optional", "regex", "grammar")
 KINDS = ("json", "pattern", "regex", "grammar")
+_SHOWN_FAULTS = 40
 
 
 def figures(found: Measured) -> dict[str, Any]:
     """All figures of one library over one vocabulary."""
-    groups = {name: [one for one in found.told if one.case.group == name] for name in GROUPS}
-    kinds = {name: [one for one in found.told if one.case.kind == name] for name in KINDS}
+    groups = {name: [one for one in found.replies if one.case.group == name] for name in GROUPS}
+    kinds = {name: [one for one in found.replies if one.case.kind == name] for name in KINDS}
+    here = {name: replies for name, replies in kinds.items() if replies}
     return {
-        "coverage": {name: coverage(told) for name, told in groups.items() if told},
-        "refusals": dict(_refusals(found.told).most_common()),
-        "compile_ms": {name: _compile_ms(told) for name, told in kinds.items() if told},
-        "mask_us": {name: _mask_us(told) for name, told in kinds.items() if told},
+        "coverage": {name: coverage(replies) for name, replies in groups.items() if replies},
+        "refusals": dict(_refusals(found.replies).most_common()),
+        "compile_ms": {name: _compile_ms(replies) for name, replies in here.items()},
+        "mask_us": {name: _mask_us(replies) for name, replies in here.items()},
         "rows_us": {name: _rows_us(found.rows, name) for name in KINDS},
-        "forced": {name: _forced(told) for name, told in kinds.items() if told},
-        "closing": _closing(found.told),
+        "forced": {name: _forced(replies) for name, replies in here.items()},
+        "closing": _closing(found.replies),
     }
 
 
-def coverage(told: Sequence[CaseReply]) -> dict[str, Any]:
-    """What compiles, and which texts of that were judged wrongly."""
-    compiled = [one for one in told if one.compiled]
+def coverage(replies: Sequence[CaseReply]) -> dict[str, Any]:
+    """Share of constraints that compile, and texts of these that were judged wrongly."""
+    compiled = [one for one in replies if one.compiled]
     counts = Counter[str]()
     excused = Counter[str]()
     faults: list[str] = []
@@ -38,6 +41,7 @@ def coverage(told: Sequence[CaseReply]) -> dict[str, Any]:
             taken = one.answer["walks"][at]["taken"]
             counts["texts"] += 1
             counts["right"] += taken == text.valid
+            counts["invalid"] += not text.valid
             if taken and not text.valid:
                 counts["false_accepts"] += 1
                 faults.append(f"{one.case.name} took {text.text[:80]}")
@@ -46,56 +50,56 @@ def coverage(told: Sequence[CaseReply]) -> dict[str, Any]:
                 if not one.excused[at]:
                     faults.append(f"{one.case.name} refused {text.text[:80]}")
     return {
-        "cases": len(told),
+        "cases": len(replies),
         "compiled": len(compiled),
-        "share": len(compiled) / len(told),
-        "failed": sum("failed" in one.answer for one in told),
+        "share": len(compiled) / len(replies),
+        "failed": sum("failed" in one.answer for one in replies),
         "texts": counts["texts"],
         "right": counts["right"],
         "false_accepts": counts["false_accepts"],
-        "invalid_texts": sum(not text.valid for one in compiled for text in one.case.texts),
+        "invalid_texts": counts["invalid"],
         "valid_refused": dict(excused),
-        "faults": faults[:40],
+        "faults": faults[:_SHOWN_FAULTS],
     }
 
 
-def _refusals(told: Sequence[CaseReply]) -> Counter[str]:
-    """By keyword, else by the first words of the refusal."""
+def _refusals(replies: Sequence[CaseReply]) -> Counter[str]:
+    """Refusals by keyword, or by the first words of the message."""
     return Counter(
         one.answer.get("keyword") or str(one.answer.get("refused", one.answer.get("failed")))[:60]
-        for one in told
+        for one in replies
         if not one.compiled
     )
 
 
-def _compile_ms(told: Sequence[CaseReply]) -> dict[str, dict[str, float]]:
-    """From the declaration to the first mask, by the wall and by the processors' clocks."""
-    answers = [one.answer for one in told if one.compiled]
+def _compile_ms(replies: Sequence[CaseReply]) -> dict[str, dict[str, float]]:
+    """From the declaration to the first mask, by the wall clock and by the processors' clocks."""
+    answers = [one.answer for one in replies if one.compiled]
     return {
-        "wall": percentiles([(one["declare_ns"] + one["compile_ns"]) / 1e6 for one in answers]),
-        "cpu": percentiles([one["compile_cpu_ns"] / 1e6 for one in answers]),
+        "wall": spread([(one["declare_ns"] + one["compile_ns"]) / 1e6 for one in answers]),
+        "cpu": spread([one["compile_cpu_ns"] / 1e6 for one in answers]),
     }
 
 
-def _mask_us(told: Sequence[CaseReply]) -> dict[str, dict[str, float]]:
-    walks = [walk for one in told if one.compiled for walk in one.answer["walks"]]
+def _mask_us(replies: Sequence[CaseReply]) -> dict[str, dict[str, float]]:
+    walks = [walk for one in replies if one.compiled for walk in one.answer["walks"]]
     return {
-        clock: percentiles([ns / 1e3 for walk in walks for ns in walk[f"{clock}_ns"]])
+        clock: spread([ns / 1e3 for walk in walks for ns in walk[f"{clock}_ns"]])
         for clock in ("wall", "cpu")
     }
 
 
 def _rows_us(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[str, dict[str, float]]:
-    """By how they are filled: `pool` as the engine does it, `alone` without threads."""
+    """Times by the way of filling: `pool` as the engine does it, `alone` without threads."""
     times: dict[str, list[float]] = {}
     for row in rows:
         for how, wall_ns in row.get("wall_ns", {}).items() if row["kind"] == kind else ():
             times.setdefault(how, []).extend(ns / 1e3 for ns in wall_ns)
-    return {how: percentiles(values) for how, values in times.items()}
+    return {how: spread(values) for how, values in times.items()}
 
 
-def _forced(told: Sequence[CaseReply]) -> dict[str, float]:
-    rows = [row for one in told for row in one.answer.get("forced", ())]
+def _forced(replies: Sequence[CaseReply]) -> dict[str, float]:
+    rows = [row for one in replies for row in one.answer.get("forced", ())]
     tokens = sum(row["tokens"] for row in rows)
     forced = sum(row["forced"] for row in rows)
     return {
@@ -106,33 +110,18 @@ def _forced(told: Sequence[CaseReply]) -> dict[str, float]:
     }
 
 
-def _closing(told: Sequence[CaseReply]) -> dict[str, Any]:
-    """By budget: how many outputs were written, and how many of them are valid."""
-    asked = [one for one in told if one.closing is not None]
+def _closing(replies: Sequence[CaseReply]) -> dict[str, Any]:
+    """By budget: the number of outputs, and how many of them are valid."""
+    asked = [one for one in replies if one.closing is not None]
     outputs = [(one, row) for one in asked for row in (one.closing or {}).get("closings", ())]
-    budgets = dict.fromkeys(row["more"] for _, row in outputs)
+    by_budget: dict[str, Counter[str]] = {}
+    for _, row in outputs:
+        counts = by_budget.setdefault(f"min+{row['more']}", Counter())
+        counts.update(outputs=1, valid=not row["wrong"], steered=bool(row["steered"]))
+    faults = [f"{one.case.name}: {row['wrong']}" for one, row in outputs if row["wrong"]]
     return {
         "constraints": len(asked),
         "not_closable": [one.case.name for one in asked if not (one.closing or {}).get("closings")],
-        "by_budget": {
-            f"min+{more}": {
-                "outputs": sum(row["more"] == more for _, row in outputs),
-                "valid": sum(row["more"] == more and not row["wrong"] for _, row in outputs),
-                "steered": sum(row["more"] == more and row["steered"] for _, row in outputs),
-            }
-            for more in budgets
-        },
-        "faults": [f"{one.case.name}: {row['wrong']}" for one, row in outputs if row["wrong"]][:40],
+        "by_budget": {budget: dict(counts) for budget, counts in by_budget.items()},
+        "faults": faults[:_SHOWN_FAULTS],
     }
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """How many there are, and p50, p99 and the largest; {} of none."""
-    if not values:
-        return {}
-    ordered = sorted(values)
-
-    def at(share: float) -> float:
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-    return {"count": len(ordered), "p50": at(0.5), "p99": at(0.99), "max": ordered[-1]}

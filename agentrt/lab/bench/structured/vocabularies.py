@@ -1,17 +1,15 @@
-"""Vocabularies to measure with: the embedded model's, and large ones made up from a seed."""
+"""Vocabularies of the bench: the embedded model's, and large ones grown from a seed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 from agentrt import embedded
 from agentrt.base.errors import UsageError
 from agentrt.base.vocabulary import Vocab
-from agentrt.lab.checkpoints.checkpoint import cache_folder
 from agentrt.prompt import Codec
 from agentrt.prompt.token_bytes import byte_of_character
 
@@ -28,7 +26,7 @@ _SCRIPTS = ((0x430, 32), (0x3B1, 24), (0x4E00, 2000), (0xAC00, 500), (0x627, 28)
 
 
 def vocabulary_named(name: str) -> Vocab:
-    """A vocabulary of `NAMES`.
+    """Look up a vocabulary.
 
     Raises:
         UsageError: There is none of that name.
@@ -43,12 +41,12 @@ def vocabulary_named(name: str) -> Vocab:
 def made_up(size: int, seed: int = 0) -> Vocab:
     """A byte-level BPE vocabulary grown from a seed, merges and all.
 
-    Words with and without a space before them, names, other scripts, marks and numbers, in about
-    the shares that trained vocabularies of this size have; the longest tokens have 16 bytes.
+    It has words with and without a space before them, names, other scripts, marks and numbers, in
+    about the shares of trained vocabularies of this size; the longest tokens have 16 bytes.
 
     Args:
-        size: Tokens, one end token among them.
-        seed: Another seed, other words.
+        size: Number of tokens, end token included.
+        seed: Seed of its words.
     """
     pieces, merges = _grown(size - 1, random.Random(seed))
     shown = {byte: chr(character) for character, byte in byte_of_character().items()}
@@ -96,7 +94,7 @@ def made_up(size: int, seed: int = 0) -> Vocab:
 
 
 def _grown(size: int, dice: random.Random) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
-    """Tokens, the bytes first, and how each later one is put together of two before it."""
+    """Tokens, the bytes first, and the two earlier tokens that each later one joins."""
     pieces = [bytes([byte]) for byte in range(256)]
     known = set(pieces)
     merges: list[tuple[bytes, bytes]] = []
@@ -136,7 +134,7 @@ def _grown(size: int, dice: random.Random) -> tuple[list[bytes], list[tuple[byte
 
 
 def _characters(add: Any) -> list[list[bytes]]:
-    """Whole characters of other scripts, each built of its bytes."""
+    """Characters of other scripts, each built of its bytes."""
     scripts = []
     for first, count in _SCRIPTS:
         script = [chr(first + at).encode() for at in range(count)]
@@ -145,39 +143,3 @@ def _characters(add: Any) -> list[list[bytes]]:
                 add(character[:cut], character[cut : cut + 1])
         scripts.append(script)
     return scripts
-
-
-def vocabulary_file(vocab: Vocab) -> Path:
-    """Where arms read the vocabulary; written when it is not there."""
-    path = cache_folder() / f"vocabulary-{vocab.fingerprint[:16]}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".part")
-        draft.write_text(
-            json.dumps(
-                {
-                    "tokens": [token.hex() for token in vocab.token_bytes],
-                    "special_ids": vocab.special_ids,
-                    "eos_ids": list(vocab.eos_ids),
-                    "tokenizer_json": vocab.tokenizer_json,
-                    "logits_size": vocab.logits_size,
-                    "fingerprint": vocab.fingerprint,
-                }
-            ),
-            "utf-8",
-        )
-        draft.rename(path)
-    return path
-
-
-def vocabulary_from(path: Path) -> Vocab:
-    """The vocabulary that such a file holds."""
-    told = json.loads(path.read_text("utf-8"))
-    return Vocab(
-        token_bytes=tuple(bytes.fromhex(token) for token in told["tokens"]),
-        special_ids=told["special_ids"],
-        eos_ids=tuple(told["eos_ids"]),
-        tokenizer_json=told["tokenizer_json"],
-        logits_size=told["logits_size"],
-        fingerprint=told["fingerprint"],
-    )

@@ -1,25 +1,25 @@
-"""A fleet over a long time: what `agentrt sim fleet` does."""
+"""`agentrt sim fleet`: a fleet of engines over a long time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from agentrt.analysis.html_page import page, table
+from agentrt.analysis.html_page import heading, page, paragraphs, table_of
 from agentrt.analysis.plot import cdf
 from agentrt.base.errors import UsageError
-from agentrt.lab.sim.command import SimRequest
+from agentrt.lab.flags import check_known, names
+from agentrt.lab.result_file import header
+from agentrt.lab.sim.command import about, mixed_of
 from agentrt.lab.sim.costs import load_costs
-from agentrt.lab.sim.fluid.compare import Compared, compare, plain
+from agentrt.lab.sim.flags import FleetFlags
+from agentrt.lab.sim.fluid.compare import compare, plain
 from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup
-from agentrt.lab.sim.fluid.gate import FleetOrder
 from agentrt.lab.sim.fluid.library import Floats, Ints, library_of
-from agentrt.lab.sim.fluid.routing import Routing, routing_named
+from agentrt.lab.sim.fluid.routing import routing_named
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup
 
@@ -28,207 +28,163 @@ COMPARED_ENGINES = 8
 _COMPARED_LOADS = (0.3, 0.6, 0.9)
 _SAMPLES = 4000
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
+Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FleetAsked:
-    """A fleet as asked for.
-
-    Attributes:
-        asked: Mix and machine; its programs are a library to draw from.
-        programs: How many arrive.
-        engines: How many there are.
-        load: Rate of arrival by what the engines could do, about.
-        kv_tokens: Memory of each engine.
-        routings: To be compared.
-        gate_share: Of the memory, for programs that began; 0 lets all in.
-        order: At the gate.
-        seed: Of arrivals.
-        compared: Programs for the comparison with the step mode; 0 leaves it out.
-    """
-
-    asked: SimRequest
-    programs: int
-    engines: int
-    load: float
-    kv_tokens: int
-    routings: tuple[Routing, ...]
-    gate_share: float
-    order: FleetOrder
-    seed: int
-    compared: int
-
-    def check(self) -> None:
-        """That this can be run.
-
-        Raises:
-            UsageError: It cannot.
-        """
-        if self.programs < 1 or self.engines < 1 or not 0 < self.load <= 2 or self.kv_tokens < 1:
-            raise UsageError(
-                f"{self.programs} programs on {self.engines} engines at a load of {self.load} "
-                f"with {self.kv_tokens} tokens of memory cannot be simulated",
-                hint="Give at least one of each, and a load above 0 and at most 2",
-            )
-        for routing in self.routings:
-            routing_named(routing)
-
-
-def run_fleet(asked: FleetAsked, command: Sequence[str], tell: Tell) -> dict[str, Any]:
-    """Simulate, and give the file's content.
+def check(flags: FleetFlags) -> None:
+    """Check the flags.
 
     Raises:
-        UsageError: Something was asked for that there is not.
+        UsageError: A flag is out of range.
     """
-    asked.check()
-    costs = load_costs(asked.asked.costs)
-    traces = asked.asked.mixed().drawn(asked.seed)
+    check_known("--order", (flags.order,), ("fcfs", "rwa"))
+    if min(flags.programs, flags.engines, flags.kv_tokens) < 1 or not 0 < flags.load <= 2:
+        raise UsageError(
+            f"{flags.programs} programs on {flags.engines} engines at a load of {flags.load} "
+            f"with {flags.kv_tokens} tokens of memory cannot be simulated",
+            hint="Give at least one of each, and a load above 0 and at most 2",
+        )
+    for routing in names(flags.routing):
+        routing_named(routing)
+
+
+def run_fleet(flags: FleetFlags, log: Log) -> Json:
+    """Simulate; returns the file's content.
+
+    Raises:
+        UsageError: A flag is out of range.
+    """
+    check(flags)
+    costs, mixed = load_costs(flags.costs), mixed_of(flags, flags.library)
+    traces = mixed.drawn(flags.seed)
     library = library_of(traces)
     service_s = sum(sum(service_of(one, costs.step).values()) for one in traces) / len(traces)
-    rate = asked.load * asked.engines / service_s
-    random = np.random.default_rng(asked.seed)
-    arrived_s: Floats = np.cumsum(random.exponential(1 / rate, asked.programs))
-    program: Ints = random.integers(library.programs, size=asked.programs)
-    tell(f"{asked.programs} programs at {rate:.4g} a second on {asked.engines} engines")
+    rate = flags.load * flags.engines / service_s
+    random = np.random.default_rng(flags.seed)
+    arrived_s: Floats = np.cumsum(random.exponential(1 / rate, flags.programs))
+    program: Ints = random.integers(library.programs, size=flags.programs)
+    log(f"{flags.programs} programs at {rate:.4g} a second on {flags.engines} engines")
     found = {}
-    for routing in asked.routings:
+    for routing in names(flags.routing):
         setup = FleetSetup(
             costs,
-            asked.kv_tokens,
-            asked.engines,
-            routing=routing,
-            gate_share=asked.gate_share,
-            order=asked.order,
-            step_tokens=asked.asked.step_tokens,
-            max_running=asked.asked.max_running,
-            seed=asked.seed,
+            flags.kv_tokens,
+            flags.engines,
+            routing=routing,  # type: ignore[arg-type]  # checked
+            gate_share=flags.gate_share,
+            order=flags.order,  # type: ignore[arg-type]  # checked
+            step_tokens=flags.step_tokens,
+            max_running=flags.max_running,
+            seed=flags.seed,
         )
         began_s = time.perf_counter()
         outcome = Fleet(setup, library).run(arrived_s, program)
-        found[routing] = _told(outcome, library.shapes, time.perf_counter() - began_s)
-        tell(f"{routing}: {_line(found[routing])}")
-    result: dict[str, Any] = {
-        "schema": SCHEMA,
-        "command": list(command),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "about": asked.asked.about(costs),
-        "programs": asked.programs,
-        "engines": asked.engines,
-        "kv_tokens": asked.kv_tokens,
-        "gate_share": asked.gate_share,
-        "order": asked.order,
+        took_s = time.perf_counter() - began_s
+        found[routing] = one = _figures(outcome, library.shapes) | {"took_s": took_s}
+        log(
+            f"{routing}: mean {one['mean_s']:.2f} s, p99 {one['p99_s']:.1f} s, busy "
+            f"{one['busy']:.2f}, computed again {one['computed_again']:.1%}, took {took_s:.0f} s"
+        )
+    result: Json = {
+        **header(SCHEMA),
+        "about": about(flags, mixed),
+        "programs": flags.programs,
+        "engines": flags.engines,
+        "kv_tokens": flags.kv_tokens,
+        "gate_share": flags.gate_share,
+        "order": flags.order,
         "rate": rate,
-        "seed": asked.seed,
+        "seed": flags.seed,
         "routings": found,
     }
-    if asked.compared:
-        result["against_steps"] = _against_steps(asked, costs_rate=1 / service_s, tell=tell)
+    if flags.compared:
+        result["against_steps"] = _against_steps(flags, costs_rate=1 / service_s, log=log)
     return result
 
 
-def fleet_page(found: dict[str, Any]) -> str:
-    """The result as HTML."""
-    rows = [
-        (
-            routing,
-            *(f"{one[name]:.3g}" for name in ("mean_s", "p50_s", "p95_s", "p99_s", "busy")),
-            f"{one['computed_again']:.3f}",
-            f"{one['took_s']:.0f}",
-        )
-        for routing, one in found["routings"].items()
-    ]
-    head = ("routing", "mean, s", "p50", "p95", "p99", "busy", "computed again", "took, s")
+def fleet_page(found: Json) -> str:
+    """The page of a fleet."""
+    routings: Mapping[str, Json] = found["routings"]
+    columns: dict[str, Callable[[tuple[str, Json]], str]] = {
+        "routing": lambda one: one[0],
+        "mean, s": lambda one: f"{one[1]['mean_s']:.3g}",
+        "p50": lambda one: f"{one[1]['p50_s']:.3g}",
+        "p95": lambda one: f"{one[1]['p95_s']:.3g}",
+        "p99": lambda one: f"{one[1]['p99_s']:.3g}",
+        "busy": lambda one: f"{one[1]['busy']:.3g}",
+        "computed again": lambda one: f"{one[1]['computed_again']:.3f}",
+        "took, s": lambda one: f"{one[1]['took_s']:.0f}",
+    }
+    samples = {name: one["sample_s"] for name, one in routings.items()}
     parts = [
-        f"<p>{found['programs']} programs, {found['rate']:.4g} a second, on {found['engines']} "
-        f"engines with {found['kv_tokens']} tokens of KV memory each, by rates.</p>",
-        table(head, rows),
-        cdf(
-            "Compound latency",
-            {name: one["sample_s"] for name, one in found["routings"].items()},
-            x="seconds",
-            log_x=True,
+        paragraphs(
+            f"{found['programs']} programs, {found['rate']:.4g} a second, on {found['engines']} "
+            f"engines with {found['kv_tokens']} tokens of KV memory each, by rates."
         ),
+        table_of(routings.items(), columns),
+        cdf("Compound latency", samples, x="seconds", log_x=True),
     ]
     if "against_steps" in found:
-        parts += [
-            f"<h2>Against the step mode, on {COMPARED_ENGINES} engines</h2>",
-            table(
-                ("programs a second", "busy", "mean", "p50", "p95", "p99"),
-                [
-                    (
-                        f"{one['rate']:.3g}",
-                        f"{one['busy']:.2f}",
-                        *(f"{one[name]:+.1%}" for name in ("mean", "p50", "p95", "p99")),
-                    )
-                    for one in found["against_steps"]
-                ],
-            ),
-        ]
+        errors: dict[str, Callable[[Json], str]] = {
+            "programs a second": lambda one: f"{one['rate']:.3g}",
+            "busy": lambda one: f"{one['busy']:.2f}",
+            "mean": lambda one: f"{one['mean']:+.1%}",
+            "p50": lambda one: f"{one['p50']:+.1%}",
+            "p95": lambda one: f"{one['p95']:+.1%}",
+            "p99": lambda one: f"{one['p99']:+.1%}",
+        }
+        parts.append(heading(f"Against the step mode, on {COMPARED_ENGINES} engines"))
+        parts.append(table_of(found["against_steps"], errors))
     return page("A fleet in the simulator", parts)
 
 
-def _told(outcome: FleetOutcome, shapes: Sequence[str], took_s: float) -> dict[str, Any]:
+def _figures(outcome: FleetOutcome, shapes: Sequence[str]) -> Json:
     latency_s = outcome.latency_s
-    quantiles = np.quantile(latency_s, (0.5, 0.95, 0.99))
+    p50, p95, p99 = np.quantile(latency_s, (0.5, 0.95, 0.99))
     every = max(1, len(latency_s) // _SAMPLES)
     return {
         "mean_s": float(latency_s.mean()),
-        "p50_s": float(quantiles[0]),
-        "p95_s": float(quantiles[1]),
-        "p99_s": float(quantiles[2]),
+        "p50_s": float(p50),
+        "p95_s": float(p95),
+        "p99_s": float(p99),
         "busy": float(outcome.busy_s.mean() / outcome.span_s),
         "computed_again": outcome.again_tokens / max(1.0, outcome.prompt_tokens),
         "output_tokens": outcome.output_tokens,
         "held_s": float(outcome.held_s.mean()),
         "span_s": outcome.span_s,
         "ticks": outcome.ticks,
-        "took_s": took_s,
         "by_shape_s": {
             name: float(latency_s[outcome.shape == at].mean())
             for at, name in enumerate(shapes)
             if (outcome.shape == at).any()
         },
-        "sample_s": [round(value, 4) for value in latency_s[::every].tolist()],
+        "sample_s": latency_s[::every].round(4).tolist(),
     }
 
 
-def _line(told: dict[str, Any]) -> str:
-    return (
-        f"mean {told['mean_s']:.2f} s, p99 {told['p99_s']:.1f} s, busy {told['busy']:.2f}, "
-        f"computed again {told['computed_again']:.1%}, took {told['took_s']:.0f} s"
-    )
-
-
-def _against_steps(asked: FleetAsked, costs_rate: float, tell: Tell) -> list[dict[str, float]]:
-    """Both modes, served as requests come, at three loads."""
-    one = asked.asked
+def _against_steps(flags: FleetFlags, costs_rate: float, log: Log) -> list[dict[str, float]]:
+    """Errors of the fluid mode at three loads, first come first served."""
     setup = Setup(
-        load_costs(one.costs),
-        asked.kv_tokens,
+        load_costs(flags.costs),
+        flags.kv_tokens,
         engines=COMPARED_ENGINES,
-        step_tokens=one.step_tokens,
-        max_running=one.max_running,
+        step_tokens=flags.step_tokens,
+        max_running=flags.max_running,
         scheduler=plain(),
     )
-    programs = one.mixed().drawn(asked.seed + 1)[: asked.compared]
+    programs = mixed_of(flags, flags.library).drawn(flags.seed + 1)[: flags.compared]
     rates = [load * costs_rate * COMPARED_ENGINES for load in _COMPARED_LOADS]
     found = []
-    for compared in compare(setup, programs, rates, seed=asked.seed):
-        found.append(_errors(compared))
-        tell(
-            f"against steps: {compared.mean_error:+.1%} of the mean at {compared.rate:.3g} a second"
+    for one in compare(setup, programs, rates, seed=flags.seed):
+        found.append(
+            {
+                "rate": one.rate,
+                "busy": one.busy,
+                "step_mean_s": float(one.step_s.mean()),
+                "mean": one.mean_error,
+                **{f"p{share}": one.error(share / 100) for share in (50, 95, 99)},
+            }
         )
+        log(f"against steps: {one.mean_error:+.1%} of the mean at {one.rate:.3g} a second")
     return found
-
-
-def _errors(one: Compared) -> dict[str, float]:
-    return {
-        "rate": one.rate,
-        "busy": one.busy,
-        "step_mean_s": float(one.step_s.mean()),
-        "mean": one.mean_error,
-        "p50": one.error(0.5),
-        "p95": one.error(0.95),
-        "p99": one.error(0.99),
-    }

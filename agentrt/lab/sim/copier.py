@@ -1,8 +1,8 @@
-"""The host's tier of a simulated engine: production's own, over pages that nobody fills.
+"""Copies between an engine and its offload tier that only take time.
 
-What is kept, given up, promised and fetched is decided by the tree, the rates and the paging that
-serve requests. Only the copies are not made: each takes as long as costs say, and keeps the engine
-for so long, as it does on a CPU. A GPU loads beside computing, so for one that is the upper bound.
+The tier, its rates and its hints are those of production. A copy takes as long as the costs say,
+and the engine waits for it, as on a CPU. A GPU copies while it computes, so for a GPU the result is
+an upper bound.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from collections.abc import Sequence
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
-from agentrt.engine.kv.offload import CopyRates, OffloadCache
+from agentrt.engine.kv.offload import CopyRates, OffloadCache, TimedCopier
 from agentrt.kv_cache import OffloadTier
 from agentrt.lab.sim.costs import SimCosts
 
 
 class VirtualCopier:
-    """Copies that only take time.
+    """Books the time of copies.
 
     Attributes:
-        costs: Of a copy; others hold for those that follow.
+        costs: Costs of the copies that follow.
         load_s: How long the last load took.
+        copied_s: How long all copies took.
     """
 
     def __init__(self, costs: SimCosts, page_tokens: int, rates: CopyRates) -> None:
         self.costs = costs
         self.load_s = 0.0
+        self.copied_s = 0.0
         self._page_tokens = page_tokens
         self._rates = rates
         self._untaken_s = 0.0
@@ -41,8 +43,9 @@ class VirtualCopier:
         self.load_s = self._copy(len(upper))
 
     def take_s(self) -> float:
-        """Seconds of the copies since this was asked last."""
+        """Seconds of the copies since the last call."""
         taken_s, self._untaken_s = self._untaken_s, 0.0
+        self.copied_s += taken_s
         return taken_s
 
     def _copy(self, pages: int) -> float:
@@ -52,14 +55,11 @@ class VirtualCopier:
         return took_s
 
 
-VirtualHost = OffloadCache[VirtualCopier]
-
-
 def page_bytes_of(costs: SimCosts, page_tokens: int) -> int:
     """Memory of one page.
 
     Raises:
-        UsageError: The costs do not tell.
+        UsageError: The costs do not say how much memory a token takes.
     """
     if not costs.kv_token_bytes:
         raise UsageError(
@@ -69,17 +69,18 @@ def page_bytes_of(costs: SimCosts, page_tokens: int) -> int:
     return max(1, round(page_tokens * costs.kv_token_bytes))
 
 
-def virtual_host(config: EngineConfig, costs: SimCosts) -> VirtualHost | None:
-    """The host's tier, or None where the budget is 0.
+def open_virtual_offload(
+    config: EngineConfig, costs: SimCosts
+) -> tuple[OffloadCache[TimedCopier], VirtualCopier] | None:
+    """The offload tier and its copier; None if the budget is 0.
 
     Raises:
-        UsageError: The costs do not tell how much memory a page takes.
+        UsageError: The costs do not say how much memory a page takes.
     """
     if not config.host_kv_bytes:
         return None
     size = page_bytes_of(costs, config.page_tokens)
     rates = CopyRates(size, config.page_tokens)
     copier = VirtualCopier(costs, config.page_tokens, rates)
-    return OffloadCache(
-        OffloadTier(config.host_kv_bytes // size, config.page_tokens, copier), copier, rates
-    )
+    tier = OffloadTier(config.host_kv_bytes // size, config.page_tokens, copier)
+    return OffloadCache(tier, copier, rates), copier

@@ -1,4 +1,4 @@
-"""The output of a simulated generation: given beforehand, and put out token by token."""
+"""The output of a simulated generation: known beforehand, and appended token by token."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 
-class Output:
-    """What a call will put out.
+class GivenOutput:
+    """Output of a call.
 
     Args:
-        ids: Its tokens.
-        forced_tokens: Of those, written by the grammar without a step of their own; they follow
+        ids: The tokens.
+        forced_tokens: How many of them the grammar appends without a step of their own; they follow
             the others in even runs.
-        formed: Whether a grammar has a say in it.
-        marks: Lengths at which somebody looks: a tool's arguments are complete there.
+        formed: Whether a grammar constrains it.
+        marks: Lengths at which the arguments of a tool are complete.
     """
 
     __slots__ = ("_ids", "_marks", "forced_tokens", "formed")
@@ -32,16 +32,11 @@ class Output:
         self.forced_tokens = min(forced_tokens, len(ids) - 1)
         self._marks = sorted(marks)
 
-    def watch(self, marks: tuple[int, ...], length: int) -> None:
-        """Somebody else looks at these lengths too; at the next token for those that it has."""
-        more = {mark if mark > length else length + 1 for mark in marks}
-        self._marks = sorted(more.union(self._marks))
-
     def __len__(self) -> int:
         return len(self._ids)
 
     def append_to(self, tokens: list[int], prompt_tokens: int, draws: int) -> None:
-        """Add what `draws` tokens that a model picks bring along."""
+        """Append the tokens of `draws` steps, forced tokens included."""
         length = len(tokens) - prompt_tokens
         if not self.forced_tokens:
             tokens += self._ids[length : length + draws]
@@ -62,7 +57,7 @@ class Output:
         return left
 
     def _after(self, length: int) -> int:
-        """The length once another token is picked and what it forces is written."""
+        """The length after one more sampled token and the tokens that it forces."""
         whole, forced = len(self._ids), self.forced_tokens
         drawn = whole - forced
         # Behind the j-th token picked stand j + j * forced // drawn tokens.

@@ -1,0 +1,132 @@
+"""The contract between the engine core and the executor of its steps.
+
+`ModelExecutor` computes with a model. `agentrt.lab.sim.executor` stands in for it on virtual time.
+Everything else of an engine is the same code for both: scheduling, paging, metrics and outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
+
+from torch import Tensor
+
+from agentrt.engine.batch.input_packing import SequenceSlice
+from agentrt.engine.kv.allocator import BlockTableWriter
+from agentrt.engine.kv.offload import OffloadCache, TimedCopier
+from agentrt.engine.sampling.grammar_requests import GrammarRequests
+from agentrt.engine.sampling.sequence_output import SampledStep
+from agentrt.engine.scheduling.scheduler import ScheduledSequence
+from agentrt.engine.sequence.sequence import Sequence
+from agentrt.prompt import Codec
+
+
+class StepSpan(NamedTuple):
+    """When a step begins and ends, in seconds of the engine's clock."""
+
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledBatch:
+    """A step as the scheduler planned it.
+
+    Attributes:
+        shares: How many tokens of which sequence.
+        began_s: When planning began.
+        waiting: How many other requests have no place in it.
+        ahead: The tokens of the step before are not known yet.
+        most_steps: So many steps over the same sequences may be computed at once, each of which
+            decodes one token of every sequence.
+    """
+
+    shares: list[ScheduledSequence]
+    began_s: float
+    waiting: int
+    ahead: bool = False
+    most_steps: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class LaunchedBatch:
+    """A batch that is being computed.
+
+    Attributes:
+        rows: Sequences that want a token.
+        sampled: Rows for which a token is being sampled.
+        spans: One a step where the executor knows them beforehand; () where the clock measures
+            the only step.
+    """
+
+    rows: list[Sequence]
+    sampled: list[Sequence] = field(default_factory=list)
+    spans: Rows[StepSpan] = ()
+
+    @property
+    def steps(self) -> int:
+        """Steps over this batch, each of which gives every row one token."""
+        return len(self.spans) or 1
+
+
+BatchT = TypeVar("BatchT", bound=LaunchedBatch)
+
+
+class StepExecutor(Protocol[BatchT]):
+    """Computes batches.
+
+    Attributes:
+        codec: Codec of the model.
+        grammars: Constraints of requests under way.
+        offload: The lower tier of the KV cache, or None.
+        tables: Block tables of the running sequences.
+        pages: Pages of KV memory.
+        logits_size: Width of the logits; token ids are below it.
+        window_tokens: Context length of the weights; 0 where they do not limit it.
+        model: Name of the model.
+        overlaps: Whether a batch may be launched before the tokens of the last are known.
+    """
+
+    codec: Codec
+    grammars: GrammarRequests
+    offload: OffloadCache[TimedCopier] | None
+    tables: BlockTableWriter
+    pages: int
+    logits_size: int
+    window_tokens: int
+    model: str
+    overlaps: bool
+
+    def launch(self, plan: ScheduledBatch) -> BatchT:
+        """Start to compute a batch."""
+        ...
+
+    def sample(self, batch: BatchT, rows: Rows[Sequence]) -> None:
+        """Start to draw a token for those of the batch's rows that still want one."""
+        ...
+
+    def collect(self, batch: BatchT, alive: Rows[bool]) -> SampledStep:
+        """Wait for the tokens, and append each to its sequence.
+
+        Args:
+            batch: Launched and sampled.
+            alive: For each sampled row, whether its sequence is still there.
+        """
+        ...
+
+    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
+        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
+        ...
+
+    def plain_steps(self, sequence: Sequence) -> int:
+        """How many steps certainly bring a decoding sequence one token each, and nothing else."""
+        ...
+
+    def forget(self, sequence: Sequence) -> None:
+        """The sequence is over."""
+        ...
+
+    def close(self) -> None:
+        """End its threads. Idempotent."""
+        ...

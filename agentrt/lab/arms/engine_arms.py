@@ -1,0 +1,111 @@
+"""Arms that compute batches of token ids: our engine, llama.cpp and transformers.
+
+Such an arm answers `round` with the times of one batch and the ids of each output.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentrt.base.config import EngineConfig
+from agentrt.engine.process.child import environment
+from agentrt.lab.arms.arm_process import Arm
+from agentrt.lab.arms.peer_files import PeerFiles
+
+OURS = "agentrt"
+
+
+def our_engine_arm(model: Path, **fields: Any) -> Arm:
+    """Our engine as the product runs it.
+
+    Args:
+        model: Checkpoint directory.
+        fields: Further fields of `EngineConfig`.
+    """
+    config = EngineConfig(model_path=model, **fields)
+    return Arm(
+        OURS,
+        f"{config.threads}t" if config.threads else "",
+        command=(sys.executable, "-P", "-m", "agentrt.lab.arms.engine_arm"),
+        settings={"model_path": str(model), **fields},
+        env=environment(config, os.environ),
+    )
+
+
+def llama_cpp_arm(
+    files: PeerFiles,
+    model: Path,
+    variant: str,
+    *,
+    threads: int,
+    dtype: str,
+    batch: int,
+    context_tokens: int,
+    unified: bool,
+) -> Arm:
+    """llama.cpp through its own C interface.
+
+    Args:
+        files: Files of the peers.
+        model: GGUF file.
+        variant: Difference from other arms.
+        threads: Threads that compute.
+        dtype: Dtype of weights and cache.
+        batch: Sequences at once.
+        context_tokens: Tokens of its cache.
+        unified: True for one cache for all sequences, False to divide it.
+    """
+    return Arm(
+        "llama.cpp",
+        variant,
+        command=(str(files.python), str(files.script("llama_cpp_arm.py"))),
+        settings={
+            "model": str(model),
+            "threads": threads,
+            "batch": batch,
+            "dtype": dtype,
+            "unified": unified,
+            "context_tokens": context_tokens,
+        },
+        env={"LLAMA_CPP_LIB_PATH": str(files.libraries)},
+    )
+
+
+def transformers_arm(
+    files: PeerFiles,
+    variant: str,
+    *,
+    threads: int,
+    dtype: str,
+    device: str = "cpu",
+    kv_tokens: int = 0,
+    env: Mapping[str, str],
+) -> Arm:
+    """transformers: a static batch, or its continuous batching.
+
+    Args:
+        files: Files of the peers, with the checkpoint.
+        variant: Difference from other arms.
+        threads: Threads that compute.
+        dtype: Dtype of the computation.
+        device: `cpu` or `cuda`.
+        kv_tokens: Memory of continuous batching; 0 for a static batch.
+        env: Variables added to its environment.
+    """
+    return Arm(
+        "hf-cb" if kv_tokens else "hf",
+        variant,
+        command=(str(files.transformers_python), str(files.script("hf_arm.py"))),
+        settings={
+            "model": str(files.checkpoint),
+            "threads": threads,
+            "dtype": dtype,
+            "device": device,
+            "kv_tokens": kv_tokens,
+        },
+        env=env,
+    )

@@ -1,0 +1,82 @@
+"""`agentrt sim fit` and `agentrt sim calibrate`: the costs of a simulated engine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import typer
+
+from agentrt import embedded
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import shape_named
+from agentrt.lab.flags import check_known, log
+from agentrt.lab.result_file import commit, machine, write_json
+from agentrt.lab.sim.bench_file import observed_in
+from agentrt.lab.sim.calibrate import calibrate
+from agentrt.lab.sim.copies import measure_copies
+from agentrt.lab.sim.costs import HALF_ON_TWO_CORES, MEMORY_BYTES_S
+from agentrt.lab.sim.fit import fit
+from agentrt.lab.sim.flags import CalibrateFlags, FitFlags
+
+
+def write_fitted(flags: FitFlags) -> None:
+    """Fit the costs of steps to a file of the engine's bench."""
+    observed, about = observed_in(flags.bench_file)
+    found = fit(observed)
+    about |= {
+        "commit": commit(),
+        "samples": found.observations,
+        "measured_by_computed": found.residuals,
+        "around": "typical, not measured: `sim calibrate` measures it",
+    }
+    costs = replace(
+        HALF_ON_TWO_CORES,  # the runtime's own time is not in such a file
+        step=found.step,
+        pair_s=found.pair_s,
+        copy_token_s=about["kv_token_bytes"] / MEMORY_BYTES_S,
+        kv_token_bytes=about["kv_token_bytes"],
+        about=about,
+    )
+    _write(flags.out, costs.to_json())
+
+
+def write_calibrated(flags: CalibrateFlags) -> None:
+    """Measure the costs of steps, of the runtime and of copies.
+
+    Raises:
+        UsageError: A flag is out of range.
+    """
+    if flags.model is not None and flags.shape:
+        raise UsageError("--model and --shape are two models", hint="Give one of them")
+    check_known("--dtype", (flags.dtype,), ("auto", "float32", "bfloat16", "float16"))
+    check_known("--device", (flags.device,), ("cpu", "cuda"))
+    path = flags.model or Path(embedded.path())
+    if flags.shape:
+        path = checkpoint(shape_named(flags.shape), log=log)
+    config = EngineConfig(
+        path,
+        dtype=flags.dtype,  # type: ignore[arg-type]  # checked
+        threads=flags.threads,
+        device=flags.device,  # type: ignore[arg-type]  # checked
+    )
+    setting = {"dtype": flags.dtype, "threads": flags.threads}
+    about = {"commit": commit(), "machine": machine(), **setting}
+    measure = partial(calibrate, seconds=flags.seconds, kv_tokens=flags.kv_tokens, about=about)
+    found = anyio.run(partial(measure, config, tell=log))
+    if (copies := anyio.run(measure_copies, config)) is not None:
+        found = replace(found, copy_token_s=copies.token_s, kv_token_bytes=copies.token_bytes)
+    _write(flags.out, found.to_json())
+
+
+def _write(path: Path, costs: dict[str, Any]) -> None:
+    """Write costs, and print those of a step."""
+    write_json(path, costs)
+    typer.echo(json.dumps(costs["step"] | {"pair_s": costs["pair_s"]}))
+    typer.echo(f"measured by computed: {costs['about'].get('measured_by_computed')}")

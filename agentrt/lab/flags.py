@@ -1,0 +1,131 @@
+"""Command line flags as records: each field of a record is a flag of its command."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from agentrt.base.cpu_cores import at_most_cores
+from agentrt.base.errors import UsageError
+
+FlagsT = TypeVar("FlagsT")
+
+Threads = Annotated[
+    int,
+    typer.Option(
+        callback=at_most_cores,
+        help="Threads of our engine; 0 lets it choose, else at most one a core.",
+    ),
+]
+JsonPath = Annotated[
+    Path | None, typer.Option("--json", metavar="PATH", help="Write all of it there.")
+]
+HtmlPath = Annotated[
+    Path | None, typer.Option("--html", metavar="PATH", help="Write a page with plots there.")
+]
+Tenants = Annotated[int, typer.Option(help="Tenants among whom programs are dealt out.")]
+Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
+
+
+def add_command(
+    app: typer.Typer, name: str, flags: type[FlagsT]
+) -> Callable[[Callable[[FlagsT], int]], Callable[[FlagsT], int]]:
+    """Register a function of one record as a command.
+
+    Args:
+        app: Commands to add to.
+        name: Name of the command.
+        flags: The record; a field is `Annotated` with its `typer.Option`.
+    """
+    hints = get_type_hints(flags, include_extras=True)
+    parameters = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if one.default is MISSING else one.default,
+            annotation=hints[one.name],
+        )
+        for one in fields(flags)  # type: ignore[arg-type]  # a record
+    ]
+
+    def register(run: Callable[[FlagsT], int]) -> Callable[[FlagsT], int]:
+        def command(**given: Any) -> int:
+            return run(flags(**given))
+
+        command.__doc__ = run.__doc__
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        app.command(name)(command)
+        return run
+
+    return register
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names separated by commas, each once."""
+    return tuple(dict.fromkeys(text.split(",")))
+
+
+def numbers(text: str, flag: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas.
+
+    Raises:
+        UsageError: A part is no whole number.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"{flag} {text} is no list of whole numbers", hint=f"Write {flag} 1,4,16"
+        ) from None
+
+
+def factors(text: str, flag: str) -> dict[str, float]:
+    """Names and numbers, such as `output=0.1,time=0.5`.
+
+    Raises:
+        UsageError: A part is no name with a number.
+    """
+    try:
+        pairs = (part.split("=") for part in text.split(",") if part)
+        return {name.strip(): float(value) for name, value in pairs}
+    except ValueError:
+        raise UsageError(
+            f"{flag} {text} is no list of factors", hint=f"Write {flag} output=0.1,time=0.5"
+        ) from None
+
+
+def rate_of(text: str, flag: str) -> float:
+    """Programs a second; 0 for `auto`.
+
+    Raises:
+        UsageError: The text is no rate.
+    """
+    try:
+        found = 0.0 if text == "auto" else float(text)
+    except ValueError:
+        found = -1.0
+    if text != "auto" and not found > 0:
+        raise UsageError(f"{flag} {text} is no rate", hint="Give programs a second, or auto")
+    return found
+
+
+def check_known(flag: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Check that every name is known.
+
+    Raises:
+        UsageError: One is not.
+    """
+    hint = f"Use some of {', '.join(known)}"
+    for name in given:
+        if name not in known:
+            raise UsageError(f"{flag} {name} is not known", hint=hint)
+
+
+def log(text: str) -> None:
+    """Print progress to standard error, beside the result."""
+    typer.echo(text, err=True)

@@ -1,0 +1,255 @@
+"""A simulated engine as a `Backend`, and what the runtime's own time does to it.
+
+The production runtime takes no time on a virtual clock. The time that it takes on a real clock is
+charged here, by the calibrated costs: its one thread is busy with each request and each delivery,
+the messages of a turn reach the engine together and later, and a value is there some time after its
+step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.engine.core import EngineCore
+from agentrt.engine.step import InFlightStep
+from agentrt.lab.sim.executor import SimulatedExecutor
+from agentrt.lab.sim.outputs import GivenOutput
+from agentrt.lab.sim.player import TracePlayer
+from agentrt.lab.sim.token_ids import TokenIds
+from agentrt.protocol.backend import (
+    BackendEvent,
+    Capabilities,
+    GenerateRequest,
+    HoleFill,
+    KvHint,
+    SchedulingInfo,
+)
+from agentrt.protocol.event_queue import EventQueue
+from agentrt.protocol.step_output import StepDone
+
+
+class SimulatedBackend:
+    """Serves the requests of players.
+
+    Args:
+        core: The engine.
+        executor: Computes its steps.
+        capabilities: Capabilities as the runtime sees them.
+        ids: Token ids of all texts.
+        players: Players by run, while they play.
+        most_steps: So many equal decode steps may be computed at once.
+        spare_pages: With fewer free pages the runtime acts on each change of them.
+
+    Attributes:
+        joined: Calls with tools within their output that another call's request computes.
+    """
+
+    def __init__(
+        self,
+        core: EngineCore,
+        executor: SimulatedExecutor,
+        capabilities: Capabilities,
+        ids: TokenIds,
+        players: Mapping[RunId, TracePlayer],
+        most_steps: int,
+        spare_pages: int,
+    ) -> None:
+        self.capabilities = capabilities
+        self.joined: set[tuple[RunId, NodeId]] = set()
+        self._core = core
+        self._executor = executor
+        self._ids = ids
+        self._players = players
+        self._most_steps = most_steps
+        self._spare_pages = spare_pages
+        self._loop = asyncio.get_running_loop()
+        self._queue = EventQueue()
+        self._marked: dict[RequestId, tuple[int, ...]] = {}
+        self._told: list[Callable[[], None]] = []
+        self._step: InFlightStep | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._free_at_s = 0.0
+        self._untold: deque[StepDone] = deque()
+        self._told_at_s = 0.0
+
+    async def start(self) -> None:
+        """Nothing is to be loaded."""
+
+    async def aclose(self) -> None:
+        """End the deliveries."""
+        self._queue.close()
+
+    async def idle(self) -> None:
+        """Wait until no step is under way."""
+        await self._idle.wait()
+
+    def events(self) -> AsyncIterator[BackendEvent]:
+        """All deliveries, in order."""
+        return self._queue.read()
+
+    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
+        """Nothing is compiled."""
+
+    def submit(self, request: GenerateRequest) -> None:
+        """Take a request; its trace has the output."""
+        player, costs = self._players[request.run_id], self._executor.costs
+        call = player.call_of(request.node_id)
+        self._busy(costs.call_s + costs.call_token_s * player.spell(call))
+        marks = player.marks(call)
+        output = GivenOutput(
+            self._ids.output(request.run_id, call.name, call.output_tokens),
+            round(call.forced_tokens * costs.jump_share),
+            marks,
+            formed=call.forced_tokens > 0,
+        )
+        if request.info is not None:
+            request = replace(request, info=self._known(request.info))
+
+        def hear() -> None:
+            self._executor.expect(request.request_id, output)
+            if marks:
+                self._marked[request.request_id] = marks
+            self._core.submit(request)
+
+        self._say(hear)
+
+    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
+        """Append to a prompt."""
+        costs = self._executor.costs
+        self._busy(costs.call_s + costs.call_token_s * len(fill.token_ids))
+        self._say(lambda: self._core.fill_hole(request_id, fill))
+
+    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
+        """Update the scheduling info of requests."""
+        known = tuple(map(self._known, updates))
+        self._say(lambda: self._core.update(known))
+
+    def cancel(self, request_id: RequestId, reason: str) -> None:
+        """Stop a request."""
+
+        def hear() -> None:
+            self._core.cancel(request_id, reason)
+            self._tell_ends()
+
+        self._say(hear)
+
+    def hint(
+        self,
+        token_ids: tuple[int, ...],
+        hint: KvHint,
+        until_s: float | None = None,
+        from_tokens: int = 0,
+        cache_salt: str = "",
+    ) -> None:
+        """Give a hint about a prefix."""
+
+        def hear() -> None:
+            self._core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
+            self._executor.hinted(self._loop.time())
+
+        self._say(hear)
+
+    def go(self, until_s: float) -> bool:
+        """Start the engine's next step; whether there is anything to do.
+
+        Args:
+            until_s: Before that instant nothing happens.
+        """
+        if self._step is not None:
+            return False
+        self._executor.until_s = until_s
+        most_steps = 1 if self.joined else self._most_steps
+        step = self._step = self._core.begin_step(most_steps, self._spare_pages)
+        if step is None:
+            return self._tell_ends()
+        self._idle.clear()
+        self._loop.call_at(step.batch.spans[-1].ended_s, self._land)
+        return True
+
+    def _known(self, info: SchedulingInfo) -> SchedulingInfo:
+        """The scheduling info of a request, with the service that its run really needs."""
+        player = self._players.get(info.run_id)
+        return info if player is None else replace(info, true_rest_s=player.rest_s)
+
+    def _say(self, act: Callable[[], None]) -> None:
+        """All that a turn says reaches the engine together, when the thread is through."""
+        if not self._told:
+            self._loop.call_soon(self._flush)
+        self._told.append(act)
+
+    def _flush(self) -> None:
+        acts, self._told = self._told, []
+
+        def hear() -> None:
+            for act in acts:
+                act()
+
+        free_at_s = max(self._loop.time(), self._free_at_s)
+        self._loop.call_at(free_at_s + self._executor.costs.submit_s, hear)
+
+    def _land(self) -> None:
+        step, self._step = self._step, None
+        assert step is not None
+        costs, spans, now_s = self._executor.costs, step.batch.spans, self._loop.time()
+        *before, last = self._core.end_step(step)
+        self._idle.set()
+        for done in before:
+            self._deliver(done)
+        reads_s = costs.tell_s + costs.delta_s * len(step.plan.shares)
+        for span in spans[:-1]:
+            self._busy(reads_s, span.ended_s)
+        if last.ends or self._is_awaited(last):
+            self._tell(last, reads_s)
+        else:
+            self._busy(reads_s, now_s)
+            self._deliver(last)
+
+    def _is_awaited(self, done: StepDone) -> bool:
+        """Whether a program waits for a token of a step: a tool's arguments are complete."""
+        if self.joined:
+            return True
+        found = False
+        for delta in done.deltas if self._marked else ():
+            marks = self._marked.get(delta.request_id)
+            if marks is not None:
+                left = tuple(mark - len(delta.token_ids) for mark in marks)
+                self._marked[delta.request_id] = tuple(mark for mark in left if mark > 0)
+                found = found or any(mark <= 0 for mark in left)
+        return found
+
+    def _tell_ends(self) -> bool:
+        """Tell ends outside a step, if there are any."""
+        done = self._core.take_ends()
+        if done is not None:
+            self._tell(done)
+        return done is not None
+
+    def _tell(self, done: StepDone, reads_s: float = 0.0) -> None:
+        """The runtime has read it when its thread has nothing else to do."""
+        costs = self._executor.costs
+        begins_s = self._loop.time() + max(0.0, costs.deliver_s - reads_s)
+        at_s = self._busy(reads_s + costs.close_s * len(done.ends), begins_s)
+        for end in done.ends:
+            self._marked.pop(end.request_id, None)
+        self._deliver(done, at_s)
+
+    def _deliver(self, done: StepDone, at_s: float = 0.0) -> None:
+        """Leave it for the runtime, behind all deliveries before it."""
+        self._told_at_s = max(at_s, self._told_at_s, self._loop.time())
+        self._untold.append(done)
+        self._loop.call_at(self._told_at_s, self._put)
+
+    def _put(self) -> None:
+        self._queue.put(self._untold.popleft())
+
+    def _busy(self, seconds: float, now_s: float | None = None) -> float:
+        """Book work of the runtime's one thread; returns when it is done."""
+        now_s = self._loop.time() if now_s is None else now_s
+        self._free_at_s = max(now_s, self._free_at_s) + seconds
+        return self._free_at_s

@@ -1,0 +1,113 @@
+"""The codec of simulated prompts: a text names the token ids that it stands for.
+
+Texts that share tokens share ids, and nothing is spelled out: `<7000+120>` stands for the 120 ids
+from 7000 on. An output grows by one letter a token: `<7120:xxx>` stands for three ids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from agentrt.base.segments import (
+    JSON_ARRAY_FRAME,
+    PLAIN_THINK_FRAME,
+    Close,
+    Generated,
+    History,
+    Hole,
+    Open,
+    Segment,
+    Text,
+    ToolSchema,
+)
+from agentrt.base.vocabulary import Vocab
+from agentrt.lab.sim.token_ids import END_ID, HEADER_IDS, START_ID
+from agentrt.prompt import Codec, Detokenizer, Encoded
+
+FINGERPRINT = "simulated"
+_RANGE = re.compile(r"<(\d+)(?:\+(\d+)|:(x*))>")
+
+
+def text_of(ids: range) -> str:
+    """The text that stands for these ids."""
+    return f"<{ids.start}+{len(ids)}>"
+
+
+class SimulatedCodec(Codec):
+    """Texts to ids and back.
+
+    Args:
+        start_tokens: Tokens that the template writes before the first message.
+    """
+
+    def __init__(self, start_tokens: int = 0) -> None:
+        self.fingerprint = FINGERPRINT
+        self.vocab = Vocab((), {}, (END_ID,), "", 0, FINGERPRINT)
+        self.call_frame = JSON_ARRAY_FRAME
+        self.think_frame = PLAIN_THINK_FRAME
+        self.window_tokens = 0
+        self.notes = ()
+        self._start = (START_ID,) * start_tokens
+        self._ids: dict[str, tuple[int, ...]] = {}
+
+    def encode(
+        self,
+        tools: tuple[ToolSchema, ...],
+        segments: Sequence[Segment],
+        history: History = "template",
+        cache_salt: str = "",
+    ) -> Encoded:
+        """The ids of a prompt, up to its first hole."""
+        found = [*self._start]
+        for segment in segments:
+            match segment:
+                case Open(role=role):
+                    found.append(HEADER_IDS[role])
+                case Close():
+                    found.append(END_ID)
+                case Text(text=text):
+                    found += self._spelled(text)
+                case Generated(token_ids=token_ids):
+                    found += token_ids
+                case Hole():
+                    return Encoded(tuple(found), complete=False)
+                case _:
+                    raise ValueError(f"a simulated prompt holds no {type(segment).__name__}")
+        found.append(HEADER_IDS["assistant"])
+        return Encoded(tuple(found))
+
+    def detokenizer(self, keep_special: bool = False) -> Detokenizer:
+        """One for an output."""
+        return RangeDetokenizer()
+
+    def _spelled(self, text: str) -> tuple[int, ...]:
+        known = self._ids.get(text)
+        if known is None:
+            known = self._ids[text] = tuple(_ids_in(text))
+        return known
+
+
+class RangeDetokenizer(Detokenizer):
+    """The text of an output whose ids follow each other."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def feed_ids(self, ids: Iterable[int]) -> str:
+        """Take more ids; a letter each."""
+        new = list(ids)
+        head = "" if self._begun or not new else f"<{new[0]}:"
+        self._begun = self._begun or bool(new)
+        return head + "x" * len(new)
+
+    def flush(self) -> str:
+        """The output is over."""
+        return ">" if self._begun else ""
+
+
+def _ids_in(text: str) -> Iterable[int]:
+    for first, count, letters in _RANGE.findall(text):
+        yield from range(int(first), int(first) + (int(count) if count else len(letters)))

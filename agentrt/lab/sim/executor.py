@@ -1,0 +1,226 @@
+"""The executor of a simulated engine: costs say how long a step takes, and outputs are given.
+
+Scheduling, sharing and eviction are those of the production engine core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import Unsupported
+from agentrt.base.ids import PageId, RequestId
+from agentrt.engine.batch.input_packing import SequenceSlice
+from agentrt.engine.kv.allocator import BlockTableWriter
+from agentrt.engine.kv.offload import OffloadCache, TimedCopier
+from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch, StepSpan
+from agentrt.engine.sampling.grammar_requests import GrammarRequests
+from agentrt.engine.sampling.sequence_output import Finish, SampledStep
+from agentrt.engine.sequence.sequence import Sequence
+from agentrt.lab.sim.copier import open_virtual_offload
+from agentrt.lab.sim.costs import SimCosts, StepWork
+from agentrt.lab.sim.outcome import Totals
+from agentrt.lab.sim.outputs import GivenOutput
+from agentrt.prompt import Codec
+
+NO_END_S = float("inf")
+_MOST_ID = 1 << 31
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedBatch(LaunchedBatch):
+    """A batch under way.
+
+    Attributes:
+        work: Work of its first step.
+        sequences: Number of its sequences.
+    """
+
+    work: StepWork = field(kw_only=True)
+    sequences: int = field(kw_only=True)
+
+
+class SimulatedExecutor:
+    """Computes nothing on virtual time; see `StepExecutor`.
+
+    Args:
+        config: Settings of the engine; `kv_pages` must be set.
+        costs: Costs of steps and copies.
+        codec: Codec of the token ids.
+
+    Attributes:
+        until_s: Equal steps are computed at once only if they end before: until then no request
+            arrives, grows or is cancelled.
+        totals: Sums over all steps.
+
+    Raises:
+        UsageError: There is memory for a lower tier, and the costs do not say how much memory a
+            page takes.
+    """
+
+    def __init__(self, config: EngineConfig, costs: SimCosts, codec: Codec) -> None:
+        self._costs = costs
+        self.codec = codec
+        self.grammars = GrammarRequests(codec)
+        opened = open_virtual_offload(config, costs)
+        self.offload: OffloadCache[TimedCopier] | None = opened[0] if opened else None
+        self._copier = opened[1] if opened else None
+        self._page_tokens = config.page_tokens
+        self.tables: BlockTableWriter = NoTables()
+        self.pages = config.kv_pages
+        self.logits_size = _MOST_ID
+        self.window_tokens = 0
+        self.model = "simulated"
+        self.overlaps = False
+        self.until_s = NO_END_S
+        self.totals = Totals()
+        self._outputs: dict[RequestId, GivenOutput] = {}
+        self._ready_at_s = 0.0
+        self._is_busy = False
+
+    @property
+    def costs(self) -> SimCosts:
+        """Costs of what begins from now on."""
+        return self._costs
+
+    @costs.setter
+    def costs(self, costs: SimCosts) -> None:
+        self._costs = costs
+        if self._copier is not None:
+            self._copier.costs = costs
+
+    def expect(self, request_id: RequestId, output: GivenOutput) -> None:
+        """Give the output of a request, before it is submitted."""
+        self._outputs[request_id] = output
+
+    def hinted(self, now_s: float) -> None:
+        """Copies for a hint between two steps hold up the next step."""
+        if self._copier is not None and not self._is_busy:
+            self._ready_at_s = max(now_s, self._ready_at_s) + self._copier.take_s()
+
+    def launch(self, plan: ScheduledBatch) -> SimulatedBatch:
+        """Work out when the steps end."""
+        work = self._work(plan)
+        copied_s = self._copier.take_s() if self._copier is not None else 0.0
+        began_s = max(plan.began_s, self._ready_at_s)
+        spans = self._spans(work, len(plan.shares), began_s, copied_s, plan.most_steps)
+        rows = [one for one, count in plan.shares if _draws(one, count)]
+        self._is_busy = True
+        return SimulatedBatch(rows, spans=spans, work=work, sequences=len(plan.shares))
+
+    def sample(self, batch: SimulatedBatch, rows: Rows[Sequence]) -> None:
+        """The tokens of these rows are known already."""
+        batch.sampled = list(rows)
+
+    def collect(self, batch: SimulatedBatch, alive: Rows[bool]) -> SampledStep:
+        """Append the tokens of all steps of the batch."""
+        self._is_busy = False
+        self._ready_at_s = batch.spans[-1].ended_s + self._costs.gap_of(batch.sequences)
+        if self._copier is not None:  # hints that came meanwhile are obeyed now
+            self._ready_at_s += self._copier.take_s()
+        found = SampledStep()
+        for sequence, lives in zip(batch.sampled, alive, strict=True):
+            if not lives:
+                self.totals.unheard_tokens += batch.steps
+                continue
+            self._append(sequence, batch.steps)
+            if sequence.output_tokens >= sequence.max_output_tokens:
+                found.finishes.append((sequence, Finish("length")))
+        self._sum_up(batch)
+        return found
+
+    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> NoReturn:
+        """A simulated engine has no logits.
+
+        Raises:
+            Unsupported: Always.
+        """
+        raise Unsupported("a simulated engine scores no choices", hint="Leave `scored` out")
+
+    def plain_steps(self, sequence: Sequence) -> int:
+        """Steps that bring one token each, up to an end or a length that a program waits for."""
+        output = self._outputs[sequence.request.request_id]
+        return output.plain_steps(sequence.output_tokens)
+
+    def forget(self, sequence: Sequence) -> None:
+        """The sequence is over; the rest of its prompt is never computed."""
+        known = max(sequence.reached_tokens, sequence.computed_tokens)
+        self.totals.unread_tokens += max(0, sequence.prompt_tokens - known)
+        del self._outputs[sequence.request.request_id]
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+    def _append(self, sequence: Sequence, steps: int) -> None:
+        known = len(sequence.tokens)
+        output = self._outputs[sequence.request.request_id]
+        output.append_to(sequence.tokens, sequence.prompt_tokens, steps)
+        new = sequence.tokens[known:]
+        forced_tokens = len(new) - steps
+        fresh = sequence.new_output
+        fresh.token_ids += new
+        fresh.text.append(sequence.detokenizer.feed_ids(new))
+        fresh.forced_tokens += forced_tokens
+        sequence.metrics.forced_tokens += forced_tokens
+
+    def _spans(
+        self, work: StepWork, sequences: int, began_s: float, copied_s: float, most_steps: int
+    ) -> list[StepSpan]:
+        """Spans of a step and of equal ones that end before `until_s`; the first makes copies."""
+        costs, gap_s = self._costs, self._costs.gap_of(sequences)
+        spans: list[StepSpan] = []
+        while len(spans) < most_steps:
+            ended_s = began_s + copied_s + costs.of(work)
+            if spans and ended_s >= self.until_s:
+                break
+            spans.append(StepSpan(began_s, ended_s))
+            began_s, copied_s = ended_s + gap_s, 0.0
+            work = work.next(sequences)
+        return spans
+
+    def _work(self, plan: ScheduledBatch) -> StepWork:
+        """A sequence decodes if the step gives it a token."""
+        prefill_tokens = decode_tokens = kv_tokens = formed = 0
+        pairs = 0.0
+        for sequence, count in plan.shares:
+            done = sequence.computed_tokens
+            kv_tokens += done + count
+            draws = _draws(sequence, count)
+            decode_tokens += draws
+            formed += draws and self._outputs[sequence.request.request_id].formed
+            if sequence.is_prefilling:
+                prefill_tokens += count
+                pairs += count * (done + count / 2)
+            elif count > 1:  # forced tokens, or those of an output that lost its pages
+                prefill_tokens += count - 1
+                pairs += (count - 1) * (done + count / 2)
+        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, plan.waiting)
+
+    def _sum_up(self, batch: SimulatedBatch) -> None:
+        totals, work = self.totals, batch.work
+        for began_s, ended_s in batch.spans:
+            totals.steps += 1
+            totals.busy_s += ended_s - began_s
+            totals.prefill_tokens += work.prefill_tokens
+            totals.decode_tokens += work.decode_tokens
+            totals.kv_tokens += work.kv_tokens
+            work = work.next(batch.sequences)
+        if self._copier is not None and self.offload is not None:
+            tier = self.offload.tier
+            totals.copied_s = self._copier.copied_s
+            totals.saved_tokens = tier.saved_pages * self._page_tokens
+            totals.loaded_tokens = tier.loaded_pages * self._page_tokens
+
+
+class NoTables:
+    """Block tables that nothing reads."""
+
+    def write(self, slot: int, at: int, pages: list[PageId]) -> None:
+        """Nothing to set."""
+
+
+def _draws(sequence: Sequence, count: int) -> bool:
+    """Whether a step over `count` tokens gives the sequence a token."""
+    return sequence.complete and sequence.computed_tokens + count == len(sequence.tokens)
