@@ -44,7 +44,7 @@ def located(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
     """The first error of a group as data, with its place and a remedy."""
     first = root_of(error)
     record = record_of(first)
-    location = place_of(first, folder) or place_of(error, folder)
+    location = location_of(first, folder) or location_of(error, folder)
     return replace(record, where=location or COMMAND_LINE, hint=record.hint or TRACEBACK_HINT)
 
 
@@ -53,7 +53,7 @@ def notes_of(error: BaseException) -> list[str]:
     return [note for note in getattr(error, "__notes__", []) if note.startswith("in ")]
 
 
-def place_of(error: BaseException, folder: Path | None = None) -> str:
+def location_of(error: BaseException, folder: Path | None = None) -> str:
     """`file:line` in the user's program: the error's own, else that of the innermost frame."""
     where = str(getattr(error, "where", ""))
     if re.search(r":\d+", where):

@@ -12,13 +12,13 @@ from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 SCHEMA = "agentrt.estimates/1"
 HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")
 
-Kept = Sequence[tuple[str, EstimateRow]]
+StoredRows = Sequence[tuple[str, EstimateRow]]
 
 
-def lines_of(kept: Kept, pattern: str) -> list[str]:
+def lines_of(stored: StoredRows, pattern: str) -> list[str]:
     """A table for each program and set of engines; quantiles are p50/p90."""
     lines: list[str] = []
-    for engines, entries in _by_engines(kept, pattern):
+    for engines, entries in _by_engines(stored, pattern):
         by_template: dict[str, list[SiteEstimates]] = {}
         for entry in entries:
             if entry.depth is None and entry.site:
@@ -31,20 +31,20 @@ def lines_of(kept: Kept, pattern: str) -> list[str]:
     return lines
 
 
-def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
+def as_object(stored: StoredRows, pattern: str) -> dict[str, Any]:
     """All estimates as data, each depth included."""
     found = [
         {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_data(p)}
-        for engines, entries in _by_engines(kept, pattern)
+        for engines, entries in _by_engines(stored, pattern)
         for p in entries
         if p.histograms or p.next_count
     ]
     return {"schema": SCHEMA, "places": found}
 
 
-def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[SiteEstimates]]]:
+def _by_engines(stored: StoredRows, pattern: str) -> Iterable[tuple[str, list[SiteEstimates]]]:
     by_engines: dict[str, list[EstimateRow]] = {}
-    for engines, row in kept:
+    for engines, row in stored:
         if row.quantity != CALLS:
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):

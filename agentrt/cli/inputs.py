@@ -14,12 +14,12 @@ from agentrt.cli.values import from_flag, from_json, read_json, read_source
 
 
 def arguments_of(
-    own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
+    parameters: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
 ) -> dict[str, Any]:
     """The arguments of one run; a flag overrides the same name in `--args`.
 
     Args:
-        own: The program's parameters.
+        parameters: The program's parameters.
         flags: Given values, by parameter.
         args: Value of `--args`: JSON, `@file` or `-`.
         where: Location of the program, for errors.
@@ -27,24 +27,24 @@ def arguments_of(
     Raises:
         UsageError: An argument is unknown, malformed or missing.
     """
-    values = typed_of(own, flags, args, where=where)
-    require(own, values, where=where)
+    values = typed_of(parameters, flags, args, where=where)
+    require(parameters, values, where=where)
     return values
 
 
 def typed_of(
-    own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
+    parameters: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
 ) -> dict[str, Any]:
     """The arguments on the command line, in `--args` and in flags."""
-    known = {one.name: one for one in own}
-    given = checked_object(own, read_json(args, where="--args"), "--args") if args else {}
+    known = {one.name: one for one in parameters}
+    given = checked_object(parameters, read_json(args, where="--args"), "--args") if args else {}
     values = {name: from_json(known[name], value, where=where) for name, value in given.items()}
     return values | {name: from_flag(known[name], one, where=where) for name, one in flags.items()}
 
 
 def batch_of(
     path: Path,
-    own: Sequence[Parameter],
+    parameters: Sequence[Parameter],
     flags: Mapping[str, Any],
     args: str | None = None,
     *,
@@ -60,21 +60,21 @@ def batch_of(
             "--args and --batch cannot both be standard input", hint="give one of them a file"
         )
     text, _ = read_source("-" if str(path) == "-" else f"@{path}", where="--batch")
-    known = {one.name: one for one in own}
-    shared = typed_of(own, flags, args, where=where)
+    known = {one.name: one for one in parameters}
+    shared = typed_of(parameters, flags, args, where=where)
     runs: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         place = f"{path}:{number}"
         try:
-            given = checked_object(own, json.loads(line), place, where=place)
+            given = checked_object(parameters, json.loads(line), place, where=place)
         except ValueError as error:
             raise UsageError(
                 f"{place} is not JSON: {error}", hint="write one JSON object a line", where=place
             ) from None
         values = {name: from_json(known[name], one, where=place) for name, one in given.items()}
-        require(own, shared | values, where=place)
+        require(parameters, shared | values, where=place)
         runs.append(shared | values)
     if not runs:
         raise UsageError(f"{path} has no inputs", hint="write one JSON object a line")
@@ -82,7 +82,7 @@ def batch_of(
 
 
 def checked_object(
-    own: Sequence[Parameter], given: Any, source: str, *, where: str = ""
+    parameters: Sequence[Parameter], given: Any, source: str, *, where: str = ""
 ) -> dict[str, Any]:
     """Check that `given` is an object with parameters as keys."""
     if not isinstance(given, dict):
@@ -91,7 +91,7 @@ def checked_object(
             hint='give {"parameter": value, ...}',
             where=where,
         )
-    names = [one.name for one in own]
+    names = [one.name for one in parameters]
     for key in given:
         if key not in names:
             close = get_close_matches(key, names, n=1)
@@ -102,9 +102,9 @@ def checked_object(
     return given
 
 
-def require(own: Sequence[Parameter], values: Mapping[str, Any], *, where: str) -> None:
+def require(parameters: Sequence[Parameter], values: Mapping[str, Any], *, where: str) -> None:
     """Check that no required argument is missing."""
-    missing = [one for one in own if one.required and one.name not in values]
+    missing = [one for one in parameters if one.required and one.name not in values]
     if missing:
         first = missing[0]
         raise UsageError(

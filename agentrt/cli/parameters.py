@@ -58,14 +58,14 @@ def parameters_of(program: Any) -> tuple[Parameter, ...]:
             raise ProgramError(
                 f"parameter `{one}` of {function.__name__} has no name to make a flag of",
                 hint="give each parameter of a program a name and a type",
-                where=place_of(program),
+                where=location_of(program),
             )
         form = forms.get(name, str)
         found.append(Parameter(name, form, one.default, texts.get(name) or described(form)))
     return tuple(found)
 
 
-def place_of(program: Any) -> str:
+def location_of(program: Any) -> str:
     """`file:line` of the program's function."""
     function = inspect.unwrap(program)
     from agentrt.cli.error_report import shortened

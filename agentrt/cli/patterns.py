@@ -13,13 +13,13 @@ from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 SCHEMA = "agentrt.patterns/1"
 HEAD = ("after", "next", "seen", "right", "arguments")
 
-Kept = Sequence[tuple[str, EstimateRow]]
+StoredRows = Sequence[tuple[str, EstimateRow]]
 
 
-def lines_of(kept: Kept, pattern: str) -> list[str]:
+def lines_of(stored: StoredRows, pattern: str) -> list[str]:
     """A table for each program and set of engines."""
     tables: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for engines, (program, before, index), model in _models(kept, pattern):
+    for engines, (program, before, index), model in _models(stored, pattern):
         after = before or "its start"
         tables.setdefault((engines, program), [HEAD]).append(
             (
@@ -40,7 +40,7 @@ def lines_of(kept: Kept, pattern: str) -> list[str]:
     return lines
 
 
-def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
+def as_object(stored: StoredRows, pattern: str) -> dict[str, Any]:
     """All patterns as data; null for an argument of unknown origin."""
     patterns = [
         {
@@ -53,14 +53,14 @@ def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
             "probability": model.probability,
             "arguments": {name: list(found) or None for name, found in model.sources().items()},
         }
-        for engines, (program, before, index), model in _models(kept, pattern)
+        for engines, (program, before, index), model in _models(stored, pattern)
     ]
     return {"schema": SCHEMA, "patterns": patterns}
 
 
-def _models(kept: Kept, pattern: str) -> Iterator[tuple[str, CallContext, CallModel]]:
+def _models(stored: StoredRows, pattern: str) -> Iterator[tuple[str, CallContext, CallModel]]:
     by_engines: dict[str, list[EstimateRow]] = {}
-    for engines, row in kept:
+    for engines, row in stored:
         if row.quantity == CALLS and fits(pattern, row.template, row.site):
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):

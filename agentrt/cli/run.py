@@ -12,20 +12,20 @@ import anyio
 
 from agentrt.cli.error_report import INTERRUPTED, TERMINATED
 from agentrt.cli.inputs import arguments_of, batch_of
-from agentrt.cli.parameters import Parameter, place_of
+from agentrt.cli.parameters import Parameter, location_of
 from agentrt.cli.session import Session
 from agentrt.cli.settings import RunSettings
 
 EXIT_OF = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
-def execute(program: Any, own: Sequence[Parameter], settings: RunSettings) -> int:
+def execute(program: Any, parameters: Sequence[Parameter], settings: RunSettings) -> int:
     """Run the program; returns the exit code."""
-    where = place_of(program)
+    where = location_of(program)
     if settings.batch is not None:
-        inputs = batch_of(settings.batch, own, settings.given, settings.args, where=where)
+        inputs = batch_of(settings.batch, parameters, settings.given, settings.args, where=where)
     else:
-        inputs = [arguments_of(own, settings.given, settings.args, where=where)]
+        inputs = [arguments_of(parameters, settings.given, settings.args, where=where)]
     return anyio.run(until_signal, program, inputs, settings)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.estimate_store.database import EstimateStore
     from agentrt.scheduler.estimates.row import EstimateRow
 
-    Kept = Sequence[tuple[str, EstimateRow]]
+    StoredRows = Sequence[tuple[str, EstimateRow]]
 
 runs = typer.Typer(help="What past runs taught.", no_args_is_help=True)
 
@@ -45,8 +45,8 @@ def patterns(
 ) -> int:
     """Show which tools are expected next (run --speculate), and where arguments come from.
 
-    Kept are names and positions, no values; but for true, false, null and what a tool's own
-    signature names.
+    Names and positions are kept, but no values except true, false, null and those that a tool's
+    own signature names.
     """
     from agentrt.cli.patterns import as_object, lines_of
 
@@ -64,8 +64,8 @@ def forget(site: Site = "*") -> int:
 
 def _print(
     site: str,
-    as_object: Callable[[Kept, str], object],
-    lines_of: Callable[[Kept, str], list[str]],
+    as_object: Callable[[StoredRows, str], object],
+    lines_of: Callable[[StoredRows, str], list[str]],
     *,
     as_json: bool,
 ) -> int:

@@ -26,7 +26,7 @@ from agentrt.base.ids import RunId
 from agentrt.cli.ask_prompt import ask_on_terminal
 from agentrt.cli.error_report import exit_code_of, located, three_lines
 from agentrt.cli.output import checked, shown
-from agentrt.cli.parameters import place_of
+from agentrt.cli.parameters import location_of
 from agentrt.cli.progress import progress
 from agentrt.cli.run_summary import RunSummary
 from agentrt.cli.settings import RunSettings
@@ -144,7 +144,7 @@ class Session:
         try:
             value = await configured.run(self._program, **self._inputs[index])
             self._outcomes[index] = RunOutcome(
-                run_id, checked(value, where=place_of(self._program))
+                run_id, checked(value, where=location_of(self._program))
             )
         except Exception as error:
             self._outcomes[index] = RunOutcome(run_id, error=error)
