@@ -49,13 +49,15 @@ class NotYetKnown(ProgramError, TypeError):
     """A pending node was used as if it were its value; await it first.
 
     Example:
-        >>> from agentrt import chat, program
+        >>> from agentrt import NotYetKnown, chat, program
         >>> @program
         ... async def river() -> str:
-        ...     return f"{chat().user('Name a river.').generate()}!"
+        ...     try:
+        ...         return f"{chat().user('Name a river.').generate()}!"
+        ...     except NotYetKnown:
+        ...         return "await it first"
         >>> river.run()
-        Traceback (most recent call last):
-        agentrt.base.errors.program_errors.NotYetKnown: node 'str' is still pending and ...
+        'await it first'
     """
 
     default_hint = "await it first, or pass it as its own part of the prompt"
