@@ -8,7 +8,7 @@ from agentrt.analysis.latency_split import split
 from agentrt.analysis.parallelism import parallelism
 from agentrt.analysis.rounding import quanta, shared_quanta
 from agentrt.analysis.run_record import RunRecord
-from agentrt.analysis.spared import spared
+from agentrt.analysis.saved_work import saved_work
 from agentrt.base.ids import RunId, trace_id_of
 
 
@@ -38,7 +38,7 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
         line += " = " + " + ".join(shown)
     if (at_once := parallelism(record, causes)) >= 0.05:
         line += f" | parallelism {at_once:.1f}x"
-    if text := spared(record).text():
+    if text := saved_work(record).text():
         line += f" | {text}"
     return f"{line} | {trace_line(record.run_id, trace)}"
 

@@ -10,7 +10,7 @@ from agentrt.analysis.critical_path import critical_path
 from agentrt.analysis.latency_split import split
 from agentrt.analysis.rounding import quanta, shared_quanta
 from agentrt.analysis.run_record import RunRecord
-from agentrt.analysis.spared import spared
+from agentrt.analysis.saved_work import saved_work
 from agentrt.analysis.usage import usage
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, trace_id_of
@@ -48,7 +48,7 @@ def summary(
         "output": output,
         "latency": _latency(record),
         "usage": usage(record).as_dict(),
-        "spared": spared(record).as_dict(),
+        "spared": saved_work(record).as_dict(),
         "trace": {"file": str(trace_file) if trace_file else None, "url": trace_url},
         "error": error_object(error) if error else None,
     }

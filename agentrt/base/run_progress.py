@@ -52,10 +52,10 @@ class RunProgress:
         """Text like `plan 1.2 s -> report 1.9 s, 212/700 tokens; also under way: news 0.4 s`."""
         text = " -> ".join(map(str, self.path))
         if self.branches:
-            shown = ", ".join(map(str, self.branches[:_MOST_BRANCHES]))
-            more = len(self.branches) - _MOST_BRANCHES
+            shown = ", ".join(map(str, self.branches[:_MAX_BRANCHES]))
+            more = len(self.branches) - _MAX_BRANCHES
             text += f"; also under way: {shown}" + (f" and {more} more" if more > 0 else "")
         return text
 
 
-_MOST_BRANCHES = 8
+_MAX_BRANCHES = 8

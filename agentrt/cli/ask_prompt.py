@@ -1,4 +1,4 @@
-"""Answers a program's questions from the terminal."""
+"""Answers to a program's questions, from the terminal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agentrt.runtime import PersonQuestion
 
 
 async def ask_on_terminal(question: PersonQuestion) -> str:
-    """Answer typed at the terminal; the run continues meanwhile.
+    """Read an answer at the terminal; the run continues meanwhile.
 
     Raises:
-        UsageError: Standard input is no terminal, or is at its end, so there is no answer.
+        UsageError: Standard input is not a terminal, or is at its end.
     """
     sys.stderr.write(f"\n{question.text} ")
     sys.stderr.flush()

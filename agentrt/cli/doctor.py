@@ -1,4 +1,4 @@
-"""`agentrt doctor`: what is installed, what a model would run on and why, and whether it starts."""
+"""`agentrt doctor`: installed packages, the device and kernels for a model, and a trial start."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _NO_COMPILER = (
 )
 
 
-def examine(model: str, *, as_json: bool) -> int:
-    """Says it on standard output; the exit code is that of the error the engine started with."""
-    found, code = anyio.run(examined, Path(model) if model else embedded.path())
+def print_report(model: str, *, as_json: bool) -> int:
+    """Print the report; the exit code is that of the error at the engine's start."""
+    found, code = anyio.run(examine, Path(model) if model else embedded.path())
     if as_json:
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     else:
@@ -46,8 +46,8 @@ def examine(model: str, *, as_json: bool) -> int:
     return code
 
 
-async def examined(model: Path) -> tuple[dict[str, Any], int]:
-    """Facts by name, and the exit code."""
+async def examine(model: Path) -> tuple[dict[str, Any], int]:
+    """The report by name, and the exit code."""
     config = EngineConfig(model_path=model)
     found: dict[str, Any] = {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
@@ -55,13 +55,13 @@ async def examined(model: Path) -> tuple[dict[str, Any], int]:
         "cpus": cores(),
         "model": str(model),
     }
-    forget_choice(config)  # of threads: another load may run beside the engine now
+    forget_choice(config)  # of threads: the load of the machine may be different now
     started, code = await start(config)
-    return found | started | computing(config), code
+    return found | started | compute_report(config), code
 
 
 async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
-    """Starts the engine once, and says how that went."""
+    """Start the engine once and report the result."""
     from agentrt.app import open_runtime
 
     clock = MonotonicClock()
@@ -73,10 +73,10 @@ async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
         return {"engine": f"does not start: {error.message}", "fix": error.hint}, error.exit_code
 
 
-def computing(config: EngineConfig) -> dict[str, Any]:
-    """Device and kernels of the model with the reasons, threads, and what else is installed.
+def compute_report(config: EngineConfig) -> dict[str, Any]:
+    """Device and kernels of the model with the reasons, threads, and GPUs.
 
-    Told after the engine has started, as its first start compiles kernels and checks the model.
+    Called after the engine has started, as its first start compiles kernels and checks the model.
     """
     import dataclasses
 
@@ -95,22 +95,22 @@ def computing(config: EngineConfig) -> dict[str, Any]:
 
 
 def lines_of(found: dict[str, Any]) -> list[str]:
-    """The facts for people, a line each."""
-    told = {name: value for name, value in found.items() if not isinstance(value, dict)}
+    """The report for people, one line an entry."""
+    shown = {name: value for name, value in found.items() if not isinstance(value, dict)}
     report, gpu = found["report"], found["gpu"]
-    told["path"] = f"{report['path']}: {report['path_reason']}"
+    shown["path"] = f"{report['path']}: {report['path_reason']}"
     if report["kernels"]:
-        told["kernels"] = f"{report['kernels']}: {report['kernels_reason']}"
-        told["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"
-        told["self-check"] = report["self_check"]
-    told["threads"] = ", ".join(f"{name}={value}" for name, value in found["threads"].items())
-    told["gpu"] = gpu.get("reason") or ", ".join(
+        shown["kernels"] = f"{report['kernels']}: {report['kernels_reason']}"
+        shown["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"
+        shown["self-check"] = report["self_check"]
+    shown["threads"] = ", ".join(f"{name}={value}" for name, value in found["threads"].items())
+    shown["gpu"] = gpu.get("reason") or ", ".join(
         f"{one['name']}, {one['memory_bytes'] / 1e9:.0f} GB, capability {one['capability']}"
         for one in gpu["devices"]
     )
-    if "advice" in told:
-        told["advice"] = told.pop("advice")
-    return [f"{name:<14} {value}" for name, value in told.items()]
+    if "advice" in shown:
+        shown["advice"] = shown.pop("advice")
+    return [f"{name:<14} {value}" for name, value in shown.items()]
 
 
 def installed(name: str) -> str:

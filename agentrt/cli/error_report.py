@@ -1,4 +1,4 @@
-"""An error as three lines: what, where, how to mend it."""
+"""An error as three lines: event, place and remedy."""
 
 from __future__ import annotations
 
@@ -27,55 +27,55 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
     """
     from agentrt.analysis import error_lines
 
-    told = placed(error, folder=folder)
+    record = located(error, folder=folder)
     others = len(list(leaves(error))) - 1
     return "\n".join(
         error_lines(
             replace(
-                told,
-                message=told.message + (f" (and {others} more)" if others else ""),
-                where=", ".join([told.where, *notes_of(root_of(error))]),
+                record,
+                message=record.message + (f" (and {others} more)" if others else ""),
+                where=", ".join([record.where, *notes_of(root_of(error))]),
             )
         )
     )
 
 
-def placed(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
-    """First line of an error as data, with its place and a remedy."""
+def located(error: BaseException, *, folder: Path | None = None) -> ErrorRecord:
+    """The first error of a group as data, with its place and a remedy."""
     first = root_of(error)
-    told = record_of(first)
-    place = place_of(first, folder) or place_of(error, folder)
-    return replace(told, where=place or COMMAND_LINE, hint=told.hint or TRACEBACK_HINT)
+    record = record_of(first)
+    location = location_of(first, folder) or location_of(error, folder)
+    return replace(record, where=location or COMMAND_LINE, hint=record.hint or TRACEBACK_HINT)
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """Which nodes the error came through, innermost first, as the runtime noted."""
+    """Notes of the runtime about the nodes that the error came through, innermost first."""
     return [note for note in getattr(error, "__notes__", []) if note.startswith("in ")]
 
 
-def place_of(error: BaseException, folder: Path | None = None) -> str:
-    """`file:line` in the user's program: as the error says, else the innermost frame of theirs."""
-    said = str(getattr(error, "where", ""))
-    if re.search(r":\d+", said):
-        return said
+def location_of(error: BaseException, folder: Path | None = None) -> str:
+    """`file:line` in the user's program: the error's own, else that of the innermost frame."""
+    where = str(getattr(error, "where", ""))
+    if re.search(r":\d+", where):
+        return where
     if isinstance(error, SyntaxError) and error.filename:
         return f"{shortened(Path(error.filename))}:{error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if is_users(path, folder):
             return f"{shortened(path)}:{frame.lineno} in {frame.name}"
-    return said
+    return where
 
 
 def is_users(path: Path, folder: Path | None) -> bool:
-    """Whether a frame is the user's own code rather than ours or a library's."""
+    """Whether a frame is the user's code, not ours or a library's."""
     if path.is_relative_to(PACKAGE) or "site-packages" in path.parts:
         return False
     return path.is_relative_to(folder) if folder else path.is_relative_to(Path.cwd())
 
 
 def shortened(path: Path) -> str:
-    """The path from here, when it lies below."""
+    """The path relative to the working directory, if it is below it."""
     full = path.resolve()
     here = Path.cwd()
     return str(full.relative_to(here)) if full.is_relative_to(here) else str(path)
@@ -92,7 +92,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def root_of(error: BaseException) -> BaseException:
-    """The first single error of a group, or the error."""
+    """The first single error of a group, or the error itself."""
     return next(leaves(error))
 
 

@@ -1,4 +1,4 @@
-"""Learned quantities for people, as a table, and for programs, as one object."""
+"""Learned estimates: a table for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 SCHEMA = "agentrt.estimates/1"
 HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")
 
-Kept = Sequence[tuple[str, EstimateRow]]
+StoredRows = Sequence[tuple[str, EstimateRow]]
 
 
-def lines_of(kept: Kept, pattern: str) -> list[str]:
-    """A table for each program on each set of engines; quantiles are p50/p90."""
+def lines_of(stored: StoredRows, pattern: str) -> list[str]:
+    """A table for each program and set of engines; quantiles are p50/p90."""
     lines: list[str] = []
-    for engines, places in _by_engines(kept, pattern):
+    for engines, entries in _by_engines(stored, pattern):
         by_template: dict[str, list[SiteEstimates]] = {}
-        for place in places:
-            if place.depth is None and place.site:
-                by_template.setdefault(place.template, []).append(place)
+        for entry in entries:
+            if entry.depth is None and entry.site:
+                by_template.setdefault(entry.template, []).append(entry)
         for template, sites in by_template.items():
             if lines:
                 lines.append("")
             lines.append(f"{template}   on {engines}")
-            lines += _table([HEAD, *(_cells(place) for place in sites)])
+            lines += _table([HEAD, *(_cells(entry) for entry in sites)])
     return lines
 
 
-def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
-    """All of it, each depth too."""
-    told = [
-        {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_told(p)}
-        for engines, places in _by_engines(kept, pattern)
-        for p in places
+def as_object(stored: StoredRows, pattern: str) -> dict[str, Any]:
+    """All estimates as data, each depth included."""
+    found = [
+        {"engines": engines, "template": p.template, "site": p.site, "depth": p.depth, **_data(p)}
+        for engines, entries in _by_engines(stored, pattern)
+        for p in entries
         if p.histograms or p.next_count
     ]
-    return {"schema": SCHEMA, "places": told}
+    return {"schema": SCHEMA, "places": found}
 
 
-def _by_engines(kept: Kept, pattern: str) -> Iterable[tuple[str, list[SiteEstimates]]]:
+def _by_engines(stored: StoredRows, pattern: str) -> Iterable[tuple[str, list[SiteEstimates]]]:
     by_engines: dict[str, list[EstimateRow]] = {}
-    for engines, row in kept:
+    for engines, row in stored:
         if row.quantity != CALLS:
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):
-        places = [p for p in Estimates(rows).sites() if fits(pattern, p.template, p.site)]
-        yield engines, places
+        entries = [p for p in Estimates(rows).sites() if fits(pattern, p.template, p.site)]
+        yield engines, entries
 
 
-def _told(place: SiteEstimates) -> dict[str, Any]:
+def _data(entry: SiteEstimates) -> dict[str, Any]:
     quantities = {
         name: {
             "count": learned.count,
@@ -63,41 +63,41 @@ def _told(place: SiteEstimates) -> dict[str, Any]:
             "log_var": learned.log_var,
         }
         for name in QUANTITIES
-        if (learned := place.histograms.get(name)) is not None
+        if (learned := entry.histograms.get(name)) is not None
     }
-    return {"quantities": quantities, "follows": place.next_probabilities()}
+    return {"quantities": quantities, "follows": entry.next_probabilities()}
 
 
-def _cells(place: SiteEstimates) -> tuple[str, ...]:
-    learned = place.histograms
-    seen = max([one.count for one in learned.values()], default=place.next_count)
+def _cells(entry: SiteEstimates) -> tuple[str, ...]:
+    learned = entry.histograms
+    seen = max([one.count for one in learned.values()], default=entry.next_count)
     takes = "tool_s" if "tool_s" in learned else "busy_s"
-    if "context_tokens" in learned:  # the peak of a run on one engine, and nothing else
-        return (place.site, str(seen), _tokens(place, "context_tokens"), *[""] * 4, "peak KV")
+    if "context_tokens" in learned:  # only the peak of a run on one engine
+        return (entry.site, str(seen), _tokens(entry, "context_tokens"), *[""] * 4, "peak KV")
     depth = learned.get("depth")
     then = ", ".join(
         f"{site.partition(' ')[0] or 'end'} {share:.0%}"
-        for site, share in list(place.next_probabilities().items())[:3]
+        for site, share in list(entry.next_probabilities().items())[:3]
     )
     return (
-        place.site,
+        entry.site,
         str(seen),
-        _tokens(place, "output_tokens"),
-        _seconds(place, takes),
-        _seconds(place, "rest_s"),
-        _seconds(place, "path_s"),
+        _tokens(entry, "output_tokens"),
+        _seconds(entry, takes),
+        _seconds(entry, "rest_s"),
+        _seconds(entry, "path_s"),
         "" if depth is None else f"{depth.mean:.1f}",
         then,
     )
 
 
-def _tokens(place: SiteEstimates, name: Any) -> str:
-    learned = place.histograms.get(name)
+def _tokens(entry: SiteEstimates, name: Any) -> str:
+    learned = entry.histograms.get(name)
     return "" if learned is None else f"{learned.p50:.0f}/{learned.p90:.0f}"
 
 
-def _seconds(place: SiteEstimates, name: Any) -> str:
-    learned = place.histograms.get(name)
+def _seconds(entry: SiteEstimates, name: Any) -> str:
+    learned = entry.histograms.get(name)
     return "" if learned is None else f"{_s(learned.p50)}/{_s(learned.p90)}"
 
 

@@ -14,67 +14,67 @@ from agentrt.cli.values import from_flag, from_json, read_json, read_source
 
 
 def arguments_of(
-    own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
+    parameters: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
 ) -> dict[str, Any]:
-    """The arguments of one run; a flag wins over the same name in `--args`.
+    """The arguments of one run; a flag overrides the same name in `--args`.
 
     Args:
-        own: The program's parameters.
-        flags: Values typed, by parameter.
+        parameters: The program's parameters.
+        flags: Given values, by parameter.
         args: Value of `--args`: JSON, `@file` or `-`.
-        where: Place of the program, for errors.
+        where: Location of the program, for errors.
 
     Raises:
-        UsageError: When one is unknown, of the wrong form, or missing.
+        UsageError: An argument is unknown, malformed or missing.
     """
-    values = typed_of(own, flags, args, where=where)
-    require(own, values, where=where)
+    values = typed_of(parameters, flags, args, where=where)
+    require(parameters, values, where=where)
     return values
 
 
 def typed_of(
-    own: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
+    parameters: Sequence[Parameter], flags: Mapping[str, Any], args: str | None, *, where: str
 ) -> dict[str, Any]:
-    """The arguments that the command line gives, of `--args` and of flags."""
-    known = {one.name: one for one in own}
-    given = checked_object(own, read_json(args, where="--args"), "--args") if args else {}
+    """The arguments on the command line, in `--args` and in flags."""
+    known = {one.name: one for one in parameters}
+    given = checked_object(parameters, read_json(args, where="--args"), "--args") if args else {}
     values = {name: from_json(known[name], value, where=where) for name, value in given.items()}
     return values | {name: from_flag(known[name], one, where=where) for name, one in flags.items()}
 
 
 def batch_of(
     path: Path,
-    own: Sequence[Parameter],
+    parameters: Sequence[Parameter],
     flags: Mapping[str, Any],
     args: str | None = None,
     *,
     where: str,
 ) -> list[dict[str, Any]]:
-    """The arguments of each line's run; flags and `--args` stand for what a line leaves out.
+    """The arguments of each line's run; flags and `--args` are defaults for each line.
 
     Raises:
-        UsageError: When the file or one of its lines cannot be read, before anything runs.
+        UsageError: The file or one of its lines cannot be read; checked before any run.
     """
     if args == "-" and str(path) == "-":
         raise UsageError(
             "--args and --batch cannot both be standard input", hint="give one of them a file"
         )
     text, _ = read_source("-" if str(path) == "-" else f"@{path}", where="--batch")
-    known = {one.name: one for one in own}
-    shared = typed_of(own, flags, args, where=where)
+    known = {one.name: one for one in parameters}
+    shared = typed_of(parameters, flags, args, where=where)
     runs: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         place = f"{path}:{number}"
         try:
-            given = checked_object(own, json.loads(line), place, where=place)
+            given = checked_object(parameters, json.loads(line), place, where=place)
         except ValueError as error:
             raise UsageError(
                 f"{place} is not JSON: {error}", hint="write one JSON object a line", where=place
             ) from None
         values = {name: from_json(known[name], one, where=place) for name, one in given.items()}
-        require(own, shared | values, where=place)
+        require(parameters, shared | values, where=place)
         runs.append(shared | values)
     if not runs:
         raise UsageError(f"{path} has no inputs", hint="write one JSON object a line")
@@ -82,16 +82,16 @@ def batch_of(
 
 
 def checked_object(
-    own: Sequence[Parameter], given: Any, source: str, *, where: str = ""
+    parameters: Sequence[Parameter], given: Any, source: str, *, where: str = ""
 ) -> dict[str, Any]:
-    """`given` as an object whose keys are all parameters."""
+    """Check that `given` is an object with parameters as keys."""
     if not isinstance(given, dict):
         raise UsageError(
             f"{source} is no JSON object but {type(given).__name__}",
             hint='give {"parameter": value, ...}',
             where=where,
         )
-    names = [one.name for one in own]
+    names = [one.name for one in parameters]
     for key in given:
         if key not in names:
             close = get_close_matches(key, names, n=1)
@@ -102,9 +102,9 @@ def checked_object(
     return given
 
 
-def require(own: Sequence[Parameter], values: Mapping[str, Any], *, where: str) -> None:
-    """Nothing is missing."""
-    missing = [one for one in own if one.required and one.name not in values]
+def require(parameters: Sequence[Parameter], values: Mapping[str, Any], *, where: str) -> None:
+    """Check that no required argument is missing."""
+    missing = [one for one in parameters if one.required and one.name not in values]
     if missing:
         first = missing[0]
         raise UsageError(
@@ -115,5 +115,5 @@ def require(own: Sequence[Parameter], values: Mapping[str, Any], *, where: str) 
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a sentence."""
+    """Names joined for a sentence."""
     return ", ".join(f"`{name}`" for name in names) or "no parameters"

@@ -1,4 +1,4 @@
-"""`agentrt`: the commands, and how the flags of a program become flags of `agentrt run`."""
+"""`agentrt`: its commands, and the conversion of a program's parameters to flags."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from agentrt.cli.trace import trace
 
 
 def main() -> NoReturn:
-    """The entry point: exits with 0, or with what went wrong (see `agentrt run --help`)."""
+    """Entry point: exits with 0, or with the code of the error (see `agentrt run --help`)."""
     code = answer(sys.argv[1:])
     if any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
-        # A question that was given up still reads in its thread; the interpreter would wait.
+        # An abandoned question still reads in its thread; the interpreter would wait for it.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -33,7 +33,7 @@ def main() -> NoReturn:
 
 
 def answer(argv: Sequence[str]) -> int:
-    """Does what the arguments say and gives the exit code; errors are told in three lines."""
+    """Run the command of the arguments; returns the exit code and reports errors in three lines."""
     program_folder: Path | None = None
     try:
         target = target_in(argv)
@@ -50,13 +50,13 @@ def answer(argv: Sequence[str]) -> int:
 
 
 def application(run: Callable[..., int], *, called: str = "", panels: bool) -> typer.Typer:
-    """The commands; `run` already knows the flags of its program.
+    """The commands; `run` has the flags of its program.
 
     Args:
         run: The `run` command.
         called: The command of this process. The laboratory is imported only for its own commands.
-        panels: Whether help sets a program's own flags apart. That takes rich's Markdown, 90 ms
-            that help without a program does not wait for.
+        panels: Whether help groups a program's own flags. That takes rich's Markdown, 90 ms that
+            help without a program does not need.
     """
     app = typer.Typer(
         help="A runtime for agent programs.",
@@ -125,13 +125,13 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts."""
-    from agentrt.cli.doctor import examine
+    from agentrt.cli.doctor import print_report
 
-    return examine(model, as_json=as_json)
+    return print_report(model, as_json=as_json)
 
 
 def usage_error(error: typer.TyperException) -> UsageError:
-    """Usage error of the parser, with the closest flag or command."""
+    """Usage error of the parser, with the closest flag or command as a hint."""
     message = error.format_message().partition(" (Possible options")[0]
     what, _, meant = message.partition(" Did you mean ")
     option = str(getattr(error, "option_name", ""))
@@ -146,14 +146,14 @@ def usage_error(error: typer.TyperException) -> UsageError:
 
 
 def help_for(command: str) -> str:
-    """Where the words that a command takes are told, such as for `agentrt trace show`."""
+    """Hint at the help of a command, for example of `agentrt trace show`."""
     if command == "agentrt run":
         return "agentrt run FILE --help shows the flags; a program's own stand after FILE"
     return f"{command} --help shows what it takes"
 
 
 def complain(error: BaseException, folder: Path | None, *, verbose: bool) -> int:
-    """Tells an error on standard error and gives the exit code."""
+    """Print an error on standard error; returns the exit code."""
     if verbose:
         traceback.print_exception(error, file=sys.stderr)
     if isinstance(root_of(error), KeyboardInterrupt):

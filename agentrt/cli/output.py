@@ -1,4 +1,4 @@
-"""A result on standard output: readable on a terminal, one compact line where it is piped."""
+"""A result on standard output: readable on a terminal, one compact line in a pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def shown(value: Any, *, pretty: bool) -> str:
 
     Args:
         value: Return value of the program.
-        pretty: Indented, for people; else one compact line, for programs.
+        pretty: Indent for people; else one compact line, for programs.
     """
     if isinstance(value, str):
         return value
@@ -23,25 +23,25 @@ def shown(value: Any, *, pretty: bool) -> str:
 
 
 def checked(value: Any, *, where: str) -> Any:
-    """`value` as data that can be printed.
+    """`value` as printable data.
 
     Raises:
-        ProgramError: When it has no JSON form, as an open file or a NaN.
+        ProgramError: The value has no JSON form, for example an open file or a NaN.
     """
     try:
-        told = plain(value)
-        shown(told, pretty=False).encode()
+        data = plain(value)
+        shown(data, pretty=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise ProgramError(
             f"the result, a {type(value).__name__}, cannot be printed: {error}",
             hint="return text, numbers, lists, dicts, dataclasses or pydantic models",
             where=where,
         ) from None
-    return told
+    return data
 
 
 def plain(value: Any) -> Any:
-    """A result as data that JSON carries; a chat becomes its messages, ready for `@FILE`."""
+    """A result as JSON-like data; a chat becomes its messages, ready for `@FILE`."""
     from agentrt.program import Chat
 
     if isinstance(value, Chat):

@@ -1,4 +1,4 @@
-"""A program's parameters as flags: names, forms and help from its signature and docstring."""
+"""Flags of a program: names, types and help of its parameters, from signature and docstring."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Parameter:
     """One parameter of a program.
 
     Attributes:
-        name: In the signature.
+        name: Name in the signature.
         form: Type, `Annotated` included.
-        default: `REQUIRED` when there is none.
-        text: Help, "" when the docstring says nothing.
+        default: Default value, or `REQUIRED`.
+        text: Help; "" without a description in the docstring.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Parameter:
 
     @property
     def flag(self) -> str:
-        """As it is typed."""
+        """The flag on the command line."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def required(self) -> bool:
-        """Whether a value has to be given."""
+        """Whether a value must be given."""
         return self.default is REQUIRED
 
 
@@ -45,7 +45,7 @@ def parameters_of(program: Any) -> tuple[Parameter, ...]:
     """The parameters of a program, in order.
 
     Raises:
-        ProgramError: For `*args` and `**kwargs`, which have no names to make flags of.
+        ProgramError: `*args` or `**kwargs` have no names for flags.
     """
     from agentrt.tools.docstring import read_docstring
 
@@ -58,14 +58,14 @@ def parameters_of(program: Any) -> tuple[Parameter, ...]:
             raise ProgramError(
                 f"parameter `{one}` of {function.__name__} has no name to make a flag of",
                 hint="give each parameter of a program a name and a type",
-                where=place_of(program),
+                where=location_of(program),
             )
         form = forms.get(name, str)
         found.append(Parameter(name, form, one.default, texts.get(name) or described(form)))
     return tuple(found)
 
 
-def place_of(program: Any) -> str:
+def location_of(program: Any) -> str:
     """`file:line` of the program's function."""
     function = inspect.unwrap(program)
     from agentrt.cli.error_report import shortened
@@ -75,7 +75,7 @@ def place_of(program: Any) -> str:
 
 
 def described(form: Any) -> str:
-    """Description within an `Annotated` form: a `Field(description=...)`, a `Doc`, or a text."""
+    """Description within an `Annotated` type: a `Field(description=...)`, a `Doc`, or a text."""
     if get_origin(form) is not Annotated:
         return ""
     for extra in get_args(form)[1:]:
@@ -87,7 +87,7 @@ def described(form: Any) -> str:
 
 
 def bare(form: Any) -> Any:
-    """The form without `Annotated` and without `| None`."""
+    """The type without `Annotated` and without `| None`."""
     if get_origin(form) is Annotated:
         return bare(get_args(form)[0])
     if get_origin(form) in (Union, types.UnionType):
@@ -105,7 +105,7 @@ def is_many(form: Any) -> bool:
 
 
 def item_of(form: Any) -> Any:
-    """The form of one item of a repeated flag."""
+    """The type of one item of a repeated flag."""
     return (get_args(bare(form)) or (str,))[0]
 
 

@@ -1,4 +1,4 @@
-"""Which tools are expected next, for people, as a table, and for programs, as one object."""
+"""Call patterns (expected next tools): a table for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from agentrt.scheduler.estimates.row import CALLS, EstimateRow
 SCHEMA = "agentrt.patterns/1"
 HEAD = ("after", "next", "seen", "right", "arguments")
 
-Kept = Sequence[tuple[str, EstimateRow]]
+StoredRows = Sequence[tuple[str, EstimateRow]]
 
 
-def lines_of(kept: Kept, pattern: str) -> list[str]:
-    """A table for each program on each set of engines."""
+def lines_of(stored: StoredRows, pattern: str) -> list[str]:
+    """A table for each program and set of engines."""
     tables: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for engines, (program, before, index), rule in _rules(kept, pattern):
+    for engines, (program, before, index), model in _models(stored, pattern):
         after = before or "its start"
         tables.setdefault((engines, program), [HEAD]).append(
             (
                 f"{after}, {_nth(index)}" if index else after,
-                rule.tool,
-                str(rule.count),
-                f"{rule.probability:.0%}",
-                ", ".join(_said(name, origin, before) for name, origin in rule.sources().items()),
+                model.tool,
+                str(model.count),
+                f"{model.probability:.0%}",
+                ", ".join(_cell(name, origin, before) for name, origin in model.sources().items()),
             )
         )
     lines: list[str] = []
@@ -40,46 +40,46 @@ def lines_of(kept: Kept, pattern: str) -> list[str]:
     return lines
 
 
-def as_object(kept: Kept, pattern: str) -> dict[str, Any]:
+def as_object(stored: StoredRows, pattern: str) -> dict[str, Any]:
     """All patterns as data; null for an argument of unknown origin."""
-    told = [
+    patterns = [
         {
             "engines": engines,
             "template": program,
             "after": before,
             "index": index,
-            "tool": rule.tool,
-            "count": rule.count,
-            "probability": rule.probability,
-            "arguments": {name: list(found) or None for name, found in rule.sources().items()},
+            "tool": model.tool,
+            "count": model.count,
+            "probability": model.probability,
+            "arguments": {name: list(found) or None for name, found in model.sources().items()},
         }
-        for engines, (program, before, index), rule in _rules(kept, pattern)
+        for engines, (program, before, index), model in _models(stored, pattern)
     ]
-    return {"schema": SCHEMA, "patterns": told}
+    return {"schema": SCHEMA, "patterns": patterns}
 
 
-def _rules(kept: Kept, pattern: str) -> Iterator[tuple[str, CallContext, CallModel]]:
+def _models(stored: StoredRows, pattern: str) -> Iterator[tuple[str, CallContext, CallModel]]:
     by_engines: dict[str, list[EstimateRow]] = {}
-    for engines, row in kept:
+    for engines, row in stored:
         if row.quantity == CALLS and fits(pattern, row.template, row.site):
             by_engines.setdefault(engines, []).append(row)
     for engines, rows in sorted(by_engines.items()):
-        for place, rule in sorted(CallPatterns(rows).models(), key=lambda found: found[0]):
-            yield engines, place, rule
+        for context, model in sorted(CallPatterns(rows).models(), key=lambda found: found[0]):
+            yield engines, context, model
 
 
-def _said(name: str, origin: Origin, before: str) -> str:
-    """`page = search's result.hits[0].id`."""
+def _cell(name: str, origin: Origin, before: str) -> str:
+    """Origin of an argument, for example `page = search's result.hits[0].id`."""
     if not origin:
         return f"{name} = ? (a constant that is not kept)"
     if origin[0] == "always":
         return f"{name} = {origin[1]}"
     at, part, *path = origin
     tool = [*before.split(" < "), "?", "?"][at].removesuffix(" failed")
-    way = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
-    return f"{name} = {tool}'s {part}{way}"
+    steps = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return f"{name} = {tool}'s {part}{steps}"
 
 
 def _nth(index: int) -> str:
-    """Which of the calls made since then, counted from 0."""
+    """Name of a call by its index since then."""
     return f"call {index + 1}"

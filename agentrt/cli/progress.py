@@ -20,32 +20,32 @@ COLOURS = {"ok": "green", "failed": "red", "cancelled": "yellow", "decode": "cya
 
 
 class Progress(Protocol):
-    """An observer that shows what it sees, and the text that programs emit."""
+    """An observer that shows events, and the text that programs emit."""
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Takes a batch of events."""
+        """Record a batch of events."""
         ...
 
     def emit(self, text: str) -> None:
-        """Takes text that a program hands to its caller."""
+        """Show text emitted by a program."""
         ...
 
     def close(self) -> None:
-        """Shows the last state; nothing is shown afterwards."""
+        """Show the last state; nothing is shown afterwards."""
         ...
 
 
 def progress(
     *, quiet: bool, runs: int, clock: Clock, to: TextIO | None = None, live: bool | None = None
 ) -> Progress:
-    """Progress display that suits the stream and the environment.
+    """The progress display for the stream and the environment.
 
     Args:
         quiet: Show nothing.
-        runs: How many runs there will be; above one, only runs are counted.
+        runs: Number of runs; if above one, only runs are counted.
         clock: Clock of the runs.
-        to: Standard error, unless told.
-        live: Override what the stream and environment say.
+        to: Output stream; None is standard error.
+        live: Override of the choice by stream and environment.
     """
     to = to or sys.stderr
     if quiet:
@@ -56,7 +56,7 @@ def progress(
 
 
 def is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether rows may be redrawn: a terminal that can, and no CI."""
+    """Whether rows can be redrawn: a capable terminal, and no CI."""
     return stream.isatty() and environ.get("TERM") != "dumb" and not environ.get("CI")
 
 
@@ -71,7 +71,7 @@ class Silent:
 
 
 class PlainLines:
-    """One line a node when it ends; emitted text as it comes."""
+    """One line a node at its end; emitted text as it comes."""
 
     def __init__(self, runs: int, to: TextIO) -> None:
         self._board = Board()
@@ -111,8 +111,8 @@ class PlainLines:
 class LiveRows:
     """A row a node, redrawn a few times a second by rich's own thread.
 
-    What is written to standard output goes above the rows where both are one terminal. Elsewhere
-    rich must leave it alone: it would write to the terminal what belongs in a file or a pipe.
+    Standard output goes above the rows if both are one terminal. Otherwise rich must leave it
+    alone: it would write to the terminal what belongs in a file or a pipe.
     """
 
     def __init__(self, runs: int, clock: Clock, to: TextIO) -> None:
@@ -171,8 +171,8 @@ def _is_same_file(one: TextIO, other: TextIO) -> bool:
 
 
 def crowded(rows: Sequence[BoardRow]) -> list[BoardRow]:
-    """The rows worth showing when there are too many: what is under way, then the latest."""
-    under_way = [row for row in rows if row.ended_at_s is None][:ROWS_SHOWN]
-    room = ROWS_SHOWN - len(under_way)
+    """The rows to show if there are too many: those in flight, then the latest."""
+    in_flight = [row for row in rows if row.ended_at_s is None][:ROWS_SHOWN]
+    free = ROWS_SHOWN - len(in_flight)
     ended = [row for row in rows if row.ended_at_s is not None]
-    return (ended[-room:] if room else []) + under_way
+    return (ended[-free:] if free else []) + in_flight

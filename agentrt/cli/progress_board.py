@@ -1,4 +1,4 @@
-"""State of the runs of one command, gathered from their events: rows, no terminal."""
+"""State of the runs of one command, from their events: rows, independent of a terminal."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ State = Literal["waiting", "prefill", "decode", "running", "ok", "failed", "canc
 
 @dataclass(slots=True)
 class BoardRow:
-    """One node that a person would want to see.
+    """One node, as shown to the user.
 
     Attributes:
         run_id: The run.
         name: Path below the run's program.
         kind: generate, tool, program or ask.
-        started_at_s: When it was made.
+        started_at_s: Instant of its declaration.
         state: Current state.
-        tokens: Produced so far.
-        ended_at_s: When it ended, or None.
+        tokens: Tokens produced so far.
+        ended_at_s: Instant of its end, or None.
     """
 
     run_id: RunId
@@ -53,12 +53,12 @@ class BoardRow:
 
 @dataclass(slots=True)
 class Board:
-    """Rows by node, in the order the nodes were made.
+    """Rows by node, in order of declaration.
 
     Attributes:
-        rows: All of them.
-        runs_done: Runs that are over.
-        finished: Rows that ended since `take_finished` was called last.
+        rows: All rows.
+        runs_done: Number of finished runs.
+        finished: Rows that ended since the last `take_finished`.
     """
 
     rows: dict[tuple[RunId, NodeId], BoardRow] = field(default_factory=dict)
@@ -67,16 +67,16 @@ class Board:
     _requests: dict[RequestId, BoardRow] = field(default_factory=dict)
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Takes a batch of events."""
+        """Record a batch of events."""
         for event in events:
-            self._take(event)
+            self._on_event(event)
 
     def take_finished(self) -> list[BoardRow]:
         """Rows that ended since the last call."""
         ended, self.finished = self.finished, []
         return ended
 
-    def _take(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         match event:
             case RunStarted() | RunFinished():
                 self.runs_done += isinstance(event, RunFinished)

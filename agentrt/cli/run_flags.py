@@ -1,4 +1,4 @@
-"""The flags of `agentrt run`: those of every run, and those of the program itself."""
+"""Flags of `agentrt run`: those of every run, and those of the program itself."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "--speculate", "--boun
 
 
 def flags_in(form: Any) -> list[str]:
-    """The flags that an annotation declares; typer keeps the first apart from the others."""
+    """The flags in an annotation; typer keeps the first apart from the others."""
     (info,) = form.__metadata__
     return [one for one in (info.default, *(info.param_decls or ())) if str(one).startswith("-")]
 
@@ -178,10 +178,10 @@ FLAGS = tuple(flag for one in FIXED for flag in flags_in(FORMS[one.name]))
 
 
 def run_command(target: str) -> Callable[..., int]:
-    """The `run` command with the flags of the program that `target` names, if any.
+    """The `run` command with the flags of the program in `target`, if any.
 
     Raises:
-        UsageError: When there is no such program. What its file raises passes through.
+        UsageError: There is no such program. Errors of its file pass through.
     """
     program = targets.find(target) if target else None
     own = parameters_of(program) if program is not None else ()
@@ -202,7 +202,7 @@ def run_command(target: str) -> Callable[..., int]:
 
 
 def option(parameter: Parameter, panel: str) -> inspect.Parameter:
-    """A program's parameter as typer reads it. Texts are read later, with the parameter's form."""
+    """A program's parameter for typer. Its text is converted later, with the parameter's type."""
     plain = bare(parameter.form)
     flag = f"{parameter.flag}/--no-{parameter.flag[2:]}" if plain is bool else parameter.flag
     needed = "(required) " if parameter.required else ""
@@ -227,7 +227,7 @@ def option(parameter: Parameter, panel: str) -> inspect.Parameter:
 
 
 def default_text(parameter: Parameter) -> str:
-    """A default for help; long values are cut."""
+    """A default for help; long values are truncated."""
     value = parameter.default
     if isinstance(value, Path) and value.is_absolute() and value.is_relative_to(Path.cwd()):
         value = value.relative_to(Path.cwd())
@@ -236,12 +236,12 @@ def default_text(parameter: Parameter) -> str:
 
 
 def panel_of(program: Any) -> str:
-    """The heading over a program's own flags."""
+    """Heading of a program's own flags."""
     return f"Parameters of {inspect.unwrap(program).__name__}" if program is not None else ""
 
 
 def program_title(program: Any) -> str:
-    """Help for one program: its docstring up to the sections, and flags that are taken."""
+    """Help of one program: its docstring up to the sections, and flags that are taken."""
     from agentrt.tools.docstring import read_docstring
 
     function = inspect.unwrap(program)
@@ -254,7 +254,7 @@ def program_title(program: Any) -> str:
 
 
 def target_in(argv: Sequence[str]) -> str:
-    """FILE[:FN] among the arguments of `agentrt run`, before they are parsed; "" when absent."""
+    """FILE[:FN] in the arguments of `agentrt run`, before they are parsed; "" if absent."""
     rest = list(argv[1:]) if argv[:1] == ["run"] else []
     while rest:
         word = rest.pop(0)
@@ -262,7 +262,7 @@ def target_in(argv: Sequence[str]) -> str:
             return word
         name, equals, _ = word.partition("=")
         if name not in FLAGS and name not in SWITCHES:
-            return ""  # the parser will say so
+            return ""  # reported by the parser
         if name not in SWITCHES and not equals and rest:
             rest.pop(0)
     return ""

@@ -1,4 +1,4 @@
-"""Records, traces and latency lines of runs."""
+"""Record, trace and latency line of each run."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ COLLECTOR = "http://localhost:4318"
 
 
 class RunSummary:
-    """Records every run, and traces it where the command was told to.
+    """Records every run, and traces it if requested.
 
     Args:
-        target: Where traces go.
+        target: Destination of traces.
 
     Attributes:
-        observers: To hand to a runtime.
+        observers: Observers for the runtime.
     """
 
     def __init__(self, target: TraceTarget) -> None:
         self._records: dict[RunId, RunRecord] = {}
         self._not_begun: set[RunId] = set()
-        self._recorder = RunRecorder(self._keep)
+        self._recorder = RunRecorder(self._add_record)
         settings = None if target.kind == "off" else trace_settings(target)
         self._endpoint = settings.endpoint if settings else ""
         self._spans = SpanObserver(settings=settings, warn=warn) if settings else None
@@ -48,27 +48,27 @@ class RunSummary:
             self.observers.append(self._spans)
 
     def line(self, run_id: RunId) -> str:
-        """The latency line of a run that is over, with the place of its trace; "" if unknown."""
-        known, place = self._records.get(run_id), self._place(run_id)
+        """The latency line of a finished run, with the location of its trace; "" if unknown."""
+        record, location = self._records.get(run_id), self._trace_location(run_id)
         if run_id in self._not_begun:  # nothing took time
-            return trace_line(run_id, place) if place else ""
-        return latency_line(known, place) if known else ""
+            return trace_line(run_id, location) if location else ""
+        return latency_line(record, location) if record else ""
 
     def bars(self, run_id: RunId, width: int) -> str:
-        """Gantt chart of an ended run, as lines; "" if unknown."""
-        known = self._records.get(run_id)
-        return gantt(known, width) if known else ""
+        """Gantt chart of a finished run, as lines; "" if unknown."""
+        record = self._records.get(run_id)
+        return gantt(record, width) if record else ""
 
     def record_of(self, run_id: RunId) -> RunRecord | None:
-        """The record of a run that is over, if it is known."""
+        """The record of a finished run, if known."""
         return self._records.get(run_id)
 
     def summary(self, run_id: RunId, output: Any, error: ErrorRecord | None) -> dict[str, Any]:
-        """The `agentrt.run/1` object of a run that is over."""
-        known = self._records.get(run_id) or RunRecord(run_id)
+        """The `agentrt.run/1` object of a finished run."""
+        record = self._records.get(run_id) or RunRecord(run_id)
         file = self._spans.file_of(run_id) if self._spans else None
         url = self._spans.url_of(run_id) if self._spans else None
-        return summary(known, output, trace_file=file, trace_url=url, error=error)
+        return summary(record, output, trace_file=file, trace_url=url, error=error)
 
     def failed_start(
         self, run_id: RunId, program: Program[..., Any], clock: Clock, error: Exception
@@ -87,16 +87,16 @@ class RunSummary:
             observer.on_events(events)
 
     def close(self) -> None:
-        """Write what is left, runs that did not end as well."""
+        """Write what is left, unfinished runs included."""
         self._recorder.finish_open()
         if self._spans is not None:
             self._spans.close()
 
-    def _keep(self, known: RunRecord) -> None:
-        self._records[known.run_id] = known
+    def _add_record(self, record: RunRecord) -> None:
+        self._records[record.run_id] = record
 
-    def _place(self, run_id: RunId) -> str:
-        """Where the trace of a run is."""
+    def _trace_location(self, run_id: RunId) -> str:
+        """Location of the trace of a run."""
         if self._spans is None:
             return ""
         file = self._spans.file_of(run_id)
@@ -104,17 +104,17 @@ class RunSummary:
 
 
 def trace_settings(target: TraceTarget) -> Settings:
-    """How spans get to the target; the environment's `OTEL_*` fill in the rest."""
+    """Telemetry settings for the target; the environment's `OTEL_*` complete them."""
     settings = settings_of(os.environ, target.folder)
     if target.kind == "file":
         settings = replace(settings, endpoint="")
     elif target.kind == "otlp" and (target.url or not settings.endpoint):
         base = (target.url or COLLECTOR).rstrip("/")
-        whole = base if base.endswith("/v1/traces") else f"{base}/v1/traces"
-        settings = replace(settings, endpoint=whole)
+        endpoint = base if base.endswith("/v1/traces") else f"{base}/v1/traces"
+        settings = replace(settings, endpoint=endpoint)
     return settings
 
 
 def warn(text: str) -> None:
-    """Tells what went wrong with telemetry; the run is not harmed."""
+    """Report an error of telemetry, which does not affect the run."""
     sys.stderr.write(text + "\n")

@@ -1,4 +1,4 @@
-"""`agentrt runs`: what past runs taught, and how to forget it."""
+"""`agentrt runs`: estimates learned from past runs, and how to forget them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.estimate_store.database import EstimateStore
     from agentrt.scheduler.estimates.row import EstimateRow
 
-    Kept = Sequence[tuple[str, EstimateRow]]
+    StoredRows = Sequence[tuple[str, EstimateRow]]
 
 runs = typer.Typer(help="What past runs taught.", no_args_is_help=True)
 
@@ -35,7 +35,7 @@ def estimates(
     """Show what was learned of each call site: lengths, times, what is left behind it."""
     from agentrt.cli.estimates import as_object, lines_of
 
-    return _tell(site, as_object, lines_of, as_json=as_json)
+    return _print(site, as_object, lines_of, as_json=as_json)
 
 
 @runs.command("patterns")
@@ -45,12 +45,12 @@ def patterns(
 ) -> int:
     """Show which tools are expected next (run --speculate), and where arguments come from.
 
-    Kept are names and positions, no values; but for true, false, null and what a tool's own
-    signature names.
+    Names and positions are kept, but no values except true, false, null and those that a tool's
+    own signature names.
     """
     from agentrt.cli.patterns import as_object, lines_of
 
-    return _tell(site, as_object, lines_of, as_json=as_json)
+    return _print(site, as_object, lines_of, as_json=as_json)
 
 
 @runs.command("forget")
@@ -62,10 +62,10 @@ def forget(site: Site = "*") -> int:
     return 0
 
 
-def _tell(
+def _print(
     site: str,
-    as_object: Callable[[Kept, str], object],
-    lines_of: Callable[[Kept, str], list[str]],
+    as_object: Callable[[StoredRows, str], object],
+    lines_of: Callable[[StoredRows, str], list[str]],
     *,
     as_json: bool,
 ) -> int:
@@ -73,8 +73,8 @@ def _tell(
     kept = store.all_rows() if store is not None else []
     try:
         if as_json:
-            told = json.dumps(as_object(kept, site), ensure_ascii=False, separators=(",", ":"))
-            sys.stdout.write(told + "\n")
+            text = json.dumps(as_object(kept, site), ensure_ascii=False, separators=(",", ":"))
+            sys.stdout.write(text + "\n")
             return 0
         lines = lines_of(kept, site)
     except ValueError as error:
@@ -90,7 +90,7 @@ def _tell(
 
 
 def _store() -> EstimateStore | None:
-    """The user's file; None where it is switched off."""
+    """The user's file; None if learning is switched off."""
     import os
 
     from agentrt.runtime.estimate_store import estimates_path

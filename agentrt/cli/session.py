@@ -1,4 +1,4 @@
-"""The runs of one command: opens a runtime, runs, and tells results in the order of inputs."""
+"""The runs of one command: opens a runtime, runs, and prints results in the order of inputs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RunId
 from agentrt.cli.ask_prompt import ask_on_terminal
-from agentrt.cli.error_report import exit_code_of, placed, three_lines
+from agentrt.cli.error_report import exit_code_of, located, three_lines
 from agentrt.cli.output import checked, shown
-from agentrt.cli.parameters import place_of
+from agentrt.cli.parameters import location_of
 from agentrt.cli.progress import progress
 from agentrt.cli.run_summary import RunSummary
 from agentrt.cli.settings import RunSettings
@@ -35,7 +35,7 @@ from agentrt.runtime import RunOptions, Runtime
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How one run ended.
+    """End of one run.
 
     Attributes:
         run_id: Id of the run.
@@ -66,18 +66,18 @@ class Session:
         self._clock = MonotonicClock()
         self._scope = anyio.CancelScope()
         self._progress = progress(quiet=settings.quiet, runs=len(inputs), clock=self._clock)
-        self._account = RunSummary(settings.trace)
+        self._summary = RunSummary(settings.trace)
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
         self._outcomes: dict[int, RunOutcome] = {}
-        self._told = 0
-        self._unwritten: OSError | UnicodeError | None = None
+        self._printed = 0
+        self._write_error: OSError | UnicodeError | None = None
 
     def cancel(self) -> None:
-        """End what is under way; it is still accounted for."""
+        """Cancel the runs in flight; they are still accounted for."""
         self._scope.cancel()
 
     async def perform(self) -> int:
-        """Run everything and tell it; gives the exit code of the first run that failed, or 0."""
+        """Run everything and print it; returns the exit code of the first failed run, or 0."""
         with self._scope:
             try:
                 async with self._open() as runtime:
@@ -87,25 +87,25 @@ class Session:
                 self._not_started(error)
             finally:
                 self._progress.close()
-                self._account.close()
-        self._tell_due()
+                self._summary.close()
+        self._print_due()
         if self._settings.bound:
-            self._tell_bounds()
-        if self._unwritten is not None:
+            self._print_bounds()
+        if self._write_error is not None:
             raise UsageError(
-                f"the result cannot be written to standard output: {self._unwritten}",
+                f"the result cannot be written to standard output: {self._write_error}",
                 hint="look at where the output goes",
             )
         failures = [o.error for _, o in sorted(self._outcomes.items()) if o.error is not None]
         return exit_code_of(failures[0]) if failures else 0
 
-    def _tell_bounds(self) -> None:
-        """How far each run was from what was possible; the engine has ended by now."""
+    def _print_bounds(self) -> None:
+        """Print how far each run was from its latency bound; the engine has ended by now."""
         from agentrt.cli.bound import BoundLimits
 
         limits = BoundLimits(engine_of(self._settings))
         for run_id in self._run_ids:
-            record = self._account.record_of(run_id)
+            record = self._summary.record_of(run_id)
             for line in limits.lines(record) if record is not None else ():
                 sys.stderr.write(line + "\n")
 
@@ -114,7 +114,7 @@ class Session:
             engine=engine_of(self._settings),
             remote_model=self._settings.model or None,
             api_key=self._settings.api_key,
-            observers=[self._progress, *self._account.observers],
+            observers=[self._progress, *self._summary.observers],
             clock=self._clock,
             scheduler=SchedulerConfig(
                 policy=self._settings.policy, speculate=self._settings.speculate
@@ -144,35 +144,35 @@ class Session:
         try:
             value = await configured.run(self._program, **self._inputs[index])
             self._outcomes[index] = RunOutcome(
-                run_id, checked(value, where=place_of(self._program))
+                run_id, checked(value, where=location_of(self._program))
             )
         except Exception as error:
             self._outcomes[index] = RunOutcome(run_id, error=error)
-        except SystemExit as error:  # the program's own way to end, with its own exit code
+        except SystemExit as error:  # ended by the program, with its own exit code
             self._outcomes[index] = RunOutcome(run_id, error=error)
         except anyio.get_cancelled_exc_class() as error:
             self._outcomes[index] = RunOutcome(run_id, error=error)
             raise
         finally:
             limiter.release_on_behalf_of(index)
-        self._tell_due()
+        self._print_due()
 
     def _not_started(self, error: Exception) -> None:
-        """The engine failed outside any run: each run that is missing failed with it."""
+        """The engine failed outside any run: runs without an outcome failed with it."""
         for index, run_id in enumerate(self._run_ids):
             if index not in self._outcomes:
-                self._account.failed_start(run_id, self._program, self._clock, error)
+                self._summary.failed_start(run_id, self._program, self._clock, error)
                 self._outcomes[index] = RunOutcome(run_id, error=error)
 
-    def _tell_due(self) -> None:
-        """Report outcomes in input order, each as soon as all before it are reported."""
-        while (outcome := self._outcomes.get(self._told)) is not None:
-            self._told += 1
+    def _print_due(self) -> None:
+        """Print outcomes in input order, each as soon as all before it are printed."""
+        while (outcome := self._outcomes.get(self._printed)) is not None:
+            self._printed += 1
             if len(self._inputs) == 1:
                 self._progress.close()
-            self._tell(outcome)
+            self._print(outcome)
 
-    def _tell(self, outcome: RunOutcome) -> None:
+    def _print(self, outcome: RunOutcome) -> None:
         error = outcome.error
         folder = Path(inspect.getfile(self._program.fn)).resolve().parent
         if isinstance(error, Exception):
@@ -182,37 +182,37 @@ class Session:
         elif isinstance(error, SystemExit) and isinstance(error.code, str):
             sys.stderr.write(error.code + "\n")  # as Python itself does
         if self._settings.as_json:
-            is_told = isinstance(error, Exception | SystemExit)
-            failure = placed(error, folder=folder) if error is not None and is_told else None
-            told = self._account.summary(outcome.run_id, outcome.value, failure)
-            self._write(shown(told, pretty=False))
+            failed = isinstance(error, Exception | SystemExit)
+            failure = located(error, folder=folder) if error is not None and failed else None
+            run_object = self._summary.summary(outcome.run_id, outcome.value, failure)
+            self._write(shown(run_object, pretty=False))
         elif error is None:
             pretty = sys.stdout.isatty() and len(self._inputs) == 1
             self._write(shown(outcome.value, pretty=pretty))
         elif len(self._inputs) > 1:
-            self._write("null")  # results stay on the lines of their inputs
+            self._write("null")  # keep results on the lines of their inputs
         if self._settings.verbose and not self._settings.quiet:
             width = shutil.get_terminal_size((100, 24)).columns
-            bars = self._account.bars(outcome.run_id, width)
+            bars = self._summary.bars(outcome.run_id, width)
             sys.stderr.write(bars + "\n" if bars else "")
-        line = self._account.line(outcome.run_id)
+        line = self._summary.line(outcome.run_id)
         if line and not self._settings.quiet:
             sys.stderr.write(line + "\n")
 
     def _write(self, text: str) -> None:
-        if self._unwritten is not None:
+        if self._write_error is not None:
             return
         try:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
         except (OSError, UnicodeError) as error:
-            self._unwritten = error
-            # What is left in the buffer goes nowhere, or the interpreter fails on it at its end.
+            self._write_error = error
+            # Discard the rest of the buffer, or the interpreter fails on it at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def engine_of(settings: RunSettings) -> EngineConfig | str:
-    """Engine and model chosen by the command."""
+    """Engine and model of the command."""
     if settings.engine != "embedded":
         return settings.engine
     model = Path(settings.model) if settings.model else embedded.path()

@@ -1,4 +1,4 @@
-"""Settings of one `agentrt run`, as a value."""
+"""Settings of one `agentrt run`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 @dataclass(frozen=True, slots=True)
 class TraceTarget:
-    """Where spans go.
+    """Destination of spans.
 
     Attributes:
-        kind: `jaeger` sends where `OTEL_*` says, else writes a file; `file` writes one whatever
-            they say; `otlp` sends; `off` does neither.
-        url: URL of the collector for `otlp`; "" leaves it to `OTEL_*`.
-        folder: For files.
+        kind: `jaeger` sends to the collector in `OTEL_*`, else writes a file; `file` always writes
+            a file; `otlp` sends; `off` does neither.
+        url: Address of the collector for `otlp`; "" leaves it to `OTEL_*`.
+        folder: Folder of files.
     """
 
     kind: Literal["jaeger", "file", "otlp", "off"] = "jaeger"
@@ -35,26 +35,26 @@ class RunSettings:
     """Settings of one `agentrt run`.
 
     Attributes:
-        target: `FILE[:FN]` as it was typed.
-        given: The program's own flags that were typed, by parameter.
+        target: `FILE[:FN]` as given.
+        given: The program's own flags, by parameter.
         args: Value of `--args`, or None.
         batch: File of inputs, or None for one run.
-        concurrency: Most runs at once, with `batch`.
+        concurrency: Maximum number of concurrent runs, with `batch`.
         engine: URL, or "embedded".
         model: Directory for the embedded engine, name for a remote one; "" takes the default.
         api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
-        device: Where the embedded engine runs.
-        deadline_s: For each run, or None.
+        device: Device of the embedded engine.
+        deadline_s: Deadline of each run, or None.
         tenant: Tenant of the runs, for fair share.
         priority: Priority of each run relative to others of the tenant.
-        policy: By which runs share the engine.
-        speculate: Tools that change nothing are called ahead.
+        policy: Scheduling policy of the engine.
+        speculate: Whether tools without effects are called ahead.
         seed: Seed of each run.
-        trace: Where spans go.
+        trace: Destination of spans.
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.
-        verbose: Bars over time and tracebacks too.
-        bound: Tell how fast each run could have been at the least.
+        verbose: Also print bars over time and tracebacks.
+        bound: Print the lower bound of each run's latency.
     """
 
     target: str
@@ -80,10 +80,10 @@ class RunSettings:
 
 
 def policy_of(text: str) -> PolicyName:
-    """A policy that serves real runs.
+    """A policy for real runs.
 
     Raises:
-        UsageError: When there is none of that name, or it is for replays.
+        UsageError: There is no policy of that name, or it is for replays.
     """
     for name in get_args(PolicyName):
         if name == text and name != "oracle":
@@ -97,7 +97,7 @@ def seconds(text: str) -> float:
     """A duration: `2`, `2s`, `1.5s`, `800ms`, `3m`.
 
     Raises:
-        UsageError: When it is none, or not above 0.
+        UsageError: The text is not a duration above 0.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min)?", text.strip())
     value = float(match[1]) * SECONDS_OF[match[2] or ""] if match else 0.0
@@ -109,10 +109,10 @@ def seconds(text: str) -> float:
 
 
 def trace_target(text: str) -> TraceTarget:
-    """Where spans go: `jaeger`, `otlp`, `otlp=URL`, `file=DIR` or `off`.
+    """Destination of spans: `jaeger`, `otlp`, `otlp=URL`, `file=DIR` or `off`.
 
     Raises:
-        UsageError: For anything else.
+        UsageError: The text is anything else.
     """
     kind, equals, rest = text.partition("=")
     if kind == "otlp" and (rest.startswith(("http://", "https://")) or not equals):

@@ -1,4 +1,4 @@
-"""`FILE[:fn]`: loads the file and finds the program in it."""
+"""`FILE[:fn]`: loading a file and finding a program in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentrt.base.errors import UsageError
 
 
 def split(target: str) -> tuple[Path, str]:
-    """The file and the function name of `FILE[:fn]`; the name is "" when none is given."""
+    """The file and the function name of `FILE[:fn]`; the name is "" if missing."""
     file, colon, name = target.rpartition(":")
     if colon and file.endswith(".py"):
         return Path(file), name
@@ -22,10 +22,10 @@ def split(target: str) -> tuple[Path, str]:
 
 
 def load(file: Path) -> ModuleType:
-    """The module in `file`, run with its folder first on the path, as `python FILE` does.
+    """Load the module in `file` with its folder first on the path, as `python FILE` does.
 
     Raises:
-        UsageError: When there is no such file. What the file itself raises passes through.
+        UsageError: There is no such file. Errors of the file itself pass through.
     """
     if file.is_dir():
         raise UsageError(f"{file} is a folder", hint=file_hint(file))
@@ -51,10 +51,10 @@ def load(file: Path) -> ModuleType:
 
 
 def find(target: str) -> Any:
-    """The program that `FILE[:fn]` names: without `:fn`, the one named like the file.
+    """The program of `FILE[:fn]`: without `:fn`, the one with the file's name.
 
     Raises:
-        UsageError: When the file or the program does not exist, with what is there instead.
+        UsageError: The file or the program does not exist; lists what does.
     """
     file, name = split(target)
     module = load(file)
@@ -78,21 +78,21 @@ def find(target: str) -> Any:
 
 
 def programs_of(module: ModuleType) -> dict[str, Any]:
-    """The programs of a module by name, in the order they stand there."""
+    """The programs of a module by name, in order of definition."""
     from agentrt.program import Program
 
     return {key: value for key, value in vars(module).items() if isinstance(value, Program)}
 
 
 def choices(file: Path, wanted: str, programs: Iterable[str]) -> str:
-    """The programs of a file as one would type them, the likeliest first."""
+    """The programs of a file for the command line, the likeliest first."""
     names = list(programs)
     close = get_close_matches(wanted, names, n=1)
     return ", ".join(f"{file}:{name}" for name in close + [n for n in names if n not in close])
 
 
 def file_hint(file: Path) -> str:
-    """The file that was probably meant, or the files of a folder."""
+    """The most similar file, or the files of a folder."""
     if file.is_dir():
         inside = sorted(path for path in file.glob("*.py") if not path.name.startswith("_"))
         if inside:

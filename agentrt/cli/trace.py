@@ -1,4 +1,4 @@
-"""`agentrt trace`: what past runs did, and why their nodes waited."""
+"""`agentrt trace`: the nodes of past runs, and why they waited."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def show(
     from agentrt.telemetry.reading import read
     from agentrt.telemetry.waits import TraceNodes
 
-    story = TraceNodes(read(find(run, folder or RUNS_FOLDER))[0])
-    lines = why(story, node_of(story, node)) if node else table(story)
+    nodes = TraceNodes(read(find(run, folder or RUNS_FOLDER))[0])
+    lines = why(nodes, node_of(nodes, node)) if node else table(nodes)
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

@@ -16,12 +16,12 @@ _RUN_ID = re.compile(r'"key":"agentrt\.run\.id","type":"string","value":"([^"]*)
 
 @dataclass(frozen=True, slots=True)
 class TraceFile:
-    """A file that a run wrote.
+    """A trace file of a run.
 
     Attributes:
-        path: Where it is.
-        at: When the run began, as in its name.
-        program: Program of the run, as in the file's name.
+        path: Path of the file.
+        at: Start of the run, in the file's name.
+        program: Program of the run, in the file's name.
         trace_id: Trace id of the run.
     """
 
@@ -32,7 +32,7 @@ class TraceFile:
 
     @property
     def run_id(self) -> str:
-        """Trace id of the run; "" if the file lacks one."""
+        """Id of the run; "" if the file lacks one."""
         found = _RUN_ID.search(self.path.read_text(encoding="utf-8", errors="replace"))
         return found[1] if found else ""
 
@@ -52,7 +52,7 @@ def find(wanted: str, folder: Path) -> Path:
 
     Args:
         wanted: A path, `last`, or the beginning of a run's or trace's id.
-        folder: Where runs write their files.
+        folder: Folder of trace files.
 
     Raises:
         UsageError: There is no such run, or there are several.

@@ -1,4 +1,4 @@
-"""Conversion of typed text and JSON to the value of a parameter."""
+"""Conversion of text and JSON to the value of a parameter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def from_flag(parameter: Parameter, given: str | bool | list[str], *, where: str
     """The value of a flag.
 
     Raises:
-        UsageError: When it is not of the parameter's form.
+        UsageError: The value does not fit the parameter's type.
     """
     if isinstance(given, bool):
         return given
@@ -33,7 +33,7 @@ def from_flag(parameter: Parameter, given: str | bool | list[str], *, where: str
             given[:1] in ("@", "{", "[") and not is_text(parameter.form)
         ):
             return from_json(parameter, read_json(given, where=parameter.flag), where=where)
-        adapter(parameter, where)  # refuses forms that no text can stand for
+        adapter(parameter, where)  # refuses types without a text form
         return from_text(parameter.form, given)
     except ValidationError as error:
         raise mistyped(parameter, given, error, where) from None
@@ -43,7 +43,7 @@ def from_json(parameter: Parameter, given: Any, *, where: str) -> Any:
     """The value of a parameter given in JSON.
 
     Raises:
-        UsageError: When it is not of the parameter's form.
+        UsageError: The value does not fit the parameter's type.
     """
     try:
         return adapter(parameter, where).validate_python(given)
@@ -52,7 +52,7 @@ def from_json(parameter: Parameter, given: Any, *, where: str) -> Any:
 
 
 def from_text(form: Any, text: str) -> Any:
-    """`text` as a value of `form`: read as pydantic reads strings, else as JSON."""
+    """`text` as a value of `form`: read like pydantic's strings, else as JSON."""
     reader: TypeAdapter[Any] = TypeAdapter(form)
     try:
         return reader.validate_strings(text)
@@ -67,7 +67,7 @@ def from_text(form: Any, text: str) -> Any:
 
 
 def is_text(form: Any) -> bool:
-    """Whether text is a value of `form` as it stands, so that `@` in front is part of it."""
+    """Whether text itself is a value of `form`, so that a leading `@` is part of it."""
     plain = bare(form)
     if get_origin(plain) in (Union, types.UnionType):
         return any(is_text(one) for one in get_args(plain))
@@ -90,7 +90,7 @@ def read_json(given: str, *, where: str) -> Any:
     """JSON from the text itself, from `@file`, or from standard input with `-`.
 
     Raises:
-        UsageError: When the file cannot be read or is no JSON.
+        UsageError: The file cannot be read or is not JSON.
     """
     text, source = read_source(given, where=where)
     try:
@@ -103,7 +103,7 @@ def read_json(given: str, *, where: str) -> Any:
 
 
 def read_source(given: str, *, where: str) -> tuple[str, str]:
-    """The text behind `@file`, `-` or the argument itself, and what to call it."""
+    """The text of `@file`, `-` or the argument itself, and its name for errors."""
     if given == "-":
         return sys.stdin.read(), "standard input"
     if not given.startswith("@"):
@@ -120,7 +120,7 @@ def read_source(given: str, *, where: str) -> tuple[str, str]:
 
 
 def mistyped(parameter: Parameter, given: Any, error: ValidationError, where: str) -> UsageError:
-    """The first thing that is wrong with a value."""
+    """Usage error for the first fault of a value."""
     first = error.errors(include_url=False)[0]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
     shown = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)

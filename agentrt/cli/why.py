@@ -1,4 +1,4 @@
-"""A run's trace in words: its nodes with their times, and why one of them waited."""
+"""A run's trace in words: its nodes with their times, and the reasons of one node's waits."""
 
 from __future__ import annotations
 
@@ -40,32 +40,32 @@ _IN_WORDS = {
 _ELSEWHERE = ("queued_s", "place", "others_waiting")
 
 
-def node_of(story: TraceNodes, wanted: str) -> Span:
+def node_of(trace: TraceNodes, wanted: str) -> Span:
     """The span of a node.
 
     Args:
-        story: Spans of a run.
+        trace: Spans of a run.
         wanted: A node's id, the end of one, or its name.
 
     Raises:
         UsageError: There is no such node, or there are several.
     """
-    if wanted in story.nodes:
-        return story.nodes[wanted]
+    if wanted in trace.nodes:
+        return trace.nodes[wanted]
     meant = [
         node_id
-        for node_id, span in story.nodes.items()
+        for node_id, span in trace.nodes.items()
         if node_id.endswith(f"/{wanted}") or span.attributes.get(names.NODE_NAME) == wanted
     ]
     if len(meant) == 1:
-        return story.nodes[meant[0]]
+        return trace.nodes[meant[0]]
     if meant:
         raise UsageError(
             f"{wanted!r} is {len(meant)} nodes: {', '.join(meant[:5])}", hint="give the id of one"
         )
-    known = [*story.nodes, *(one.rpartition("/")[2] for one in story.nodes)]
+    known = [*trace.nodes, *(one.rpartition("/")[2] for one in trace.nodes)]
     close = get_close_matches(wanted, known, n=1, cutoff=0.4)
-    run_id = story.root.attributes.get(names.RUN_ID, "?")
+    run_id = trace.root.attributes.get(names.RUN_ID, "?")
     lists = f"agentrt trace show {run_id} lists its nodes"
     raise UsageError(
         f"run {run_id} has no node {wanted!r}",
@@ -73,53 +73,53 @@ def node_of(story: TraceNodes, wanted: str) -> Span:
     )
 
 
-def table(story: TraceNodes) -> Iterator[str]:
-    """The nodes of a run, with when they could start, how long they took, and what they waited."""
-    width = max(len(_indented(node_id)) for node_id in story.nodes) if story.nodes else 4
+def table(trace: TraceNodes) -> Iterator[str]:
+    """The nodes of a run, with their start, duration and waits."""
+    width = max(len(_indented(node_id)) for node_id in trace.nodes) if trace.nodes else 4
     heads = "".join(f"{head:>10}" for head in ("start ms", "took ms", *_WAITS))
     yield f"{'node':{width}}  {'kind':8}{heads}"
-    for node_id, span in story.nodes.items():
-        waits = {wait.label: wait.ms for wait in story.waits(span)}
-        figures = (story.start_ms(span), length_ms(span), *(waits.get(one, 0.0) for one in _WAITS))
-        told = "".join(f"{figure:>10.1f}" for figure in figures)
+    for node_id, span in trace.nodes.items():
+        waits = {wait.label: wait.ms for wait in trace.waits(span)}
+        figures = (trace.start_ms(span), length_ms(span), *(waits.get(one, 0.0) for one in _WAITS))
+        tags = "".join(f"{figure:>10.1f}" for figure in figures)
         mark = "  *" if span.attributes.get(names.CRITICAL) else ""
         failed = "  failed" if span.error is not None else ""
         kind = span.attributes[names.NODE_KIND]
-        yield f"{_indented(node_id):{width}}  {kind:8}{told}{mark}{failed}"
+        yield f"{_indented(node_id):{width}}  {kind:8}{tags}{mark}{failed}"
     yield "* on the critical path; inputs, gate, queue and grammar are ms of waiting"
 
 
-def why(story: TraceNodes, span: Span) -> Iterator[str]:
-    """Where the time of one node went, and what was decided about it."""
-    told = span.attributes
-    yield f"{told[names.NODE_ID]}: {told[names.NODE_KIND]} at {told.get(names.NODE_SITE, '?')}"
-    declared_ms = number_of(told, names.NODE_DECLARED_MS)
-    path, over_ms = "on the critical path", story.end_ms(span)
-    if not told.get(names.CRITICAL):
-        path = f"{number_of(told, names.NODE_SLACK_MS):.1f} ms off the critical path"
+def why(trace: TraceNodes, span: Span) -> Iterator[str]:
+    """The waits of one node, and the decisions about it."""
+    tags = span.attributes
+    yield f"{tags[names.NODE_ID]}: {tags[names.NODE_KIND]} at {tags.get(names.NODE_SITE, '?')}"
+    declared_ms = number_of(tags, names.NODE_DECLARED_MS)
+    path, over_ms = "on the critical path", trace.end_ms(span)
+    if not tags.get(names.CRITICAL):
+        path = f"{number_of(tags, names.NODE_SLACK_MS):.1f} ms off the critical path"
     yield f"  declared {declared_ms:.1f} ms after the run began, over at {over_ms:.1f}, {path}"
-    if names.CANCELLED_REASON in told:
-        yield f"  cancelled: {told[names.CANCELLED_REASON]}"
+    if names.CANCELLED_REASON in tags:
+        yield f"  cancelled: {tags[names.CANCELLED_REASON]}"
     if span.error is not None:
         yield f"  failed: {span.error}"
-    for wait in story.waits(span):
+    for wait in trace.waits(span):
         yield f"{wait.ms:>10.1f} ms  {wait.label:8} {wait.why}"
-    for event in story.decisions(span):
+    for event in trace.decisions(span):
         yield from _decision(event)
 
 
 def _decision(event: SpanEvent) -> Iterator[str]:
-    told = event.attributes
-    by = f" by the policy {told[names.POLICY]}" if names.POLICY in told else ""
-    yield f"  {told[names.DECISION]}{by}, {number_of(told, names.AT_MS):.1f} ms after the run began"
-    reason, _, before = str(told.get(names.DECISION_REASON, "")).partition("; before it: ")
+    tags = event.attributes
+    by = f" by the policy {tags[names.POLICY]}" if names.POLICY in tags else ""
+    yield f"  {tags[names.DECISION]}{by}, {number_of(tags, names.AT_MS):.1f} ms after the run began"
+    reason, _, before = str(tags.get(names.DECISION_REASON, "")).partition("; before it: ")
     terms = {
-        name.removeprefix(_TERM): number_of(told, name) for name in told if name.startswith(_TERM)
+        name.removeprefix(_TERM): number_of(tags, name) for name in tags if name.startswith(_TERM)
     }
-    if told[names.DECISION] == "placed":
-        place, others = int(terms.get("place", 0)), int(terms.get("others_waiting", 0))
+    if tags[names.DECISION] == "placed":
+        position, others = int(terms.get("place", 0)), int(terms.get("others_waiting", 0))
         yield (
-            f"    after {terms.get('queued_s', 0.0) * 1e3:.1f} ms in the queue: {place} served "
+            f"    after {terms.get('queued_s', 0.0) * 1e3:.1f} ms in the queue: {position} served "
             f"before it in that step, {others} went on waiting"
         )
     if reason:

@@ -65,7 +65,7 @@ class RadixNode:
         pages: Pages of their KV.
         parent: Parent node; None for the root and for an evicted node.
         children: Child nodes by the first page of their key.
-        locks: Number of running sequences that end at or below this node.
+        locks: Reference count: running sequences that end at or below this node.
         used: Tick of the last match or insert.
         used_at_s: Instant of the last match or insert.
         priority: Eviction priority by the program's KV hints.

@@ -1,4 +1,4 @@
-"""The radix tree: prefix match in the KV cache.
+"""The radix tree: prefix caching by prefix match in the KV cache.
 
 Keys are token ids as int32 `bytes`: comparing bytes and searching the page at which they differ is
 fast enough in Python (15 us to match 4,096 tokens). A node holds whole pages only; children are

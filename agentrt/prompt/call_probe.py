@@ -78,9 +78,9 @@ def _frame(probe: TemplateProbe) -> CallFrame:
 def _opened(probe: TemplateProbe, text: str) -> str:
     """The part of `text` before the assistant's own output."""
     plain = probe.text(ANSWERED, (TOOL,))
-    asked = probe.text([USER], (TOOL,))
+    prompt_text = probe.text([USER], (TOOL,))
     openings = [plain.partition(text_of(1))[0]] if plain and text_of(1) in plain else []
-    openings += [asked] if asked else []
+    openings += [prompt_text] if prompt_text else []
     for opening in openings:
         if text.startswith(opening):
             return opening

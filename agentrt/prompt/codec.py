@@ -142,7 +142,7 @@ class Codec:
             Unsupported: The chat template refuses these messages.
         """
         view = self.tool_views.for_tools(tools)
-        turns = [written.turn for written in turns_of(segments)]
+        turns = [message.turn for message in turns_of(segments)]
         messages = view.probe.form.messages(turns, tools)
         try:
             return view.probe.render(messages, view.probe.form.tools(tools), True)
@@ -245,10 +245,10 @@ class Codec:
         made = segments[last]
         assert isinstance(made, Generated)
         try:
-            asked = self.encode(view.tools, segments[:opened], history)
+            prompt = self.encode(view.tools, segments[:opened], history)
         except Unsupported:
             return ()  # not a prompt of this model: no computation to share
-        computed = (*asked.token_ids, *made.token_ids)
+        computed = (*prompt.token_ids, *made.token_ids)
         shared = 0
         for a, b in zip(computed, ids, strict=False):
             if a != b:

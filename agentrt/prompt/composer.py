@@ -130,12 +130,12 @@ class Composer:
         if message.opened_as is None:
             message = self._enter(writer, prefix, message.role)
         writer.write_text(quoted(text) if edges == "quoted" else text)
-        return _written(prefix, writer, replace(message, has_content=True))
+        return _next_prefix(prefix, writer, replace(message, has_content=True))
 
     def _with_generated(self, prefix: Prefix, made: Generated) -> Prefix:
         message = _open(prefix)
-        own = made.codec == self._codec and bool(made.token_ids)
-        if own and prefix.appends and message.opened_as is None:
+        is_own = made.codec == self._codec and bool(made.token_ids)
+        if is_own and prefix.appends and message.opened_as is None:
             return self._with_appended(prefix, made)
         if self._tested.search(made.text):
             raise LayoutMismatch("the template may write this answer in another way")
@@ -146,18 +146,18 @@ class Composer:
         if message.opened_as is None:
             message = self._enter(writer, prefix, kind)
         message = replace(message, has_content=True, generated_calls=bool(made.calls))
-        if own:
+        if is_own:
             writer.write_ids(made.token_ids)
             opened = self._layout.between.get((prefix.before, kind))
-            asked = self._layout.between.get((prefix.before, "answer"))
-            changed = replace(_written(prefix, writer, message), losses=())
-            return replace(changed, rewritten=opened != asked)
+            prompt_text = self._layout.between.get((prefix.before, "answer"))
+            changed = replace(_next_prefix(prefix, writer, message), losses=())
+            return replace(changed, rewritten=opened != prompt_text)
         writer.write_pending()
         start = len(writer.ids)
         self._foreign(writer, made)
         writer.write_pending()
         loss = PrefixLoss(len(writer.ids) - start, "other_model")
-        changed = _written(prefix, writer, message)
+        changed = _next_prefix(prefix, writer, message)
         return replace(
             changed, losses=(*prefix.losses, loss) if loss.lost_tokens else prefix.losses
         )
@@ -171,7 +171,7 @@ class Composer:
         kind: Kind = "calls" if made.calls else "assistant"
         calls = bool(made.calls)
         message = replace(message, opened_as=kind, has_content=True, generated_calls=calls)
-        changed = _written(prefix, writer, message)
+        changed = _next_prefix(prefix, writer, message)
         return replace(changed, losses=(), rewritten=False, appended=prefix.appended + 1)
 
     def _foreign(self, writer: IdWriter, made: Generated) -> None:
@@ -198,7 +198,7 @@ class Composer:
         if message.has_content and not message.calls:
             writer.write_template(self._joiner())
         self._call(writer, call, message.calls)
-        return _written(prefix, writer, replace(message, calls=message.calls + 1))
+        return _next_prefix(prefix, writer, replace(message, calls=message.calls + 1))
 
     def _call(self, writer: IdWriter, call: CallMade, index: int) -> None:
         frame: CallFrame = self._form.frame
@@ -220,7 +220,7 @@ class Composer:
         elif message.has_content and self._edges(message.role, writer.pending) == "stripped":
             writer.pending = writer.pending.rstrip()
         kind: Kind = "calls" if message.calls or message.generated_calls else message.role
-        after = _written(prefix, writer, None)
+        after = _next_prefix(prefix, writer, None)
         return replace(after, before=kind, closed=(message.name, message.call_id))
 
     def _enter(self, writer: IdWriter, prefix: Prefix, kind: Kind) -> PrefixMessage:
@@ -257,7 +257,7 @@ def _open(prefix: Prefix) -> PrefixMessage:
     return prefix.message
 
 
-def _written(prefix: Prefix, writer: IdWriter, message: PrefixMessage | None) -> Prefix:
+def _next_prefix(prefix: Prefix, writer: IdWriter, message: PrefixMessage | None) -> Prefix:
     return replace(
         prefix,
         parent=prefix,

@@ -21,14 +21,14 @@ from agentrt.prompt.probe import TemplateProbe, has_placeholder, text_of
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.tokenizer_parts import TokenizerParts
 from agentrt.prompt.tool_view import ToolView
-from agentrt.prompt.turns import Written
+from agentrt.prompt.turns import SegmentTurn
 
 PLACEHOLDER = re.compile("\U0010fe00([0-9]+)\U0010fe01")
 
 
 def encode_full_render(
     view: ToolView,
-    messages: Sequence[Written],
+    messages: Sequence[SegmentTurn],
     codec: str,
     tested: re.Pattern[str],
     history: History = "template",
@@ -50,9 +50,9 @@ def encode_full_render(
         TemplateRefused: The template refuses these messages.
     """
     probe, layout, tools = view.probe, view.layout, view.safe_tools
-    if any(has_placeholder(written.turn.text) for written in messages):
+    if any(has_placeholder(message.turn.text) for message in messages):
         raise TemplateRefused("a message holds characters from U+10FE00 to U+10FEFF")
-    turns = [_escaped(probe.parts, written, layout, codec, tested) for written in messages]
+    turns = [_escaped(probe.parts, message, layout, codec, tested) for message in messages]
     placeholders = [replace(t, text=text_of(i)) if t.text else t for i, t in enumerate(turns)]
     unchanged = [
         _is_unchanged(t, w, layout) or (history == "append" and _is_own_answer(t, w, codec))
@@ -87,25 +87,25 @@ def escaped_tools(parts: TokenizerParts, tools: tuple[ToolSchema, ...]) -> tuple
     )
 
 
-def _is_unchanged(turn: Turn, written: Written, layout: Layout) -> bool:
+def _is_unchanged(turn: Turn, message: SegmentTurn, layout: Layout) -> bool:
     """Whether a content is data that the template leaves unchanged."""
     edges = layout.edges.get(turn.role, "odd")
     plain = edges in ("kept", "stripped") or (edges == "odd" and turn.text == turn.text.strip())
-    return plain and not written.generated
+    return plain and not message.generated
 
 
-def _is_own_answer(turn: Turn, written: Written, codec: str) -> bool:
+def _is_own_answer(turn: Turn, message: SegmentTurn, codec: str) -> bool:
     """Whether a content is exactly one answer of our own."""
-    made = written.generated
-    return len(made) == 1 and _own(made[0], codec) and turn.text == made[0].text
+    made = message.generated
+    return len(made) == 1 and _made_by(made[0], codec) and turn.text == made[0].text
 
 
 def _ids(
-    parts: TokenizerParts, text: str, turns: list[Turn], messages: Sequence[Written], codec: str
+    parts: TokenizerParts, text: str, turns: list[Turn], messages: Sequence[SegmentTurn], codec: str
 ) -> tuple[list[int], dict[int, int]]:
     writer = IdWriter(parts)
-    own = [made for written in messages for made in written.generated if _own(made, codec)]
-    waiting = list(enumerate(own))
+    answers = [made for one in messages for made in one.generated if _made_by(made, codec)]
+    waiting = list(enumerate(answers))
     ends: dict[int, int] = {}
     end = 0
     for found in PLACEHOLDER.finditer(text):
@@ -140,7 +140,7 @@ def _literal(
     writer.write_template(text)
 
 
-def _own(made: Generated, codec: str) -> bool:
+def _made_by(made: Generated, codec: str) -> bool:
     return made.codec == codec and bool(made.token_ids) and bool(made.text)
 
 
@@ -150,21 +150,21 @@ def _text(probe: TemplateProbe, turns: list[Turn], tools: tuple[ToolSchema, ...]
 
 
 def _escaped(
-    parts: TokenizerParts, written: Written, layout: Layout, codec: str, tested: re.Pattern[str]
+    parts: TokenizerParts, message: SegmentTurn, layout: Layout, codec: str, tested: re.Pattern[str]
 ) -> Turn:
     """The message with the markers in its data escaped; a model's own answers keep theirs."""
-    turn = written.turn
+    turn = message.turn
     turn = replace(
         turn, call_id=parts.escape(turn.call_id, ESCAPE), name=parts.escape(turn.name, ESCAPE)
     )
     text = turn.text
     if layout.edges.get(turn.role) == "stripped":
         text = text.strip()
-    if written.generated and all(_own(made, codec) for made in written.generated):
+    if message.generated and all(_made_by(made, codec) for made in message.generated):
         return replace(turn, text=text)
     calls = tuple(_escaped_call(parts, call) for call in turn.calls)
     text = parts.escape(text, ESCAPE)
-    if not written.generated:
+    if not message.generated:
         text = tested.sub(lambda found: found[0][0] + ESCAPE + found[0][1:], text)
     return replace(turn, text=text, calls=calls)
 

@@ -56,12 +56,12 @@ def find_message_form(
 
     form, why = find_calls(probe)
     probe = replace(probe, form=form)
-    asked = Turn("assistant", "", calls=(call_of(3),)) if form.native else answer
-    if form.native and not probe.shows([user, asked, result]):
-        why, asked = "the template shows no results after them", answer
+    caller = Turn("assistant", "", calls=(call_of(3),)) if form.native else answer
+    if form.native and not probe.shows([user, caller, result]):
+        why, caller = "the template shows no results after them", answer
         probe = replace(probe, form=replace(form, native=False, frame=JSON_ARRAY_FRAME))
     if why:
         notes.append(f"calls are written as a JSON array: {why}")
-    if not probe.shows([user, asked, result]):
+    if not probe.shows([user, caller, result]):
         lacks("tool results come as user messages", tool_role=False)
     return probe.form, notes

@@ -36,21 +36,21 @@ def find_think_frame(render: Render, parts: TokenizerParts, source: str) -> Thin
         parts: Tokenizer of the model.
         source: Text of the templates.
     """
-    asked = _text(render, [_USER], answer=True) or ""
+    prompt_text = _text(render, [_USER], answer=True) or ""
     for key in KEYS:
-        shown = _shown(render, parts, asked, key)
+        shown = _shown(render, parts, prompt_text, key)
         if shown is not None:
             return shown
     for opening, marker, closing in KNOWN:
         if marker in parts.markers or marker in source:
-            return _frame(parts, asked, opening, marker, closing)
+            return _frame(parts, prompt_text, opening, marker, closing)
     return PLAIN_THINK_FRAME
 
 
 _USER = {"role": "user", "content": text_of(0)}
 
 
-def _shown(render: Render, parts: TokenizerParts, asked: str, key: str) -> ThinkFrame | None:
+def _shown(render: Render, parts: TokenizerParts, prompt_text: str, key: str) -> ThinkFrame | None:
     """The frame as the template writes it, or None."""
     answer = {"role": "assistant", "content": text_of(1), key: text_of(2)}
     text = _text(render, [_USER, answer], answer=False)
@@ -62,20 +62,20 @@ def _shown(render: Render, parts: TokenizerParts, asked: str, key: str) -> Think
         return None
     markers = [piece.text for piece in parts.pieces(closing) if isinstance(piece, Marker)]
     marker = markers[0] if markers else closing.strip()
-    if text.startswith(asked) and begin > len(asked):
-        return _frame(parts, asked, text[len(asked) : begin], marker, closing)
-    if asked.startswith(text[:begin]) and marker not in asked[begin:]:
-        return _frame(parts, asked, "", marker, closing)  # opened with more text
+    if text.startswith(prompt_text) and begin > len(prompt_text):
+        return _frame(parts, prompt_text, text[len(prompt_text) : begin], marker, closing)
+    if prompt_text.startswith(text[:begin]) and marker not in prompt_text[begin:]:
+        return _frame(parts, prompt_text, "", marker, closing)  # opened with more text
     tag = _LAST_TAG.search(text[:begin])
-    return _frame(parts, asked, tag[0] if tag else "", marker, closing)
+    return _frame(parts, prompt_text, tag[0] if tag else "", marker, closing)
 
 
 def _frame(
-    parts: TokenizerParts, asked: str, opening: str, marker: str, closing: str
+    parts: TokenizerParts, prompt_text: str, opening: str, marker: str, closing: str
 ) -> ThinkFrame:
-    whole = parts.pieces(opening) + parts.pieces(closing)
-    special = dict.fromkeys(piece.text for piece in whole if isinstance(piece, Marker))
-    opened = not opening.strip() or asked.rstrip().endswith(opening.strip())
+    frame_pieces = parts.pieces(opening) + parts.pieces(closing)
+    special = dict.fromkeys(piece.text for piece in frame_pieces if isinstance(piece, Marker))
+    opened = not opening.strip() or prompt_text.rstrip().endswith(opening.strip())
     return ThinkFrame(opening, marker, closing, opened, tuple(special))
 
 

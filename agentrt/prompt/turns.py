@@ -20,7 +20,7 @@ from agentrt.prompt.message_form import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SegmentTurn:
     """A message and the origin of its text.
 
     Attributes:
@@ -36,28 +36,28 @@ class Written:
     closed: bool = False
 
 
-def turns_of(segments: Sequence[Segment]) -> list[Written]:
+def turns_of(segments: Sequence[Segment]) -> list[SegmentTurn]:
     """The messages of a chat; holes show as `[node]`.
 
     Raises:
         UsageError: The segments do not form messages.
     """
-    found: list[Written] = []
+    found: list[SegmentTurn] = []
     for index, segment in enumerate(segments):
         if isinstance(segment, Open):
             if found and not found[-1].closed:
                 raise UsageError("a message opens inside another", hint="Close it first")
-            found.append(Written(Turn(segment.role, ""), (), index))
+            found.append(SegmentTurn(Turn(segment.role, ""), (), index))
             continue
         if not found or found[-1].closed:
             name = type(segment).__name__
             raise UsageError(f"{name} outside a message", hint="Open a message first")
-        found[-1] = _extended(found[-1], segment)
+        found[-1] = _with_segment(found[-1], segment)
     return found
 
 
-def _extended(written: Written, segment: Segment) -> Written:
-    turn = written.turn
+def _with_segment(message: SegmentTurn, segment: Segment) -> SegmentTurn:
+    turn = message.turn
     match segment:
         case Text(text):
             turn = replace(turn, text=turn.text + text)
@@ -66,11 +66,11 @@ def _extended(written: Written, segment: Segment) -> Written:
         case Generated():
             text = segment.thinking + segment.content if segment.calls else segment.text
             turn = replace(turn, text=turn.text + text, calls=turn.calls + segment.calls)
-            return replace(written, turn=turn, generated=(*written.generated, segment))
+            return replace(message, turn=turn, generated=(*message.generated, segment))
         case CallMade():
             turn = replace(turn, calls=(*turn.calls, segment))
         case ResultOf(call_id, name):
             turn = replace(turn, call_id=call_id, name=name)
         case Close():
-            return replace(written, closed=True)
-    return replace(written, turn=turn)
+            return replace(message, closed=True)
+    return replace(message, turn=turn)

@@ -1,4 +1,4 @@
-"""Structured output: from a Python type to tokens that cannot violate it.
+"""Structured output (guided decoding): from a Python type to tokens that cannot violate it.
 
 A type, schema, regex, choice or grammar becomes a `ConstraintSpec` (the language's side). A spec is
 compiled to a `CompiledConstraint` for a vocabulary, and each sequence has its own `ConstraintState`

@@ -1,4 +1,4 @@
-"""Tool calls in a model's streamed text, each as soon as its arguments are complete."""
+"""Tool-call parser of streamed text: each call as soon as its arguments are complete."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
-from agentrt.cli.doctor import computing, lines_of
+from agentrt.cli.doctor import compute_report, lines_of
 
 
 def test_it_says_what_a_model_runs_on_and_why() -> None:
-    found = computing(EngineConfig(model_path=embedded.path(), threads=1))
+    found = compute_report(EngineConfig(model_path=embedded.path(), threads=1))
     assert found["report"]["path"] == "fast"
     assert found["report"]["kernels"] in ("cpu", "torch")
     assert found["report"]["kernels_reason"]
@@ -21,7 +21,7 @@ def test_it_says_what_a_model_runs_on_and_why() -> None:
 
 
 def test_what_cannot_be_loaded_is_said_with_its_reason(tmp_path: Path) -> None:
-    found = computing(EngineConfig(model_path=tmp_path))
+    found = compute_report(EngineConfig(model_path=tmp_path))
     assert found["report"]["path"] == "unsupported"
     told = lines_of(found)
     assert any(line.startswith("path") and "config.json" in line for line in told)
@@ -29,7 +29,7 @@ def test_what_cannot_be_loaded_is_said_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_a_gpu_is_told_by_name_and_its_absence_with_a_reason(tmp_path: Path) -> None:
-    found = computing(EngineConfig(model_path=tmp_path))
+    found = compute_report(EngineConfig(model_path=tmp_path))
     one = {"name": "H200", "memory_bytes": 150e9, "capability": "9.0", "multiprocessors": 132}
     found["gpu"] = {"count": 1, "cuda": "13.0", "devices": [one]}
     assert "gpu            H200, 150 GB, capability 9.0" in lines_of(found)

@@ -11,7 +11,7 @@ from agentrt.structured.matcher import MaskRow, set_only
 from agentrt.structured.vocabulary import Alphabet
 
 BACKEND = "outlines-core"
-_MOST_FORCED_BYTES = 512
+_MAX_FORCED_BYTES = 512
 """Limit of one lookahead: the rest of a long forced text follows with the next token."""
 
 
@@ -49,11 +49,11 @@ class AutomatonConstraint:
 
     def next_state(self, state: int, token: int) -> int | None:
         """The state after `token`; None if it is not allowed."""
-        here = self.states[state]
-        at = int(np.searchsorted(here.tokens, token))
-        if at == len(here.tokens) or int(here.tokens[at]) != token:
+        current = self.states[state]
+        at = int(np.searchsorted(current.tokens, token))
+        if at == len(current.tokens) or int(current.tokens[at]) != token:
             return None
-        return int(here.next_states[at])
+        return int(current.next_states[at])
 
 
 class AutomatonState:
@@ -71,7 +71,7 @@ class AutomatonState:
         if self._ended:
             set_only(row, self._constraint.eos_ids)
         else:
-            row[:] = self._here.row
+            row[:] = self._current.row
         return True
 
     def fill_bitmask_within(self, row: MaskRow, left_tokens: int) -> bool:
@@ -84,15 +84,15 @@ class AutomatonState:
         if self._ended or left_tokens > constraint.farthest:
             self.fill_bitmask(row)
             return False
-        here = self._here
-        distances = constraint.distances[here.next_states]
+        current = self._current
+        distances = constraint.distances[current.next_states]
         near = distances < left_tokens
         if bool(near.all()):
             self.fill_bitmask(row)
             return False
         bits = np.zeros(len(row) * 32, dtype=np.uint8)
-        bits[here.tokens[near]] = 1
-        if here.accepting:
+        bits[current.tokens[near]] = 1
+        if current.accepting:
             bits[list(constraint.eos_ids)] = 1
         row[:] = np.packbits(bits, bitorder="little").view(np.int32)
         return True
@@ -102,7 +102,7 @@ class AutomatonState:
             return 0
         for count, token in enumerate(tokens):
             if token in self._constraint.eos_ids:
-                self._ended = self._here.accepting
+                self._ended = self._current.accepting
                 return count + int(self._ended)
             target = self._constraint.next_state(self._path[-1], token)
             if target is None:
@@ -146,7 +146,7 @@ class AutomatonState:
         return b"" if self._ended else self._forced_text()[0]
 
     def completion(self, limit: int) -> list[int] | None:
-        if self._ended or self._here.distance > limit:
+        if self._ended or self._current.distance > limit:
             return [] if self._ended else None
         return self._constraint.path_to_end(self._path[-1])
 
@@ -159,13 +159,13 @@ class AutomatonState:
         return state is not None and self._constraint.states[state].accepting
 
     def can_stop(self) -> bool:
-        return self._ended or self._here.accepting
+        return self._ended or self._current.accepting
 
     def must_stop(self) -> bool:
-        return self._ended or (self._here.accepting and not len(self._here.tokens))
+        return self._ended or (self._current.accepting and not len(self._current.tokens))
 
     @property
-    def _here(self) -> TableState:
+    def _current(self) -> TableState:
         return self._constraint.states[self._path[-1]]
 
     def _forced_text(self) -> tuple[bytes, bool]:
@@ -174,12 +174,12 @@ class AutomatonState:
         table = alphabet.vocab.token_bytes
         forced = bytearray()
         state = self._path[-1]
-        while len(forced) < _MOST_FORCED_BYTES:
-            here = states[state]
-            if here.accepting or not len(here.tokens):
-                return bytes(forced), here.accepting and not len(here.tokens)
-            first = table[int(here.tokens[0])][0]
-            if any(table[token][0] != first for token in here.tokens.tolist()):
+        while len(forced) < _MAX_FORCED_BYTES:
+            current = states[state]
+            if current.accepting or not len(current.tokens):
+                return bytes(forced), current.accepting and not len(current.tokens)
+            first = table[int(current.tokens[0])][0]
+            if any(table[token][0] != first for token in current.tokens.tolist()):
                 return bytes(forced), False
             token = alphabet.byte_ids[first]
             target = None if token is None else self._constraint.next_state(state, token)

@@ -120,20 +120,20 @@ class LlguidanceState:
         if self._ended:
             return 0
         if len(tokens) == 1 and tokens[0] not in self._eos_ids:
-            return self._taken(list(tokens))
+            return self._consume(list(tokens))
         text = list(tokens)
         end = next((i for i, token in enumerate(text) if token in self._eos_ids), None)
-        taken = self._taken(text[:end])
-        if end is not None and taken == end and self.can_stop():
+        consumed = self._consume(text[:end])
+        if end is not None and consumed == end and self.can_stop():
             self._ended = 1
-            return taken + 1
-        return taken
+            return consumed + 1
+        return consumed
 
-    def _taken(self, tokens: list[int]) -> int:
-        taken: int = self._matcher.try_consume_tokens(tokens)
+    def _consume(self, tokens: list[int]) -> int:
+        consumed: int = self._matcher.try_consume_tokens(tokens)
         if self._matcher.is_error():
             raise matcher_error(self._matcher)
-        return taken
+        return consumed
 
     def rollback(self, count: int) -> None:
         if count and self._ended:
@@ -164,8 +164,8 @@ class LlguidanceState:
     def reaches_end(self, tokens: Sequence[int]) -> bool:
         if not tokens or self._ended:
             return not tokens and self.can_stop()
-        taken: int = self._matcher.validate_tokens([*tokens, self._eos_ids[0]])
-        return taken == len(tokens) + 1
+        consumed: int = self._matcher.validate_tokens([*tokens, self._eos_ids[0]])
+        return consumed == len(tokens) + 1
 
     def can_stop(self) -> bool:
         return self._ended > 0 or bool(self._matcher.is_accepting())

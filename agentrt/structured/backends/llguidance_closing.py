@@ -115,23 +115,23 @@ def _walk(
 
 
 def _steps(
-    here: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
+    state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
 ) -> list[int] | None:
     row = np.zeros(bitmask_words(alphabet.vocab.logits_size), dtype=np.int32)
     path: list[int] = []
-    while not here.can_stop():
+    while not state.can_stop():
         if len(path) >= steps or time.thread_time() > until_s:
             return None
-        tokens = here.forced_tokens(steps) or _next(here, row, order(), alphabet)
-        if not tokens or here.advance(tokens) != len(tokens):
+        tokens = state.forced_tokens(steps) or _next(state, row, order(), alphabet)
+        if not tokens or state.advance(tokens) != len(tokens):
             return None
         path += tokens
     return path
 
 
-def _next(here: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> list[int]:
+def _next(state: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> list[int]:
     """The first byte in `order` that is allowed next, as a token; else the shortest token."""
-    here.fill_bitmask(row)
+    state.fill_bitmask(row)
     ids = alphabet.byte_ids
     in_string = any(_has(row, ids[byte]) for byte in _IN_STRING)
     for byte in b'"' + order if in_string else order:

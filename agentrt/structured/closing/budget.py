@@ -35,13 +35,13 @@ class EndPaths:
     def __init__(self) -> None:
         self._found: OrderedDict[tuple[_Path, _Path], _Path] = OrderedDict()
 
-    def find(self, before: _Path, taken: _Path) -> _Path | None:
+    def find(self, before: _Path, accepted: _Path) -> _Path | None:
         """The result found in the same situation."""
-        return self._found.get((before, taken))
+        return self._found.get((before, accepted))
 
-    def add(self, before: _Path, taken: _Path, found: _Path) -> None:
+    def add(self, before: _Path, accepted: _Path, found: _Path) -> None:
         """Store the result of a search."""
-        self._found[before, taken] = found
+        self._found[before, accepted] = found
         if len(self._found) > MAX_PATHS:
             self._found.popitem(last=False)
 
@@ -62,7 +62,7 @@ class Budgeted:
         steered: Whether the budget has refused or narrowed anything.
     """
 
-    __slots__ = ("_eos_ids", "_paths", "_state", "_taken", "_witness", "left_tokens", "steered")
+    __slots__ = ("_eos_ids", "_history", "_paths", "_state", "_witness", "left_tokens", "steered")
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Budgeted:
         self._paths = EndPaths() if paths is None else paths
         self._witness = None if witness is None else tuple(witness)
         self._eos_ids = eos_ids
-        self._taken: list[tuple[_Path | None, int]] = []  # witness and left_tokens before each
+        self._history: list[tuple[_Path | None, int]] = []  # witness and left_tokens before each
         self.left_tokens = left_tokens
         self.steered = False
 
@@ -141,31 +141,31 @@ class Budgeted:
     def advance(self, tokens: Sequence[int]) -> int:
         """Accept tokens; stops at the first that the grammar or the budget refuses."""
         count = self._state.advance(tokens)
-        taken = tuple(tokens[:count])
-        if not taken:
+        accepted = tuple(tokens[:count])
+        if not accepted:
             return 0
-        witness = self._witness_behind(taken)
+        witness = self._witness_after(accepted)
         if witness is not None or self._witness is None:
-            self._note(taken, witness)
+            self._record(accepted, witness)
             return count
         self._state.rollback(count)
         self.steered = True
         done = 0
-        while count > 1 and done < count and self.advance(taken[done : done + 1]):
+        while count > 1 and done < count and self.advance(accepted[done : done + 1]):
             done += 1
         return done
 
     def rollback(self, count: int) -> None:
         self._state.rollback(count)
         if count:
-            self._witness, self.left_tokens = self._taken[-count]
-            del self._taken[-count:]
+            self._witness, self.left_tokens = self._history[-count]
+            del self._history[-count:]
 
     def fork(self) -> Budgeted:
         copy = Budgeted(
             self._state.fork(), self.left_tokens, self._witness, self._eos_ids, self._paths
         )
-        copy._taken = list(self._taken)
+        copy._history = list(self._history)
         copy.steered = self.steered
         return copy
 
@@ -189,40 +189,40 @@ class Budgeted:
     def must_stop(self) -> bool:
         return self._state.must_stop()
 
-    def _witness_behind(self, taken: tuple[int, ...]) -> tuple[int, ...] | None:
+    def _witness_after(self, accepted: tuple[int, ...]) -> tuple[int, ...] | None:
         """A completion from the present state that fits in the tokens left."""
-        spent = self._spent(taken)
+        spent = self._spent(accepted)
         left = self.left_tokens - spent
         if left < 0 or self._witness is None:
             return None
-        if spent < len(taken) or self._state.can_stop():
+        if spent < len(accepted) or self._state.can_stop():
             return ()
         old = self._witness
-        if old[:spent] == taken:
+        if old[:spent] == accepted:
             return old[spent:]
         for start in range(min(_TAILS, len(old))):
             tail = old[start:]
             if len(tail) <= left and self._state.reaches_end(tail):
                 return tail
-        stored = self._paths.find(old, taken)
+        stored = self._paths.find(old, accepted)
         if stored is not None and len(stored) <= left and self._state.reaches_end(stored):
             return stored
         found = self._state.completion(left)
         if found is None:
             return None
-        self._paths.add(old, taken, tuple(found))
+        self._paths.add(old, accepted, tuple(found))
         return tuple(found)
 
-    def _note(self, taken: tuple[int, ...], witness: tuple[int, ...] | None) -> None:
+    def _record(self, accepted: tuple[int, ...], witness: tuple[int, ...] | None) -> None:
         """Save the situation before each token for a rollback."""
-        spent = self._spent(taken)
-        self._taken.append((self._witness, self.left_tokens))
-        for done in range(1, len(taken)):
-            rest = None if witness is None else taken[done:spent] + witness
-            self._taken.append((rest, self.left_tokens - done))
+        spent = self._spent(accepted)
+        self._history.append((self._witness, self.left_tokens))
+        for done in range(1, len(accepted)):
+            rest = None if witness is None else accepted[done:spent] + witness
+            self._history.append((rest, self.left_tokens - done))
         self._witness = witness
         self.left_tokens -= spent
 
-    def _spent(self, taken: tuple[int, ...]) -> int:
+    def _spent(self, accepted: tuple[int, ...]) -> int:
         """Number of tokens that count: an end token does not."""
-        return len(taken) - (taken[-1] in self._eos_ids)
+        return len(accepted) - (accepted[-1] in self._eos_ids)

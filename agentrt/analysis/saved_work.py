@@ -9,14 +9,14 @@ from agentrt.analysis.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Spared:
+class SavedWork:
     """Totals over all nodes of a run.
 
     Attributes:
         joined: Generations coalesced with an equal one in flight.
         joined_tokens: Tokens of coalesced prompts and outputs, computed once for another request.
         ahead: Tools called ahead (speculation).
-        taken: Speculated calls that a real call used or joined.
+        hits: Speculated calls that a real call used or joined.
         saved_s: Waiting time saved by those calls.
         wasted_s: Time of tools called ahead in vain.
     """
@@ -24,7 +24,7 @@ class Spared:
     joined: int = 0
     joined_tokens: int = 0
     ahead: int = 0
-    taken: int = 0
+    hits: int = 0
     saved_s: float = 0.0
     wasted_s: float = 0.0
 
@@ -34,7 +34,7 @@ class Spared:
             "joined": self.joined,
             "joined_tokens": self.joined_tokens,
             "ahead": self.ahead,
-            "taken": self.taken,
+            "taken": self.hits,
             "saved_ms": round(self.saved_s * 1e3, 3),
             "wasted_ms": round(self.wasted_s * 1e3, 3),
         }
@@ -45,13 +45,13 @@ class Spared:
         if self.joined:
             parts.append(f"joined {self.joined}")
         if self.ahead:
-            parts.append(f"ahead {self.taken} of {self.ahead}, wasted {self.wasted_s:.2f} s")
+            parts.append(f"ahead {self.hits} of {self.ahead}, wasted {self.wasted_s:.2f} s")
         return ", ".join(parts)
 
 
-def spared(record: RunRecord) -> Spared:
+def saved_work(record: RunRecord) -> SavedWork:
     """Saved and wasted work, by the scheduler's decisions."""
-    joined = joined_tokens = ahead = taken = 0
+    joined = joined_tokens = ahead = hits = 0
     saved_s = wasted_s = 0.0
     for node in record.nodes.values():
         for decision in node.scheduled:
@@ -62,7 +62,7 @@ def spared(record: RunRecord) -> Spared:
                     joined_tokens += node.ledger.prompt_tokens + node.ledger.output_tokens
             elif decision.decision == "speculated":
                 ahead += "probability" in terms
-                taken += "saved_s" in terms
+                hits += "saved_s" in terms
                 saved_s += terms.get("saved_s", 0.0)
                 wasted_s += terms.get("wasted_s", 0.0)
-    return Spared(joined, joined_tokens, ahead, taken, saved_s, wasted_s)
+    return SavedWork(joined, joined_tokens, ahead, hits, saved_s, wasted_s)
