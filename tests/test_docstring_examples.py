@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import agentrt
 from agentrt.program import Program
 from agentrt.program.default_runner import default_runner, set_default_runner
 from agentrt.protocol.backend import GenerateRequest
@@ -33,7 +34,7 @@ ANSWERS: dict[str, str | Reply] = {
     "Name a sea.": "Aral",
     "Name one more.": "Rhine",
     "Name two rivers.": '["Nile","Rhine"]',
-    "Rate this draft.": '{"points":7,"reason":"It is short."}',
+    "Name a river twice.": '["Nile","Nile"]',
     "How many legs has a spider?": "8",
     "Which month has 28 days?": "February",
     "Is Lake Como in Italy?": "yes",
@@ -75,6 +76,17 @@ def _scripted() -> Iterator[None]:
 @pytest.mark.usefixtures("_scripted")
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_do_what_they_show(name: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(name.removesuffix(".__init__")))
+    module = importlib.import_module(name.removesuffix(".__init__"))
+    outcome = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert outcome.attempted
     assert not outcome.failed
+
+
+def test_every_public_name_has_an_example() -> None:
+    """`open_runtime` starts a real engine, so its example is only shown."""
+    lack = [name for name in agentrt.__all__ if not _has_example(name)]
+    assert lack == ["OnOverflow", "open_runtime"], "an alias has no docstring of its own"
+
+
+def _has_example(name: str) -> bool:
+    return ">>> " in (getattr(agentrt, name).__doc__ or "")

@@ -17,7 +17,14 @@ KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Settings of the embedded engine.
+    """Settings of the embedded engine; pass it as `open_runtime(engine=...)`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from agentrt import EngineConfig
+        >>> config = EngineConfig(Path("models/llama"), max_running=16)
+        >>> config.step_tokens, config.policy
+        (2048, 'rwa')
 
     Attributes:
         model_path: A Hugging Face checkpoint directory with safetensors.
@@ -103,7 +110,12 @@ class SchedulerConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Settings of one run.
+    """Defaults for the runs of a runtime; `RunOptions` overrides them for one run.
+
+    Example:
+        >>> from agentrt import RunConfig
+        >>> RunConfig(seed=7, deadline_s=30.0)
+        RunConfig(seed=7, deadline_s=30.0, max_concurrent_tools=16, capture_content=False)
 
     Attributes:
         seed: Seed of the run; each node's seed is derived from it.

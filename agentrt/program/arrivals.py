@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Arrivals(Generic[T]):
-    """Hands out nodes as they end, and demands those that have not."""
+    """Hands out nodes as they end, and demands the others."""
 
     def __init__(self, nodes: Sequence[Node[T]]) -> None:
         self._nodes = tuple(nodes)
@@ -25,7 +25,7 @@ class Arrivals(Generic[T]):
             node.when_done(self._arrived)
 
     async def next(self) -> Node[T]:
-        """The next node that ends; its error, if any, is the caller's to deal with."""
+        """The next node that ends, perhaps with an error."""
         waited = not self._ended
         while not self._ended:
             await self._wake.wait()
@@ -35,7 +35,7 @@ class Arrivals(Generic[T]):
         return node
 
     def close(self) -> None:
-        """Demand them no longer."""
+        """Withdraw the demand."""
         if self._wanted:
             self._wanted = False
             for node in self._nodes:

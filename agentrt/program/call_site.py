@@ -1,4 +1,4 @@
-"""Where in the user's program a node was made, cheaply."""
+"""Call sites: the line of the user's program that made a node, found cheaply."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
-_NOT_THEIRS = (_PACKAGE, str(Path(os.__file__).resolve().parent) + os.sep, "<")
+_NOT_USER_CODE = (_PACKAGE, str(Path(os.__file__).resolve().parent) + os.sep, "<")
 _shown: dict[str, str] = {}
 
 
@@ -21,19 +21,19 @@ def call_site() -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """`file:line` of the innermost line of the user's code that an error came through, or ""."""
+    """`file:line` of the innermost user code that an error passed through, or ""."""
     found = ""
     trace = error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if not name.startswith(_NOT_THEIRS) and "site-packages" not in name:
+        if not name.startswith(_NOT_USER_CODE) and "site-packages" not in name:
             found = f"{shorten(name)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
 
 
 def shorten(name: str) -> str:
-    """`name` relative to the working directory where it lies below it."""
+    """`name` relative to the working directory if it lies below it."""
     shown = _shown.get(name)
     if shown is None:
         shown = _shown[name] = _shorten(name)

@@ -37,11 +37,22 @@ T_co = TypeVar("T_co", covariant=True)
 class GenOptions(PlainGenOptions, total=False):
     """The keywords of every method that generates.
 
+    Use the type for options that several calls share.
+
+    Example:
+        >>> from agentrt import GenOptions, chat, program
+        >>> BRIEF: GenOptions = {"max_tokens": 60, "temperature": 0.0}
+        >>> @program
+        ... async def river() -> str:
+        ...     return await chat().user("Name a river.").generate(**BRIEF, name="river")
+        >>> river.run()
+        'Nile'
+
     Attributes:
         max_tokens: Most tokens to produce.
         temperature: Divides the logits; 0 is greedy.
         top_k: Keep the k likeliest tokens; 0 keeps all.
-        top_p: Keep the smallest set whose probability reaches p.
+        top_p: Keep the smallest set of tokens with a total probability of p.
         min_p: Keep tokens at least `min_p` times as likely as the likeliest.
         presence_penalty: Taken once from the logit of each token already produced.
         frequency_penalty: Taken for each time a token was produced.
@@ -76,11 +87,20 @@ class GenOptions(PlainGenOptions, total=False):
 class Overflow(PromptOverflow["Chat"]):
     """A complete prompt that leaves less than `max_tokens` of its model's window.
 
-    If `max_tokens` is more than half of the window, half of the window has to be left.
+    `on_overflow` is called with one. Measure shorter chats with `fits` and return one, or return
+    None to go on. If `max_tokens` is more than half of the window, half of it has to be left.
+
+    Example:
+        >>> from agentrt import Chat, Overflow, chat
+        >>> def last_message(overflow: Overflow) -> Chat | None:
+        ...     shorter = chat().user(overflow.chat.messages()[-1]["content"])
+        ...     return shorter if overflow.fits(shorter) else None
+        >>> last_message(Overflow(chat().user("Hello!").assistant("Hi!").user("Name a river.")))
+        <Chat user>
 
     Attributes:
         chat: The prompt.
-        parts: Its parts with their sizes, the largest first; () if only the engine counts tokens.
+        parts: The parts with their sizes, the largest first; () if only the engine counts tokens.
         prompt_tokens: Length of the prompt; 0 if only the engine counts.
         window_tokens: Context length of the model; 0 if the engine does not report it.
         max_tokens: Most that the output may take.
@@ -92,29 +112,46 @@ class Overflow(PromptOverflow["Chat"]):
 
 
 OnOverflow = Callable[[Overflow], "Chat | Awaitable[Chat | None] | None"]
-"""Gives a shorter chat, or None to go on with the one there is. May be `async` and generate."""
+"""A function that gives a shorter chat, or None to go on with the one there is; `trim` is one.
+
+It may be `async` and generate, such as a summary. Pass it as `generate(..., on_overflow=...)`.
+"""
 
 
 class Gen(Generation[T_co, "Chat"]):
-    """One answer of a model, already submitted.
+    """One answer of a model, already submitted; methods of `Chat` give it.
+
+    Await it for the value, read it along with `stream` or `partials`, and continue its chat with
+    `ctx`, even before the answer exists.
 
     Example:
-        ```python
-        draft = chat(system="Be brief.").user("Why is the sky blue?").generate(max_tokens=60)
-        again = draft.ctx.user("Shorter.").generate()      # before the draft exists
-        async for text in draft.stream():
-            print(text, end="")
-        ```
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def rivers() -> str:
+        ...     first = chat("Be brief.").user("Name a river.").generate(max_tokens=60)
+        ...     second = first.ctx.user("Name one more.").generate()
+        ...     return "".join([text async for text in first.stream()]) + ", " + await second
+        >>> rivers.run()
+        'Nile, Rhine'
     """
 
     __slots__ = ()
 
 
 class Each(Gen[list[T]]):
-    """A list that a model writes, its items handed out as each one closes.
+    """A list that a model writes, with items that are handed out as each one closes.
 
-    `async for item in each` gives the items while the rest is being written, any number of times;
-    `await each` gives the whole list.
+    `chat.each(...)` and `chat.calls(...)` give it. `async for item in each` gives the items while
+    the rest is being written, any number of times; `await each` gives the whole list.
+
+    Example:
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def rivers() -> list[str]:
+        ...     found = chat().user("Name two rivers.").each(str)
+        ...     return [river.upper() async for river in found]
+        >>> rivers.run()
+        ['NILE', 'RHINE']
     """
 
     __slots__ = ("items",)
@@ -136,6 +173,24 @@ class Each(Gen[list[T]]):
 class Calls:
     """Tool calls of a model that could also have given its final answer.
 
+    `chat.step(...)` gives this or `Final`. `run` starts the calls and gives the chat for the next
+    step of an agent.
+
+    Example:
+        >>> from agentrt import Calls, Final, chat, program, tool
+        >>> @tool(effects="pure")
+        ... def price(symbol: str) -> float:
+        ...     return 98.5
+        >>> @program
+        ... async def turn() -> str:
+        ...     match await chat().user("What is IBM worth?").step(tools=[price], final=str):
+        ...         case Calls() as asked:
+        ...             return f"{[call.name for call in asked.calls]}, then {asked.run()}"
+        ...         case Final(answer):
+        ...             return answer
+        >>> turn.run()
+        "['price'], then <Chat user assistant tool>"
+
     Attributes:
         calls: The calls in the order in which the model made them.
         ctx: The chat after its message.
@@ -152,14 +207,21 @@ class Calls:
 
 
 class Chat(PromptPrefix[Gen[Any]]):
-    r"""An immutable prompt prefix.
+    """An immutable prompt prefix: each method gives a longer chat and leaves this one as it is.
+
+    Use a chat twice to fork it: the engine computes the common prefix once. Parts of a message may
+    be pending nodes, so that a prompt is declared before all of its inputs exist.
 
     Example:
-        ```python
-        ask = chat(system="Be brief.").user("Data: ", node, "\nWhat follows from it?")
-        answer = ask.generate(max_tokens=80)
-        more = answer.ctx.user("Why?").generate()      # declared before the answer exists
-        ```
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def compare() -> list[str]:
+        ...     base = chat("Be brief.")
+        ...     river = base.user("Name a river.").generate()
+        ...     lake = base.user("Is Lake ", base.user("Name a lake.").generate(), " in Italy?")
+        ...     return [await river, await lake.generate()]
+        >>> compare.run()
+        ['Nile', 'yes']
 
     Attributes:
         label: Name of the branch, given by `fork`; it names the node that continues it.
@@ -184,9 +246,10 @@ class Chat(PromptPrefix[Gen[Any]]):
             options: See `GenOptions`.
 
         Raises:
-            ConstraintError: The type cannot be enforced; it has a JSON pointer.
-            NoRun: Outside a run.
+            ConstraintError: The type cannot be enforced; the error has a JSON pointer.
+            NoRun: No run is active.
             UsageError: An option does not exist or is out of range.
+            BudgetExceeded: A `limits` block has no token left.
         """
         check = bool(options.get("check"))
         chat = self._describing(out, "checked" if check else "alone", options)
@@ -197,17 +260,17 @@ class Chat(PromptPrefix[Gen[Any]]):
     @overload
     def each(self, item: TypeForm[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
     def each(self, item: Any, /, **options: Unpack[GenOptions]) -> Each[Any]:
-        """A list whose items are handed out as each one closes."""
+        """A list with items that are handed out as each one closes; see `generate` for errors."""
         return self._describing(item, "array", options)._each(items_of(item), options)
 
     def calls(self, *tools: Tool[..., Any], **options: Unpack[GenOptions]) -> Each[ToolCall]:
-        """A plan: typed tool calls, handed out as each one closes."""
+        """A plan: typed tool calls, handed out as each one closes; see `generate` for errors."""
         return self.with_more_tools(tools)._each(calls_of(tools), options)
 
     def step(
         self, *, tools: Sequence[Tool[..., Any]], final: TypeForm[T], **options: Unpack[GenOptions]
     ) -> Gen[Calls | Final[T]]:
-        """Tool calls or the final answer, as the model prefers."""
+        """Tool calls or the final answer, as the model prefers; see `generate` for errors."""
         chat = self.with_more_tools(tools)._describing(final, "json", options)
         output = step_of(tuple(tools), final)
         return Gen.submit(chat, output, options, options.get("on_overflow"))
@@ -256,10 +319,17 @@ def chat(
     history: History = "template",
     tools: Sequence[Tool[..., Any]] = (),
 ) -> Chat:
-    """An empty chat, or one with a system message. May be a module's value: runs share it.
+    """An empty chat, or one with a system message.
+
+    Start every conversation with it. It may be a constant of the module, which all runs share.
+
+    Example:
+        >>> from agentrt import chat
+        >>> chat("Be brief.").user("Name a river.").messages()[0]
+        {'role': 'system', 'content': 'Be brief.'}
 
     Args:
-        system: Its first message.
+        system: The first message.
         history: The form of answers in the prompts that follow them. With "template" they stand as
             the model was trained: some templates leave out earlier reasoning, and the KV cache from
             there on is lost, which traces show with the reason. With "append" they stand just as

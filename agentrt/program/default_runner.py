@@ -1,4 +1,4 @@
-"""The slot for what `Program.run` calls; the package's top fills it."""
+"""The slot for the function that `Program.run` calls; `agentrt/__init__` fills it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _slot: list[Runner] = []
 
 
 def set_default_runner(runner: Runner) -> None:
-    """Say what `Program.run` calls, with the program and its arguments."""
+    """Set the function that `Program.run` calls with the program and its arguments."""
     _slot[:] = [runner]
 
 
 def default_runner() -> Runner:
-    """What `Program.run` calls.
+    """The function that `Program.run` calls.
 
     Raises:
-        InternalError: Nobody has said so.
+        InternalError: None has been set.
     """
     if not _slot:
         raise InternalError("no default runner is set", hint="import agentrt, not a part of it")

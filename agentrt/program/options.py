@@ -85,7 +85,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def _check_phases(options: Mapping[str, Any]) -> None:
-    """What the options say of thinking, checks and scores, and of each other."""
+    """Check the options for thinking, checks and scores, each and against each other."""
     most = options.get("max_tokens", SamplingParams().max_tokens)
     thinking = options.get("thinking", 0)
     if not 0 <= thinking < most:
@@ -109,10 +109,10 @@ def _check_phases(options: Mapping[str, Any]) -> None:
 
 
 def check_output(output: OutputSpec, options: Mapping[str, Any]) -> None:
-    """Refuse those of `PHASES` that make no sense for this output.
+    """Refuse options in `PHASES` that make no sense for an output.
 
     Raises:
-        UsageError: Naming the option.
+        UsageError: The message names the option.
     """
     kind = output.constraint.kind if output.constraint is not None else ""
     if options.get("scored") and (kind != "choice" or output.kind != "value"):

@@ -1,6 +1,6 @@
-"""Constraints as values of the language, and the shapes of types, each worked out once.
+"""Constraints as values of the language, and the shapes of types, each computed once.
 
-What works them out brings native libraries along and is imported when the first one is needed.
+The functions import native libraries when the first shape is needed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,19 @@ _declared: weakref.WeakSet[Constraint[Any]] = weakref.WeakSet()
 
 
 class Constraint(Generic[T_co]):
-    """What an output must look like, where no Python type says it.
+    """The form of an output that no Python type can express.
+
+    `regex`, `cfg`, `choice` and `json_schema` make one; pass it to `generate` or `each` in place of
+    a type. Make it once, as a constant of the module: engines may then compile it ahead.
+
+    Example:
+        >>> from agentrt import Constraint, regex
+        >>> DATE: Constraint[str] = regex("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+        >>> DATE
+        <Constraint regex>
 
     Attributes:
-        shape: The constraint and how its text is read.
+        shape: The constraint, and the parser of its texts.
     """
 
     __slots__ = ("__weakref__", "shape")
@@ -40,7 +49,7 @@ class Constraint(Generic[T_co]):
 
 
 def declared_constraints() -> tuple[ConstraintSpec, ...]:
-    """What programs have declared so far and still hold: constants of their modules, mostly."""
+    """Constraints that programs have declared and still hold, mostly constants of modules."""
     specs = (constraint.shape.spec for constraint in list(_declared))
     return tuple(dict.fromkeys(spec for spec in specs if spec is not None))
 
@@ -48,8 +57,22 @@ def declared_constraints() -> tuple[ConstraintSpec, ...]:
 def regex(pattern: str) -> Constraint[str]:
     """Text that the whole pattern matches.
 
+    Use it for codes, dates and other short texts of a fixed form.
+
+    Example:
+        >>> from agentrt import chat, program, regex
+        >>> DATE = regex("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+        >>> @program
+        ... async def date() -> str:
+        ...     return await chat().user("A date.").generate(DATE)
+        >>> date.run()
+        '2024-02-29'
+
+    Args:
+        pattern: A regular expression without look-around or back-references.
+
     Raises:
-        ConstraintError: The pattern is not understood.
+        ConstraintError: The pattern cannot be compiled.
     """
     from agentrt.structured import regex_shape
 
@@ -57,10 +80,25 @@ def regex(pattern: str) -> Constraint[str]:
 
 
 def cfg(lark: str) -> Constraint[str]:
-    """Text of a context-free grammar, in Lark's syntax with a rule `start`.
+    r"""Text of a context-free grammar.
+
+    Use it for small languages: expressions, queries, commands.
+
+    Example:
+        >>> from agentrt import cfg, chat, program
+        >>> SUM = cfg('start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]+/')
+        >>> @program
+        ... async def total() -> int:
+        ...     text = await chat().user("A sum.").generate(SUM)
+        ...     return sum(map(int, text.split("+")))
+        >>> total.run()
+        3
+
+    Args:
+        lark: The grammar in Lark's syntax, with a rule `start`.
 
     Raises:
-        ConstraintError: The grammar is not understood.
+        ConstraintError: The grammar cannot be compiled.
     """
     from agentrt.structured import cfg_shape
 
@@ -70,13 +108,25 @@ def cfg(lark: str) -> Constraint[str]:
 def json_schema(schema: dict[str, Any], *, check: bool = False) -> Constraint[Any]:
     """JSON that fits a JSON Schema, as plain Python values.
 
+    Use it if the schema is data, such as that of a client; for schemas of your own write a type.
+
+    Example:
+        >>> from agentrt import chat, json_schema, program
+        >>> RIVERS = json_schema({"type": "array", "items": {"type": "string"}, "maxItems": 2})
+        >>> @program
+        ... async def rivers() -> list[str]:
+        ...     return await chat().user("Name two rivers.").generate(RIVERS)
+        >>> rivers.run()
+        ['Nile', 'Rhine']
+
     Args:
         schema: The schema.
-        check: Takes keywords, too, that cannot be enforced token by token: the rest is, and the
-            value is checked against the whole schema. See `retries` of `GenOptions`.
+        check: Accept keywords that cannot be enforced token by token. The other keywords are
+            enforced, and the value is checked against the whole schema at the end; see `retries` of
+            `GenOptions`.
 
     Raises:
-        ConstraintError: With the pointer and keyword that cannot be enforced (or checked).
+        ConstraintError: A keyword cannot be enforced (or checked); the error has its JSON pointer.
     """
     from agentrt.structured import checked_schema_shape, json_schema_shape
 
@@ -84,10 +134,25 @@ def json_schema(schema: dict[str, Any], *, check: bool = False) -> Constraint[An
 
 
 def choice(*options: T) -> Constraint[T]:
-    """Exactly one of the values; the model sees each as text, the program gets the value.
+    """Exactly one of the values: the model sees each as text, the program gets the value.
+
+    Use it for classification and routing; with `scored=True` all options are compared.
+
+    Example:
+        >>> from agentrt import chat, choice, program
+        >>> @program
+        ... async def month() -> int:
+        ...     question = chat().user("Which month has 28 days?")
+        ...     name = await question.generate(choice("January", "February"))
+        ...     return {"January": 1, "February": 2}[name]
+        >>> month.run()
+        2
+
+    Args:
+        options: Texts, or other values with a JSON form.
 
     Raises:
-        ConstraintError: There is none, or two of them read the same.
+        ConstraintError: There is no option, or two options have the same text.
     """
     from agentrt.structured import Shape, choice_shape
 
@@ -110,12 +175,12 @@ _kept: dict[tuple[OutputUse, int], tuple[Any, Shape]] = {}
 
 
 def shape_for(form: Any) -> Shape:
-    """The shape of an output that stands alone: of a type form or a `Constraint`."""
+    """The shape of an output that stands alone, given as a type or a `Constraint`."""
     return form.shape if isinstance(form, Constraint) else _once("alone", form)
 
 
 def checked_for(form: Any) -> Shape:
-    """The same, where the value is checked in the end: it may say more than can be enforced."""
+    """The shape of an output that is checked at the end, so that not all must be enforced."""
     return form.shape if isinstance(form, Constraint) else _once("checked", form)
 
 
@@ -127,7 +192,7 @@ def array_for(item: Any) -> Shape:
 
 
 def final_for(form: Any) -> Shape:
-    """The shape of a final answer, as JSON also where it is plain text."""
+    """The shape of a final answer, which is JSON even if it is plain text."""
     if isinstance(form, Constraint):
         from agentrt.structured import json_schema_shape
 
@@ -136,10 +201,10 @@ def final_for(form: Any) -> Shape:
 
 
 def description_for(form: Any, use: OutputUse) -> str:
-    """What a prompt tells of such an output; "" of free text and of grammars.
+    """The description of an output for a prompt; "" for free text and grammars.
 
     Raises:
-        ConstraintError: The form is no type.
+        ConstraintError: The form is not a type.
     """
     from agentrt.structured.types.description import description_of, schema_description
 
@@ -185,10 +250,10 @@ def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
 
 
 def _once(use: OutputUse, form: Any) -> Shape:
-    """The shape of `form` there, remembered: looking at a type costs far more than a node may."""
+    """The shape of a form, kept: analysing a type costs far more than a node may."""
     try:
         known = _shapes.get((use, type(form), form))
-    except TypeError:  # not hashable: remember the object itself
+    except TypeError:  # not hashable: go by identity
         held = _kept.get((use, id(form)))
         if held is None:
             held = _kept[use, id(form)] = (form, _make(use, form))

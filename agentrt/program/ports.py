@@ -70,7 +70,7 @@ class Submit(Protocol[NodeT_contra]):
         ...
 
     def progress(self) -> RunProgress:
-        """What has taken the time until now, for an error."""
+        """The path that has taken the time until now, for an error."""
         ...
 
     def emit(self, text: str) -> None:
@@ -109,4 +109,4 @@ class OwningScope(Protocol):
 
 
 active: ContextVar[OwningScope | None] = ContextVar("agentrt_scope", default=None)
-"""The scope whose code is running, or None outside a run."""
+"""The scope of the running code, or None outside a run."""

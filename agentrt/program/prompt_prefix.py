@@ -31,7 +31,7 @@ class PromptPrefix(Generic[AnswerT]):
     Args:
         parent: The prefix that this one extends, or None.
         pieces: The pieces by which it is longer.
-        answer: The generation whose answer the pieces are, or None.
+        answer: The generation that gives the pieces as its answer, or None.
         tools: Tools that the prompt describes; None for those of `parent`.
         label: Name of the branch; "" for that of `parent`, until there is an answer.
         history: The form of earlier answers; None for that of `parent`.
@@ -133,7 +133,7 @@ class PromptPrefix(Generic[AnswerT]):
 
     @property
     def answer(self) -> AnswerT | None:
-        """The generation whose answer that message is, or None."""
+        """The generation that gives that message as its answer, or None."""
         return self._answer
 
     @property
@@ -171,7 +171,7 @@ class PromptPrefix(Generic[AnswerT]):
         ]
 
     def inputs(self) -> tuple[Node[Any], ...]:
-        """Nodes whose values the prompt needs, back to its last answer.
+        """Nodes with values that the prompt needs, back to its last answer.
 
         The nodes before that answer are inputs of the answer itself.
         """

@@ -29,13 +29,13 @@ class Scope:
     Args:
         run: The run that takes the nodes.
         path: Prefix of the ids of the nodes.
-        owner: The program node whose body the block is in; None for the run itself.
-        outer: The scope whose limits hold here too, or None.
+        owner: The program node of the code; None for the run itself.
+        outer: The scope with limits that hold here too, or None.
 
     Attributes:
         run: The run that takes the nodes.
         path: Prefix of the ids of the nodes.
-        owner: The program node whose body the block is in; None for the run itself.
+        owner: The program node of the code; None for the run itself.
         deadline_at_s: Deadline of the enclosing programs and blocks, or None.
         block_deadline_at_s: Deadline of the enclosing `limits` blocks of the same program, or None.
         budgets: Token and call budgets in force, innermost first.
@@ -145,7 +145,7 @@ class Scope:
             node.mark_handled()
 
     def hand_over(self, outer: Scope) -> None:
-        """Leave the nodes to an enclosing scope, whose end then waits for them."""
+        """Leave the nodes to an enclosing scope, which then waits for them."""
         outer._nodes.update(self._nodes)
         self._nodes = outer._nodes
         self._ended = True

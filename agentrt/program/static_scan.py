@@ -1,7 +1,7 @@
-"""What a program will likely ask for, told by what its code names. Nothing of it is run.
+"""Static scan: constraints, tools and chats that the code of a program names.
 
-A guess: what is missed is made when it is asked for, as ever; what is never asked for took time
-that nobody waited for.
+Nothing of the program is run. The result is a guess: what it misses is made when it is needed, and
+what it names in vain costs only time of an idle thread.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from agentrt.program.program import Program
 from agentrt.program.tool import Tool
 
 MOST_FORMS = 32
-"""Types of one program; what names more has other uses for them."""
+"""Types of one program; code that names more has other uses for them."""
 
 Toolset = tuple[Tool[..., Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What a program may ask for.
+class ProgramScan:
+    """The constraints, tools and chats that a program may use.
 
     Attributes:
-        constraints: Of its outputs.
+        constraints: Constraints of its outputs.
         toolsets: Schemas of tools that it may offer together.
-        chats: That it may go on from.
+        chats: Chats that it may continue.
     """
 
     constraints: tuple[ConstraintSpec, ...]
@@ -44,8 +44,8 @@ class Foreseen:
     chats: tuple[Chat, ...]
 
 
-def foreseen(program: Program[..., Any]) -> Foreseen:
-    """Look at what the code of a program names; what is wrong with that shows where it is used."""
+def scan_program(program: Program[..., Any]) -> ProgramScan:
+    """Scan the code of a program; faults in it are left for its run to report."""
     code = _Code()
     code.read(program.fn)
     toolsets = [found for one in code.toolsets for found in _bound(one, code)]
@@ -53,7 +53,7 @@ def foreseen(program: Program[..., Any]) -> Foreseen:
     for output in (*_outputs(code), *_plans(code, toolsets)):
         if output.constraint is not None and output.constraint not in constraints:
             constraints.append(output.constraint)
-    return Foreseen(
+    return ProgramScan(
         tuple(constraints),
         tuple(schemas for one in toolsets if (schemas := _schemas(one))),
         tuple(code.chats),
@@ -61,10 +61,10 @@ def foreseen(program: Program[..., Any]) -> Foreseen:
 
 
 class _Code:
-    """What a function names, and the programs and functions of its module that it calls.
+    """The names in a function, and in the programs and functions of its module that it calls.
 
     Attributes:
-        names: Attributes and globals.
+        names: Names of attributes and globals.
         keywords: Names of arguments that are given together in some call.
         forms: Types of data.
         toolsets: Tools that stand together, and those that stand alone.
@@ -80,7 +80,7 @@ class _Code:
         self._seen: set[int] = set()
 
     def read(self, fn: Any) -> None:
-        """Take in a function."""
+        """Scan a function."""
         alone: list[Tool[..., Any]] = []
         for code in _nested(fn.__code__):
             self.names.update(code.co_names)
@@ -88,16 +88,16 @@ class _Code:
                 if isinstance(constant, tuple) and all(isinstance(one, str) for one in constant):
                     self.keywords.add(constant)
             for name in code.co_names:
-                self._meet(fn.__globals__.get(name), fn, alone)
+                self._add_value(fn.__globals__.get(name), fn, alone)
         for cell in fn.__closure__ or ():
             try:
-                self._meet(cell.cell_contents, fn, alone)
+                self._add_value(cell.cell_contents, fn, alone)
             except ValueError:
-                continue  # a variable that has no value yet
+                continue  # a variable without a value yet
         if alone:
             self.toolsets.append(tuple(alone))
 
-    def _meet(self, value: Any, fn: Any, alone: list[Tool[..., Any]]) -> None:
+    def _add_value(self, value: Any, fn: Any, alone: list[Tool[..., Any]]) -> None:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -125,7 +125,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_data(value: Any) -> bool:
-    """Whether a value is a type that somebody has made for data."""
+    """Whether a value is a type that is made for data."""
     if not isinstance(value, type):
         return get_origin(value) is Literal
     return (
@@ -137,13 +137,13 @@ def _is_data(value: Any) -> bool:
 
 
 def _bound(tools: Toolset, code: _Code) -> Iterator[Toolset]:
-    """The tools with those arguments fixed whose names the code gives together, and as they are."""
+    """The tools with arguments fixed that the code names together, else as they are."""
     if "bind" in code.names:
         for names in sorted(code.keywords):
             try:
                 yield tuple(tool.bind(**dict.fromkeys(names)) for tool in tools) if names else tools
             except UsageError:
-                continue  # names of something else
+                continue  # names of other things
             return
     yield tools
 
@@ -154,7 +154,7 @@ def _outputs(code: _Code) -> Iterator[OutputSpec]:
             if name in code.names:
                 try:
                     yield output_of(form)
-                except Exception:  # whatever a type of somebody raises, it does when it is used
+                except Exception:  # the use of the type will raise it
                     continue
 
 

@@ -1,4 +1,4 @@
-"""A chat without its oldest parts, in steps that leave a chat that templates take."""
+"""Trimming: a chat without its oldest parts, in a form that templates accept."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from agentrt.program.chat import Chat, Overflow
 
 
 def trim(overflow: Overflow) -> Chat | None:
-    """Leaves out the oldest messages; for `on_overflow=trim`.
+    """Leave out the oldest messages of a chat; for `on_overflow=trim`.
 
-    It goes down to three quarters of the length that would do: the engine computes the prompt anew
-    after each cut, so the next turns should not need another one. System messages at the start
-    stay, and so does the last exchange. First whole exchanges go, each from its user message on;
-    then rounds of calls and results within the last exchange, except for the last round. If only
-    the engine can count, half of the parts that may go are left out.
+    Use it for chats that may outgrow the window and can do without their beginning. System messages
+    at the start stay, and so does the last exchange. First whole exchanges go, each from its user
+    message on; then rounds of calls and results within the last exchange, except for the last one.
+
+    The result has three quarters of the length that would do: the engine computes the prompt anew
+    after each cut, so the next turns should not need another one. If only the engine can count
+    tokens, half of the parts that may go are left out.
+
+    Example:
+        >>> from agentrt import Overflow, chat, trim
+        >>> talk = chat("Be brief.").user("Hello!").assistant("Hi!").user("Name a river.")
+        >>> trim(Overflow(talk)).messages()[1:]
+        [{'role': 'user', 'content': 'Name a river.'}]
+
+    Args:
+        overflow: The chat and its sizes.
 
     Returns:
         The shorter chat; None if it cannot become short enough.
@@ -35,13 +46,7 @@ def trim(overflow: Overflow) -> Chat | None:
 
 
 class Trimmings(Sequence[Chat]):
-    """Shorter and shorter versions of a chat; each is made when it is asked for.
-
-    Args:
-        chat: The chat. Its leading system messages stay. Exchanges go whole, from their user
-            message on, but for the last; of that, rounds of an assistant's message and the results
-            that follow it go, but for the last.
-    """
+    """Shorter and shorter versions of a chat, each made on access; see `trim`."""
 
     def __init__(self, chat: Chat) -> None:
         links = [link for link in chat.links() if link.role is not None]
@@ -50,7 +55,7 @@ class Trimmings(Sequence[Chat]):
         self._links = links
         exchanges = _starts(links, start, "user") or [start]
         rounds = _starts(links, exchanges[-1], "assistant") or [len(links)]
-        # What stays of the start, and from where on all stays.
+        # Links kept after the head, [first, second), and the first link of the kept end.
         self._cuts = [(start, start, begin) for begin in exchanges if begin > start]
         self._cuts += [(exchanges[-1], rounds[0], begin) for begin in rounds[1:]]
         self._head = start
@@ -67,13 +72,13 @@ class Trimmings(Sequence[Chat]):
             return [self._cut(*cut) for cut in self._cuts[index]]
         return self._cut(*self._cuts[index])
 
-    def _cut(self, asked: int, answered: int, begin: int) -> Chat:
+    def _cut(self, first: int, second: int, begin: int) -> Chat:
         links = self._links
-        return self._chat.rebuilt(links[: self._head] + links[asked:answered] + links[begin:])
+        return self._chat.rebuilt(links[: self._head] + links[first:second] + links[begin:])
 
 
 def _starts(links: list[Chat], start: int, role: str) -> list[int]:
-    """Where messages of `role` begin from `start` on; several in a row begin once."""
+    """Indices from `start` on at which messages of `role` begin, once for several in a row."""
     found: list[int] = []
     before: str | None = None
     for index in range(start, len(links)):

@@ -13,7 +13,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.program import Chat, Program
-from agentrt.program.static_scan import foreseen
+from agentrt.program.static_scan import scan_program
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 
@@ -73,7 +73,7 @@ def prepare(programs: Programs, codecs: Sequence[Codec]) -> tuple[ConstraintSpec
     """
     constraints: list[ConstraintSpec] = []
     for program in programs:
-        found = foreseen(program)
+        found = scan_program(program)
         constraints += [one for one in found.constraints if one not in constraints]
         for codec in codecs:
             for chat in found.chats:

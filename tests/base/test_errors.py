@@ -29,7 +29,7 @@ def defined() -> dict[str, str]:
     while todo:
         parent = todo.pop()
         for child in parent.__subclasses__():
-            if child.__module__ == errors.__name__:
+            if child.__module__.startswith(errors.__name__):
                 parents[child.__name__] = parent.__name__
                 todo.append(child)
     return parents

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from agentrt import Chat, chat, program, tool
 from agentrt.program.output import calls_of, items_of, step_of, value_of
-from agentrt.program.static_scan import foreseen
+from agentrt.program.static_scan import scan_program
 
 ASK = chat(system="Be brief.")
 Mood = Literal["good", "bad"]
@@ -72,7 +72,7 @@ async def free(question: str) -> str:
 
 
 def test_types_and_bound_tools_are_foreseen_with_the_functions_that_a_program_calls() -> None:
-    found = foreseen(plans)
+    found = scan_program(plans)
     bound = look.bind(table={})
     assert found.toolsets == ((bound.spec.schema,),)
     assert calls_of((bound,)).constraint in found.constraints
@@ -81,15 +81,15 @@ def test_types_and_bound_tools_are_foreseen_with_the_functions_that_a_program_ca
 
 
 def test_each_way_to_ask_has_its_own_constraint() -> None:
-    found = foreseen(loops).constraints
+    found = scan_program(loops).constraints
     assert step_of(BOTH, Point).constraint in found
     assert value_of(Side).constraint in found
     assert calls_of(BOTH).constraint not in found
-    assert foreseen(lists).constraints == (items_of(Point).constraint,)
+    assert scan_program(lists).constraints == (items_of(Point).constraint,)
 
 
 def test_free_text_needs_nothing() -> None:
-    found = foreseen(free)
+    found = scan_program(free)
     assert not found.constraints
     assert not found.toolsets
 
@@ -108,6 +108,6 @@ def test_variables_around_a_program_and_types_that_are_none() -> None:
 
         return inner
 
-    found = foreseen(made(Point, None)).constraints
+    found = scan_program(made(Point, None)).constraints
     assert value_of(Point).constraint in found
     assert value_of(Mood).constraint in found

@@ -1,0 +1,162 @@
+"""Errors of tools, of engines, and of agentrt itself."""
+
+from __future__ import annotations
+
+from agentrt.base.errors.root import AgentrtError
+
+
+class ToolError(AgentrtError):
+    """A tool could not do its work.
+
+    Example:
+        >>> from agentrt import ToolError, ToolFailed
+        >>> issubclass(ToolFailed, ToolError)
+        True
+    """
+
+
+class ToolFailed(ToolError):
+    """A tool raised, timed out or refused its arguments.
+
+    A model that called the tool sees the failure as text; a program that awaits the call gets this.
+
+    Example:
+        >>> from agentrt import ToolFailed, program, tool
+        >>> @tool(effects="read", retries=1)
+        ... def price(symbol: str) -> float:
+        ...     raise OSError("no network")
+        >>> @program
+        ... async def worth() -> str:
+        ...     try:
+        ...         return str(await price("IBM"))
+        ...     except ToolFailed as failed:
+        ...         return f"{failed.tool} failed {failed.attempts} times: {failed.__cause__}"
+        >>> worth.run()
+        'price failed 2 times: no network'
+
+    Attributes:
+        tool: Name of the tool.
+        attempts: Number of attempts made.
+    """
+
+    def __init__(
+        self, message: str, *, tool: str = "", attempts: int = 1, hint: str = "", where: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.tool = tool
+        self.attempts = attempts
+
+
+class BackendError(AgentrtError):
+    """The engine could not serve a request; `retryable` says whether a retry may help.
+
+    Example:
+        >>> from agentrt import BackendError, EngineDied, ModelInvalid
+        >>> issubclass(EngineDied, BackendError), EngineDied.retryable, ModelInvalid.retryable
+        (True, True, False)
+    """
+
+    exit_code = 3
+
+
+class EngineUnavailable(BackendError):
+    """No engine answers at the address, or it cannot start; try again or take another engine.
+
+    Example:
+        >>> from agentrt import EngineUnavailable
+        >>> EngineUnavailable("nothing answers at http://localhost:8000").retryable
+        True
+    """
+
+    retryable = True
+
+
+class EngineDied(BackendError):
+    """The engine's process ended while it served requests; a new one is being started.
+
+    Example:
+        >>> from agentrt import EngineDied
+        >>> print(EngineDied("the engine died"))
+        the engine died. Run it again: the engine restarts by itself
+    """
+
+    retryable = True
+    default_hint = "Run it again: the engine restarts by itself"
+
+
+class ModelInvalid(BackendError):
+    """A model directory cannot be loaded; the message names the file that is missing or wrong.
+
+    Example:
+        >>> from agentrt import ModelInvalid
+        >>> ModelInvalid("models/llama has no config.json").exit_code
+        3
+    """
+
+
+class OutOfPages(BackendError):
+    """A request can never fit in the KV cache; shorten the prompt or give the engine more memory.
+
+    Example:
+        >>> from agentrt import OutOfPages
+        >>> error = OutOfPages("too large", wanted_pages=70, total_pages=64)
+        >>> error.wanted_pages - error.total_pages
+        6
+
+    Attributes:
+        wanted_pages: KV pages that the request needs at its largest.
+        total_pages: KV pages of the pool.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        wanted_pages: int = 0,
+        total_pages: int = 0,
+        hint: str = "",
+        where: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.wanted_pages = wanted_pages
+        self.total_pages = total_pages
+
+
+class RequestRejected(BackendError):
+    """An engine refused one request, or answered it in a form that was not asked for.
+
+    Example:
+        >>> from agentrt import RequestRejected
+        >>> RequestRejected("the server answered 400").retryable
+        False
+    """
+
+
+class Unsupported(BackendError):
+    """This engine cannot do what was asked; the hint names an option to leave out.
+
+    Example:
+        >>> from typing import Literal
+        >>> from agentrt import Unsupported, chat, program
+        >>> @program
+        ... async def sure() -> str:
+        ...     ask = chat().user("Is Lake Como in Italy?")
+        ...     try:
+        ...         return await ask.generate(Literal["yes", "no"], scored=True)
+        ...     except Unsupported:
+        ...         return await ask.generate(Literal["yes", "no"])
+        >>> sure.run()
+        'yes'
+    """
+
+
+class InternalError(AgentrtError):
+    """A bug of agentrt; please report it with the trace file.
+
+    Example:
+        >>> from agentrt import InternalError
+        >>> InternalError("the loop broke").hint
+        'This is a bug of agentrt: please report it with the trace file'
+    """
+
+    default_hint = "This is a bug of agentrt: please report it with the trace file"

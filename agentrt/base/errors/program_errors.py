@@ -1,0 +1,328 @@
+"""Errors that the author of a program can mend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentrt.base.errors.root import AgentrtError
+from agentrt.base.run_progress import RunProgress
+
+
+class ProgramError(AgentrtError):
+    """A fault that the author of the program can mend; not worth a retry as it is.
+
+    Example:
+        >>> from agentrt import CheckFailed, ProgramError
+        >>> issubclass(CheckFailed, ProgramError)
+        True
+    """
+
+
+class UsageError(ProgramError):
+    """A wrong flag, argument, file or setting; the hint says what to give instead.
+
+    Example:
+        >>> from agentrt import chat
+        >>> chat(history="all")
+        Traceback (most recent call last):
+        agentrt.base.errors.program_errors.UsageError: history='all' is unknown. Give ...
+    """
+
+    exit_code = 2
+
+
+class NoRun(ProgramError, RuntimeError):
+    """A node was made outside a run; make nodes in programs.
+
+    Example:
+        >>> from agentrt import chat
+        >>> chat().user("Name a river.").generate()
+        Traceback (most recent call last):
+        agentrt.base.errors.program_errors.NoRun: generate was used outside a run. Start a run: ...
+    """
+
+    default_hint = "Start a run: `program.run(...)`, or `await runtime.run(program, ...)`"
+
+
+class NotYetKnown(ProgramError, TypeError):
+    """A pending node was used as if it were its value; await it first.
+
+    Example:
+        >>> from agentrt import chat, program
+        >>> @program
+        ... async def river() -> str:
+        ...     return f"{chat().user('Name a river.').generate()}!"
+        >>> river.run()
+        Traceback (most recent call last):
+        agentrt.base.errors.program_errors.NotYetKnown: node 'str' is still pending and ...
+    """
+
+    default_hint = "await it first, or pass it as its own part of the prompt"
+
+
+class ConstraintError(ProgramError):
+    """A type, schema, regex or grammar cannot be enforced; raised where it is declared.
+
+    Example:
+        >>> from agentrt import ConstraintError, json_schema
+        >>> try:
+        ...     json_schema({"type": "array", "uniqueItems": True})
+        ... except ConstraintError as error:
+        ...     print(error.keyword)
+        uniqueItems
+
+    Attributes:
+        pointer: JSON pointer to the offending part of the schema; "" for the whole.
+        keyword: The unsupported keyword; "" if it is not one keyword.
+    """
+
+    exit_code = 4
+
+    def __init__(
+        self, message: str, *, pointer: str = "", keyword: str = "", hint: str = "", where: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.pointer = pointer
+        self.keyword = keyword
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """A part of a prompt and its tokens.
+
+    Attributes:
+        name: A name such as `filings#1`, the node it came from, or the beginning of its text.
+        tokens: Tokens of the part, those that the template writes around it included.
+    """
+
+    name: str
+    tokens: int
+
+
+class ContextOverflow(ProgramError):
+    """The prompt (with the smallest valid output) does not fit the model's window.
+
+    Catch it to answer without the largest part, or avoid it with `on_overflow=trim`.
+
+    Example:
+        >>> from agentrt import ContextOverflow
+        >>> def excess_tokens(error: ContextOverflow) -> int:
+        ...     return error.needed_tokens - error.window_tokens
+        >>> excess_tokens(ContextOverflow("too long", needed_tokens=9000, window_tokens=8192))
+        808
+
+    Attributes:
+        needed_tokens: Tokens of the prompt and the smallest valid output.
+        window_tokens: Context length of the model.
+        parts: Parts of the prompt, the largest first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        needed_tokens: int = 0,
+        window_tokens: int = 0,
+        parts: tuple[PromptPart, ...] = (),
+        hint: str = "",
+        where: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.needed_tokens = needed_tokens
+        self.window_tokens = window_tokens
+        self.parts = parts
+
+
+class LimitExceeded(ProgramError):
+    """A limit set by the author was reached; catch it to go on with less.
+
+    Example:
+        >>> from agentrt import LimitExceeded, chat, program
+        >>> @program
+        ... async def river() -> str:
+        ...     try:
+        ...         return await chat().user("Name a river.").generate(deadline=0.01)
+        ...     except LimitExceeded:
+        ...         return "no time"
+        >>> river.run()
+        'no time'
+    """
+
+    exit_code = 5
+
+
+class DeadlineExceeded(LimitExceeded):
+    """The deadline of a program, node or `limits` block passed.
+
+    Catch it to give a shorter answer; `progress` shows which nodes took the time.
+
+    Example:
+        >>> from agentrt import DeadlineExceeded, chat, program
+        >>> @program
+        ... async def river() -> list[str]:
+        ...     try:
+        ...         return [await chat().user("Name a river.").generate(deadline=0.01)]
+        ...     except DeadlineExceeded as late:
+        ...         return [part.name for part in late.progress.path]
+        >>> river.run()
+        ['str']
+
+    Attributes:
+        progress: The path that took the time, and the slack of what was in flight.
+    """
+
+    default_hint = "Raise the deadline, or use on_limit='close' to get the shortest valid answer"
+
+    def __init__(
+        self, message: str, *, progress: RunProgress | None = None, hint: str = "", where: str = ""
+    ) -> None:
+        self.progress = progress or RunProgress()
+        text = f"{message}: {self.progress}" if self.progress.path else message
+        super().__init__(text, hint=hint, where=where)
+
+
+class BudgetExceeded(LimitExceeded):
+    """A token or call budget of a `limits` block is used up.
+
+    Example:
+        >>> from agentrt import BudgetExceeded, chat, limits, program
+        >>> @program
+        ... async def river() -> str:
+        ...     try:
+        ...         async with limits(tokens=2):
+        ...             return await chat().user("Name a river.").generate()
+        ...     except BudgetExceeded:
+        ...         return "too long"
+        >>> river.run()
+        'too long'
+    """
+
+
+class Truncated(LimitExceeded):
+    """`max_tokens` ended an output that was not complete; use the part that is there.
+
+    Example:
+        >>> from agentrt import Truncated, chat, program
+        >>> @program
+        ... async def rivers() -> list[str]:
+        ...     try:
+        ...         return await chat().user("Name two rivers.").each(str, max_tokens=9)
+        ...     except Truncated as short:
+        ...         return short.partial
+        >>> rivers.run()
+        ['Nile']
+
+    Attributes:
+        partial_text: Output until the limit.
+        partial: The value as far as it is known: plain Python, as `partials()` gives it; for a
+            streamed list, the closed items in their declared types. None while nothing is known.
+    """
+
+    exit_code = 4
+    default_hint = "Raise max_tokens, or use on_limit='close'"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        partial_text: str = "",
+        partial: Any = None,
+        hint: str = "",
+        where: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.partial_text = partial_text
+        self.partial = partial
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """One answer that failed its check.
+
+    Attributes:
+        text: The whole answer.
+        reason: The failure in the checker's words.
+    """
+
+    text: str
+    reason: str
+
+
+class CheckFailed(ProgramError):
+    """No attempt passed its check; `attempts` shows the answers and what was wrong with them.
+
+    Example:
+        >>> from agentrt import CheckFailed, chat, json_schema, program
+        >>> UNIQUE = json_schema({"items": {"type": "string"}, "uniqueItems": True}, check=True)
+        >>> @program
+        ... async def rivers() -> str:
+        ...     try:
+        ...         return await chat().user("Name a river twice.").generate(UNIQUE, retries=0)
+        ...     except CheckFailed as failed:
+        ...         return failed.attempts[0].text
+        >>> rivers.run()
+        '["Nile","Nile"]'
+
+    Attributes:
+        attempts: Failed attempts, in order.
+    """
+
+    exit_code = 4
+    default_hint = "Say in the prompt what is wanted, raise retries, or ask for a simpler type"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        attempts: tuple[FailedAttempt, ...] = (),
+        hint: str = "",
+        where: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.attempts = attempts
+
+
+class Degenerate(ProgramError):
+    """The model repeats itself without end; the generation is stopped.
+
+    Example:
+        >>> from agentrt import Degenerate, chat, program
+        >>> @program
+        ... async def river() -> str:
+        ...     ask = chat().user("Name a river.")
+        ...     try:
+        ...         return await ask.generate()
+        ...     except Degenerate:
+        ...         return await ask.generate(repetition_penalty=1.2)
+        >>> river.run()
+        'Nile'
+    """
+
+    exit_code = 4
+    default_hint = "Lower max_tokens, raise temperature or set repetition_penalty"
+
+
+class NodeCancelled(ProgramError):
+    """A cancelled node was awaited.
+
+    Example:
+        >>> from agentrt import NodeCancelled, chat, program
+        >>> @program
+        ... async def river() -> str:
+        ...     node = chat().user("Name a river.").generate()
+        ...     node.cancel("not needed")
+        ...     try:
+        ...         return await node
+        ...     except NodeCancelled as cancelled:
+        ...         return cancelled.reason
+        >>> river.run()
+        'not needed'
+
+    Attributes:
+        reason: Cause of the cancellation, in one phrase.
+    """
+
+    def __init__(self, message: str, *, reason: str = "", hint: str = "", where: str = "") -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.reason = reason

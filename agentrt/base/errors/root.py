@@ -1,0 +1,38 @@
+"""The root of the error tree."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AgentrtError(Exception):
+    """Any error of agentrt; catch it to report every fault of a run in one place.
+
+    Example:
+        >>> from agentrt import AgentrtError, chat
+        >>> try:
+        ...     chat().user(3)
+        ... except AgentrtError as error:
+        ...     print(error.message, error.hint, error.exit_code, sep=" | ")
+        a part of a user message is int | Give text or a node: str(x) makes text of a value | 2
+
+    Attributes:
+        message: One line: what happened.
+        hint: One line: how to mend it.
+        where: `file:line` in the user's program, when known.
+        retryable: Whether the same call may succeed later.
+        exit_code: Exit code of `agentrt run`.
+    """
+
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+    default_hint: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint or self.default_hint
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
