@@ -58,6 +58,7 @@ class EngineCore:
         capabilities: Capabilities of the engine.
         codec: Codec of the model.
         paging: The KV pages, for observers.
+        hints: KV hints of the runtime.
 
     Raises:
         ModelInvalid: The model directory cannot be loaded.
@@ -79,7 +80,7 @@ class EngineCore:
             config.max_running,
             executor.offload,
         )
-        self._hints = KvHints(self.paging)
+        self.hints = KvHints(self.paging)
         self.scheduler = Scheduler(config, self.paging)
         self._grammars = executor.grammars
         self._outputs = StepOutputs(self.scheduler, executor.forget, self.paging)
@@ -178,7 +179,7 @@ class EngineCore:
         cache_salt: str = "",
     ) -> None:
         """Apply a hint about a prefix."""
-        self._hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
+        self.hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile constraints ahead, beside the steps; waits for them at most so long."""
@@ -361,7 +362,7 @@ class EngineCore:
 
     def _settle(self, now_s: float) -> None:
         """Hints that end, grammars that are ready, outputs to be closed for their deadline."""
-        self._hints.update(now_s)
+        self.hints.update(now_s)
         soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self.scheduler:
             if sequence.phase is Phase.COMPILING:

@@ -112,7 +112,17 @@ ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-Build = Callable[..., EngineCore]
+
+
+class ClockedCore(EngineCore):
+    """An engine on a clock that the test moves."""
+
+    def __init__(self, config: EngineConfig, clock: Any, executor: Any = None) -> None:
+        self.clock = clock
+        super().__init__(config, clock, executor)
+
+
+Build = Callable[..., ClockedCore]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -187,12 +197,12 @@ def tokenizer_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def build(model_dir: Callable[[str], Path]) -> Iterator[Build]:
     """Engines over tiny models; closed at the end of the test."""
-    opened: list[EngineCore] = []
+    opened: list[ClockedCore] = []
 
-    def make(kind: str = "llama", *, clock: Any = None, **settings: Any) -> EngineCore:
+    def make(kind: str = "llama", *, clock: Any = None, **settings: Any) -> ClockedCore:
         settings.setdefault("kv_pages", 256)
         config = EngineConfig(model_dir(kind), threads=1, **settings)
-        opened.append(EngineCore(config, clock or FakeClock()))
+        opened.append(ClockedCore(config, clock or FakeClock()))
         return opened[-1]
 
     yield make
@@ -257,13 +267,13 @@ class Served:
         return [one for delta in self.deltas.get(number, []) for one in delta.logprobs]
 
 
-def drain(core: EngineCore, served: Served | None = None, most_steps: int = 100_000) -> Served:
+def drain(core: ClockedCore, served: Served | None = None, most_steps: int = 100_000) -> Served:
     """Step until there is nothing to do; time passes a millisecond a step."""
     served = served or Served()
     while core.has_work() and most_steps:
         most_steps -= 1
         done = core.step()
-        core._clock.advance(0.001)  # type: ignore[attr-defined]
+        core.clock.advance(0.001)
         if done is not None:
             served.see(done)
     return served
@@ -335,6 +345,7 @@ class HashMachine:
 
 
 class Helpers:
+    HashMachine = HashMachine
     KINDS = tuple(KINDS)
     replace = staticmethod(dataclasses.replace)
     VOCABULARY = VOCABULARY
@@ -359,7 +370,7 @@ class Helpers:
             save_model(kind, path, **more)
         config = EngineConfig(path, page_tokens=page_tokens, kv_pages=64, prefill_chunk_tokens=9)
         clock = FakeClock()
-        core = EngineCore(config, clock, ModelExecutor(config, clock, tile_tokens=tile_tokens))
+        core = ClockedCore(config, clock, ModelExecutor(config, clock, tile_tokens=tile_tokens))
         prompts = [[(11 * at) % 250 for at in range(first, 37)] for first in (0, 5, 9)]
         for number, prompt in enumerate(prompts):
             core.submit(request(number, prompt, max_tokens=6, logprobs=5))
@@ -378,13 +389,19 @@ class Helpers:
                     assert abs(value - float(expected[token])) < 1e-4
 
     @staticmethod
-    def core(path: Path, **settings: Any) -> EngineCore:
+    def core(path: Path, **settings: Any) -> ClockedCore:
         settings.setdefault("kv_pages", 256)
-        return EngineCore(EngineConfig(path, threads=1, **settings), FakeClock())
+        return ClockedCore(EngineConfig(path, threads=1, **settings), FakeClock())
 
     @staticmethod
-    def hash_core(path: Path, *, eos_bias: float = 0.0, **settings: Any) -> EngineCore:
+    def hash_core(
+        path: Path,
+        *,
+        eos_bias: float = 0.0,
+        runner: type[HashMachine] = HashMachine,
+        **settings: Any,
+    ) -> ClockedCore:
         """An engine that computes hashes; `path` needs a tokenizer only."""
         config = EngineConfig(path, **{"kv_pages": 256, **settings})
-        clock, machine = FakeClock(), HashMachine(config, eos_bias)
-        return EngineCore(config, clock, ModelExecutor(config, clock, runner=machine))  # type: ignore[arg-type]
+        clock, machine = FakeClock(), runner(config, eos_bias)
+        return ClockedCore(config, clock, ModelExecutor(config, clock, runner=machine))  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def _tensors(value):
 
 
 def _storage(tensor):
-    return tensor.untyped_storage()._cdata
+    return tensor.untyped_storage().data_ptr()
 
 
 def decode_bytes(core, engine, context, batch, counter):

@@ -25,7 +25,7 @@ def steps_beside(core, engine, wanted, most_steps=400):
         if not core.has_work():
             break
         done = core.step()
-        core._clock.advance(0.001)
+        core.clock.advance(0.001)
         if done is None:
             continue
         served.see(done)

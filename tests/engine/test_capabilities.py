@@ -16,6 +16,6 @@ def test_it_tells_how_many_tokens_each_tier_holds(tiny: EngineConfig, host_kv_by
     core: Any = EngineCore(config, MonotonicClock())
     takes = core.capabilities
     assert takes.kv_tokens == 40 * config.page_tokens
-    host_pages = core.paging._offload.tier.pool.total_pages if host_kv_bytes else 0
+    host_pages = core.executor.offload.tier.pool.total_pages if host_kv_bytes else 0
     assert takes.host_kv_tokens == host_pages * config.page_tokens
     assert bool(takes.host_kv_tokens) == bool(host_kv_bytes)

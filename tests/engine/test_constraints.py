@@ -6,7 +6,6 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.engine.sampling import grammar_masks
 from agentrt.engine.sequence import grammar_state
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.structured import compile_constraint
@@ -148,15 +147,13 @@ def test_preemption_keeps_the_grammar(build, engine):
     assert outputs[0] == outputs[1]
 
 
-def test_a_deadline_closes_the_output(build, engine, monkeypatch):
-    monkeypatch.setattr(
-        grammar_masks, "ROW_BUDGET_S", 60.0
-    )  # no mask is late, however busy the machine
+def test_a_deadline_closes_the_output(build, engine):
     core = build()
+    core.executor.sampler.mask_filler.row_budget_s = 60.0  # none is late on a busy machine
     how = {"constraint": SPECS["json"], "on_limit": "close", "temperature": 1.0, "seed": 3}
     core.submit(engine.request(0, PROMPT, max_tokens=40, **how))
     engine.drain(core)  # its grammar is compiled
-    now_s = core._clock.now_s()
+    now_s = core.clock.now_s()
     late = {"max_tokens": 2000, "deadline_at_s": now_s + 0.012}
     core.submit(engine.request(1, PROMPT, **how, **late))
     core.submit(engine.request(2, PROMPT, on_limit="close", **late))
@@ -168,11 +165,11 @@ def test_a_deadline_closes_the_output(build, engine, monkeypatch):
     replays(core, SPECS["json"], served.ids(1), whole=True)
 
 
-def test_masks_filled_beside_the_forward_are_the_same(build, engine, monkeypatch):
+def test_masks_filled_beside_the_forward_are_the_same(build, engine):
     outputs = []
     for worth_s in (1e9, -1.0):
-        monkeypatch.setattr(grammar_masks, "_THREAD_PAYS_S", worth_s)
         core = build()
+        core.executor.sampler.mask_filler.thread_pays_s = worth_s
         for number in range(3):
             core.submit(
                 engine.request(
@@ -219,7 +216,7 @@ def test_a_deadline_that_comes_later_closes_the_output_at_once(build, engine):
         )
     )
     served = engine.drain(core, most_steps=4)
-    core.update((SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=core._clock.now_s()),))
+    core.update((SchedulingInfo(RequestId(1), demanded=True, deadline_at_s=core.clock.now_s()),))
     forwards = core.forwards
     engine.drain(core, served)
     assert core.forwards <= forwards + 1

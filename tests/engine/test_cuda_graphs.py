@@ -91,9 +91,9 @@ def test_forced_runs_and_short_chunks_are_replayed_too(overlap, shared, build, e
         told.append([served.ids(number) for number in range(5)])
         if captures:
             assert core.forwards - begun - graphs.replays == eager
-            used = [tier for (tier, _), (_, one) in graphs._captured.items() if one.replays]
+            used = [tier for (tier, _), (_, one) in graphs.captured.items() if one.replays]
             assert {1, 4} <= {tier.rows for tier in used}
-            prefixed = [key for key, (_, one) in graphs._captured.items() if one.replays and key[1]]
+            prefixed = [key for key, (_, one) in graphs.captured.items() if one.replays and key[1]]
             assert bool(prefixed) is shared
     assert told[0] == told[1]
 

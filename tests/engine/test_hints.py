@@ -25,40 +25,40 @@ def test_a_prompt_around_a_hole_is_kept_as_it_is_computed(tokenizer_dir, engine)
     """It is said when the prompt is sent, before any of it is computed."""
     core = core_of(engine, tokenizer_dir)
     core.submit(engine.request(1, PROMPT, complete=False))
-    core.hint(tuple(PROMPT), "keep", core._clock.now_s() + 5.0)
+    core.hint(tuple(PROMPT), "keep", core.clock.now_s() + 5.0)
     assert kept_tokens(core) == 0
     engine.drain(core)
-    core._hints.update(core._clock.now_s())
+    core.step()
     assert kept_tokens(core) == 144, "its last token is computed with what fills the hole"
     for number in range(2, 8):
         cached(core, engine, number, [number, *PROMPT[:90]])
     core.fill_hole(RequestId(1), HoleFill((1, 2, 3), complete=True))
     served = engine.drain(core)
     assert sum(done.step.prefill_tokens for done in served.steps if done.step) <= 16 + 3
-    assert not core._hints._pending
+    assert not core.hints.pending
 
 
 def test_what_never_comes_is_not_looked_for_for_ever(tokenizer_dir, engine):
     core = core_of(engine, tokenizer_dir)
     for number in range(100):
         core.hint((number, *PROMPT), "keep", 1e9)
-    assert len(core._hints._pending) == 64
-    core.hint((5, *PROMPT), "keep", core._clock.now_s() - 1.0)
-    core._hints.update(core._clock.now_s())
-    assert key_of([5, *PROMPT]) not in core._hints._pending
+    assert len(core.hints.pending) == 64
+    core.hint((5, *PROMPT), "keep", core.clock.now_s() - 1.0)
+    core.step()
+    assert key_of([5, *PROMPT]) not in core.hints.pending
 
 
 def test_what_was_kept_on_its_way_is_let_go_too(tokenizer_dir, engine):
     core = core_of(engine, tokenizer_dir)
     cached(core, engine, 1, PROMPT[:64])
-    core.hint(tuple(PROMPT), "keep", core._clock.now_s() + 5.0)
+    core.hint(tuple(PROMPT), "keep", core.clock.now_s() + 5.0)
     cached(core, engine, 2, PROMPT)
-    core._hints.update(core._clock.now_s())
+    core.step()
     assert kept_tokens(core) == 160
-    core._clock.advance(6.0)
-    core._hints.update(core._clock.now_s())
+    core.clock.advance(6.0)
+    core.step()
     assert kept_tokens(core) == 0
-    assert not core._hints._kept_until
+    assert not core.hints.kept_until
 
 
 def test_what_the_host_has_no_room_for_is_not_given_up_here(tokenizer_dir, engine):
@@ -79,5 +79,5 @@ def test_what_was_fetched_is_kept_for_who_needs_it(tokenizer_dir, engine):
     cached(core, engine, 1, PROMPT)
     core.hint(tuple(PROMPT), "demote")
     core.paging.tree.evict(24)
-    core.hint(tuple(PROMPT), "prefetch", core._clock.now_s() + 5.0)
+    core.hint(tuple(PROMPT), "prefetch", core.clock.now_s() + 5.0)
     assert kept_tokens(core) == 160

@@ -100,7 +100,7 @@ class Storm:
         if self.prompts:
             of = self.random.choice(list(self.prompts))
             hint = self.random.choice(["keep", "drop", "demote", "prefetch"])
-            until_s = self.random.choice([None, self.core._clock.now_s() + 0.05])
+            until_s = self.random.choice([None, self.core.clock.now_s() + 0.05])
             self.core.hint(tuple(self.prompts[of]), hint, until_s)
 
     def fail(self):
@@ -116,11 +116,11 @@ class Storm:
         self.engine.drain(self.core, self.served)
 
 
-def hold(paging, *, idle):
+def hold(core, *, idle):
     """What is true of pages at any time, and more of an idle engine."""
-    tiers = [(paging.pool, paging.tree)]
-    if paging._offload is not None:
-        tiers.append((paging._offload.tier.pool, paging._offload.tier.tree))
+    tiers = [(core.paging.pool, core.paging.tree)]
+    if core.executor.offload is not None:
+        tiers.append((core.executor.offload.tier.pool, core.executor.offload.tier.tree))
     for pool, tree in tiers:
         assert pool.free_pages + pool.tree_pages + pool.owned_pages == pool.total_pages
         nodes = list(tree.nodes())
@@ -157,11 +157,11 @@ def test_an_idle_engine_holds_nothing_outside_its_trees(
     for at in range(operations):
         storm.act()
         if at % 8 == 0:
-            hold(core.paging, idle=False)
+            hold(core, idle=False)
         if at % 250 == 249:
             storm.rest()
             assert not core.has_work()
-            hold(core.paging, idle=True)
+            hold(core, idle=True)
             assert core.paging.free_slots == 6
     core.close()
     ends = storm.served.ends

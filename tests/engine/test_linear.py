@@ -33,9 +33,9 @@ def native():
 @pytest.fixture
 def unpacked():
     """Forgets, before and after, what was found out about packing."""
-    linear._packing_fault.cache_clear()
+    linear.packing_fault.cache_clear()
     yield
-    linear._packing_fault.cache_clear()
+    linear.packing_fault.cache_clear()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 70])
@@ -69,7 +69,7 @@ def test_who_chooses_what():
 
 def test_bf16_is_packed_where_torch_can(unpacked):
     door = LinearBackend(torch.bfloat16, CPU, TorchKernels())
-    if linear._packing_fault() is None:
+    if linear.packing_fault() is None:
         assert door.choice == "packed"
         assert isinstance(door.linear(some(8, 8).bfloat16()), PackedLinear)
     else:

@@ -39,7 +39,7 @@ def test_both_sets_give_the_same_tokens(kind, native, build, engine):
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma2"])
-def test_siblings_read_what_they_share_once(kind, native, build, engine, monkeypatch):
+def test_siblings_read_what_they_share_once(kind, native, build, engine):
     """The kernels are told of the prefix, and the tokens are those of each by itself."""
     prompts = [[*SHARED, number, 5] for number in range(6)]
     alone = [serve(build(kind, kernels="cpu"), engine, [prompt])[0] for prompt in prompts]
@@ -47,11 +47,11 @@ def test_siblings_read_what_they_share_once(kind, native, build, engine, monkeyp
     forward, members = core.executor.runner.forward, []
 
     def seen(parts):
-        prefix = core.executor.runner._shared_prefixes.find(parts)
+        prefix = core.executor.runner.shared_prefixes.find(parts)
         members.append(0 if prefix is None else prefix.most_members)
         return forward(parts)
 
-    monkeypatch.setattr(core.executor.runner, "forward", seen)
+    core.executor.runner.forward = seen
     assert serve(core, engine, prompts) == alone
     assert max(members) == 6
 
@@ -76,7 +76,7 @@ def test_without_a_compiler_the_engine_serves_and_says_why(
 def test_queries_of_another_type_are_turned_into_the_memorys(native, build):
     """Some architectures compute their queries wider than their cache."""
     core = build("gemma2", kernels="cpu", dtype="bfloat16")
-    attention: PagedAttention = core.executor.runner._attention
+    attention: PagedAttention = core.executor.runner.attention
     wide = torch.randn(1, 4, 8)
     found = []
     for query in (wide.bfloat16(), wide.bfloat16().float()):

@@ -72,9 +72,9 @@ def test_demoted_and_fetched_ahead(tokenizer_dir, engine):
     core = core_with(engine, tokenizer_dir)
     ask(core, engine, 1, FIRST)
     core.hint(tuple(FIRST), "demote")
-    assert core.paging._offload.tier.pool.tree_pages == 8
+    assert core.executor.offload.tier.pool.tree_pages == 8
     core.paging.tree.evict(12)
-    assert core.paging._offload.tier.saved_pages == 8, "it had been saved"
+    assert core.executor.offload.tier.saved_pages == 8, "it had been saved"
     core.hint(tuple(FIRST), "prefetch")
     assert core.paging.pool.tree_pages == 8
     served = ask(core, engine, 2, FIRST)
@@ -84,7 +84,7 @@ def test_demoted_and_fetched_ahead(tokenizer_dir, engine):
 
 def test_what_is_kept_until_an_instant_goes_after_it(tokenizer_dir, engine):
     core = core_with(engine, tokenizer_dir, host_kv_bytes=0, kv_pages=18)
-    clock = core._clock
+    clock = core.clock
     ask(core, engine, 1, FIRST)
     core.hint(tuple(FIRST), "keep", clock.now_s() + 5.0)
     for number in (2, 3):

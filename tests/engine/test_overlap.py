@@ -144,17 +144,16 @@ def test_a_real_model_says_the_same(kind, build, engine):
 
 @pytest.mark.parametrize(("overlap", "is_kept"), [("off", False), ("on", True)])
 def test_what_a_slot_drew_is_kept_for_a_step_launched_ahead_only(
-    tokenizer_dir, engine, monkeypatch, overlap, is_kept
+    tokenizer_dir, engine, overlap, is_kept
 ):
     kept = []
-    core = engine.hash_core(tokenizer_dir, overlap=overlap, eos_bias=-99.0)
-    remember = core.executor.runner.remember_tokens
 
-    def counted(slots, token_ids):
-        kept.append(slots)
-        remember(slots, token_ids)
+    class Counting(engine.HashMachine):
+        def remember_tokens(self, slots, token_ids):
+            kept.append(slots)
+            super().remember_tokens(slots, token_ids)
 
-    monkeypatch.setattr(core.executor.runner, "remember_tokens", counted)
+    core = engine.hash_core(tokenizer_dir, overlap=overlap, eos_bias=-99.0, runner=Counting)
     core.submit(engine.request(1, STEM, max_tokens=4))
     engine.drain(core, most_steps=2)
     assert bool(kept) == is_kept

@@ -82,7 +82,7 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
     core.paging.lookup_prefix = noting
     counts = []
     for _ in range(16):
-        core.scheduler.schedule(core._clock.now_s())
+        core.scheduler.schedule(core.clock.now_s())
         counts.append(len(asked))
         asked.clear()
     assert max(counts) <= 64 // fresh + MOST_TRIED

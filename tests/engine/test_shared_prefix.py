@@ -141,13 +141,13 @@ def test_forced_runs_stay_with_their_siblings(build, engine, monkeypatch):
                 engine.request(number, prompt, max_tokens=20, constraint=spec if number else None)
             )
         seen: list[Any] = []
-        begin = core.executor.runner._attention.begin_batch
+        begin = core.executor.runner.attention.begin_batch
 
         def watched(batch, begin=begin, seen=seen):
             seen.append(batch.paged)
             begin(batch)
 
-        core.executor.runner._attention.begin_batch = watched
+        core.executor.runner.attention.begin_batch = watched
         served = engine.drain(core)
         told.append([served.ids(number) for number in range(4)])
         grouped = [one for one in seen if one.prefix is not None]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.sampling import grammar_masks, grammar_requests
+from agentrt.engine.sampling import grammar_masks
 from agentrt.engine.sequence import grammar_state
 from agentrt.structured import compile_constraint
 
@@ -69,15 +69,16 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
 
     let_go = threading.Event()
     mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
-    monkeypatch.setattr(grammar_masks, "ROW_BUDGET_S", 0.0)
     monkeypatch.setattr(
         grammar_state.GrammarState,
         "mask_state",
         property(lambda self: Held(mask_state(self), let_go)),
     )
-    monkeypatch.setattr(grammar_requests, "may_be_hostile", lambda spec: True)
     core = build(overlap=overlap)
+    core.executor.sampler.mask_filler.row_budget_s = 0.0
+    core.prewarm((NUMBERS,), wait_s=60.0)
     core.submit(engine.request(1, PROMPT, seed=5, **how))
+    one_of(core).grammar.has_slow_mask = True
     core.submit(engine.request(2, PROMPT[1:], max_tokens=12))
     served = engine.drain(core, most_steps=60)
     let_go.set()
@@ -123,7 +124,7 @@ def test_hostile_constraints_hurt_nobody_else(build, engine, name):
 def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
     core = build()
     core.prewarm((NUMBERS, HOSTILE["nul"]))
-    cache = core._grammars._cache
+    cache = core.executor.grammars.cache
     cache.start_compile(NUMBERS, core.codec.vocab, core.codec.call_frame).result(60)
     compiled = cache.counts.compiled
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=8))
@@ -135,25 +136,24 @@ def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):
 @pytest.mark.parametrize(("each_s", "is_apart"), [((0.009, 0.0), False), ((0.001,), True)])
 def test_masks_go_to_a_thread_where_most_are_slow(build, engine, monkeypatch, each_s, is_apart):
     """One that was slow, as the first of a grammar is, sends none of the next there."""
-    told, begin, finish = (
-        [],
-        grammar_masks.MaskFiller.begin_masks,
-        grammar_masks.GrammarMasks.__init__,
-    )
+    told, finish = [], grammar_masks.GrammarMasks.__init__
     slow = iter([*each_s, *[each_s[-1]] * 99])
 
     def timed(masks, *args):
         finish(masks, *args)
         masks.filling_s = next(slow)
 
-    def begun(filler, rows):
-        future = begin(filler, rows)
+    monkeypatch.setattr(grammar_masks.GrammarMasks, "__init__", timed)
+    core = build()
+    filler = core.executor.sampler.mask_filler
+    begin = filler.begin_masks
+
+    def begun(rows):
+        future = begin(rows)
         told.append(future is not None)
         return future
 
-    monkeypatch.setattr(grammar_masks.GrammarMasks, "__init__", timed)
-    monkeypatch.setattr(grammar_masks.MaskFiller, "begin_masks", begun)
-    core = build()
+    filler.begin_masks = begun
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))
     engine.drain(core)
     assert len(told) > 8
@@ -165,7 +165,7 @@ def one_of(core):
     return next(iter(core.scheduler))
 
 
-def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monkeypatch):
+def test_masks_that_are_late_together_go_apart_and_come_back(build, engine):
     """Of rows filled in one call nobody knows which is slow: each skips, and is quick by itself."""
     how = {"constraint": NUMBERS, "on_limit": "close", "max_tokens": 24, "temperature": 1.0}
 
@@ -175,19 +175,19 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine, monk
         return engine.drain(core)
 
     plain = serve(build())
+    core = build()
+    filler = core.executor.sampler.mask_filler
     begun: list[Late] = []
-    begin = grammar_masks.MaskFiller.begin_masks
+    begin = filler.begin_masks
 
-    def late_once(self, rows):
-        future = begin(self, rows)
+    def late_once(rows):
+        future = begin(rows)
         if future is not None and not begun:
             begun.append(Late(future))
             return begun[0]
         return future
 
-    monkeypatch.setattr(grammar_masks, "_THREAD_PAYS_S", -1.0)
-    monkeypatch.setattr(grammar_masks.MaskFiller, "begin_masks", late_once)
-    core = build()
+    filler.thread_pays_s, filler.begin_masks = -1.0, late_once
     served = serve(core)
     assert begun
     assert begun[0].refused

@@ -13,13 +13,18 @@ _RETRIES_A_STEP = 4
 
 
 class KvHints:
-    """Applies hints, and ends those that hold until an instant."""
+    """Applies hints, and ends those that hold until an instant.
+
+    Attributes:
+        kept_until: Instant by key, from the latest hint.
+        pending: Keys that are kept, but not yet computed to the end.
+    """
 
     def __init__(self, allocator: KvAllocator) -> None:
         self._allocator = allocator
         self._expiries: list[tuple[float, bytes]] = []
-        self._kept_until: dict[bytes, float] = {}  # by the latest hint
-        self._pending: dict[bytes, None] = {}  # kept, but not yet computed to the end
+        self.kept_until: dict[bytes, float] = {}
+        self.pending: dict[bytes, None] = {}
 
     def apply_hint(
         self,
@@ -31,8 +36,8 @@ class KvHints:
     ) -> None:
         """Apply a hint; an unknown prefix is no error."""
         key = key_of(token_ids, cache_salt)
-        self._kept_until.pop(key, None)
-        self._pending.pop(key, None)
+        self.kept_until.pop(key, None)
+        self.pending.pop(key, None)
         match hint:
             case "keep":
                 self._keep(key, until_s)
@@ -51,16 +56,16 @@ class KvHints:
         while self._expiries and self._expiries[0][0] <= now_s:
             until_s, key = heappop(self._expiries)
             self._allocator.release(key)
-            if self._kept_until.get(key) == until_s:
-                del self._kept_until[key]
-                self._pending.pop(key, None)
-        for key in list(self._pending)[:_RETRIES_A_STEP]:
-            del self._pending[key]
-            self._retain(key, self._kept_until[key])
+            if self.kept_until.get(key) == until_s:
+                del self.kept_until[key]
+                self.pending.pop(key, None)
+        for key in list(self.pending)[:_RETRIES_A_STEP]:
+            del self.pending[key]
+            self._retain(key, self.kept_until[key])
 
     def _keep(self, key: bytes, until_s: float | None) -> None:
         if until_s is not None:
-            self._kept_until[key] = until_s
+            self.kept_until[key] = until_s
             heappush(self._expiries, (until_s, key))
         self._retain(key, until_s)
 
@@ -68,6 +73,6 @@ class KvHints:
         """Keep the cached part of a prefix; the rest is looked for again in later steps."""
         self._allocator.retain(key, EvictionPriority.KEEP, back_by_s=until_s)
         if until_s is not None and not self._allocator.is_cached(key):
-            self._pending[key] = None
-            if len(self._pending) > MAX_PENDING:
-                del self._pending[next(iter(self._pending))]
+            self.pending[key] = None
+            if len(self.pending) > MAX_PENDING:
+                del self.pending[next(iter(self.pending))]

@@ -148,14 +148,14 @@ def _choose_format(
         return "plain", f"products on {device.type} are as fast as they come"
     if dtype != torch.bfloat16:
         return "plain", f"weights in {str(dtype).removeprefix('torch.')} gain nothing by an order"
-    fault = _packing_fault()
+    fault = packing_fault()
     if fault:
         return "plain", fault
     return "packed", "oneDNN reads bf16 weights fastest in its own order"
 
 
 @functools.cache
-def _packing_fault() -> str | None:
+def packing_fault() -> str | None:
     """Why packing is not available here; None if a packed product equals a plain one."""
     try:
         if not _onednn()._is_mkldnn_bf16_supported():

@@ -203,6 +203,7 @@ class CudaGraphs:
 
     Attributes:
         replays: Steps launched as graphs.
+        captured: Graphs by tier and by whether the rows share a prefix, each with its inputs.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class CudaGraphs:
         narrow = [GraphTier(size, 1) for size in batch_sizes(max_sequences)]
         wide = wide_tiers(max_sequences, packer.max_tokens)
         self._tiers = sorted([*narrow, *wide], key=lambda tier: (tier.tokens, tier.rows))
-        self._captured: dict[tuple[GraphTier, bool], tuple[StaticBatch, RecordedGraph]] = {}
+        self.captured: dict[tuple[GraphTier, bool], tuple[StaticBatch, RecordedGraph]] = {}
         self.replays = 0
         for tier in reversed(self._tiers):  # the largest first: the others fit in its memory
             for shared in (True, False):
@@ -226,7 +227,7 @@ class CudaGraphs:
                     continue
                 static = StaticBatch(kv, tables, tier, shared=shared)
                 recorded = recorder.record(lambda batch=static.batch: network(batch))  # type: ignore[misc]
-                self._captured[tier, shared] = static, recorded
+                self.captured[tier, shared] = static, recorded
 
     def find_tier(self, slices: Sequence[SequenceSlice]) -> GraphTier | None:
         """The smallest tier that fits the step; None if there is none."""
@@ -240,7 +241,7 @@ class CudaGraphs:
         """Logits `[logits, vocabulary]` fp32 of a step that has a tier."""
         tier = self.find_tier(slices)
         assert tier is not None
-        static, recorded = self._captured[tier, prefix is not None]
+        static, recorded = self.captured[tier, prefix is not None]
         batch = self._packer.pack(
             slices, prefix, padded_sequences=tier.sequences, padded_tokens=tier.tokens
         )

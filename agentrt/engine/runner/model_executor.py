@@ -61,6 +61,7 @@ class ModelExecutor:
 
     Attributes:
         runner: Computes the forward pass.
+        sampler: Samples the tokens.
 
     Raises:
         ModelInvalid: The model directory cannot be loaded.
@@ -84,7 +85,7 @@ class ModelExecutor:
         self.pages = self.runner.kv.pages
         self.tables: BlockTableWriter = self.runner.tables
         vocab = self.codec.vocab
-        self._sampler = TokenSampler(
+        self.sampler = TokenSampler(
             frozenset(vocab.eos_ids),
             frozenset(vocab.special_ids.values()),
             used_ids=vocab.size,
@@ -115,7 +116,7 @@ class ModelExecutor:
                 rows.append(sequence)
                 drafts = drafts or bool(sequence.draft_tokens)
         # Ahead of the tokens of the last step a grammar does not know what it masks.
-        masks = None if plan.ahead else self._sampler.begin_masks(rows)
+        masks = None if plan.ahead else self.sampler.begin_masks(rows)
         if drafts and not plan.ahead:
             self._add_drafts(plan.shares, parts)
         logits = self.runner.forward(parts)
@@ -133,13 +134,13 @@ class ModelExecutor:
         if len(rows) < len(batch.rows):
             kept = set(rows)
             logits = logits[[at for at, sequence in enumerate(batch.rows) if sequence in kept]]
-        batch.pending = self._sampler.sample(batch.sampled, logits, batch.masks)
+        batch.pending = self.sampler.sample(batch.sampled, logits, batch.masks)
         if self.overlaps:  # else every token is known here before the next step is packed
             self.runner.remember_tokens([one.slot for one in rows], batch.pending.token_ids)
 
     def collect(self, batch: ModelBatch, alive: Rows[bool]) -> SampledStep:
         """Wait for the tokens, and append each to its sequence."""
-        return self._sampler.append_tokens(batch.sampled, batch.pending, alive, batch.drafted)
+        return self.sampler.append_tokens(batch.sampled, batch.pending, alive, batch.drafted)
 
     def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
         """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
@@ -156,7 +157,7 @@ class ModelExecutor:
     def close(self) -> None:
         """End the threads. Idempotent."""
         self.grammars.close()
-        self._sampler.close()
+        self.sampler.close()
 
     def _add_drafts(self, shares: Rows[ScheduledSequence], parts: list[SequenceSlice]) -> None:
         """Guesses go with what is known, if there is room for them without asking."""

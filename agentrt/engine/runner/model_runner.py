@@ -36,6 +36,8 @@ class ModelRunner:
         threads: Number of compute threads, and why.
         kv_arrival: KV being copied from the offload tier, or None.
         graphs: Captured decode steps, or None.
+        attention: Attention over the pages.
+        shared_prefixes: Finds the prefix that the sequences of a batch share.
     """
 
     def __init__(self, config: EngineConfig, tile_tokens: int) -> None:
@@ -63,8 +65,8 @@ class ModelRunner:
             max_tokens=config.step_tokens,
             max_sequences=_SEQUENCES_PER_SLOT * config.max_running,
         )
-        self._shared_prefixes = SharedPrefixes(self.tables, config.page_tokens)
-        self._attention = PagedAttention(
+        self.shared_prefixes = SharedPrefixes(self.tables, config.page_tokens)
+        self.attention = PagedAttention(
             self.kv,
             self.tables,
             heads=self.model.heads,
@@ -91,7 +93,7 @@ class ModelRunner:
         return self._forward(rows)
 
     def _forward(self, slices: Sequence[SequenceSlice]) -> Tensor:
-        prefix = self._shared_prefixes.find(slices)
+        prefix = self.shared_prefixes.find(slices)
         use_graph = self.graphs is not None and self.graphs.find_tier(slices) is not None
         if self.kv_arrival is not None and (use_graph or self.model.report.path == "slow"):
             self.kv_arrival.wait_layer(self.model.layout.layers - 1)  # they do not wait one by one
@@ -108,7 +110,7 @@ class ModelRunner:
         if self.kv_arrival is not None:
             self.kv_arrival.wait_layer(self.model.layout.layers - 1)
         slices = split_rows(slices, self._packer.max_sequences)
-        batch = self._packer.pack(slices, self._shared_prefixes.find(slices))
+        batch = self._packer.pack(slices, self.shared_prefixes.find(slices))
         batch.logit_rows = to_device(rows, torch.int64, self._last_tokens.device)
         return self._logits(batch)
 
@@ -120,8 +122,8 @@ class ModelRunner:
 
     def _computed(self, batch: ForwardBatch) -> Tensor:
         """Output of a network that attends through `PagedAttention`."""
-        self._attention.begin_batch(batch)
-        with torch.inference_mode(), attending_with(self._attention):
+        self.attention.begin_batch(batch)
+        with torch.inference_mode(), attending_with(self.attention):
             return self.model.network(batch)
 
     def capture_graphs(self, recorder: GraphRecorder, max_sequences: int) -> None:
@@ -168,9 +170,9 @@ class ModelRunner:
                 hint="Serve this model elsewhere and pass --engine URL",
             ) from error
         slow = self.model.report.path == "slow"
-        if slow and self._attention.attended_layers != self.model.layout.layers:
+        if slow and self.attention.attended_layers != self.model.layout.layers:
             raise ModelInvalid(
-                f"{config.model_path} attends in {self._attention.attended_layers} of "
+                f"{config.model_path} attends in {self.attention.attended_layers} of "
                 f"{self.model.layout.layers} layers through the engine",
                 hint="Serve this model elsewhere and pass --engine URL",
             )

@@ -22,12 +22,6 @@ from agentrt.engine.sequence.sequence import Sequence
 from agentrt.structured import MaskPool, bitmask_words, fill_bitmasks
 from agentrt.structured.matcher import Masking, MaskRows
 
-_THREAD_PAYS_S = 0.0003
-"""Masks that take longer are filled on another thread while the forward runs."""
-
-ROW_BUDGET_S = 0.01
-"""Longest time for which the mask of one row may hold up a step."""
-
 _DETACHED_THREADS = 2
 
 _GrammarRows = list[tuple[int, GrammarState | ReasoningState]]
@@ -144,9 +138,16 @@ class DetachedMask:
 
 
 class MaskFiller:
-    """Fills masks, on a thread once they have been slow."""
+    """Fills masks, on a thread once they have been slow.
+
+    Attributes:
+        row_budget_s: Longest time for which the mask of one row may hold up a step.
+        thread_pays_s: Masks that take longer are filled on a thread while the forward runs.
+    """
 
     def __init__(self, logits_size: int) -> None:
+        self.row_budget_s = 0.01
+        self.thread_pays_s = 0.0003
         self._logits_size = logits_size
         self._row_s = 0.0
         self._pool = MaskPool()
@@ -158,7 +159,7 @@ class MaskFiller:
         """Begin on the masks of the next step; None leaves them to `finish_masks`."""
         grammar_rows = _grammar_rows(rows)
         fill_rows = self._begin_detached(rows, grammar_rows)
-        if len(fill_rows) * self._row_s < _THREAD_PAYS_S:
+        if len(fill_rows) * self._row_s < self.thread_pays_s:
             return None
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
@@ -183,8 +184,8 @@ class MaskFiller:
         if fill_rows:
             row_s = masks.filling_s / len(fill_rows)
             # A single slow mask, as a grammar's first one is, says little about the next.
-            self._row_s += 0.1 * (min(row_s, 2 * _THREAD_PAYS_S) - self._row_s)
-            if row_s > ROW_BUDGET_S:
+            self._row_s += 0.1 * (min(row_s, 2 * self.thread_pays_s) - self._row_s)
+            if row_s > self.row_budget_s:
                 _mark_slow(rows, fill_rows)
         self._collect_detached(grammar_rows, masks)
         return masks
@@ -208,7 +209,7 @@ class MaskFiller:
         """Await the begun masks; if they are late, their rows wait for them detached."""
         began = perf_counter()
         try:
-            masks = begun.result(timeout=ROW_BUDGET_S * max(1, len(fill_rows)))
+            masks = begun.result(timeout=self.row_budget_s * max(1, len(fill_rows)))
         except TimeoutError:
             masks = GrammarMasks(rows, self._step_buffers(len(rows)), self._pool, ())
             _mark_slow(rows, fill_rows)
@@ -240,7 +241,7 @@ class MaskFiller:
 
     def _collect_detached(self, grammar_rows: _GrammarRows, masks: GrammarMasks) -> None:
         """Copy the detached masks that are ready within the row budget."""
-        ends_s = perf_counter() + ROW_BUDGET_S
+        ends_s = perf_counter() + self.row_budget_s
         for row, grammar in grammar_rows:
             detached = grammar.detached_mask
             if not isinstance(detached, DetachedMask):
@@ -254,7 +255,7 @@ class MaskFiller:
             found = detached.masks.result()
             masks.copy_row(row, found, detached.row)
             grammar.detached_mask = None
-            grammar.has_slow_mask = found.filling_s > ROW_BUDGET_S
+            grammar.has_slow_mask = found.filling_s > self.row_budget_s
 
 
 def _grammar_rows(rows: Rows[Sequence]) -> _GrammarRows:

@@ -32,32 +32,35 @@ class GrammarRequests:
         codec: Codec with the vocabulary and the call frame.
         jump_forward: Whether forced tokens are appended without a forward.
         drafts: Whether the tokens of forced bytes are guessed.
+
+    Attributes:
+        cache: Compiled constraints.
     """
 
     def __init__(self, codec: Codec, *, jump_forward: bool = True, drafts: bool = False) -> None:
         self._codec = codec
         self._jump_forward = jump_forward
         self._drafts = drafts
-        self._cache = CompileCache()
+        self.cache = CompileCache()
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
         self._has_slow_mask: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
         self._guessers: WeakKeyDictionary[CompiledConstraint, TokenGuesser] = WeakKeyDictionary()
 
     def prepare(self) -> None:
         """Prepare on a thread what every compilation needs of the vocabulary."""
-        self._cache.prepare(self._codec.vocab)
+        self.cache.prepare(self._codec.vocab)
 
     def start_compile(self, request: GenerateRequest) -> None:
         """Start to compile the request's constraint."""
         if request.constraint is not None and not request.scored:
-            self._futures[request.request_id] = self._cache.start_compile(
+            self._futures[request.request_id] = self.cache.start_compile(
                 request.constraint, self._codec.vocab, self._codec.call_frame
             )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
         """Compile constraints ahead of their requests; errors are reported to the requests."""
         vocab, frame = self._codec.vocab, self._codec.call_frame
-        return [self._cache.start_compile(constraint, vocab, frame) for constraint in constraints]
+        return [self.cache.start_compile(constraint, vocab, frame) for constraint in constraints]
 
     def is_pending(self, sequence: Sequence) -> bool:
         """Whether the sequence needs a constraint that is not attached yet."""
@@ -159,7 +162,7 @@ class GrammarRequests:
 
     def close(self) -> None:
         """End its threads."""
-        self._cache.close()
+        self.cache.close()
 
 
 def _free_answer(reasoning_tokens: int) -> None:

@@ -57,6 +57,9 @@ class TokenSampler:
         used_ids: Size of the vocabulary; ids from here on pad the embedding.
         logits_size: Width of the logits.
         kernels: Kernel set that samples.
+
+    Attributes:
+        mask_filler: Fills the grammar masks of its rows.
     """
 
     def __init__(
@@ -73,15 +76,15 @@ class TokenSampler:
         self._no_text = sorted(at for at in eos_ids | special_ids if at < used_ids)
         self._used_ids = used_ids
         self._logits_size = logits_size
-        self._mask_filler = MaskFiller(logits_size)
+        self.mask_filler = MaskFiller(logits_size)
 
     def close(self) -> None:
         """End its threads."""
-        self._mask_filler.close()
+        self.mask_filler.close()
 
     def begin_masks(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
         """Begin to fill the rows' grammar masks while the forward runs."""
-        return self._mask_filler.begin_masks(rows)
+        return self.mask_filler.begin_masks(rows)
 
     def sample(
         self, rows: Rows[Sequence], logits: Tensor, begun_masks: Future[GrammarMasks] | None
@@ -94,7 +97,7 @@ class TokenSampler:
             begun_masks: Result of `begin_masks`.
         """
         # Masks first: on a GPU the forward is still running.
-        masks = self._mask_filler.finish_masks(rows, begun_masks)
+        masks = self.mask_filler.finish_masks(rows, begun_masks)
         with _writable(logits):
             if logits.shape[1] > self._used_ids:
                 logits = logits[:, : self._used_ids]
