@@ -150,7 +150,7 @@ class Simulation:
         players: dict[RunId, TracePlayer] = {}
         pairs = zip(self._cores, self._executors, strict=True)
         backends = [self._backend(core, executor, players) for core, executor in pairs]
-        loop.on_idle = lambda until_s: any([one.go(until_s) for one in backends])  # noqa: C419
+        loop.on_idle = lambda until_s: sum(one.go(until_s) for one in backends) > 0
         for at_s, taken in costs:
             loop.call_at(began_s + at_s, self._take, taken)
         async with AsyncExitStack() as stack:
