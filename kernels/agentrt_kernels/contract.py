@@ -1,4 +1,4 @@
-"""What a set of kernels computes, and how its operands lie in memory.
+"""Operations of a set of kernels, and the layout of their operands in memory.
 
 Three sets keep this contract: `reference` (plain torch, written to be read), `triton` (for CUDA
 and, in tests, under the interpreter) and `cpu` (C++, compiled on the machine that runs it). An
@@ -58,7 +58,7 @@ class PagedRows:
         block_table: `[B, pages]` int32, page numbers; past `kv_tokens` any valid page.
         most_query_tokens: Bound of the rows of one sequence.
         most_kv_tokens: Bound of `kv_tokens`.
-        prefix: What sequences share, or None. Their own pages hold the shared ones too.
+        prefix: Pages that sequences share, or None; the own pages hold the shared ones too.
     """
 
     query_start: Tensor

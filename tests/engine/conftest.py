@@ -345,7 +345,7 @@ class HashMachine:
 
 
 class Helpers:
-    HashMachine = HashMachine
+    hash_machine = HashMachine
     KINDS = tuple(KINDS)
     replace = staticmethod(dataclasses.replace)
     VOCABULARY = VOCABULARY

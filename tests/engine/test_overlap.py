@@ -148,7 +148,7 @@ def test_what_a_slot_drew_is_kept_for_a_step_launched_ahead_only(
 ):
     kept = []
 
-    class Counting(engine.HashMachine):
+    class Counting(engine.hash_machine):  # type: ignore[name-defined]
         def remember_tokens(self, slots, token_ids):
             kept.append(slots)
             super().remember_tokens(slots, token_ids)

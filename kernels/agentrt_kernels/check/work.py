@@ -34,7 +34,7 @@ class Work:
     """A piece of work to time.
 
     Attributes:
-        kernel: Its file's name.
+        kernel: Name of the kernel's file.
         name: Description for a report.
         call: One round.
         rounds: Number of rounds.

@@ -236,6 +236,6 @@ def native() -> Native:
     """The library, compiled at the first use on this machine.
 
     Raises:
-        KernelsUnavailable: It cannot be compiled or loaded; the message says why.
+        KernelsUnavailable: Compiling or loading fails; the message says why.
     """
     return Native(library())

@@ -45,7 +45,7 @@ class Case:
     """A kernel and operands to choose a tile for.
 
     Attributes:
-        kernel: Its file's name.
+        kernel: Name of the kernel's file.
         width: D in attention, rounded up to a power of two; a bound of an expert's rows in a
             product: 16, 64 or 128.
         bits: Bits of a value.

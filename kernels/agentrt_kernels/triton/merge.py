@@ -46,7 +46,7 @@ def merge(
 
     Args:
         rows: Sequences.
-        score: Its sinks get their share of the softmax here, once.
+        score: Scale, cap and sinks; sinks get their share of the softmax here, once.
         out: Any strides of rows and heads.
         most_rows: Rows that `partials` holds of each sequence.
         partials: Results of all shares.

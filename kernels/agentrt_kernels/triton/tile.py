@@ -1,4 +1,4 @@
-"""What all attention kernels share: rows of queries, a running softmax over tiles, its results.
+"""Rows of queries, a running softmax over tiles and its results, common to all attention kernels.
 
 State of M rows: `acc` `[M, D]`, `largest` `[M]` and `total` `[M]`, all fp32; scores are in base 2.
 The tuples that kernels take are those of `operands`.

@@ -63,7 +63,7 @@ class WatchedCore(EngineCore):
         self._beside: InFlightStep | None = None
         self.compared = 0
         self.restored_tokens = 0
-        self.hints: set[KvHint] = set()
+        self.hinted: set[KvHint] = set()
 
     def submit(self, request: GenerateRequest) -> None:
         super().submit(request)
@@ -99,7 +99,7 @@ class WatchedCore(EngineCore):
         cache_salt: str = "",
     ) -> None:
         super().hint(token_ids, hint, until_s, from_tokens, cache_salt)
-        self.hints.add(hint)
+        self.hinted.add(hint)
         self._sync().hint(self._ids(token_ids), hint, until_s, from_tokens, cache_salt)
 
     def take_ends(self) -> StepDone | None:
@@ -249,7 +249,7 @@ def test_programs_one_by_one_restore_and_compute_the_same(
     assert core.compared == outcome.engines[0].steps > 400
     assert core.restored_tokens == sum(one.cached_host_tokens for one in outcome.programs)
     assert (core.restored_tokens > 0) == (host_pages == 200)
-    assert ("demote" in core.hints) == (host_pages > 0)
+    assert ("demote" in core.hinted) == (host_pages > 0)
 
 
 @pytest.mark.parametrize("host_pages", [0, 200])
