@@ -20,6 +20,8 @@ from agentrt.testing.tiny_model import tiny_engine
 pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
 LONG = "A long beginning of a prompt that is known at once, and takes its time. " * 60
+# Many times the steps that the long prompt needs beside them, also on a slow machine.
+NOW_TOKENS = 400
 
 
 class Recorder:
@@ -91,7 +93,7 @@ def test_a_generation_that_nobody_awaits_yet_is_computed_in_slack(
 
     @program
     async def ahead() -> str:
-        now = ASK.user("Now").generate(max_tokens=60, ignore_eos=True, name="now")
+        now = ASK.user("Now").generate(max_tokens=NOW_TOKENS, ignore_eos=True, name="now")
         async for _ in now.stream():
             break
         later = ASK.user(LONG).generate(max_tokens=4, ignore_eos=True, name="later")
@@ -117,7 +119,7 @@ def test_a_prompt_with_holes_is_computed_around_them(play: Any, background_token
         gate.append(anyio.Event())
         ask = ASK.user(LONG, held(gate[0]), "\nWhat follows?")
         report = ask.generate(max_tokens=4, name="report")
-        now = ASK.user("Now").generate(max_tokens=60, ignore_eos=True, name="now")
+        now = ASK.user("Now").generate(max_tokens=NOW_TOKENS, ignore_eos=True, name="now")
         await now
         gate[0].set()
         return await report
