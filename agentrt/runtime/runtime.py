@@ -29,6 +29,7 @@ from agentrt.runtime.in_flight.coalescing import Coalescing
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.node_limits import NodeLimits
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
@@ -216,6 +217,7 @@ class Runtime:
         """Begin a run of a program."""
         run_id = self._new_id(options)
         seed = self._config.seed if options.seed is None else options.seed
+        limits = NodeLimits(self._config, options)
         loop.post(
             RunStarted(
                 run_id,
@@ -236,6 +238,7 @@ class Runtime:
             options,
             clock=self._clock,
             engines=self._engines,
+            limits=limits,
             post=loop.post,
             progress_of=self._progress_of,
             captures_content=self._config.capture_content or self.observers.want_content,
