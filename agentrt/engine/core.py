@@ -280,6 +280,8 @@ class EngineCore:
             self._attach_grammar(sequence, now_s)
         elif sequence.request.thinking_tokens is not None:
             self._attach_reasoning(sequence, now_s)
+        elif (finish := sequence_output.resume_output(sequence)) is not None:
+            self._outputs.end(sequence, finish, now_s)
 
     def _attach_reasoning(self, sequence: Sequence, now_s: float) -> None:
         """Let an unconstrained sequence reason within its frame and limit."""

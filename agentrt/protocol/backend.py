@@ -201,6 +201,8 @@ class GenerateRequest:
             output, in the frame of the capabilities; None leaves it to the model whether it thinks.
         scored: For a `choice`: score every option at once instead of decoding one.
         cache_salt: KV is shared only among requests of the same salt.
+        output_ids: Output that an engine produced before it was lost. The request goes on behind
+            it, with the tokens that would have come next; deltas and text begin there.
     """
 
     request_id: RequestId
@@ -219,6 +221,7 @@ class GenerateRequest:
     thinking_tokens: int | None = None
     scored: bool = False
     cache_salt: str = ""
+    output_ids: tuple[int, ...] = ()
 
 
 @record

@@ -99,7 +99,7 @@ class GrammarRequests:
             sequence.grammar = self._reasoning_state(
                 sequence, answer_grammar, compiled, window_tokens
             )
-        return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
+        return _begin_output(sequence)
 
     def attach_reasoning(self, sequence: Sequence, window_tokens: int) -> Finish | None:
         """Attach a reasoning state to a sequence with a free answer.
@@ -109,7 +109,7 @@ class GrammarRequests:
             ContextOverflow: The reasoning does not fit in the context window.
         """
         sequence.grammar = self._reasoning_state(sequence, _free_answer, None, window_tokens)
-        return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
+        return _begin_output(sequence)
 
     def _reasoning_state(
         self,
@@ -163,6 +163,12 @@ class GrammarRequests:
     def close(self) -> None:
         """End its threads."""
         self.cache.close()
+
+
+def _begin_output(sequence: Sequence) -> Finish | None:
+    """Append what is known of the output before its first sample."""
+    finish = sequence_output.resume_output(sequence)
+    return finish or sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
 
 
 def _free_answer(reasoning_tokens: int) -> None:
