@@ -82,6 +82,7 @@ class Capabilities:
         scores: Whether it takes `scored` requests.
         cache_salts: Whether it keeps prefixes of requests with different `cache_salt` apart. A
             salt for any other backend is an error, never ignored.
+        resumes: Whether it goes on behind the `output_ids` of a request.
     """
 
     backend: str
@@ -102,6 +103,7 @@ class Capabilities:
     thinking: ThinkFrame | None = None
     scores: bool = False
     cache_salts: bool = False
+    resumes: bool = False
 
 
 @record

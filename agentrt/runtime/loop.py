@@ -177,7 +177,7 @@ class Loop:
         elif isinstance(event, BackendDown):
             if not event.restarting:
                 self.down = revive(event.error)
-            for following in self._outputs.fail_lost(event):
+            for following in self._outputs.recover(event):
                 self._handle(following, seen)
 
     def _release_waiting(self, arrived: list[InternalEvent]) -> None:

@@ -19,6 +19,7 @@ from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
+from agentrt.runtime.requests.recovery import RequestRecovery
 from agentrt.runtime.run import Run
 
 
@@ -29,6 +30,7 @@ class RequestDispatcher:
         in_flight: Requests by the id that their engine knows; several if they are coalesced, the
             one that was sent first.
         departed: Requests that left a coalesced one, which goes on; their nodes end now.
+        recovery: Submits requests, again if their engine was lost.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class RequestDispatcher:
         self._retention = retention
         self.in_flight: dict[RequestId, list[InFlight]] = {}
         self.departed: list[InFlight] = []
+        self.recovery = RequestRecovery(self.in_flight)
         self._by_node: dict[tuple[str, str], InFlight] = {}
         self._by_request: dict[RequestId, InFlight] = {}
 
@@ -63,6 +66,7 @@ class RequestDispatcher:
             requests.remove(request)
             if not requests:
                 del self.in_flight[engine_id]
+                self.recovery.forget(engine_id)
         if request.coalesced is not None:
             self._coalescing.leave(request.coalesced, request.request_id)
 
@@ -106,7 +110,7 @@ class RequestDispatcher:
         if joined := self._join_like(request):
             return [*events, joined]
         self.in_flight[info.request_id] = [request]
-        engine.backend.submit(sent)
+        self.recovery.submit(request, sent)
         return events
 
     def fill_prompt(self, run: Run, gen: Gen[Any]) -> list[Event]:
