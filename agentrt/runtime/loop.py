@@ -119,7 +119,7 @@ class Loop:
             bug.__cause__ = error
             self.end(bug)
             return
-        next_at_s = self.state.next_deadline_s()
+        next_at_s = sooner(self.state.next_deadline_s(), self._outputs.next_overdue_s)
         if self.retention.is_on:
             next_at_s = sooner(next_at_s, self.retention.next_at_s)
         if next_at_s != self._timer_at_s:
@@ -145,6 +145,10 @@ class Loop:
         seen: list[Event] = []
         for event in arrived:
             self._handle(event, seen)
+        overdue_s = self._outputs.next_overdue_s
+        if overdue_s is not None and overdue_s <= self._clock.now_s():
+            for event in self._outputs.end_overdue(overdue_s):
+                self._handle(event, seen)
         while decisions := decide(self.state, self._clock.now_s()):
             for decision in decisions:
                 for event in self._effects.perform(decision):

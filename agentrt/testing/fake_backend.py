@@ -278,7 +278,7 @@ class ScriptedBackend:
     def _finish(self, one: ScriptedRequest, now_s: float) -> End:
         answer = one.answer
         assert answer is not None
-        del self._replies[one.request.request_id]
+        self._replies.pop(one.request.request_id, None)
         del self._ongoing[one.request.request_id]
         return one.end(
             answer.reason,

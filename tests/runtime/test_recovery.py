@@ -7,9 +7,17 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from agentrt import EngineDied, RequestRejected, chat, gather, program
+from agentrt import (
+    DeadlineExceeded,
+    EngineDied,
+    NodeCancelled,
+    RequestRejected,
+    chat,
+    gather,
+    program,
+)
 from agentrt.base.ids import RequestId
-from agentrt.protocol.events import Scheduled
+from agentrt.protocol.events import NodeFinished, Scheduled
 from agentrt.runtime.requests.recovery import Quarantine
 
 ASK = chat(system="Be brief.")
@@ -194,3 +202,24 @@ def test_the_one_under_trial_is_tried_again_first() -> None:
     quarantine.suspect([one], {one})
     assert quarantine.next_trial({two: 0}) == two, "a node that has ended is not tried"
     assert quarantine.next_trial({two: 0}) is None
+
+
+@pytest.mark.parametrize("how", ["cancel", "deadline"])
+def test_no_end_waits_for_an_engine_that_hangs(bench: Any, how: str) -> None:
+    """The node ends at its deadline, or when it is cancelled; the engine may answer much later."""
+    rig = bench([TEXT, TEXT], decode_tokens_per_s=0.001)
+
+    @program
+    async def hangs() -> float:
+        began_s = rig.clock.now_s()
+        node = ASK.user("x").generate(deadline=2.0 if how == "deadline" else 99.0)
+        await anyio.sleep(1.0)
+        if how == "cancel":
+            node.cancel("enough")
+        with pytest.raises(DeadlineExceeded if how == "deadline" else NodeCancelled):
+            await node
+        return float(rig.clock.now_s() - began_s)
+
+    assert rig.run(hangs) == pytest.approx(2.5 if how == "deadline" else 1.5)
+    (finished,) = rig.recorder.of(NodeFinished, "str")
+    assert finished.ledger.source == "inferred"

@@ -22,6 +22,9 @@ from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, p
 from agentrt.runtime.requests.recovery import RequestRecovery
 from agentrt.runtime.run import Run
 
+STOP_GRACE_S = 0.5
+"""Seconds in which an engine may end a request that it was told to end, with its own figures."""
+
 
 class RequestDispatcher:
     """Hands generations to engines, and knows which requests are in flight.
@@ -49,6 +52,7 @@ class RequestDispatcher:
         self.in_flight: dict[RequestId, list[InFlight]] = {}
         self.departed: list[InFlight] = []
         self.recovery = RequestRecovery(self.in_flight)
+        self._stopping: dict[InFlight, float] = {}
         self._by_node: dict[tuple[str, str], InFlight] = {}
         self._by_request: dict[RequestId, InFlight] = {}
 
@@ -58,6 +62,7 @@ class RequestDispatcher:
 
     def forget(self, request: InFlight) -> None:
         """Drop a request that has ended, or that goes on without this node."""
+        self._stopping.pop(request, None)
         self._by_node.pop((request.run.run_id, request.gen.id), None)
         self._by_request.pop(request.request_id, None)
         engine_id = request.engine_id
@@ -162,7 +167,7 @@ class RequestDispatcher:
         return self._revisions.begin(request.run, request.gen, request.engine, error)
 
     def stop(self, request: InFlight, error: Exception, reason: str) -> None:
-        """Have the engine end a request; its node ends with `error` once it has.
+        """Have the engine end a request; its node ends with `error` once it has, or soon after.
 
         A request that other nodes need goes on, and this one is added to `departed`.
         """
@@ -174,11 +179,28 @@ class RequestDispatcher:
             if coalesced is not None:
                 coalesced.stopping = True
             request.engine.backend.cancel(request.engine_id, reason)
+            self._stopping[request] = request.run.now_s() + STOP_GRACE_S
             return
         before = coalesced.merged_info()
         self.forget(request)
         self.departed.append(request)
         _update_merged(request.engine, coalesced, before)
+
+    @property
+    def next_overdue_s(self) -> float | None:
+        """Instant at which the next stopped request is overdue, or None."""
+        return next(iter(self._stopping.values()), None)
+
+    def leave_overdue(self, now_s: float) -> None:
+        """Let nodes depart from stopped requests that their engine has not ended in time.
+
+        The engine ends them when it answers again, or is replaced; nothing waits for that.
+        """
+        for request, at_s in list(self._stopping.items()):
+            if at_s > now_s:
+                return
+            self.forget(request)
+            self.departed.append(request)
 
     def _join_like(self, request: InFlight) -> Event | None:
         """Join a like request in flight, if there is one; else others may join this one."""

@@ -66,6 +66,11 @@ class OutputProcessor:
                 events += self._end_all(requests, end)
         return events + self.end_departed() if self.departed else events
 
+    @property
+    def next_overdue_s(self) -> float | None:
+        """Instant at which `end_overdue` has something to do, or None."""
+        return self._dispatcher.next_overdue_s
+
     def end_departed(self) -> list[Event]:
         """End the nodes in `departed`."""
         events: list[Event] = []
@@ -74,6 +79,11 @@ class OutputProcessor:
             events += self._end(request, End(request.request_id, "cancelled", ledger))
         self.departed.clear()
         return events
+
+    def end_overdue(self, now_s: float) -> list[Event]:
+        """End nodes whose engine was told to end their request, and has not."""
+        self._dispatcher.leave_overdue(now_s)
+        return self.end_departed()
 
     def recover(self, down: BackendDown) -> list[Event]:
         """Let requests that were lost with an engine go on, or fail their nodes if none comes."""
