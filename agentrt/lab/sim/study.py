@@ -20,7 +20,7 @@ from agentrt.lab.operating_point import (
     RateSearch,
     operating_point,
 )
-from agentrt.lab.sim.arms import SimArm, arms_named
+from agentrt.lab.sim.arms import PLAIN, SimArm, arms_named
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.service import service_of
@@ -41,7 +41,6 @@ AMPLE_TOKENS = 1 << 20
 
 _BUSY_SHARE = 0.7
 _MOST_RATES = 50
-_PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
 @record
@@ -325,7 +324,7 @@ class Study:
 
     def _ample(self) -> Setup:
         """The engine with all the memory that programs want, so that a host gets nothing."""
-        return replace(self._setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=_PLAIN)
+        return replace(self._setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=PLAIN)
 
     def _estimates(self) -> Estimates:
         """Estimates learned from another seed's programs, as a copy."""

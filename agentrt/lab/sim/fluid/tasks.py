@@ -1,14 +1,16 @@
-"""Generations under way: what is left of each, and how fast it goes."""
+"""Generations in progress: the remaining tokens of each, and its rate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.fluid.library import Floats, Ints
+from agentrt.lab.sim.simulation import Setup
 
 Flags = NDArray[np.bool_]
 
@@ -17,24 +19,45 @@ _NOTHING = 1e-6
 
 
 @dataclass(slots=True, eq=False)
-class FluidTasks:
-    """Generations, the oldest first; all columns `[tasks]`.
+class NodeRows:
+    """A table of nodes of programs in progress; all columns are `[rows]`.
 
     Attributes:
-        slot: Of the program.
-        node: In the library.
-        engine: That serves it.
-        since_s: Up to when it was moved on.
-        prefill: Prompt tokens left to compute.
-        decode: Output tokens left, the first not counted: it comes with the prompt.
-        context: Tokens whose KV is there.
-        runs: It has a place in the batch.
-        share: Prompt tokens of it in its engine's step when last looked at.
-        left: Of those, not computed yet.
+        slot: Slot of the program.
+        node: Index of the node in the library.
     """
 
     slot: Ints
     node: Ints
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def where(self, kept: Flags) -> Self:
+        """The rows whose flag is set."""
+        return type(self)(*(getattr(self, column.name)[kept] for column in fields(self)))
+
+    def followed_by(self, more: Self) -> Self:
+        """These rows, then the others."""
+        columns = [(getattr(self, one.name), getattr(more, one.name)) for one in fields(self)]
+        return type(self)(*map(np.concatenate, columns))
+
+
+@dataclass(slots=True, eq=False)
+class FluidTasks(NodeRows):
+    """Generations in progress, the oldest first.
+
+    Attributes:
+        engine: Engine that serves the generation.
+        since_s: Instant up to which its progress is computed.
+        prefill: Prompt tokens left to compute.
+        decode: Output tokens left, without the first, which comes with the prompt.
+        context: Tokens whose KV is there.
+        runs: True if it is in the batch.
+        share: Its prompt tokens in the latest step of its engine.
+        left: Prompt tokens of that step that are not computed yet.
+    """
+
     engine: Ints
     since_s: Floats
     prefill: Floats
@@ -46,36 +69,22 @@ class FluidTasks:
 
     @classmethod
     def none(cls) -> FluidTasks:
-        """No task."""
+        """An empty table."""
         whole, real = np.zeros(0, np.int64), np.zeros(0)
         return cls(whole, whole, whole, real, real, real, real, np.zeros(0, np.bool_), real, real)
-
-    def __len__(self) -> int:
-        return len(self.slot)
-
-    def keep(self, kept: Flags) -> None:
-        """Forget the others."""
-        for column in fields(self):
-            setattr(self, column.name, getattr(self, column.name)[kept])
-
-    def add(self, more: FluidTasks) -> None:
-        """Put newer ones behind."""
-        for column in fields(self):
-            both = (getattr(self, column.name), getattr(more, column.name))
-            setattr(self, column.name, np.concatenate(both))
 
 
 @dataclass(frozen=True, slots=True)
 class FluidRates:
-    """How fast everything goes for a while.
+    """Rates of all tasks during a tick.
 
     Attributes:
         step_s: `[engines]` length of a step, on average over the tick.
-        closed: `[engines]` a step is under way that lasts longer than the tick: nobody joins it.
+        closed: `[engines]` bool: the current step lasts longer than the tick and admits no request.
         share: `[tasks]` prompt tokens of each in a step.
-        left: `[tasks]` of those, not computed yet.
+        left: `[tasks]` prompt tokens of that step that are not computed yet.
         prompt_step_s: `[tasks]` length of a step that computes some of a task's prompt.
-        token_step_s: `[tasks]` length of a step that does not.
+        token_step_s: `[tasks]` length of a step that computes none of it.
     """
 
     step_s: Floats
@@ -86,21 +95,14 @@ class FluidRates:
     token_step_s: Floats
 
 
-def rates_of(
-    tasks: FluidTasks,
-    costs: SimCosts,
-    engines: int,
-    *,
-    step_tokens: int,
-    chunk_tokens: int,
-    tick_s: float,
-) -> FluidRates:
-    """What every engine's steps look like with these tasks.
+def rates_of(tasks: FluidTasks, setup: Setup, tick_s: float) -> FluidRates:
+    """The rates of every engine with these tasks.
 
-    Prompts get chunks in their order while the budget of a step lasts. A step that computes some
-    goes on with them alone until it is over: who comes meanwhile neither joins it nor makes it
-    longer. A prompt that ends within the tick burdens only its part of it.
+    Prompts get chunks in their order while the token budget of a step lasts. A step that computes
+    prompts keeps its batch until it ends: later requests neither join it nor make it longer. A
+    prompt that ends within the tick counts for its part of the tick alone.
     """
+    costs, engines = setup.costs, setup.engines
     prefills = tasks.runs & (tasks.prefill > 0)
     decodes = tasks.runs & ~prefills
     decoding = np.bincount(tasks.engine[decodes], minlength=engines).astype(np.float64)
@@ -109,7 +111,7 @@ def rates_of(
     if held.any():
         closed = _last(tasks, costs, held, decodes, decoding) > tick_s
     here = closed[tasks.engine]
-    share = _shares(tasks, prefills, step_tokens - decoding, chunk_tokens)
+    share = _shares(tasks, prefills, setup.step_tokens - decoding, setup.prefill_chunk_tokens)
     share = np.where(here, held, share)
     left = np.where(here & (held > 0), tasks.left, share)
     base_s, own_s = _parts(tasks, costs, share, decodes, decoding)
@@ -128,7 +130,7 @@ def rates_of(
 def _last(
     tasks: FluidTasks, costs: SimCosts, held: Floats, decodes: Flags, decoding: Floats
 ) -> Floats:
-    """`[engines]` how long the steps under way will last yet; `held` `[tasks]` is in them."""
+    """`[engines]` remaining time of the current steps, which compute `held` `[tasks]`."""
     base_s, own_s = _parts(tasks, costs, held, decodes, decoding)
     step_s = base_s + sums(tasks.engine, own_s, len(base_s))
     part = np.divide(tasks.left, held, out=np.zeros(len(tasks)), where=held > 0)
@@ -172,7 +174,7 @@ def sums(group: Ints, values: Floats, groups: int) -> Floats:
 
 
 def before_in_group(group: Ints, values: Floats) -> Floats:
-    """Sum of the values that stand before each one in its group; `group` is sorted."""
+    """Sum of the values before each one in its group; `group` is sorted."""
     before = np.cumsum(values) - values
     starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
     sizes = np.diff(np.concatenate((starts, [len(group)])))
@@ -180,9 +182,9 @@ def before_in_group(group: Ints, values: Floats) -> Floats:
 
 
 def move_on(tasks: FluidTasks, rates: FluidRates, until_s: float) -> Floats:
-    """Move all running tasks on to `until_s`; `[tasks]` when each ended, infinite where it did not.
+    """Advance all running tasks to `until_s`; returns `[tasks]` ends, infinite for those left.
 
-    A task that did not run, or got no share, has waited.
+    A task outside the batch, or without a share of the step, waits.
     """
     step_s, token_s = rates.prompt_step_s, rates.token_step_s
     room_s = np.maximum(0.0, until_s - tasks.since_s)
