@@ -69,7 +69,7 @@ def write_calibrated(flags: CalibrateFlags) -> None:
     setting = {"dtype": flags.dtype, "threads": flags.threads}
     about = {"commit": commit(), "machine": machine(), **setting}
     measure = partial(calibrate, seconds=flags.seconds, kv_tokens=flags.kv_tokens, about=about)
-    found = anyio.run(partial(measure, config, tell=log))
+    found = anyio.run(partial(measure, config, log=log))
     if (copies := anyio.run(measure_copies, config)) is not None:
         found = replace(found, copy_token_s=copies.token_s, kv_token_bytes=copies.token_bytes)
     _write(flags.out, found.to_json())

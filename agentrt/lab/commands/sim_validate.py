@@ -150,7 +150,7 @@ def _costs(model: BenchModel, flags: ValidateFlags) -> SimCosts:
         return load_costs(flags.costs)
     log("measuring what steps take")
     config = EngineConfig(model.path, threads=flags.threads)
-    return anyio.run(partial(calibrate, config, seconds=flags.seconds, tell=log))
+    return anyio.run(partial(calibrate, config, seconds=flags.seconds, log=log))
 
 
 def _loads(
