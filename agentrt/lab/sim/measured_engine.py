@@ -60,7 +60,7 @@ class MeasuredEngine:
         """Step outputs, until so many requests have ended.
 
         Raises:
-            AgentError: The engine or a request failed.
+            AgentrtError: The engine or a request failed.
         """
         async for event in self._backend.events():
             if not isinstance(event, StepDone):

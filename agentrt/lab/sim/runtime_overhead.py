@@ -14,13 +14,12 @@ from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.lab.sim.costs import SimCosts
+from agentrt.lab.sim.costs import NO_COSTS, SimCosts
 from agentrt.lab.workloads.text import KeySpeller, words_of
 from agentrt.program import cfg, chat, gather, program, tool
 from agentrt.protocol.step_output import Ledger
 from agentrt.runtime import Runtime
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.estimates.step_model import StepTime
 
 _WAVES = 24
 _WIDE = 16
@@ -196,13 +195,12 @@ async def _run(records: list[RunRecord], run: Awaitable[object]) -> _MeasuredRun
 
 
 async def _forms(runtime: Runtime, records: list[RunRecord], config: EngineConfig) -> SimCosts:
-    """Measure the time of a grammar in each step, and the share of forced tokens that it saves."""
-    free = SimCosts(StepTime(0.0, 0.0, 0.0, 0.0))
+    """Measure the time of a grammar in each step, and the share of forced tokens that take none."""
     try:
         spell = KeySpeller(words_of(config.model_path / "tokenizer.json"))
         pattern = spell.pattern("calibrate", _FORM_TOKENS, _FORM_GIVEN)
     except (UsageError, ValueError):  # an unknown vocabulary
-        return free
+        return NO_COSTS
 
     async def measured(pattern: str) -> _MeasuredRun:
         return await _run(records, runtime.run(_formed, pattern))
@@ -215,7 +213,7 @@ async def _forms(runtime: Runtime, records: list[RunRecord], config: EngineConfi
     jumped = fmean(_FORM_TOKENS - ledger.steps for run in formed for _, ledger in run.ends)
     more_s = median(map(_decode_s, formed)) - median(map(_decode_s, plain))
     return replace(
-        free,
+        NO_COSTS,
         jump_share=min(1.0, max(0.0, jumped / _FORM_GIVEN)),
         form_s=max(0.0, more_s) / _FORMED,
     )

@@ -192,7 +192,7 @@ class Simulation:
         await runtime.with_options(options).run(program_of(player.trace.shape), player)
         player.outcome.end(loop.time() + player.costs.end_s)
         del players[player.run_id]
-        self._ids.forget(player.run_id, player.trace)
+        self._ids.forget(player.run_id)
 
     def _player(self, trace: ProgramTrace, executor: SimulatedExecutor, at_s: float) -> TracePlayer:
         run_id = RunId(f"{self._began:016x}")

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RunId
-from agentrt.lab.workloads import OutputOf, Piece, ProgramTrace, TraceCall, TraceResult
-from agentrt.lab.workloads.trace import parts
+from agentrt.lab.workloads import OutputOf, Piece, TraceCall, TraceResult
 
 END_ID = 0
 """Follows every message, like in templates."""
@@ -32,7 +31,8 @@ class TokenIds:
 
     def __init__(self, start_tokens: int = 0) -> None:
         self.start = (START_ID,) * start_tokens
-        self._ranges: dict[tuple[str, ...], range] = {}
+        self._pieces: dict[tuple[str, ...], range] = {}
+        self._of_run: dict[RunId, dict[tuple[str, ...], range]] = {}
         self._next = _FIRST_ID
 
     def piece(self, piece: Piece) -> range:
@@ -41,15 +41,16 @@ class TokenIds:
         Raises:
             UsageError: The key belongs to a text of another length.
         """
-        return self._range(("piece", piece.key), piece.tokens)
+        return self._range(self._pieces, (piece.key,), piece.tokens)
 
     def output(self, run_id: RunId, call: str, tokens: int) -> range:
         """The output of a call of a run."""
-        return self._range(("output", run_id, call), tokens)
+        return self._range(self._of_run.setdefault(run_id, {}), ("output", call), tokens)
 
     def result(self, run_id: RunId, tool: str, tokens: int) -> range:
         """The answer of a tool of a run."""
-        return self._range(("result", run_id, tool, str(tokens)), tokens)
+        known = self._of_run.setdefault(run_id, {})
+        return self._range(known, ("result", tool, str(tokens)), tokens)
 
     def prompt(self, run_id: RunId, call: TraceCall, outputs: Mapping[str, int]) -> tuple[int, ...]:
         """The whole prompt of a call of a run.
@@ -73,26 +74,23 @@ class TokenIds:
             found.append(END_ID)
         return (*found, HEADER_IDS["assistant"])
 
-    def forget(self, run_id: RunId, program: ProgramTrace) -> None:
+    def forget(self, run_id: RunId) -> None:
         """Drop the texts of a run that is over, which no prompt quotes again."""
-        for node in program.nodes:
-            self._ranges.pop(("output", run_id, node.name), None)
-            if isinstance(node, TraceCall):
-                for part in parts(node):
-                    if isinstance(part, TraceResult):
-                        key = ("result", run_id, part.tool, str(part.tokens))
-                        self._ranges.pop(key, None)
+        self._of_run.pop(run_id, None)
 
     def renew(self) -> None:
         """Give every key a new text from now on."""
-        self._ranges.clear()
+        self._pieces.clear()
+        self._of_run.clear()
 
-    def _range(self, key: tuple[str, ...], tokens: int) -> range:
-        known = self._ranges.get(key)
+    def _range(
+        self, ranges: dict[tuple[str, ...], range], key: tuple[str, ...], tokens: int
+    ) -> range:
+        known = ranges.get(key)
         if known is None:
             if self._next + tokens > _MOST_ID:
                 self._next = _FIRST_ID  # the caches have evicted these ids long ago
-            known = self._ranges[key] = range(self._next, self._next + tokens)
+            known = ranges[key] = range(self._next, self._next + tokens)
             self._next += tokens
         elif len(known) != tokens:
             raise UsageError(

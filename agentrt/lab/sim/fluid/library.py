@@ -188,7 +188,7 @@ class _Tree:
             output = self._ids.output(run_id, name, outputs[name])
             matched = self._insert((*ids, *output), len(ids))
             found[name] = (len(ids), len(ids) - matched, len(ids) - known[name])
-        self._ids.forget(run_id, program)
+        self._ids.forget(run_id)
         return found
 
     def _insert(self, whole: tuple[int, ...], prompt_tokens: int = 0) -> int:
