@@ -29,7 +29,7 @@ from agentrt.testing.clock import LoopClock
 from agentrt.testing.loop import VirtualTimeLoop, run_virtual
 
 BEGIN_S = 1_000.0
-"""Not 0: a ledger's 0.0 means "never"."""
+"""Instant of the start; 0.0 means "never" in a ledger."""
 MOST_STEPS = 1 << 20
 ROLE = "default"
 
@@ -48,8 +48,8 @@ class Setup:
         prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
         page_tokens: Tokens of a page.
         start_tokens: Tokens that the template writes before the first message.
-        scheduler: How programs share the engine.
-        leaps: Whether equal steps are computed at once.
+        scheduler: Settings of the scheduler.
+        leaps: True to compute equal steps at once.
     """
 
     costs: SimCosts
@@ -84,11 +84,11 @@ class Setup:
 
 
 class Simulation:
-    """One setup: runtimes with their engines, which may serve one workload after the other.
+    """Runtimes with their engines, which serve one workload after the other.
 
     Args:
         setup: Settings of the simulation.
-        estimates: Quantities learned from past runs; they go on learning.
+        estimates: Estimates from past runs, which go on learning.
     """
 
     def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:
@@ -119,12 +119,12 @@ class Simulation:
     ) -> SimulationOutcome:
         """Serve all programs to their end, at once after those that were served before.
 
-        The runtimes know what they learned from those, and the engines still hold their texts,
-        which nothing quotes any more: every run has text of its own.
+        The runtimes keep their estimates. The engines keep the KV of earlier texts, which no later
+        prompt quotes, because every run has texts of its own.
 
         Args:
-            workload: Programs, and when they come.
-            costs: From so many seconds after the beginning on; else they stay as they are.
+            workload: Programs with their arrivals.
+            costs: Later costs, each with its instant in seconds after the start.
 
         Raises:
             OutOfPages: A request does not fit an engine's memory.
@@ -134,7 +134,7 @@ class Simulation:
         outcome = run_virtual(self._serve, workload, costs, start_s=self._now_s)
         self._now_s = outcome.ended_at_s
         for _, last in costs:
-            self._take(last)
+            self._set_costs(last)
         outcome.engines = [
             one.totals.since(totals) for one, totals in zip(self._executors, before, strict=True)
         ]
@@ -152,7 +152,7 @@ class Simulation:
         backends = [self._backend(core, executor, players) for core, executor in pairs]
         loop.on_idle = lambda until_s: sum(one.go(until_s) for one in backends) > 0
         for at_s, taken in costs:
-            loop.call_at(began_s + at_s, self._take, taken)
+            loop.call_at(began_s + at_s, self._set_costs, taken)
         async with AsyncExitStack() as stack:
             runtimes = [
                 await stack.enter_async_context(self._runtime(one, state, players))
@@ -233,6 +233,6 @@ class Simulation:
             state=state,
         )
 
-    def _take(self, costs: SimCosts) -> None:
+    def _set_costs(self, costs: SimCosts) -> None:
         for executor in self._executors:
             executor.costs = costs

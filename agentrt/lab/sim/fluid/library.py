@@ -83,16 +83,13 @@ def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> Progr
     """
     tree = _Tree(page_tokens)
     tree.learn_shared(programs)  # else the first program with a text would pay for it
-    nodes: list[dict[str, float]] = []
-    after: list[list[int]] = []
-    first = [0]
+    first = np.concatenate(([0], np.cumsum([len(program.nodes) for program in programs])))
+    after: list[list[int]] = [[] for _ in range(first[-1])]
+    rows = []
     results = []
-    footprint = []
     for serial, program in enumerate(programs):
-        base = first[-1]
-        at = {node.name: base + offset for offset, node in enumerate(program.nodes)}
-        after.extend([] for _ in program.nodes)
-        found = tree.measure(program, RunId(f"run{serial}"))
+        at = {node.name: int(first[serial]) + offset for offset, node in enumerate(program.nodes)}
+        prompts = tree.measure(program, RunId(f"run{serial}"))
         quorum, least = program.quorum or ((), 0)
         ends = set(program.result) | set(quorum)
         results.append(len(ends - set(quorum)) + least)
@@ -100,54 +97,45 @@ def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> Progr
             wanted = needs(node)
             for name in wanted:
                 after[at[name]].append(at[node.name])
-            row = _row(node, program, found)
-            nodes.append(row | {"waits_for": len(wanted), "counts": node.name in ends})
-        first.append(base + len(program.nodes))
-        footprint.append(sum(one["fresh"] + one["output"] for one in nodes[base:]))
+            rows.append((*_row(node, program, prompts), len(wanted), node.name in ends))
+    is_call, prompt, fresh, own, output, seconds, lead, waits_for, counts = np.array(
+        rows, dtype=np.float64
+    ).T.copy()
     shapes = tuple(sorted({program.shape for program in programs}))
     edges = [len(one) for one in after]
-    starts = np.array(first, dtype=np.int64)
-    outputs = _column(nodes, "output")
     return ProgramLibrary(
         shapes=shapes,
         shape=np.array([shapes.index(program.shape) for program in programs], dtype=np.int64),
-        first=starts,
-        is_call=_column(nodes, "is_call").astype(np.bool_),
-        prompt_tokens=_column(nodes, "prompt"),
-        fresh_tokens=_column(nodes, "fresh"),
-        own_tokens=_column(nodes, "own"),
-        output_tokens=outputs,
-        seconds=_column(nodes, "seconds"),
-        lead_tokens=_column(nodes, "lead"),
-        waits_for=_column(nodes, "waits_for").astype(np.int64),
+        first=first,
+        is_call=is_call.astype(np.bool_),
+        prompt_tokens=prompt,
+        fresh_tokens=fresh,
+        own_tokens=own,
+        output_tokens=output,
+        seconds=seconds,
+        lead_tokens=lead,
+        waits_for=waits_for.astype(np.int64),
         after_first=np.concatenate(([0], np.cumsum(edges))).astype(np.int64),
         after=np.array([one for ones in after for one in ones], dtype=np.int64),
-        counts=_column(nodes, "counts").astype(np.bool_),
+        counts=counts.astype(np.bool_),
         results=np.array(results, dtype=np.int64),
-        footprint_tokens=np.array(footprint, dtype=np.float64),
-        service_tokens=np.add.reduceat(outputs, starts[:-1]),
+        footprint_tokens=np.add.reduceat(fresh + output, first[:-1]),
+        service_tokens=np.add.reduceat(output, first[:-1]),
     )
 
 
-def _column(nodes: Sequence[Mapping[str, float]], name: str) -> Floats:
-    return np.array([node[name] for node in nodes], dtype=np.float64)
-
-
 def _row(
-    node: TraceNode, program: ProgramTrace, found: Mapping[str, tuple[int, int, int]]
-) -> dict[str, float]:
-    row = dict.fromkeys(("is_call", "prompt", "fresh", "own", "output", "seconds", "lead"), 0.0)
+    node: TraceNode, program: ProgramTrace, prompts: Mapping[str, tuple[int, int, int]]
+) -> tuple[float, ...]:
+    """The columns of a node from `is_call` to `lead_tokens`."""
     if isinstance(node, TraceCall):
-        prompt, fresh, own = found[node.name]
         drawn = max(1, node.output_tokens - node.forced_tokens)
-        row |= {"is_call": 1.0, "prompt": prompt, "fresh": fresh, "own": own, "output": drawn}
-        return row
-    row["seconds"] = node.seconds
+        return (1, *prompts[node.name], drawn, 0.0, 0)
+    lead = 0
     if isinstance(node, ToolUse) and node.plan and node.at_token:
-        plan = next(one for one in program.nodes if one.name == node.plan)
-        assert isinstance(plan, TraceCall)
-        row["lead"] = plan.output_tokens - node.at_token
-    return row
+        plan = next(one for one in program.calls() if one.name == node.plan)
+        lead = plan.output_tokens - node.at_token
+    return (0, 0, 0, 0, 0, node.seconds, lead)
 
 
 class _Tree:

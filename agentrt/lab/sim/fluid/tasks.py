@@ -54,7 +54,7 @@ class FluidTasks(NodeRows):
         decode: Output tokens left, without the first, which comes with the prompt.
         context: Tokens whose KV is there.
         runs: True if it is in the batch.
-        share: Its prompt tokens in the latest step of its engine.
+        chunk: Its prompt tokens in the latest step of its engine.
         left: Prompt tokens of that step that are not computed yet.
     """
 
@@ -64,7 +64,7 @@ class FluidTasks(NodeRows):
     decode: Floats
     context: Floats
     runs: Flags
-    share: Floats
+    chunk: Floats
     left: Floats
 
     @classmethod
@@ -81,7 +81,7 @@ class FluidRates:
     Attributes:
         step_s: `[engines]` length of a step, on average over the tick.
         closed: `[engines]` bool: the current step lasts longer than the tick and admits no request.
-        share: `[tasks]` prompt tokens of each in a step.
+        chunk: `[tasks]` prompt tokens of each in a step.
         left: `[tasks]` prompt tokens of that step that are not computed yet.
         prompt_step_s: `[tasks]` length of a step that computes some of a task's prompt.
         token_step_s: `[tasks]` length of a step that computes none of it.
@@ -89,7 +89,7 @@ class FluidRates:
 
     step_s: Floats
     closed: Flags
-    share: Floats
+    chunk: Floats
     left: Floats
     prompt_step_s: Floats
     token_step_s: Floats
@@ -106,25 +106,25 @@ def rates_of(tasks: FluidTasks, setup: Setup, tick_s: float) -> FluidRates:
     prefills = tasks.runs & (tasks.prefill > 0)
     decodes = tasks.runs & ~prefills
     decoding = np.bincount(tasks.engine[decodes], minlength=engines).astype(np.float64)
-    held = np.where(prefills & (tasks.left > _NOTHING), tasks.share, 0.0)
+    held = np.where(prefills & (tasks.left > _NOTHING), tasks.chunk, 0.0)
     closed = np.zeros(engines, dtype=np.bool_)
     if held.any():
         closed = _last(tasks, costs, held, decodes, decoding) > tick_s
     here = closed[tasks.engine]
-    share = _shares(tasks, prefills, setup.step_tokens - decoding, setup.prefill_chunk_tokens)
-    share = np.where(here, held, share)
-    left = np.where(here & (held > 0), tasks.left, share)
-    base_s, own_s = _parts(tasks, costs, share, decodes, decoding)
-    served = share > 0
+    chunk = _chunks(tasks, prefills, setup.step_tokens - decoding, setup.prefill_chunk_tokens)
+    chunk = np.where(here, held, chunk)
+    left = np.where(here & (held > 0), tasks.left, chunk)
+    base_s, own_s = _parts(tasks, costs, chunk, decodes, decoding)
+    served = chunk > 0
     step_s = base_s + sums(tasks.engine, own_s, engines)
-    steps_left = np.divide(tasks.prefill, share, out=np.zeros(len(tasks)), where=served)
+    steps_left = np.divide(tasks.prefill, chunk, out=np.zeros(len(tasks)), where=served)
     part = np.zeros(len(tasks))
     for _ in range(2):
         part = np.minimum(1.0, steps_left * step_s[tasks.engine] / tick_s)
         step_s = base_s + sums(tasks.engine, own_s * part, engines)
     here_s = step_s[tasks.engine]
     prompt_step_s, token_step_s = here_s + own_s * (1 - part), here_s - own_s * part
-    return FluidRates(step_s, closed, share, left, prompt_step_s, token_step_s)
+    return FluidRates(step_s, closed, chunk, left, prompt_step_s, token_step_s)
 
 
 def _last(
@@ -140,32 +140,32 @@ def _last(
 
 
 def _parts(
-    tasks: FluidTasks, costs: SimCosts, share: Floats, decodes: Flags, decoding: Floats
+    tasks: FluidTasks, costs: SimCosts, chunk: Floats, decodes: Flags, decoding: Floats
 ) -> tuple[Floats, Floats]:
     """Seconds of a step with these shares: `[engines]` for all, `[tasks]` for a prompt."""
     step = costs.step
-    served = share > 0
-    reads = np.where(decodes | served, tasks.context + share, 0.0)
+    served = chunk > 0
+    reads = np.where(decodes | served, tasks.context + chunk, 0.0)
     kv_tokens = sums(tasks.engine, reads, len(decoding))
     base_s = step.base_s + step.decode_s * decoding + step.kv_s * kv_tokens
-    own_s = np.where(served, step.prefill_s * share, 0.0)
-    own_s += costs.pair_s * share * (tasks.context + share / 2)
-    own_s += np.where(served & (share >= tasks.prefill), step.decode_s, 0.0)
+    own_s = np.where(served, step.prefill_s * chunk, 0.0)
+    own_s += costs.pair_s * chunk * (tasks.context + chunk / 2)
+    own_s += np.where(served & (chunk >= tasks.prefill), step.decode_s, 0.0)
     return base_s, own_s
 
 
-def _shares(tasks: FluidTasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
+def _chunks(tasks: FluidTasks, prefills: Flags, budget: Floats, chunk_tokens: int) -> Floats:
     """Prompt tokens of each task in a step; `budget` `[engines]`."""
-    share = np.zeros(len(tasks))
+    chunk = np.zeros(len(tasks))
     at = np.flatnonzero(prefills)
     if not len(at):
-        return share
+        return chunk
     at = at[np.argsort(tasks.engine[at], kind="stable")]
     wanted = np.minimum(tasks.prefill[at], chunk_tokens)
-    share[at] = np.clip(
+    chunk[at] = np.clip(
         budget[tasks.engine[at]] - before_in_group(tasks.engine[at], wanted), 0, wanted
     )
-    return share
+    return chunk
 
 
 def sums(group: Ints, values: Floats, groups: int) -> Floats:
@@ -184,24 +184,24 @@ def before_in_group(group: Ints, values: Floats) -> Floats:
 def move_on(tasks: FluidTasks, rates: FluidRates, until_s: float) -> Floats:
     """Advance all running tasks to `until_s`; returns `[tasks]` ends, infinite for those left.
 
-    A task outside the batch, or without a share of the step, waits.
+    A task outside the batch, or without a chunk in the step, waits.
     """
     step_s, token_s = rates.prompt_step_s, rates.token_step_s
     room_s = np.maximum(0.0, until_s - tasks.since_s)
     prefills = tasks.prefill > 0
-    goes = tasks.runs & (~prefills | (rates.share > 0))
-    share = np.where(rates.share > 0, rates.share, 1.0)
-    prompt_s = np.where(goes & prefills, tasks.prefill * step_s / share, 0.0)
+    goes = tasks.runs & (~prefills | (rates.chunk > 0))
+    chunk = np.where(rates.chunk > 0, rates.chunk, 1.0)
+    prompt_s = np.where(goes & prefills, tasks.prefill * step_s / chunk, 0.0)
     used_s = np.minimum(room_s, prompt_s)
     done = goes & (prompt_s <= room_s)
-    computed = np.where(goes & prefills, used_s / step_s * share, 0.0)
+    computed = np.where(goes & prefills, used_s / step_s * chunk, 0.0)
     computed = np.where(done, tasks.prefill, np.minimum(computed, tasks.prefill))
     left_s = np.where(done, room_s - prompt_s, 0.0)
     drawn = np.minimum(tasks.decode, left_s / token_s)
     ends = done & (tasks.decode * token_s <= left_s)
     ended_s = np.where(ends, tasks.since_s + prompt_s + tasks.decode * token_s, np.inf)
     tasks.prefill = tasks.prefill - computed
-    tasks.share, tasks.left = rates.share, np.maximum(0.0, rates.left - computed)
+    tasks.chunk, tasks.left = rates.chunk, np.maximum(0.0, rates.left - computed)
     tasks.decode = tasks.decode - drawn
     tasks.context = tasks.context + computed + drawn
     tasks.since_s = np.maximum(tasks.since_s, until_s)
