@@ -25,7 +25,8 @@ from agentrt.base.record import record
 from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.score import ProgramScore, ScoredCall, score_of
-from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, StepSample, WaitSample
+from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, WaitSample
+from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.program import Gen
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import Ledger, StepDone, StepRecord

@@ -7,7 +7,7 @@ their contract.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import (
@@ -172,28 +172,6 @@ class ProgramSample(TypedDict):
     error: str
     split: NotRequired[dict[str, float]]
     wasted_tokens: NotRequired[int]
-
-
-class StepSample(NamedTuple):
-    """A step of the engine; a list of its fields on the wire.
-
-    Attributes:
-        seconds: Duration.
-        prefill_tokens: Prompt tokens computed.
-        decode_tokens: Sequences decoded.
-        kv_tokens: Tokens of which keys and values were read.
-        began_s: Instant at which it began.
-        gap_s: Seconds since the step before; None if the engine may have had nothing to do.
-        waiting: Requests that waited.
-    """
-
-    seconds: float
-    prefill_tokens: int
-    decode_tokens: int
-    kv_tokens: int
-    began_s: float
-    gap_s: float | None
-    waiting: int
 
 
 def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:

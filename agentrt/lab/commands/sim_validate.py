@@ -60,7 +60,7 @@ def run_validation(flags: ValidateFlags) -> None:
         )
         players = {policy: _play(engine(policy)) for policy in policies}
         loads = _loads(model, costs, flags)
-        found = validate(players, loads, setup, repeats=flags.repeats, tell=log)
+        found = validate(players, loads, setup, repeats=flags.repeats, log=log)
     about = {
         "machine": machine(),
         "model": model.path.name,

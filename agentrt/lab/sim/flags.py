@@ -37,17 +37,10 @@ class StudyFlags(MixFlags):
     tenants: Tenants = 1
     bursts: Annotated[
         float,
-        Option(
-            help="Deviation of the gaps between arrivals by their mean, above 1 (13 in a trace of "
-            "a coding assistant); 0 for arrivals by chance."
-        ),
+        Option(help="Deviation of arrival gaps by their mean, above 1; 0 for a Poisson process."),
     ] = 0.0
-    host_kv_tokens: Annotated[
-        int, Option(help="Memory of the host for KV that the engine has no room for; 0 keeps none.")
-    ] = 0
-    warm: Annotated[
-        bool, Option("--warm/--cold", help="Estimates learned from other programs beforehand.")
-    ] = True
+    host_kv_tokens: Annotated[int, Option(help="KV tokens of the offload tier; 0 for none.")] = 0
+    warm: Annotated[bool, Option("--warm/--cold", help="Estimates learned beforehand.")] = True
     json_path: JsonPath = None
 
 
@@ -55,9 +48,7 @@ class StudyFlags(MixFlags):
 class RunFlags(StudyFlags):
     """Flags of `agentrt sim run`."""
 
-    policy: Annotated[
-        str, Option(help="fcfs, lpm, plas, rwa or oracle; +gate or -gate to change that.")
-    ] = "rwa"
+    policy: Annotated[str, Option(help="fcfs, lpm, plas, rwa or oracle; +gate or -gate.")] = "rwa"
     rate: Annotated[float, Option(help="Programs a second; 0 keeps the engine busy.")] = 0.0
     kv_tokens: Annotated[int, Option(help="KV memory of the engine.")] = 16_384
     seed: Seed = 0
@@ -76,11 +67,9 @@ class SweepFlags(StudyFlags):
     ] = "auto"
     kv_share: Annotated[float, Option(help="KV memory by the working set of the mix.")] = 0.33
     kv_tokens: Annotated[int, Option(help="KV memory; 0 takes --kv-share.")] = 0
-    slowdown: Annotated[float, Option(help="Of fcfs, where to compare.")] = 10.0
+    slowdown: Annotated[float, Option(help="Slowdown of fcfs at which arms are compared.")] = 10.0
     seeds: Annotated[int, Option(help="Draws of programs and arrivals.")] = 5
-    curves: Annotated[bool, Option("--curves/--no-curves", help="Run at rates around it, too.")] = (
-        True
-    )
+    curves: Annotated[bool, Option("--curves/--no-curves", help="Rates around it, too.")] = True
     html_path: HtmlPath = None
 
 
@@ -91,24 +80,17 @@ class FleetFlags(MixFlags):
     costs: Costs = "8b-h200"
     programs: Annotated[int, Option(help="Programs that arrive.")] = 100_000
     engines: Annotated[int, Option(help="Engines that serve them.")] = 128
-    load: Annotated[float, Option(help="Arrivals by what the engines could do.")] = 0.7
+    load: Annotated[float, Option(help="Arrivals divided by the capacity of the engines.")] = 0.7
     kv_tokens: Annotated[int, Option(help="KV memory of each engine.")] = 400_000
     routing: Annotated[
         str,
-        Option(
-            help="program- or request- with round-robin, least-loaded or two-choices; several "
-            "separated by commas."
-        ),
+        Option(help="program- or request- with round-robin, least-loaded or two-choices; a list."),
     ] = "program-two-choices"
-    gate_share: Annotated[
-        float, Option(help="Of the memory, for programs that began; 0 lets all in.")
-    ] = 0.0
+    gate_share: Annotated[float, Option(help="Share of memory for programs; 0 admits all.")] = 0.0
     order: Annotated[str, Option(help="At the gate: fcfs or rwa.")] = "rwa"
     library: Annotated[int, Option(help="Different programs to draw from.")] = 400
     seed: Seed = 0
-    compared: Annotated[
-        int, Option(help="Programs also served step by step on 8 engines; 0 for none.")
-    ] = 300
+    compared: Annotated[int, Option(help="Programs also served step by step; 0 for none.")] = 300
     json_path: JsonPath = None
     html_path: HtmlPath = None
 
@@ -126,14 +108,12 @@ class CalibrateFlags:
     """Flags of `agentrt sim calibrate`."""
 
     out: OutPath
-    model: Annotated[
-        Path | None, Option(help="A model directory; else --shape, or the embedded model.")
-    ] = None
-    shape: Annotated[str, Option(help="Random weights of a named shape: micro, tiny, half ...")] = (
-        ""
+    model: Annotated[Path | None, Option(help="A model directory; else --shape, or embedded.")] = (
+        None
     )
-    seconds: Annotated[float, Option(help="To go on measuring for.")] = 60.0
-    kv_tokens: Annotated[int, Option(help="KV memory to give the engine.")] = 32_768
+    shape: Annotated[str, Option(help="Random weights of a shape: micro, tiny, half ...")] = ""
+    seconds: Annotated[float, Option(help="Duration of the sweep.")] = 60.0
+    kv_tokens: Annotated[int, Option(help="KV memory of the engine.")] = 32_768
     dtype: Annotated[str, Option(help="auto, float32, bfloat16 or float16.")] = "auto"
     threads: Threads = 0
     device: Annotated[str, Option(help="cpu or cuda.")] = "cpu"
@@ -143,19 +123,21 @@ class CalibrateFlags:
 class ValidateFlags:
     """Flags of `agentrt sim validate`."""
 
-    shape: Annotated[str, Option(help="Of the model: embedded, micro, tiny or half.")] = "embedded"
+    shape: Annotated[str, Option(help="Shape of the model: embedded, micro, tiny or half.")] = (
+        "embedded"
+    )
     costs: Annotated[str, Option(help="A file of `sim calibrate`; else it is measured first.")] = ""
     policies: Annotated[str, Option(help="Some of fcfs, lpm, plas, rwa.")] = "fcfs,lpm,plas,rwa"
-    shapes: Annotated[str, Option(help="Of programs, separated by commas.")] = (
+    shapes: Annotated[str, Option(help="Shapes of programs, separated by commas.")] = (
         "react,tree-of-thought,map-reduce,chat"
     )
-    programs: Annotated[int, Option(help="At each of three loads.")] = 24
+    programs: Annotated[int, Option(help="Programs at each of three loads.")] = 24
     kv_tokens: Annotated[
-        int, Option(help="KV memory of the engine; where all fit, all policies do alike.")
+        int, Option(help="KV memory of the engine; short, to tell them apart.")
     ] = 1024
     threads: Threads = 0
-    seconds: Annotated[float, Option(help="To measure steps for.")] = 30.0
+    seconds: Annotated[float, Option(help="Duration of the calibration.")] = 30.0
     seed: Seed = 0
-    repeats: Annotated[int, Option(help="Of each load by each policy, in turns.")] = 3
+    repeats: Annotated[int, Option(help="Repeats of each load by each policy.")] = 3
     json_path: JsonPath = None
     html_path: HtmlPath = None

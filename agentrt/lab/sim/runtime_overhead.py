@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import count, pairwise
 from statistics import fmean, median
 from time import monotonic, process_time
+from typing import Any
 
 import anyio
 
@@ -85,7 +86,7 @@ class _MeasuredRun:
 
     Attributes:
         due_at_s: Instant at which it was due.
-        record: Its record.
+        record: Record of the run.
         ended_at_s: Instant at which its caller had the result.
     """
 
@@ -185,7 +186,7 @@ async def measure_overhead(config: EngineConfig) -> SimCosts:
     )
 
 
-async def _run(records: list[RunRecord], run: Awaitable[object]) -> _MeasuredRun:
+async def _run(records: list[RunRecord], run: Awaitable[Any]) -> _MeasuredRun:
     """Await a run that is due at a certain instant."""
     due_at_s = monotonic() + _DUE_S
     await anyio.sleep(max(0.0, due_at_s - monotonic()))
@@ -240,11 +241,7 @@ def _turn(run: _MeasuredRun, wide: int) -> _Turn:
                 max(ledger.received_at_s for _, ledger in wave) - finished_s,
             )
         )
-    return _Turn(
-        median(one.value_s for one in found),
-        median(one.declared_s for one in found),
-        median(one.received_s for one in found),
-    )
+    return _Turn(*map(median, zip(*map(astuple, found), strict=True)))
 
 
 def _between_s(naps: _MeasuredRun) -> float:

@@ -18,7 +18,7 @@ _SHARES = {"p50": 0.5, "p95": 0.95}
 
 
 def to_json(found: Validation, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The file of a validation, with every latency."""
+    """The content of the file of a validation, with every latency."""
     return {
         **header(SCHEMA),
         **about,

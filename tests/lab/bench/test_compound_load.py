@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.wire import StepSample
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load import SHARES, label_of, rounds_of
 from agentrt.lab.bench.compound.load_draw import largest_tokens, load_draw
@@ -21,6 +20,7 @@ from agentrt.lab.bench.compound.load_point import (
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, longest_tokens, working_set_tokens
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES
+from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import ProgramTrace
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from agentrt.analysis.statistics import Interval, interval, jain, mean, percentile, percentiles
 from agentrt.analysis.target import Target
-from agentrt.lab.arms.wire import StepSample
 from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import Round
+from agentrt.lab.workloads.step_sample import StepSample
 
 SLOWDOWNS = (2.0, 5.0, 10.0)
 """A program is in time if it takes at most so many times as long as alone."""

@@ -11,11 +11,12 @@ from typing import Any
 from agentrt.base.record import record
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.program_arm import OURS, play
-from agentrt.lab.arms.wire import ProgramLine, StepSample
+from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.compound.figures import PlayedProgram, played
 from agentrt.lab.bench.compound.open_arms import ArmsConfig, OpenArms, open_arms
 from agentrt.lab.bench.compound.plan import Round, widest
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.lab.workloads.trace import ProgramTrace
 
 MOST_SLOTS = 32

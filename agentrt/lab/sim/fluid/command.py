@@ -10,7 +10,8 @@ import numpy as np
 
 from agentrt.analysis.html_page import heading, page, paragraphs, table_of
 from agentrt.analysis.plot import cdf
-from agentrt.base.config import SchedulerConfig
+from agentrt.analysis.statistics import Floats
+from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.lab.flags import check_known, names
 from agentrt.lab.result_file import header
@@ -20,7 +21,7 @@ from agentrt.lab.sim.costs import load_costs
 from agentrt.lab.sim.flags import FleetFlags
 from agentrt.lab.sim.fluid.compare import compare
 from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome
-from agentrt.lab.sim.fluid.library import Floats, Ints, library_of
+from agentrt.lab.sim.fluid.library import Ints, library_of
 from agentrt.lab.sim.fluid.routing import routing_named
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup
@@ -68,7 +69,7 @@ def run_fleet(flags: FleetFlags, log: Log) -> Json:
     arrived_s: Floats = np.cumsum(random.exponential(1 / rate, flags.programs))
     program: Ints = random.integers(library.programs, size=flags.programs)
     log(f"{flags.programs} programs at {rate:.4g} a second on {flags.engines} engines")
-    order = "rwa" if flags.order == "rwa" else "fcfs"
+    order: PolicyName = "rwa" if flags.order == "rwa" else "fcfs"
     gated = SchedulerConfig(policy=order, gate_share=flags.gate_share)
     found = {}
     for routing in names(flags.routing):

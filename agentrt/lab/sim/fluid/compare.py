@@ -8,8 +8,9 @@ from random import Random
 
 import numpy as np
 
+from agentrt.analysis.statistics import Floats
 from agentrt.lab.sim.fluid.fleet import Fleet
-from agentrt.lab.sim.fluid.library import Floats, library_of
+from agentrt.lab.sim.fluid.library import library_of
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import ProgramTrace
 from agentrt.lab.workloads.arrivals import poisson

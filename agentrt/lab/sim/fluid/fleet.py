@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agentrt.analysis.statistics import Floats
 from agentrt.lab.sim.fluid.gate import FleetGate
-from agentrt.lab.sim.fluid.library import Floats, Ints, ProgramLibrary
+from agentrt.lab.sim.fluid.library import Ints, ProgramLibrary
 from agentrt.lab.sim.fluid.routing import Router, routing_named
 from agentrt.lab.sim.fluid.slots import ReadyNodes, Slots
 from agentrt.lab.sim.fluid.tasks import FluidTasks, before_in_group, move_on, rates_of, sums

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from agentrt.analysis.statistics import Floats
 from agentrt.base.config import PolicyName
-from agentrt.lab.sim.fluid.library import Floats, Ints
+from agentrt.lab.sim.fluid.library import Ints
 
 AGEING = 8.0
 _NOTHING = 1e-3  # tokens that rounding leaves

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agentrt.lab.sim.fluid.library import Floats, Ints, ProgramLibrary
+from agentrt.analysis.statistics import Floats
+from agentrt.lab.sim.fluid.library import Ints, ProgramLibrary
 from agentrt.lab.sim.fluid.tasks import NodeRows
 
 _NEVER = 60_000

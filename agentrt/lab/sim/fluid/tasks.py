@@ -8,8 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from agentrt.analysis.statistics import Floats
 from agentrt.lab.sim.costs import SimCosts
-from agentrt.lab.sim.fluid.library import Floats, Ints
+from agentrt.lab.sim.fluid.library import Ints
 from agentrt.lab.sim.simulation import Setup
 
 Flags = NDArray[np.bool_]
@@ -33,8 +34,8 @@ class NodeRows:
     def __len__(self) -> int:
         return len(self.slot)
 
-    def where(self, kept: Flags) -> Self:
-        """The rows whose flag is set."""
+    def where(self, kept: Flags | Ints) -> Self:
+        """The rows with these flags or indices."""
         return type(self)(*(getattr(self, column.name)[kept] for column in fields(self)))
 
     def followed_by(self, more: Self) -> Self:
@@ -54,7 +55,7 @@ class FluidTasks(NodeRows):
         decode: Output tokens left, without the first, which comes with the prompt.
         context: Tokens whose KV is there.
         runs: True if it is in the batch.
-        chunk: Its prompt tokens in the latest step of its engine.
+        chunk: Prompt tokens of the task in the latest step of its engine.
         left: Prompt tokens of that step that are not computed yet.
     """
 
