@@ -36,8 +36,7 @@ class StudyFlags(MixFlags):
     programs: Annotated[int, Option(help="Programs of a draw.")] = 200
     tenants: Tenants = 1
     bursts: Annotated[
-        float,
-        Option(help="Deviation of arrival gaps by their mean, above 1; 0 for a Poisson process."),
+        float, Option(help="Coefficient of variation of arrival gaps, above 1; 0 for Poisson.")
     ] = 0.0
     host_kv_tokens: Annotated[int, Option(help="KV tokens of the offload tier; 0 for none.")] = 0
     warm: Annotated[bool, Option("--warm/--cold", help="Estimates learned beforehand.")] = True
@@ -83,8 +82,7 @@ class FleetFlags(MixFlags):
     load: Annotated[float, Option(help="Arrivals divided by the capacity of the engines.")] = 0.7
     kv_tokens: Annotated[int, Option(help="KV memory of each engine.")] = 400_000
     routing: Annotated[
-        str,
-        Option(help="program- or request- with round-robin, least-loaded or two-choices; a list."),
+        str, Option(help="program- or request-; round-robin, least-loaded or two-choices; a list.")
     ] = "program-two-choices"
     gate_share: Annotated[float, Option(help="Share of memory for programs; 0 admits all.")] = 0.0
     order: Annotated[str, Option(help="At the gate: fcfs or rwa.")] = "rwa"
@@ -108,9 +106,7 @@ class CalibrateFlags:
     """Flags of `agentrt sim calibrate`."""
 
     out: OutPath
-    model: Annotated[Path | None, Option(help="A model directory; else --shape, or embedded.")] = (
-        None
-    )
+    model: Annotated[Path | None, Option(help="Model directory; else --shape or embedded.")] = None
     shape: Annotated[str, Option(help="Random weights of a shape: micro, tiny, half ...")] = ""
     seconds: Annotated[float, Option(help="Duration of the sweep.")] = 60.0
     kv_tokens: Annotated[int, Option(help="KV memory of the engine.")] = 32_768
@@ -123,18 +119,14 @@ class CalibrateFlags:
 class ValidateFlags:
     """Flags of `agentrt sim validate`."""
 
-    shape: Annotated[str, Option(help="Shape of the model: embedded, micro, tiny or half.")] = (
-        "embedded"
-    )
+    shape: Annotated[str, Option(help="Model: embedded, micro, tiny or half.")] = "embedded"
     costs: Annotated[str, Option(help="A file of `sim calibrate`; else it is measured first.")] = ""
     policies: Annotated[str, Option(help="Some of fcfs, lpm, plas, rwa.")] = "fcfs,lpm,plas,rwa"
     shapes: Annotated[str, Option(help="Shapes of programs, separated by commas.")] = (
         "react,tree-of-thought,map-reduce,chat"
     )
     programs: Annotated[int, Option(help="Programs at each of three loads.")] = 24
-    kv_tokens: Annotated[
-        int, Option(help="KV memory of the engine; short, to tell them apart.")
-    ] = 1024
+    kv_tokens: Annotated[int, Option(help="KV memory, too little for all programs.")] = 1024
     threads: Threads = 0
     seconds: Annotated[float, Option(help="Duration of the calibration.")] = 30.0
     seed: Seed = 0

@@ -79,6 +79,12 @@ class Mixed:
         return poisson(programs, rate, random)
 
 
+_FIGURES = (
+    *("rate", "mean_latency_s", "p99_latency_s", "mean_slowdown", "p99_slowdown"),
+    *("busy", "cache_hit", "host_hit", "copying", "fairness", "steps", "working_set_tokens"),
+)
+
+
 @record
 class StudyPoint:
     """Figures of one arm at one rate with one seed, without the first programs.
@@ -90,7 +96,7 @@ class StudyPoint:
         latency_s: `[programs]`.
         slowdown: `[programs]` latency divided by that of the same program alone.
         busy: Share of the time in which the engine had work.
-        hit: Share of prompt tokens found in the cache.
+        cache_hit: Share of prompt tokens found in the cache.
         host_hit: Share of prompt tokens loaded back from the host.
         copying: Share of the time in which the engine copied to its host or back.
         sums: Mean seconds and tokens of a program, by name.
@@ -106,7 +112,7 @@ class StudyPoint:
     latency_s: Floats
     slowdown: Floats
     busy: float
-    hit: float
+    cache_hit: float
     host_hit: float
     copying: float
     sums: dict[str, float]
@@ -120,6 +126,11 @@ class StudyPoint:
         return float(self.latency_s.mean())
 
     @property
+    def p99_latency_s(self) -> float:
+        """The 99th percentile of latencies."""
+        return float(np.quantile(self.latency_s, 0.99))
+
+    @property
     def mean_slowdown(self) -> float:
         """Mean slowdown of a program."""
         return float(self.slowdown.mean())
@@ -131,27 +142,14 @@ class StudyPoint:
 
     def figures(self) -> dict[str, Any]:
         """Figures for files and tables."""
-        return {
-            "rate": self.rate,
-            "mean_latency_s": self.mean_latency_s,
-            "p99_latency_s": float(np.quantile(self.latency_s, 0.99)),
-            "mean_slowdown": self.mean_slowdown,
-            "p99_slowdown": self.p99_slowdown,
-            "busy": self.busy,
-            "cache_hit": self.hit,
-            "host_hit": self.host_hit,
-            "copying": self.copying,
-            "fairness": self.fairness,
-            "steps": self.steps,
-            "working_set_tokens": self.working_set_tokens,
-        }
+        return {name: getattr(self, name) for name in _FIGURES}
 
     def in_words(self) -> str:
         """The point in a line of text."""
         host = f" ({self.host_hit:.2f} from the host)" if self.host_hit else ""
         return (
             f"mean {self.mean_latency_s:.2f} s, slowdown {self.mean_slowdown:.2f}, "
-            f"p99 {self.p99_slowdown:.1f}, cache {self.hit:.2f}{host}, busy {self.busy:.2f}"
+            f"p99 {self.p99_slowdown:.1f}, cache {self.cache_hit:.2f}{host}, busy {self.busy:.2f}"
         )
 
 
@@ -252,7 +250,7 @@ class Study:
             latency_s,
             slowdown,
             busy=engine.busy_s / span_s,
-            hit=sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
+            cache_hit=sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
             host_hit=sum(one.cached_host_tokens for one in counted) / max(1, prompt_tokens),
             copying=engine.copied_s / span_s,
             sums={name: _mean(counted, name) for name in SUMMED},
@@ -339,20 +337,9 @@ class Study:
 
 
 SUMMED = (
-    "held_s",
-    "queue_s",
-    "hole_s",
-    "kv_reload_s",
-    "prefill_s",
-    "decode_s",
-    "tool_s",
-    "prompt_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "recomputed_tokens",
-    "wasted_tokens",
-    "preemptions",
-    "joined",
+    *("held_s", "queue_s", "hole_s", "kv_reload_s", "prefill_s", "decode_s", "tool_s"),
+    *("prompt_tokens", "cached_tokens", "output_tokens", "recomputed_tokens", "wasted_tokens"),
+    *("preemptions", "joined"),
 )
 
 
