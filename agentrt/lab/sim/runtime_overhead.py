@@ -165,6 +165,7 @@ async def measure_overhead(config: EngineConfig) -> SimCosts:
         }
         naps = await _run(records, runtime.run(_naps, _TOOLS))
         found = await _forms(runtime, records, config)
+    between_s = fmean(after - at_s for at_s, after in pairwise(naps.declared_at_s))
     alone, others = _turn(short, 1), _WIDE - 1
     close_s = max(0.0, wide.declared_s - alone.declared_s) / others
     calls_s = (wide.received_s - wide.declared_s) - (alone.received_s - alone.declared_s)
@@ -182,7 +183,7 @@ async def measure_overhead(config: EngineConfig) -> SimCosts:
         close_s=close_s,
         run_s=median(one.declared_at_s[0] - one.due_at_s for one in single),
         end_s=median(one.ended_at_s - one.value_at_s for one in single),
-        tool_s=max(0.0, _between_s(naps) - 1.5 * _TOOL_S),
+        tool_s=max(0.0, between_s - 1.5 * _TOOL_S),
     )
 
 
@@ -242,8 +243,3 @@ def _turn(run: _MeasuredRun, wide: int) -> _Turn:
             )
         )
     return _Turn(*map(median, zip(*map(astuple, found), strict=True)))
-
-
-def _between_s(naps: _MeasuredRun) -> float:
-    """Seconds from one declaration to the next."""
-    return fmean(after - at_s for at_s, after in pairwise(naps.declared_at_s))

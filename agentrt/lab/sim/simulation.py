@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 
 from agentrt.base.config import EngineConfig, SchedulerConfig
@@ -21,7 +21,7 @@ from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.outcome_observer import OutcomeObserver
 from agentrt.lab.sim.player import TracePlayer, program_of
 from agentrt.lab.sim.token_ids import TokenIds
-from agentrt.lab.workloads import ProgramTrace, Workload
+from agentrt.lab.workloads import Workload
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates, State
@@ -94,7 +94,7 @@ class Simulation:
     def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:
         self._setup = setup
         self._estimates = estimates if estimates is not None else Estimates()
-        self._began = 0
+        self._serials = count()
         self._now_s = BEGIN_S
         self._ids = TokenIds(setup.start_tokens)
         self._codec = SimulatedCodec(setup.start_tokens)
@@ -163,8 +163,10 @@ class Simulation:
             served = zip(runtimes, self._executors, strict=True)
             for arrival, (runtime, executor) in zip(arrivals, cycle(served), strict=False):
                 at_s = began_s + arrival.at_s
-                player = self._player(arrival.program, executor, at_s)
-                outcome.programs.append(player.outcome)
+                trace, run_id = arrival.program, RunId(f"{next(self._serials):016x}")
+                program = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
+                outcome.programs.append(program)
+                player = TracePlayer(trace, run_id, self._ids, executor, program)
                 plays.append(asyncio.create_task(self._play(player, runtime, players, at_s)))
             try:
                 await asyncio.gather(*plays)
@@ -193,12 +195,6 @@ class Simulation:
         player.outcome.end(loop.time() + player.costs.end_s)
         del players[player.run_id]
         self._ids.forget(player.run_id)
-
-    def _player(self, trace: ProgramTrace, executor: SimulatedExecutor, at_s: float) -> TracePlayer:
-        run_id = RunId(f"{self._began:016x}")
-        self._began += 1
-        outcome = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
-        return TracePlayer(trace, run_id, self._ids, executor, outcome)
 
     def _backend(
         self, core: EngineCore, executor: SimulatedExecutor, players: Mapping[RunId, TracePlayer]

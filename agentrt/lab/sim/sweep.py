@@ -43,13 +43,11 @@ class Sweep:
 
     def ratio(self, one: str, other: str) -> Interval:
         """Mean latency of one arm divided by the other's, paired by seed."""
-        pairs = zip(self.points[one], self.points[other], strict=True)
-        return ratio_interval([a.mean_latency_s / b.mean_latency_s for a, b in pairs])
+        return self._ratio(one, other, lambda point: point.mean_latency_s)
 
     def tail_ratio(self, one: str, other: str) -> Interval:
         """99th percentile of slowdowns of one arm divided by the other's, paired by seed."""
-        pairs = zip(self.points[one], self.points[other], strict=True)
-        return ratio_interval([a.p99_slowdown / b.p99_slowdown for a, b in pairs])
+        return self._ratio(one, other, lambda point: point.p99_slowdown)
 
     def targets(self) -> list[Target]:
         """The targets between the arms of the sweep."""
@@ -62,6 +60,10 @@ class Sweep:
         if {BASELINE, BEST} <= self.points.keys():
             found.append(Target("mean latency, rwa by oracle", self.ratio(BASELINE, BEST), 1.2))
         return found
+
+    def _ratio(self, one: str, other: str, figure: Callable[[StudyPoint], float]) -> Interval:
+        pairs = zip(self.points[one], self.points[other], strict=True)
+        return ratio_interval([figure(a) / figure(b) for a, b in pairs])
 
 
 def sweep(
