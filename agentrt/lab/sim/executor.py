@@ -122,7 +122,7 @@ class SimulatedExecutor:
         found = SampledStep()
         for sequence, lives in zip(batch.sampled, alive, strict=True):
             if not lives:
-                self.totals.unheard_tokens += batch.steps
+                self.totals.discarded_tokens += batch.steps
                 continue
             self._append(sequence, batch.steps)
             if sequence.output_tokens >= sequence.max_output_tokens:

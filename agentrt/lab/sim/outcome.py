@@ -109,7 +109,7 @@ class Totals:
         decode_tokens: Tokens produced.
         kv_tokens: Tokens whose KV was read.
         unread_tokens: Prompt tokens of cancelled calls that were never computed.
-        unheard_tokens: Tokens produced in the step in which their call was cancelled.
+        discarded_tokens: Tokens produced in the step in which their call was cancelled.
         saved_tokens: Tokens copied from the device to its host.
         loaded_tokens: Tokens copied back.
         copied_s: Seconds of these copies.
@@ -121,7 +121,7 @@ class Totals:
     decode_tokens: int = 0
     kv_tokens: int = 0
     unread_tokens: int = 0
-    unheard_tokens: int = 0
+    discarded_tokens: int = 0
     saved_tokens: int = 0
     loaded_tokens: int = 0
     copied_s: float = 0.0

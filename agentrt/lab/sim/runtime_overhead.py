@@ -150,7 +150,7 @@ async def measure_overhead(config: EngineConfig) -> SimCosts:
             await runtime.run(_waves, next(serials), 1, wide, 1, tokens)
             return process_time() - before_s
 
-        await waves(2, _WIDE, _WORDS)  # warms all code up
+        await waves(2, _WIDE, _WORDS)  # warm-up
         short, long_ = await waves(_WAVES, 1, 1), await waves(_WAVES, 1, _WORDS)
         wide = _turn(await waves(_WAVES, _WIDE, 1), _WIDE)
         single = [await waves(1, 1, 1) for _ in range(_RUNS)]
@@ -170,13 +170,13 @@ async def measure_overhead(config: EngineConfig) -> SimCosts:
     close_s = max(0.0, wide.declared_s - alone.declared_s) / others
     calls_s = (wide.received_s - wide.declared_s) - (alone.received_s - alone.declared_s)
     call_s = max(0.0, calls_s) / others
-    spelled = _turn(long_, 1).received_s - alone.received_s
+    text_s = _turn(long_, 1).received_s - alone.received_s
     delta_s = max(0.0, step_s[_WIDE] - step_s[1]) / others
     return replace(
         found,
         submit_s=max(0.0, alone.received_s - alone.value_s - call_s),
         call_s=call_s,
-        call_token_s=max(0.0, spelled) / max(1.0, long_.prompt_tokens - short.prompt_tokens),
+        call_token_s=max(0.0, text_s) / max(1.0, long_.prompt_tokens - short.prompt_tokens),
         deliver_s=max(0.0, alone.value_s - close_s),
         tell_s=max(0.0, step_s[1] - delta_s),
         delta_s=delta_s,
