@@ -109,9 +109,19 @@ def rate_of(text: str, flag: str) -> float:
         found = 0.0 if text == "auto" else float(text)
     except ValueError:
         found = -1.0
-    if text != "auto" and not found > 0:
-        raise UsageError(f"{flag} {text} is no rate", hint="Give programs a second, or auto")
+    positive = text == "auto" or found > 0
+    require(positive, f"{flag} {text} is no rate", "Give programs a second, or auto")
     return found
+
+
+def require(holds: bool, message: str, hint: str) -> None:
+    """Check a flag.
+
+    Raises:
+        UsageError: The flag does not hold.
+    """
+    if not holds:
+        raise UsageError(message, hint=hint)
 
 
 def check_known(flag: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
@@ -120,12 +130,5 @@ def check_known(flag: str, given: tuple[str, ...], known: tuple[str, ...]) -> No
     Raises:
         UsageError: One is not.
     """
-    hint = f"Use some of {', '.join(known)}"
     for name in given:
-        if name not in known:
-            raise UsageError(f"{flag} {name} is not known", hint=hint)
-
-
-def log(text: str) -> None:
-    """Print progress to standard error, beside the result."""
-    typer.echo(text, err=True)
+        require(name in known, f"{flag} {name} is not known", f"Use some of {', '.join(known)}")

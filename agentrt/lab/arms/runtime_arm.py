@@ -24,7 +24,6 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import record
 from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.replay import Play, program_of
-from agentrt.lab.arms.score import ProgramScore, ScoredCall, score_of
 from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, StepSample, WaitSample
 from agentrt.program import Gen
 from agentrt.protocol.events import Event
@@ -117,7 +116,7 @@ class RuntimeArm:
 
     async def play(self, programs: list[ProgramLine]) -> Json:
         """Play programs, each from its arrival on."""
-        scores = [score_of(line) for line in programs]
+        plays = dict(enumerate(Play(line) for line in programs))
         ended: dict[int, EndedPlay] = {}
         began_at_s = time.monotonic()
         self._observer.begin(began_at_s)
@@ -125,7 +124,7 @@ class RuntimeArm:
         async def one(at: int) -> None:
             due_at_s = began_at_s + programs[at]["at_s"]
             await anyio.sleep(max(0.0, due_at_s - time.monotonic()))
-            ended[at] = await self._play(scores[at], began_at_s)
+            ended[at] = await self._play(plays.pop(at), began_at_s)
 
         async with anyio.create_task_group() as tasks:
             for at in range(len(programs)):
@@ -133,19 +132,19 @@ class RuntimeArm:
         samples = [ended[at].sample(began_at_s) for at in range(len(programs))]
         return {"samples": samples, "steps": list(self._observer.steps)}
 
-    async def _play(self, score: ProgramScore, began_at_s: float) -> EndedPlay:
-        play = Play(score)
+    async def _play(self, play: Play, began_at_s: float) -> EndedPlay:
+        line = play.line
         self._runs += 1
         run_id = RunId(f"{self._runs:016x}")
         options = RunOptions(
             run_id=run_id,
-            tenant=score.line["tenant"],
-            true_service_s=score.line.get("service_s", 0.0),
+            tenant=line["tenant"],
+            true_service_s=line.get("service_s", 0.0),
         )
         error = ""
         try:
             runtime = self._runtime.with_options(options)
-            await runtime.run(program_of(score.line["shape"]), play)
+            await runtime.run(program_of(line["shape"]), play)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
         ended_s = time.monotonic() - began_at_s
@@ -159,7 +158,7 @@ class EndedPlay:
     The sample is worked out when all have ended: other plays are being timed meanwhile.
 
     Attributes:
-        score: The program.
+        line: The program.
         record: Record of its run.
         ended_s: Instant of its result.
         error: Message of the error that ended it, or "".
@@ -169,7 +168,7 @@ class EndedPlay:
         wasted_tokens: Tokens that these wrote.
     """
 
-    score: ProgramScore
+    line: ProgramLine
     record: RunRecord | None
     ended_s: float
     error: str
@@ -180,7 +179,7 @@ class EndedPlay:
 
     def sample(self, began_at_s: float) -> ProgramSample:
         """The sample on the wire; instants count from the beginning of the play."""
-        line, record = self.score.line, self.record
+        line, record = self.line, self.record
         found: ProgramSample = {
             "name": line["name"],
             "arrived_s": line["at_s"],
@@ -192,10 +191,10 @@ class EndedPlay:
         }
         if record is None:
             return found
-        for scored in self.score.nodes:
-            name = scored.name
+        for played in line["nodes"]:
+            name = played["name"]
             node = record.nodes.get(self.node_ids[name]) if name in self.node_ids else None
-            if node is not None and isinstance(scored, ScoredCall):
+            if node is not None and played["kind"] == "call":
                 found["calls"] += self._call(name, node, began_at_s)
             elif node is not None:
                 found["waits"] += _wait(name, node, began_at_s)
@@ -234,7 +233,7 @@ def ended_play(play: Play, record: RunRecord | None, ended_s: float, error: str)
     """The facts of a play; they hold no chat of it."""
     gens = {name: node for name, node in play.nodes.items() if isinstance(node, Gen)}
     return EndedPlay(
-        play.score,
+        play.line,
         record,
         ended_s,
         error or ("" if record is not None else "its run left no record"),

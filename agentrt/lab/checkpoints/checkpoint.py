@@ -11,7 +11,6 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from itertools import count, islice, product
 from pathlib import Path
 from string import ascii_letters
@@ -28,6 +27,7 @@ from agentrt.lab.checkpoints.weights import (
     random_values,
     weights_of,
 )
+from agentrt.lab.progress import log
 
 _SPECIAL = (
     "<|begin|>",
@@ -59,7 +59,6 @@ def checkpoint(
     seed: int = 0,
     with_weights: bool = True,
     folder: Path | None = None,
-    log: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """The directory of a shape's checkpoint; written if it is not there yet.
 
@@ -68,7 +67,6 @@ def checkpoint(
         seed: Seed of its weights.
         with_weights: False leaves them out, for an engine that makes its own (`random_weights`).
         folder: Folder of all checkpoints; None takes the cache.
-        log: Called before something is written, as that can take minutes.
     """
     root = folder or cache_folder()
     name = shape.name if seed == 0 else f"{shape.name}-{seed}"

@@ -8,7 +8,7 @@ from agentrt.lab.bench.compound.flags import CompoundFlags
 from agentrt.lab.bench.engine.flags import EngineFlags
 from agentrt.lab.bench.gpu_flags import GpuFlags
 from agentrt.lab.bench.structured.flags import StructuredFlags
-from agentrt.lab.flags import add_command, log
+from agentrt.lab.flags import add_command
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 
@@ -18,7 +18,7 @@ def engine(flags: EngineFlags) -> int:
     """Sweep prompt, batch, shared prefix and dtype over random weights of a named shape."""
     from agentrt.lab.bench.engine.command import run_engine_bench
 
-    run_engine_bench(flags, log)
+    run_engine_bench(flags)
     return 0
 
 
@@ -27,7 +27,7 @@ def gpu(flags: GpuFlags) -> int:
     """Check correctness and speed on a GPU, in one command and one file."""
     from agentrt.lab.bench.gpu import run_gpu_bench
 
-    return run_gpu_bench(flags, log)
+    return run_gpu_bench(flags)
 
 
 @add_command(bench, "structured", StructuredFlags)
@@ -35,7 +35,7 @@ def structured(flags: StructuredFlags) -> int:
     """Measure what compiles, what is wrongly accepted, what masks cost, whether outputs close."""
     from agentrt.lab.bench.structured.command import run_structured_bench
 
-    run_structured_bench(flags, log)
+    run_structured_bench(flags)
     return 0
 
 
@@ -46,7 +46,7 @@ def compound(flags: CompoundFlags) -> int:
     from agentrt.lab.bench.compound.page import html, in_words
     from agentrt.lab.result_file import write_json, write_text
 
-    found = run_compound_bench(flags, log)
+    found = run_compound_bench(flags)
     for line in in_words(found):
         typer.echo(line)
     write_json(flags.json_path, found)

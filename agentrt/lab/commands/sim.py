@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from agentrt.lab.flags import add_command, log
+from agentrt.lab.flags import add_command
+from agentrt.lab.progress import log
 from agentrt.lab.sim.flags import (
     CalibrateFlags,
     FitFlags,

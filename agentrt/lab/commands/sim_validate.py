@@ -11,11 +11,11 @@ import anyio
 import typer
 
 from agentrt.base.config import EngineConfig, PolicyName
-from agentrt.base.errors import UsageError
 from agentrt.lab.arms.program_arm import Played
 from agentrt.lab.bench.compound.model import BenchModel, bench_model
 from agentrt.lab.bench.compound.real_time import RealTime, draw_mix
-from agentrt.lab.flags import log, names
+from agentrt.lab.flags import names, require
+from agentrt.lab.progress import log
 from agentrt.lab.result_file import commit, machine, write_json, write_text
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.calibrate import calibrate
@@ -43,14 +43,10 @@ def run_validation(flags: ValidateFlags) -> None:
         BenchFailed: A program failed on the engine.
     """
     policies = _policies(flags.policies)
-    if flags.programs < 4:
-        raise UsageError(
-            f"--programs {flags.programs} says nothing", hint="Give 4 or more; 24 or so"
-        )
-    if flags.repeats < 1:
-        raise UsageError(
-            f"--repeats {flags.repeats} measures nothing", hint="Give 1 or more; 2 or so"
-        )
+    few = f"--programs {flags.programs} says nothing"
+    require(flags.programs >= 4, few, "Give 4 or more; 24 or so")
+    none = f"--repeats {flags.repeats} measures nothing"
+    require(flags.repeats >= 1, none, "Give 1 or more; 2 or so")
     model = bench_model(flags.shape)
     costs = _costs(model, flags)
     setup = Setup(costs, flags.kv_tokens, start_tokens=_start_tokens(model))
@@ -102,11 +98,11 @@ def in_words(found: Validation) -> list[str]:
 def _policies(text: str) -> list[PolicyName]:
     arms = arms_named(text)
     found: list[PolicyName] = [arm.scheduler.policy for arm in arms]
-    if "oracle" in found or any(arm.name != arm.scheduler.policy for arm in arms):
-        raise UsageError(
-            f"--policies {text}: the engine serves by fcfs, lpm, plas and rwa",
-            hint="Leave oracle, +gate and -gate out",
-        )
+    require(
+        "oracle" not in found and all(arm.name == arm.scheduler.policy for arm in arms),
+        f"--policies {text}: the engine serves by fcfs, lpm, plas and rwa",
+        "Leave oracle, +gate and -gate out",
+    )
     return found
 
 

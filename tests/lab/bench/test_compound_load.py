@@ -86,7 +86,6 @@ def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:
 @pytest.mark.parametrize("kv_share", [0.0, 0.33])
 def test_memory_is_a_share_of_the_working_set_with_enough_memory(kv_share: float) -> None:
     memories: list[int] = []
-    lines: list[str] = []
 
     def open_plain(kv_tokens: int, stack: ExitStack) -> Callable[[Round], list[PlayedProgram]]:
         memories.append(kv_tokens)
@@ -94,7 +93,7 @@ def test_memory_is_a_share_of_the_working_set_with_enough_memory(kv_share: float
         return served_in_order
 
     load = OpenLoad(0.0, 6.0, programs=60, draws=2, kv_share=kv_share, tenants=2)
-    found = find_load_point(load, DRAWING, open_plain, lines.append)
+    found = find_load_point(load, DRAWING, open_plain)
     (probe,), ample = found.point.found, found.point.ample
     assert probe.slowdown == pytest.approx(6.0, rel=0.16)
     assert found.alone_s == {

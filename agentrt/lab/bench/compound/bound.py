@@ -7,7 +7,7 @@ The bound is the longest path, or all the work at once if that takes longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from statistics import median
 from typing import Any
@@ -24,10 +24,11 @@ from agentrt.analysis import (
 from agentrt.engine.process.roofline import measured_roofline
 from agentrt.lab.bench.compound.ideal import CallShare, PrefixTree
 from agentrt.lab.bench.compound.run import CompoundRun, is_ours
+from agentrt.lab.progress import log
 from agentrt.lab.workloads.trace import ProgramTrace, ToolUse, TraceCall, needs
 
 
-def bounds_of(run: CompoundRun, shape: ModelShape, log: Callable[[str], None]) -> dict[str, Any]:
+def bounds_of(run: CompoundRun, shape: ModelShape) -> dict[str, Any]:
     """By shape of program, our median latency and the medians of both bounds.
 
     Only for programs that were played one at a time: a bound of a program says little of a load.
@@ -35,7 +36,6 @@ def bounds_of(run: CompoundRun, shape: ModelShape, log: Callable[[str], None]) -
     Args:
         run: The run.
         shape: Shape of the model.
-        log: Called with the progress.
     """
     name = next((name for name in run.samples if is_ours(name)), None)
     if name is None or any(len(one.programs) > 1 for one in run.rounds):

@@ -13,7 +13,7 @@ from agentrt.lab.arms.program_arm import OURS, runtime_arm
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, targets
-from agentrt.lab.bench.compound.load_point import LoadPoint, Log, OpenLoad, find_load_point
+from agentrt.lab.bench.compound.load_point import LoadPoint, OpenLoad, find_load_point
 from agentrt.lab.bench.compound.open_arms import ArmsConfig
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals_in_words
 from agentrt.lab.bench.compound.run import (
@@ -24,6 +24,7 @@ from agentrt.lab.bench.compound.run import (
     run_rounds,
     with_room,
 )
+from agentrt.lab.progress import log
 
 SHARES = (0.6, 0.8, 1.0)
 """Rates of the comparison, divided by the rate of the operating point."""
@@ -32,7 +33,7 @@ PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
 def run_load(
-    load: OpenLoad, drawing: ProgramDraw, config: ArmsConfig, stack: ExitStack, log: Log
+    load: OpenLoad, drawing: ProgramDraw, config: ArmsConfig, stack: ExitStack
 ) -> CompoundRun:
     """Find the operating point, let every arm learn from other programs, and measure.
 
@@ -41,7 +42,6 @@ def run_load(
         drawing: How programs are drawn.
         config: The arms; their memory and slots are set here.
         stack: Closes the arms.
-        log: Called with the progress.
 
     Raises:
         UsageError: There is no such load.
@@ -54,7 +54,7 @@ def run_load(
         stack.callback(process.close)
         return lambda one: play_round(process, one, "fcfs")[0]
 
-    found = find_load_point(load, drawing, open_plain, log)
+    found = find_load_point(load, drawing, open_plain)
     rounds = rounds_of(load, found, drawing)
     programs = [program for draw in found.draws for program in draw.programs]
     config = with_room(
@@ -65,7 +65,7 @@ def run_load(
     )
     for line in plan_in_words(load, found, rounds, config):
         log(line)
-    run = run_rounds(rounds, config, stack, log)
+    run = run_rounds(rounds, config, stack)
     return replace(run, load=_result(load, found, rounds, run.samples))
 
 

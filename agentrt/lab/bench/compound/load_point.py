@@ -19,6 +19,7 @@ from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_
 from agentrt.lab.bench.compound.load_figures import counted
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round
 from agentrt.lab.operating_point import OperatingPoint, RateProbe, RateSearch, operating_point
+from agentrt.lab.progress import log
 from agentrt.lab.workloads.arrivals import one_by_one
 
 ENOUGH_KV_TOKENS = 32_768
@@ -29,7 +30,6 @@ _DRAWS = 3
 _SEARCH = RateSearch(near=0.15, factor=1.6, most_halvings=6, most_probes=6)
 _GAIN = 1.5  # of a batch, roughly
 _FIRST = 2.5  # first rate of the search, divided by that of programs one after the other
-Log = Callable[[str], None]
 
 
 @record
@@ -104,23 +104,20 @@ class LoadPoint:
         return self.point.kv_tokens / (self.working_set_tokens or 1.0)
 
 
-def find_load_point(
-    load: OpenLoad, drawing: ProgramDraw, open_plain: PlainEngine, log: Log
-) -> LoadPoint:
+def find_load_point(load: OpenLoad, drawing: ProgramDraw, open_plain: PlainEngine) -> LoadPoint:
     """Draw programs, play them alone, find memory and rate.
 
     Args:
         load: The load as asked for.
         drawing: How programs are drawn.
         open_plain: Opens a plain engine.
-        log: Called with the progress.
 
     Raises:
         UsageError: Programs cannot be made to fit.
         BenchFailed: The engine failed.
     """
     with ExitStack() as stack:
-        plays = _PlainPlays(load, drawing, open_plain, stack, log)
+        plays = _PlainPlays(load, drawing, open_plain, stack)
         plays.draw_programs()
         services_s = [one.service_s for one in plays.all()]
         if not load.rate:
@@ -155,13 +152,11 @@ class _PlainPlays:
         drawing: ProgramDraw,
         open_plain: PlainEngine,
         stack: ExitStack,
-        log: Log,
     ) -> None:
         self._load = load
         self._drawing = drawing
         self._open_plain = open_plain
         self._stack = stack
-        self._log = log
         self._kv_tokens = 0
         self._plays = 0
         self.draws: tuple[LoadDraw, ...] = ()
@@ -186,7 +181,7 @@ class _PlainPlays:
             if not load.kv_share or tokens >= ROOM * largest or again == _DRAWS:
                 return
             longest = int(_SHORTER * tokens / ROOM)
-            self._log(
+            log(
                 f"a share of {load.kv_share:g} is about {tokens:.0f} tokens and does not hold a "
                 f"request of {largest}: longer programs are scaled down until all have at most "
                 f"{longest}"
@@ -203,7 +198,7 @@ class _PlainPlays:
         probe = RateProbe(rate, kv_tokens, mean(slow), working_set)
         lasts_s = mean([max(one.ended_s for one in samples) for samples in played])
         self.lasts_s[probe] = lasts_s
-        self._log(
+        log(
             f"fcfs at {rate:.3g} programs a second with {kv_tokens} tokens of KV: mean slowdown "
             f"{probe.slowdown:.1f}, working set {working_set:.0f} tokens, {lasts_s:.0f} s a draw"
         )
@@ -225,7 +220,7 @@ class _PlainPlays:
             for program in draw.programs
             if program.name not in self.alone or program.name in draw.shortened
         ]
-        self._log(f"playing {len(fresh)} programs alone")
+        log(f"playing {len(fresh)} programs alone")
         self._play(Round("warm", one_by_one(fresh[:1]), self._drawing.spell))
         for program in fresh:
             alone = Round("alone", one_by_one([program]), self._drawing.spell)

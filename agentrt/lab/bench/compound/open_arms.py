@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -22,11 +22,11 @@ from agentrt.lab.bench.compound.prompt_parity import chats_in, check_prompt_pari
 from agentrt.lab.bench.compound.server_efficiency import LEAST_EFFICIENCY, measure_efficiency
 from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.progress import log
 from agentrt.prompt import Codec
 
 ARMS = (OURS, *(f"{client}+{server}" for client in CLIENTS for server in SERVERS))
 _FEW, _MANY = 8, 32  # requests at once, with which a server's efficiency is measured
-Log = Callable[[str], None]
 
 
 @record
@@ -67,16 +67,13 @@ class OpenArms:
     efficiency: dict[str, Any] = field(default_factory=dict)
 
 
-def open_arms(
-    config: ArmsConfig, probe: Sequence[ProgramLine], stack: ExitStack, log: Log
-) -> OpenArms:
+def open_arms(config: ArmsConfig, probe: Sequence[ProgramLine], stack: ExitStack) -> OpenArms:
     """Open every arm.
 
     Args:
         config: The arms.
         probe: Programs by which a server's plan is chosen.
         stack: Closes the arms.
-        log: Called with the progress.
 
     Raises:
         BenchFailed: An arm does not work, or none is left.
@@ -95,11 +92,11 @@ def open_arms(
         client, _, kind = name.partition("+")
         if kind:
             if kind not in opened.servers:
-                opened.servers[kind] = _open_server(kind, config, probe, stack, opened, log)
+                opened.servers[kind] = _open_server(kind, config, probe, stack, opened)
             server = opened.servers[kind]
             add(name, ArmProcess(client_arm(client, server.plan, config.files), server=server))
     for kind, server in opened.servers.items() if not config.quick else ():
-        _check_efficiency(kind, server, config, opened, log)
+        _check_efficiency(kind, server, config, opened)
     if not opened.arms:
         raise BenchFailed("no arm is left to measure", hint="Add agentrt to --arms")
     return opened
@@ -111,11 +108,10 @@ def _open_server(
     probe: Sequence[ProgramLine],
     stack: ExitStack,
     opened: OpenArms,
-    log: Log,
 ) -> ServerProcess:
     """The best server of a kind, if it tokenizes chats as we do."""
     plans = plans_of(kind, config.served, config.files, cores=cores())
-    server, tried = open_best(plans[:1] if config.quick else plans, probe, config.files, log=log)
+    server, tried = open_best(plans[:1] if config.quick else plans, probe, config.files)
     stack.callback(server.close)
     opened.choices[kind] = {
         "kept": server.plan.variant,
@@ -131,7 +127,6 @@ def open_best(
     files: PeerFiles,
     *,
     repeats: int = 3,
-    log: Log = lambda text: None,
 ) -> tuple[ServerProcess, dict[str, list[float]]]:
     """Start every plan, play a probe on each in turn, and keep the quickest, halted.
 
@@ -142,7 +137,6 @@ def open_best(
         programs: The probe.
         files: Files of the peers.
         repeats: Rounds that count.
-        log: Called with the progress.
 
     Returns:
         The server, and by variant the time of each round if several plans were tried.
@@ -194,7 +188,7 @@ def _probe(
 
 
 def _check_efficiency(
-    kind: str, server: ServerProcess, config: ArmsConfig, opened: OpenArms, log: Log
+    kind: str, server: ServerProcess, config: ArmsConfig, opened: OpenArms
 ) -> None:
     """Leave out the arms of a server that is slower than its own engine.
 

@@ -185,8 +185,8 @@ def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, point: SweepP
     if plan.kind == "llama-server":
         return llama_cpp_arm(
             files,
-            gguf_of(served, files),
             plan.variant,
+            model=str(gguf_of(served, files)),
             threads=threads,
             dtype=point.dtype,
             batch=point.batch,
@@ -196,10 +196,11 @@ def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, point: SweepP
     return transformers_arm(
         files,
         plan.variant,
+        plan.env,
         threads=threads,
         dtype=point.dtype,
+        device="cpu",
         kv_tokens=served.kv_tokens // PAGE_TOKENS * PAGE_TOKENS,
-        env=plan.env,
     )
 
 

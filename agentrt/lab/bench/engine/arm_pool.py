@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.bench.engine.sample import Sample, sample_from
+from agentrt.lab.progress import log
 
 
 def measure_round(arm: ArmProcess, point: SweepPoint, vocabulary: int, number: int) -> Sample:
@@ -21,20 +22,15 @@ def measure_round(arm: ArmProcess, point: SweepPoint, vocabulary: int, number: i
 
 
 class ArmPool:
-    """The arms that are open.
+    """The arms that are open."""
 
-    Args:
-        log: Called with each arm that is loaded.
-    """
-
-    def __init__(self, log: Callable[[str], None]) -> None:
-        self._log = log
+    def __init__(self) -> None:
         self._open: dict[str, ArmProcess] = {}
 
     def get(self, arm: Arm) -> ArmProcess:
         """The opened arm, loaded if necessary."""
         if arm.key not in self._open:
-            self._log(f"loading {arm.name}")
+            log(f"loading {arm.name}")
             self._open[arm.key] = ArmProcess(arm)
         return self._open[arm.key]
 

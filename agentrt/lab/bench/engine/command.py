@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from agentrt.analysis.model_shape import DTYPE_BYTES
-from agentrt.base.errors import UsageError
 from agentrt.lab.bench.engine.flags import EngineFlags
 from agentrt.lab.bench.engine.points import SweepPoint, points_of
 from agentrt.lab.bench.engine.result import PointResult, to_json
@@ -13,7 +10,7 @@ from agentrt.lab.bench.engine.sweep import SweepConfig, measure
 from agentrt.lab.bench.engine.table import show
 from agentrt.lab.bench.engine.variants import PEERS
 from agentrt.lab.checkpoints.shapes import shape_named
-from agentrt.lab.flags import check_known, numbers
+from agentrt.lab.flags import check_known, numbers, require
 from agentrt.lab.result_file import write_json
 
 _QUICK_REPEATS = 2
@@ -48,10 +45,9 @@ def config_of(flags: EngineFlags) -> SweepConfig:
     check_known("--device", (flags.device,), ("cpu", "cuda"))
     kernels = ("auto", "torch", "cpu", "triton", "reference")
     check_known("--kernels", (flags.kernels,), kernels)
-    if flags.repeat < 1:
-        raise UsageError(f"--repeat {flags.repeat} measures nothing", hint="Give 7 or more")
-    if flags.device == "cuda" and "llama.cpp" in peers:
-        raise UsageError("make peers builds llama.cpp for the CPU only", hint="Use --peer hf")
+    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 7 or more")
+    built = flags.device == "cpu" or "llama.cpp" not in peers
+    require(built, "make peers builds llama.cpp for the CPU only", "Use --peer hf")
     return SweepConfig(
         shape=shape,
         peers=peers,
@@ -63,7 +59,7 @@ def config_of(flags: EngineFlags) -> SweepConfig:
     )
 
 
-def run_engine_bench(flags: EngineFlags, log: Callable[[str], None]) -> None:
+def run_engine_bench(flags: EngineFlags) -> None:
     """Measure and print the table; the file is written anew after each point.
 
     Raises:
@@ -72,7 +68,7 @@ def run_engine_bench(flags: EngineFlags, log: Callable[[str], None]) -> None:
     """
     config = config_of(flags)
     results: list[PointResult] = []
-    for result in measure(points_in(flags), config, log):
+    for result in measure(points_in(flags), config):
         results.append(result)
         write_json(flags.json_path, to_json(config.shape, results))
     show(config.shape, results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
@@ -46,17 +46,15 @@ class SweepConfig:
     constrained: bool = False
 
 
-def measure(
-    points: Sequence[SweepPoint], config: SweepConfig, log: Callable[[str], None]
-) -> Iterator[PointResult]:
+def measure(points: Sequence[SweepPoint], config: SweepConfig) -> Iterator[PointResult]:
     """Measure all points, each given as soon as it is measured.
 
     Raises:
         BenchFailed: An arm failed, or did other work than the rest.
     """
-    files = peer_files(checkpoint(config.shape, with_weights=config.saved_weights, log=log))
+    files = peer_files(checkpoint(config.shape, with_weights=config.saved_weights))
     files.check(*config.peers)
-    arms = ArmPool(log)
+    arms = ArmPool()
     try:
         for point in points:
             yield _measure_point(point, _arms_of(point, points, config, files), config, arms)

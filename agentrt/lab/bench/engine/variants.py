@@ -11,7 +11,7 @@ from agentrt.analysis.model_shape import ModelShape
 from agentrt.lab.arms.arm_process import Arm
 from agentrt.lab.arms.engine_arms import llama_cpp_arm, our_engine_arm, transformers_arm
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.arms.servers import PAGE_TOKENS, thread_counts
+from agentrt.lab.arms.servers import PAGE_TOKENS, WAITS, thread_counts, thread_env
 from agentrt.lab.bench.engine.points import SweepPoint
 
 PEERS = ("hf", "hf-cb", "llama.cpp")
@@ -65,8 +65,8 @@ def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: 
     return [
         llama_cpp_arm(
             files,
-            files.gguf(shape, point.dtype),
             variant,
+            model=str(files.gguf(shape, point.dtype)),
             threads=threads,
             dtype=point.dtype,
             batch=point.batch,
@@ -82,19 +82,8 @@ def _transformers(
 ) -> list[Arm]:
     """Several threads may be quicker if they spin, or if they sleep."""
     alone = threads == 1 or device == "cuda"
+    settings = {"threads": threads, "dtype": point.dtype, "device": device, "kv_tokens": kv_tokens}
     return [
-        transformers_arm(
-            files,
-            f"{threads}t {wait}".strip(),
-            threads=threads,
-            dtype=point.dtype,
-            device=device,
-            kv_tokens=kv_tokens,
-            env={
-                "OMP_NUM_THREADS": str(threads),
-                "HF_HUB_OFFLINE": "1",
-                **({"OMP_WAIT_POLICY": wait.upper()} if wait else {}),
-            },
-        )
-        for wait in (("",) if alone else ("passive", "active"))
+        transformers_arm(files, f"{threads}t {wait}".strip(), thread_env(threads, wait), **settings)
+        for wait in (("",) if alone else WAITS)
     ]
