@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
+from agentrt.tools.docstring import read_docstring
 
 FlagsT = TypeVar("FlagsT")
 
@@ -40,15 +41,19 @@ def add_command(
     Args:
         app: Commands to add to.
         name: Name of the command.
-        flags: The record; a field is `Annotated` with its `typer.Option`.
+        flags: The record; the docstring has the help of each field, unless the field is
+            `Annotated` with its `typer.Option`.
     """
     hints = get_type_hints(flags, include_extras=True)
+    helps: dict[str, str] = {}
+    for one in reversed(flags.__mro__):
+        helps |= read_docstring(one.__doc__).arguments
     parameters = [
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if one.default is MISSING else one.default,
-            annotation=hints[one.name],
+            annotation=_option(one.name, hints[one.name], helps.get(one.name)),
         )
         for one in fields(flags)  # type: ignore[arg-type]  # a record
     ]
@@ -63,6 +68,17 @@ def add_command(
         return run
 
     return register
+
+
+def _option(name: str, hint: Any, help: str | None) -> Any:
+    """The type of a field with the option of its flag: `--json` for a field `json_path`."""
+    if get_origin(hint) is Annotated:
+        return hint
+    flag = f"--{name.removesuffix('_path').replace('_', '-')}"
+    metavar = None
+    if Path in (hint, *get_args(hint)):
+        metavar = "PATH" if name.endswith("_path") else "FOLDER"
+    return Annotated[hint, typer.Option(flag, metavar=metavar, help=help)]
 
 
 def names(text: str) -> tuple[str, ...]:

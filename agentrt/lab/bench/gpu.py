@@ -26,7 +26,7 @@ from agentrt.lab.bench.engine.arm_pool import measure_round
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
-from agentrt.lab.bench.gpu_flags import GpuFlags
+from agentrt.lab.bench.flags import GpuFlags
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, SpeedPart
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named

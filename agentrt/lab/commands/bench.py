@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from agentrt.lab.bench.compound.flags import CompoundFlags
-from agentrt.lab.bench.engine.flags import EngineFlags
-from agentrt.lab.bench.gpu_flags import GpuFlags
-from agentrt.lab.bench.structured.flags import StructuredFlags
+from agentrt.lab.bench.flags import CompoundFlags, EngineFlags, GpuFlags, StructuredFlags
 from agentrt.lab.flags import add_command
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)

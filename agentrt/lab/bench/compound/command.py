@@ -12,7 +12,6 @@ from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.bench.compound.bound import bounds_of
-from agentrt.lab.bench.compound.flags import CompoundFlags
 from agentrt.lab.bench.compound.live import measured_live
 from agentrt.lab.bench.compound.load import run_load
 from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, OpenLoad
@@ -21,6 +20,7 @@ from agentrt.lab.bench.compound.open_arms import ARMS, ArmsConfig
 from agentrt.lab.bench.compound.plan import longest_tokens, rounds_of_one, totals_in_words
 from agentrt.lab.bench.compound.result import to_json
 from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
+from agentrt.lab.bench.flags import CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.flags import check_known, factors, names, rate_of, require
 from agentrt.lab.progress import log

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agentrt.analysis.model_shape import DTYPE_BYTES
-from agentrt.lab.bench.engine.flags import EngineFlags
 from agentrt.lab.bench.engine.points import SweepPoint, points_of
 from agentrt.lab.bench.engine.result import PointResult, to_json
 from agentrt.lab.bench.engine.sweep import SweepConfig, measure
 from agentrt.lab.bench.engine.table import show
 from agentrt.lab.bench.engine.variants import PEERS
+from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.flags import check_known, numbers, require
 from agentrt.lab.result_file import write_json
