@@ -33,17 +33,17 @@ Tenants = Annotated[int, typer.Option(help="Tenants among whom programs are deal
 Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
 
 
-def add_command(
-    app: typer.Typer, name: str, flags: type[FlagsT]
-) -> Callable[[Callable[[FlagsT], int]], Callable[[FlagsT], int]]:
-    """Register a function of one record as a command.
+def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
+    """Register a function of one record as a command of that name.
+
+    The docstring of the record has the help of each field, unless the field is `Annotated` with its
+    `typer.Option`.
 
     Args:
         app: Commands to add to.
-        name: Name of the command.
-        flags: The record; the docstring has the help of each field, unless the field is
-            `Annotated` with its `typer.Option`.
+        run: The function; the code with which the command exits is 0 for None.
     """
+    (flags,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
     hints = get_type_hints(flags, include_extras=True)
     helps: dict[str, str] = {}
     for one in reversed(flags.__mro__):
@@ -55,19 +55,15 @@ def add_command(
             default=inspect.Parameter.empty if one.default is MISSING else one.default,
             annotation=_option(one.name, hints[one.name], helps.get(one.name)),
         )
-        for one in fields(flags)  # type: ignore[arg-type]  # a record
+        for one in fields(flags)
     ]
 
-    def register(run: Callable[[FlagsT], int]) -> Callable[[FlagsT], int]:
-        def command(**given: Any) -> int:
-            return run(flags(**given))
+    def command(**given: Any) -> int:
+        return run(flags(**given)) or 0
 
-        command.__doc__ = run.__doc__
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        app.command(name)(command)
-        return run
-
-    return register
+    command.__doc__ = run.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    app.command(run.__name__)(command)
 
 
 def _option(name: str, hint: Any, help: str | None) -> Any:

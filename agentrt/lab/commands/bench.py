@@ -10,16 +10,13 @@ from agentrt.lab.flags import add_command
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 
 
-@add_command(bench, "engine", EngineFlags)
-def engine(flags: EngineFlags) -> int:
+def engine(flags: EngineFlags) -> None:
     """Sweep prompt, batch, shared prefix and dtype over random weights of a named shape."""
     from agentrt.lab.bench.engine.command import run_engine_bench
 
     run_engine_bench(flags)
-    return 0
 
 
-@add_command(bench, "gpu", GpuFlags)
 def gpu(flags: GpuFlags) -> int:
     """Check correctness and speed on a GPU, in one command and one file."""
     from agentrt.lab.bench.gpu import run_gpu_bench
@@ -27,17 +24,14 @@ def gpu(flags: GpuFlags) -> int:
     return run_gpu_bench(flags)
 
 
-@add_command(bench, "structured", StructuredFlags)
-def structured(flags: StructuredFlags) -> int:
+def structured(flags: StructuredFlags) -> None:
     """Measure what compiles, what is wrongly accepted, what masks cost, whether outputs close."""
     from agentrt.lab.bench.structured.command import run_structured_bench
 
     run_structured_bench(flags)
-    return 0
 
 
-@add_command(bench, "compound", CompoundFlags)
-def compound(flags: CompoundFlags) -> int:
+def compound(flags: CompoundFlags) -> None:
     """Compound latency of whole programs: ours beside plain clients of servers, same weights."""
     from agentrt.lab.bench.compound.command import run_compound_bench
     from agentrt.lab.bench.compound.page import html, in_words
@@ -49,4 +43,7 @@ def compound(flags: CompoundFlags) -> int:
     write_json(flags.json_path, found)
     if flags.html_path is not None:
         write_text(flags.html_path, html(found))
-    return 0
+
+
+for command in (engine, gpu, structured, compound):
+    add_command(bench, command)

@@ -13,7 +13,7 @@ from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.program_arm import OURS, play
 from agentrt.lab.arms.wire import ProgramLine, StepSample
 from agentrt.lab.bench.compound.figures import PlayedProgram, played
-from agentrt.lab.bench.compound.open_arms import ArmsConfig, OpenArms, open_arms
+from agentrt.lab.bench.compound.open_arms import ArmsConfig, OpenArms
 from agentrt.lab.bench.compound.plan import Round, widest
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.progress import log
@@ -101,7 +101,7 @@ def run_rounds(rounds: Sequence[Round], config: ArmsConfig, stack: ExitStack) ->
     Raises:
         BenchFailed: Arms cannot be compared.
     """
-    opened = open_arms(config, probe_of(rounds), stack)
+    opened = OpenArms(config, probe_of(rounds), stack)
     return CompoundRun(config, rounds, opened, take_turns(opened.arms, rounds))
 
 
