@@ -86,15 +86,8 @@ class ServerProcess(ProcessGroup):
     @property
     def about(self) -> Json:
         """Command, environment and request fields, for the result."""
-        plan = self.plan
-        return {
-            "kind": plan.kind,
-            "variant": plan.variant,
-            "command": list(plan.command),
-            "env": dict(plan.env),
-            "body": dict(plan.body),
-            **plan.about,
-        }
+        told = ("kind", "variant", "command", "env", "body")
+        return {name: getattr(self.plan, name) for name in told} | dict(self.plan.about)
 
     def complete(self, messages: Sequence[Mapping[str, str]], tokens: int) -> Json:
         """Send one chat completion as clients do; returns the whole answer.

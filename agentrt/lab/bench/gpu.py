@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -22,9 +23,9 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable
 from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
-from agentrt.lab.bench.engine.arm_pool import measure_round
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
+from agentrt.lab.bench.engine.sample import measure_round
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
 from agentrt.lab.bench.flags import GpuFlags
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, SpeedPart
@@ -76,12 +77,9 @@ def check_gpu(plan: GpuPlan, path: Path) -> Json:
     began_s = monotonic()
     found: Json = {**header(SCHEMA), "machine": machine() | {"gpu": gpu}, "parts": {}}
     parts: dict[str, Callable[[], Json]] = {
-        "kernels": lambda: kernels_part(plan.device),
-        "parity": lambda: parity_part(plan),
-        **{
-            f"speed of {part.shape}": lambda part=part: speed_part(part, plan.device)  # type: ignore[misc]
-            for part in plan.speed
-        },
+        "kernels": partial(kernels_part, plan.device),
+        "parity": partial(parity_part, plan),
+        **{f"speed of {part.shape}": partial(speed_part, part, plan.device) for part in plan.speed},
     }
     for name, measure in parts.items():
         log(f"{name} ({monotonic() - began_s:.0f} s gone)")

@@ -29,16 +29,8 @@ from agentrt.lab.checkpoints.weights import (
 )
 from agentrt.lab.progress import log
 
-_SPECIAL = (
-    "<|begin|>",
-    "<|end|>",
-    "<|user|>",
-    "<|assistant|>",
-    "<|call|>",
-    "<|/call|>",
-    "<|result|>",
-    "<|pad|>",
-)
+_SPECIAL_NAMES = ("begin", "end", "user", "assistant", "call", "/call", "result", "pad")
+_SPECIAL = tuple(f"<|{name}|>" for name in _SPECIAL_NAMES)
 _TEMPLATE = (
     "<|begin|>{% for m in messages %}{{ '<|assistant|>' if m.role == 'assistant' else '<|user|>' }}"
     "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"

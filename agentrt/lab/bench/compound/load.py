@@ -56,10 +56,9 @@ def run_load(
 
     found = find_load_point(load, drawing, open_plain)
     rounds = rounds_of(load, found, drawing)
-    programs = [program for draw in found.draws for program in draw.programs]
     config = with_room(
         config,
-        programs,
+        found.programs,
         kv_tokens=found.point.kv_tokens,
         longest_tokens=largest_tokens(found.draws),
     )
@@ -111,10 +110,9 @@ def plan_in_words(
     arms = len(config.names) - (OURS in config.names) + len(config.policies)
     lasts_s = found.lasts_s[found.point.found[0]]
     took_s = sum(arms * max(lasts_s, one.workload[-1].at_s + lasts_s / 4) for one in rounds)
-    programs = [program for draw in found.draws for program in draw.programs]
     rates = ", ".join(f"{share * found.rate:.3g}" for share in shares_of(load))
     return [
-        f"{len(found.draws)} draws: {totals_in_words(programs)}; the largest request has "
+        f"{len(found.draws)} draws: {totals_in_words(found.programs)}; the largest request has "
         f"{largest_tokens(found.draws)} tokens",
         found.point.in_words(),
         f"{arms} arms at {rates} programs a second: this takes about {took_s / 60:.0f} minutes",

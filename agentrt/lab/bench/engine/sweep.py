@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.cpu_cores import cores
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
 from agentrt.lab.arms.engine_arms import OURS
 from agentrt.lab.arms.peer_files import peer_files
-from agentrt.lab.bench.engine.arm_pool import ArmPool, measure_round
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
-from agentrt.lab.bench.engine.sample import Sample, check_equal_work
+from agentrt.lab.bench.engine.sample import Sample, check_equal_work, measure_round
 from agentrt.lab.bench.engine.variants import CONSTRAINED, constrained_arm, our_arm, peer_arms
 from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.progress import log
 
 _PROBES = 2
 """Rounds in which variants of a peer compete; none of them counts."""
 _WORTH_SAVING_BYTES = 6 << 30
+
+
+class ArmPool:
+    """The arms that are open from point to point: loading a model takes longer than measuring."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, ArmProcess] = {}
+
+    def get(self, arm: Arm) -> ArmProcess:
+        """The opened arm, loaded if necessary."""
+        if arm.key not in self._open:
+            log(f"loading {arm.name}")
+            self._open[arm.key] = ArmProcess(arm)
+        return self._open[arm.key]
+
+    def keep(self, arms: Collection[Arm]) -> None:
+        """Close all other arms."""
+        keys = {arm.key for arm in arms}
+        for key in self._open.keys() - keys:
+            self._open.pop(key).close()
+
+    def close(self) -> None:
+        """Close all arms."""
+        self.keep(())
 
 
 def measure(
