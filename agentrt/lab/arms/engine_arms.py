@@ -13,10 +13,8 @@ from typing import Any
 
 from agentrt.base.config import EngineConfig
 from agentrt.engine.process.child import environment
-from agentrt.lab.arms.arm_process import Arm
+from agentrt.lab.arms.arm_process import OURS, Arm
 from agentrt.lab.arms.peer_files import PeerFiles
-
-OURS = "agentrt"
 
 
 def our_engine_arm(model: Path, **fields: Any) -> Arm:

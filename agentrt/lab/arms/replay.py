@@ -7,9 +7,8 @@ streamed plan would start it. Lengths are forced, by a grammar if the output has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -48,7 +47,7 @@ def pending_node(line: NodeLine) -> PendingNode:
     """Make a node ready to be declared."""
     if line["kind"] == "call":
         messages = tuple(
-            (role, tuple(next(iter(cast(Mapping[str, str], part).items())) for part in parts))
+            (role, tuple(next(iter(part.items())) for part in parts))
             for role, parts in line["messages"]
         )
         names = (name for _, parts in messages for kind, name in parts if kind != "text")

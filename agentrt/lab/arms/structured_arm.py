@@ -42,7 +42,12 @@ except ModuleNotFoundError:  # an independent judge, installed for development
 Json = dict[str, Any]
 _FRAME = CallFrame(before="", middle="", after="", special=())
 _MOST_FORCED = 64
-_SHAPES: dict[str, Callable[[Any], Shape]] = {"regex": regex_shape, "grammar": cfg_shape}
+_SHAPES: dict[str, Callable[[Any], Shape]] = {
+    "regex": regex_shape,
+    "grammar": cfg_shape,
+    "json": json_schema_shape,
+    "pattern": json_schema_shape,
+}
 _CLASSES = re.compile(r"\\[pPwWdDsS]")
 """Character classes, which Python reads otherwise than ECMAScript does."""
 
@@ -169,7 +174,7 @@ class StructuredArm:
 
 
 def _shape(kind: str, source: Any) -> Shape:
-    return _SHAPES.get(kind, json_schema_shape)(source)
+    return _SHAPES[kind](source)
 
 
 def _forced(compiled: CompiledConstraint, ids: Sequence[int]) -> dict[str, int]:

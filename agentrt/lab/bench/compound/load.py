@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.arms.arm_process import ArmProcess
-from agentrt.lab.arms.program_arm import OURS, runtime_arm
+from agentrt.lab.arms.arm_process import OURS, ArmProcess
+from agentrt.lab.arms.program_arm import runtime_arm
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, targets

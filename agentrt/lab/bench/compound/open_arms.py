@@ -12,9 +12,9 @@ from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.record import record
-from agentrt.lab.arms.arm_process import Arm, ArmProcess
+from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.arms.program_arm import CLIENTS, OURS, client_arm, play, runtime_arm
+from agentrt.lab.arms.program_arm import CLIENTS, client_arm, play, runtime_arm
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
 from agentrt.lab.arms.servers import SERVERS, Served, plans_of
 from agentrt.lab.arms.wire import ProgramLine

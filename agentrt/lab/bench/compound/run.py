@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.base.record import record
-from agentrt.lab.arms.arm_process import ArmProcess
-from agentrt.lab.arms.program_arm import OURS, play
+from agentrt.lab.arms.arm_process import OURS, ArmProcess
+from agentrt.lab.arms.program_arm import play
 from agentrt.lab.arms.wire import ProgramLine, StepSample
 from agentrt.lab.bench.compound.figures import PlayedProgram, played
 from agentrt.lab.bench.compound.open_arms import ArmsConfig, OpenArms

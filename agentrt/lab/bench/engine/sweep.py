@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.cpu_cores import cores
-from agentrt.lab.arms.arm_process import Arm, ArmProcess
-from agentrt.lab.arms.engine_arms import OURS
+from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.result import ArmResult, PointResult

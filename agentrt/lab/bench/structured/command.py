@@ -9,12 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.vocabulary_file import vocabulary_file
 from agentrt.lab.bench.flags import StructuredFlags
 from agentrt.lab.bench.structured.cases import ConstraintCase, cases_of
 from agentrt.lab.bench.structured.figures import figures
-from agentrt.lab.bench.structured.libraries import OURS, PEERS, LibraryArm
+from agentrt.lab.bench.structured.libraries import PEERS, LibraryArm
 from agentrt.lab.bench.structured.measure import SMALL, CaseReply, Measured, measure
 from agentrt.lab.bench.structured.table import show
 from agentrt.lab.bench.structured.vocabularies import vocabulary_named

@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agentrt.lab.arms.arm_process import Arm, ArmProcess
+from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.errors import BenchFailed
 
-OURS = "agentrt"
 PEERS = ("xgrammar", "outlines-core")
 
 

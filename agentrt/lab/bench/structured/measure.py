@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base.record import record
+from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.bench.structured.cases import (
     ConstraintCase,
     other_orders,
     with_whole_numbers,
     written,
 )
-from agentrt.lab.bench.structured.libraries import OURS, LibraryArm
+from agentrt.lab.bench.structured.libraries import LibraryArm
 from agentrt.lab.progress import log
 from agentrt.structured.vocabulary import Alphabet
 
