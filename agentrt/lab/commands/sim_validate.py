@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ import typer
 from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.lab.arms.program_arm import Played
 from agentrt.lab.bench.compound.model import BenchModel, bench_model
-from agentrt.lab.bench.compound.real_time import RealTime, draw_mix
+from agentrt.lab.bench.compound.real_time import draw_mix, real_time
 from agentrt.lab.flags import names, require
 from agentrt.lab.progress import log
 from agentrt.lab.result_file import commit, machine, write_json, write_text
@@ -26,8 +27,8 @@ from agentrt.lab.sim.simulation import Setup
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
 from agentrt.lab.sim.validate import MOST_ERROR, Play, PlayedWorkload, Terms, Validation, validate
 from agentrt.lab.sim.validation_page import to_json, validation_page
-from agentrt.lab.workloads import ProgramTrace, TraceCall, Workload
 from agentrt.lab.workloads.arrivals import poisson
+from agentrt.lab.workloads.trace import ProgramTrace, TraceCall, Workload
 from agentrt.program import chat
 from agentrt.prompt import Codec
 
@@ -52,7 +53,7 @@ def run_validation(flags: ValidateFlags) -> None:
     setup = Setup(costs, flags.kv_tokens, start_tokens=_start_tokens(model))
     with ExitStack() as stack:
         engine = partial(
-            RealTime, model, kv_tokens=flags.kv_tokens, threads=flags.threads, stack=stack
+            real_time, model, kv_tokens=flags.kv_tokens, threads=flags.threads, stack=stack
         )
         players = {policy: _play(engine(policy)) for policy in policies}
         loads = _loads(model, costs, flags)
@@ -106,11 +107,11 @@ def _policies(text: str) -> list[PolicyName]:
     return found
 
 
-def _play(engine: RealTime) -> Play:
+def _play(engine: Callable[[Workload], Played]) -> Play:
     """The engine as validation plays it, with its steps and terms."""
 
     def play(workload: Workload) -> PlayedWorkload:
-        played = engine.play(workload)
+        played = engine(workload)
         latency_s = [sample["ended_s"] - sample["arrived_s"] for sample in played.samples]
         return PlayedWorkload(latency_s, played.steps, _terms(played))
 

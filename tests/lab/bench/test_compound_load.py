@@ -1,6 +1,6 @@
 """The operating point of a load and its figures, on an engine that is a queue of one slot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from agentrt.lab.bench.compound.load_point import (
     OpenLoad,
     find_load_point,
 )
-from agentrt.lab.bench.compound.plan import ProgramDraw, Round, longest_tokens, working_set_tokens
+from agentrt.lab.bench.compound.plan import ProgramDraw, Round, longest_tokens, totals
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES
 from agentrt.lab.workloads.text import KeySpeller
@@ -63,6 +63,12 @@ def served_in_order(one: Round) -> list[PlayedProgram]:
         told = replace(told, kept_tokens=working_set_tokens([arrival.program]) / 2)
         found.append(told)
     return found
+
+
+def working_set_tokens(programs: Sequence[ProgramTrace]) -> int:
+    """Tokens in a cache that never forgets: every distinct prefix, and every output."""
+    amount = totals(programs)
+    return int(amount["new_tokens"] + amount["output_tokens"])
 
 
 def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:

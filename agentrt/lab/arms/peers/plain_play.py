@@ -167,10 +167,6 @@ class ProgramInPlay:
         self.sample["waits"].append(wait)
         return text
 
-    def give_up(self, name: str) -> None:
-        """Record that a call is not needed any more."""
-        self.sample["given_up"].append(name)
-
     def end(self) -> None:
         """Record that the result is there."""
         self.sample["ended_s"] = self.watch.now_s()
@@ -189,7 +185,7 @@ async def vote(tasks: dict[str, asyncio.Task[T]], least: int, played: ProgramInP
             task.cancel()
     for name, task in tasks.items():
         if task in missing:
-            played.give_up(name)
+            played.sample["given_up"].append(name)
     return [name for name, task in tasks.items() if task not in missing]
 
 
