@@ -47,25 +47,24 @@ def bounds_of(run: CompoundRun, shape: ModelShape) -> dict[str, Any]:
     hardware = HardwareCosts(machine, model_work(shape, dtype))
     steps = step_costs([Step(*one[:3]) for all_ in samples.steps.values() for one in all_])
     tree = PrefixTree()
-    by_hardware: dict[str, list[float]] = {}
-    by_steps: dict[str, list[float]] = {}
+    bounds: dict[str, dict[str, list[float]]] = {}
     for one in run.rounds:
         (program,) = one.programs
         shares = tree.add(program)
         if one.counts:
-            by_hardware.setdefault(one.label, []).append(bound_s(program, shares, hardware))
+            of_shape = bounds.setdefault(one.label, {"hardware_s": [], "steps_s": []})
+            of_shape["hardware_s"].append(bound_s(program, shares, hardware))
             if steps is not None:
-                by_steps.setdefault(one.label, []).append(bound_s(program, shares, steps))
+                of_shape["steps_s"].append(bound_s(program, shares, steps))
     return {
         "machine": asdict(machine),
         "steps": None if steps is None else asdict(steps),
         "shapes": {
             label: {
                 "latency_s": median(sample.latency_s for sample in samples.all(label)),
-                "hardware_s": median(found),
-                "steps_s": median(by_steps[label]) if label in by_steps else None,
+                **{name: median(found) if found else None for name, found in of_shape.items()},
             }
-            for label, found in by_hardware.items()
+            for label, of_shape in bounds.items()
         },
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TypeAlias
 
 from agentrt.analysis.statistics import mean
 from agentrt.base.record import record
@@ -54,12 +54,8 @@ class OpenLoad:
     tenants: int
 
 
-class PlainEngine(Protocol):
-    """Opens a plain engine with so many tokens of KV memory; the stack closes it."""
-
-    def __call__(
-        self, kv_tokens: int, stack: ExitStack
-    ) -> Callable[[Round], list[PlayedProgram]]: ...
+PlainEngine: TypeAlias = Callable[[int, ExitStack], Callable[[Round], list[PlayedProgram]]]
+"""Opens a plain engine with so many tokens of KV memory; the stack closes it."""
 
 
 @record

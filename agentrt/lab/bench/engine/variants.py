@@ -46,14 +46,25 @@ def peer_arms(
     peer: str, point: SweepPoint, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
 ) -> list[Arm]:
     """Every variant of a peer; the bench keeps its best."""
-    found = []
-    for threads in [cores] if device == "cuda" else thread_counts(cores):
-        if peer == "llama.cpp":
-            found += _llama_cpp(point, shape, files, threads)
-        else:
-            kv_tokens = point.pages * PAGE_TOKENS if peer == "hf-cb" else 0
-            found += _transformers(point, files, device, threads, kv_tokens)
-    return found
+    counts = [cores] if device == "cuda" else thread_counts(cores)
+    if peer == "llama.cpp":
+        return [arm for threads in counts for arm in _llama_cpp(point, shape, files, threads)]
+    common = {
+        "dtype": point.dtype,
+        "device": device,
+        "kv_tokens": point.pages * PAGE_TOKENS if peer == "hf-cb" else 0,
+    }
+    return [
+        transformers_arm(
+            files,
+            f"{threads}t {wait}".strip(),
+            thread_env(threads, wait),
+            threads=threads,
+            **common,
+        )
+        for threads in counts
+        for wait in (("",) if threads == 1 or device == "cuda" else WAITS)  # they spin or sleep
+    ]
 
 
 def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
@@ -74,16 +85,4 @@ def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: 
             unified=unified,
         )
         for variant, unified in variants.items()
-    ]
-
-
-def _transformers(
-    point: SweepPoint, files: PeerFiles, device: str, threads: int, kv_tokens: int
-) -> list[Arm]:
-    """Several threads may be quicker if they spin, or if they sleep."""
-    alone = threads == 1 or device == "cuda"
-    settings = {"threads": threads, "dtype": point.dtype, "device": device, "kv_tokens": kv_tokens}
-    return [
-        transformers_arm(files, f"{threads}t {wait}".strip(), thread_env(threads, wait), **settings)
-        for wait in (("",) if alone else WAITS)
     ]
