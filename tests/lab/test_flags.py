@@ -1,4 +1,4 @@
-"""A record makes the flags of a command: its docstring has their help, its fields their defaults."""
+"""A record makes the flags of a command: its docstring has their help."""
 
 from pathlib import Path
 from typing import Any
