@@ -19,6 +19,7 @@ from agentrt.lab.workloads.trace import (
     TraceNode,
     TraceResult,
     needs,
+    parts,
     seeds,
 )
 
@@ -192,8 +193,7 @@ def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:
     lengths = {
         part.tool: part.tokens
         for call in program.calls()
-        for _, message in call.prompt
-        for part in message
+        for part in parts(call)
         if isinstance(part, TraceResult)
     }
     sampled = seeds(program)
