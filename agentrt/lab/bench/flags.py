@@ -13,18 +13,18 @@ class EngineFlags:
     """Flags of `agentrt bench engine`.
 
     Attributes:
-        shape: micro, tiny, half, qwen2.5-0.5b, llama-3.1-8b or mixtral-scaled.
+        shape: Shape of the model: micro, tiny, half, qwen2.5-0.5b, llama-3.1-8b or mixtral-scaled.
         batch: Sequences at once, separated by commas.
         prompt: Own prompt tokens of each sequence.
         new: Tokens that each produces.
         shared: Tokens of a prefix that all share.
-        dtype: bfloat16, float32 or float16.
-        device: cpu or cuda.
-        kernels: auto, torch, cpu, triton or reference.
-        peer: hf, hf-cb or llama.cpp, beside ours; repeatable.
-        constrained: Also with outputs held to a JSON type.
+        dtype: Dtype of the computation: bfloat16, float32 or float16.
+        device: Device of all arms: cpu or cuda.
+        kernels: Kernels of our engine: auto, torch, cpu, triton or reference.
+        peer: Peer beside our engine: hf, hf-cb or llama.cpp; repeatable.
+        constrained: Measure outputs held to a JSON type as well.
         repeat: Rounds that count; 7 or more for a claim.
-        quick: Two rounds: that it works.
+        quick: Measure two rounds, to try the command.
     """
 
     shape: str = "tiny"
@@ -72,11 +72,11 @@ class StructuredFlags:
 
     Attributes:
         data: Folder of cases, a JSON object a line.
-        vocabulary: embedded, 32k or 128k, separated by commas.
-        peer: xgrammar or outlines-core; repeatable.
+        vocabulary: Vocabularies separated by commas: embedded, 32k or 128k.
+        peer: Peer beside our library: xgrammar or outlines-core; repeatable.
         most: Cases put to peers over a large vocabulary; 0 puts all.
         patience: Seconds that a case may take.
-        quick: No more than --most cases anywhere: that it works.
+        quick: Put no more than --most cases anywhere, to try the command.
     """
 
     data: Path
@@ -98,21 +98,22 @@ class CompoundFlags:
     """Flags of `agentrt bench compound`.
 
     Attributes:
-        shape: Of the model: micro, tiny, half or embedded.
-        arms: agentrt, and asyncio or langgraph + llama-server, transformers or ours.
-        shapes: Of programs, separated by commas, or all.
+        shape: Shape of the model: micro, tiny, half or embedded.
+        arms: Arms: agentrt, and asyncio or langgraph + llama-server, transformers or ours.
+        shapes: Shapes of programs, separated by commas, or all.
         repeats: Programs of each shape that count.
-        load: one program at a time, or open.
-        rate: Of an open load, programs a second; auto finds where fcfs is slow.
-        slowdown: Of fcfs at that rate, mean of programs.
-        programs: Of an open load, a draw.
-        kv_share: KV memory by the working set of the mix; 0 gives enough.
-        policy: Of our arm: fcfs, lpm, plas, rwa, oracle; with +gate or -gate; several compete.
-        scale: Such as context=0.1,output=0.1,time=0.05,count=0.5,think=0.
-        dtype: bfloat16 or float32; else by the model.
-        data: Of public data to draw sizes from.
-        live: Run its programs too, as they are (embedded only).
-        quick: Small, one repeat: that it works.
+        load: Load: one for one program at a time, or open.
+        rate: Programs a second of an open load; auto finds the rate at which fcfs is slow.
+        slowdown: Mean slowdown of programs under fcfs at that rate.
+        programs: Programs of a draw of an open load.
+        kv_share: KV memory divided by the working set of the mix; 0 gives enough.
+        policy: Policies of our arm: fcfs, lpm, plas, rwa, oracle; with +gate or -gate; several
+            compete.
+        scale: Factors on life size, such as context=0.1,output=0.1,time=0.05,count=0.5,think=0.
+        dtype: Dtype of all arms, bfloat16 or float32; the model decides if none is given.
+        data: Folder of public data from which sizes are drawn.
+        live: Folder of programs that are run as well, as they are (embedded only).
+        quick: Measure one repeat of each, to try the command.
     """
 
     shape: str = "embedded"

@@ -19,7 +19,7 @@ class MixFlags:
     """Flags of a mix of programs on a simulated engine.
 
     Attributes:
-        workload: mix, or shapes of programs separated by commas (in equal shares).
+        workload: Programs: mix, or shapes separated by commas, in equal shares.
         scale: Factors on life size, such as context=0.25,output=1,time=1.
         max_running: Sequences that run at once.
         step_tokens: Most tokens of a step.
@@ -58,7 +58,7 @@ class RunFlags(StudyFlags):
     """Flags of `agentrt sim run`.
 
     Attributes:
-        policy: fcfs, lpm, plas, rwa or oracle; +gate or -gate to change that.
+        policy: Policy: fcfs, lpm, plas, rwa or oracle; +gate or -gate changes its admission gate.
         rate: Programs a second; 0 keeps the engine busy.
         kv_tokens: KV memory of the engine.
     """
@@ -75,11 +75,11 @@ class SweepFlags(StudyFlags):
 
     Attributes:
         programs: Programs of a draw.
-        policies: Separated by commas; +gate or -gate changes one.
-        rates: auto finds where fcfs is --slowdown slow; else programs a second.
-        kv_share: KV memory by the working set of the mix.
+        policies: Policies separated by commas; +gate or -gate changes the admission gate of one.
+        rates: Programs a second; auto finds the rate at which fcfs has the slowdown --slowdown.
+        kv_share: KV memory divided by the working set of the mix.
         kv_tokens: KV memory; 0 takes --kv-share.
-        slowdown: Of fcfs, where to compare.
+        slowdown: Mean slowdown of fcfs at the rate of the comparison.
         seeds: Draws of programs and arrivals.
     """
 
@@ -103,12 +103,12 @@ class FleetFlags(MixFlags):
     Attributes:
         programs: Programs that arrive.
         engines: Engines that serve them.
-        load: Arrivals by what the engines could do.
+        load: Arrivals divided by the rate that the engines could serve.
         kv_tokens: KV memory of each engine.
         routing: program- or request- with round-robin, least-loaded or two-choices; several
             separated by commas.
-        gate_share: Of the memory, for programs that began; 0 lets all in.
-        order: At the gate: fcfs or rwa.
+        gate_share: Share of the memory for programs that began; 0 lets all in.
+        order: Order at the gate: fcfs or rwa.
         library: Different programs to draw from.
         compared: Programs also served step by step on 8 engines; 0 for none.
     """
@@ -141,12 +141,12 @@ class CalibrateFlags:
     """Flags of `agentrt sim calibrate`.
 
     Attributes:
-        model: A model directory; else --shape, or the embedded model.
+        model: A model directory; without it --shape, or the embedded model.
         shape: Random weights of a named shape: micro, tiny, half ...
-        seconds: To go on measuring for.
+        seconds: Seconds of the measurement.
         kv_tokens: KV memory to give the engine.
-        dtype: auto, float32, bfloat16 or float16.
-        device: cpu or cuda.
+        dtype: Dtype of the computation: auto, float32, bfloat16 or float16.
+        device: Device of the engine: cpu or cuda.
     """
 
     out: OutPath
@@ -164,14 +164,14 @@ class ValidateFlags:
     """Flags of `agentrt sim validate`.
 
     Attributes:
-        shape: Of the model: embedded, micro, tiny or half.
-        costs: A file of `sim calibrate`; else it is measured first.
-        policies: Some of fcfs, lpm, plas, rwa.
-        shapes: Of programs, separated by commas.
-        programs: At each of three loads.
-        kv_tokens: KV memory of the engine; where all fit, all policies do alike.
-        seconds: To measure steps for.
-        repeats: Of each load by each policy, in turns.
+        shape: Shape of the model: embedded, micro, tiny or half.
+        costs: A file of `sim calibrate`; without it the costs are measured first.
+        policies: Policies separated by commas: some of fcfs, lpm, plas, rwa.
+        shapes: Shapes of programs, separated by commas.
+        programs: Programs at each of three loads.
+        kv_tokens: KV memory of the engine; if all programs fit, all policies do alike.
+        seconds: Seconds for which steps are measured.
+        repeats: Repeats of each load by each policy, in turns.
     """
 
     shape: str = "embedded"
