@@ -102,7 +102,7 @@ class CompoundFlags:
         arms: Arms: agentrt, and asyncio or langgraph + llama-server, transformers or ours.
         shapes: Shapes of programs, separated by commas, or all.
         repeats: Programs of each shape that count.
-        load: Load: one for one program at a time, or open.
+        load: Arrivals: one program at a time, or open for programs as they arrive.
         rate: Programs a second of an open load; auto finds the rate at which fcfs is slow.
         slowdown: Mean slowdown of programs under fcfs at that rate.
         programs: Programs of a draw of an open load.
