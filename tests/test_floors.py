@@ -46,7 +46,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "lab": (
-        ("errors", "flags", "operating_point", "result_file", "workloads"),
+        ("errors", "flags", "operating_point", "progress", "result_file", "workloads"),
         ("checkpoints",),
         ("arms", "sim"),
         ("bench",),
