@@ -21,6 +21,7 @@ from agentrt.protocol.events import (
     ItemClosed,
     NodeDeclared,
     NodeDemanded,
+    NodeEvent,
     NodeFinished,
     NodeKind,
     Outcome,
@@ -34,6 +35,9 @@ from agentrt.protocol.events import (
     ToolStarted,
 )
 from agentrt.protocol.step_output import BackendDown, Ledger, StepDone, StepRecord
+
+NEVER = 1 << 62
+"""A sequence number after all events."""
 
 
 @dataclass(slots=True)
@@ -100,6 +104,16 @@ class NodeRecord:
     @property
     def name(self) -> str:
         return self.declared.name
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Kind of the node's end; None while it is open."""
+        return self.finished.outcome if self.finished else None
+
+    @property
+    def end_seq(self) -> int:
+        """Place of the node's end in causal order; open nodes come last, the innermost first."""
+        return self.finished_seq if self.finished else NEVER - self.seq
 
     @property
     def ledger(self) -> Ledger | None:
@@ -179,6 +193,11 @@ class RunRecord:
                 else:
                     self._on_node(event)
 
+    def parent_of(self, node: NodeRecord) -> NodeRecord | None:
+        """The program that declared a node; None for the root."""
+        parent = node.declared.parent
+        return self.nodes.get(parent) if parent else None
+
     def leaves(self) -> Iterator[NodeRecord]:
         """Nodes with work of their own: all but programs."""
         return (node for node in self.nodes.values() if node.kind != "program")
@@ -194,7 +213,7 @@ class RunRecord:
         if done.step is not None and not self._requests.isdisjoint(done.step.requests):
             self.steps.append(done.step)
 
-    def _on_node(self, event: _NodeEvent) -> None:
+    def _on_node(self, event: NodeEvent) -> None:
         if isinstance(event, NodeDeclared):
             self._declare(event)
             return
@@ -240,23 +259,6 @@ class RunRecord:
         node = NodeRecord(event, self._seq)
         self.nodes[event.node_id] = node
         self.has_after |= event.after is not None
-        parent = self.nodes.get(event.parent) if event.parent is not None else None
+        parent = self.parent_of(node)
         if parent is not None:
             parent.children.append(node)
-
-
-_NodeEvent = (
-    NodeDeclared
-    | NodeDemanded
-    | RequestSent
-    | Scheduled
-    | PrefixLost
-    | HoleFilled
-    | PromptRevised
-    | FirstToken
-    | ItemClosed
-    | AttemptFailed
-    | ToolStarted
-    | ToolEnded
-    | NodeFinished
-)

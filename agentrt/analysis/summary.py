@@ -56,12 +56,7 @@ def summary(
 
 def error_object(error: ErrorRecord) -> dict[str, str]:
     """An error in the form of the object."""
-    return {
-        "type": error.type,
-        "message": error.message,
-        "where": error.where,
-        "hint": error.hint,
-    }
+    return {name: getattr(error, name) for name in ("type", "message", "where", "hint")}
 
 
 def _latency(record: RunRecord) -> dict[str, Any]:

@@ -13,12 +13,10 @@ from agentrt.structured.masks import MaskPool, fill_bitmasks
 from agentrt.structured.matcher import (
     CompiledConstraint,
     ConstraintState,
-    MaskRow,
-    MaskRows,
     bitmask_words,
 )
 from agentrt.structured.partial import NOTHING, PartialJson
-from agentrt.structured.sandbox.cache import CacheCounts, CompileCache
+from agentrt.structured.sandbox.cache import CompileCache
 from agentrt.structured.sandbox.compiled import compile_constraint
 from agentrt.structured.types.checking import checked_schema_shape, checked_shape_of
 from agentrt.structured.types.items import ItemScanner
@@ -36,7 +34,6 @@ from agentrt.structured.types.shape import (
 __all__ = [
     "NOTHING",
     "Budgeted",
-    "CacheCounts",
     "CallScanner",
     "CallText",
     "CompileCache",
@@ -44,8 +41,6 @@ __all__ = [
     "ConstraintState",
     "ItemScanner",
     "MaskPool",
-    "MaskRow",
-    "MaskRows",
     "PartialJson",
     "Shape",
     "array_shape",

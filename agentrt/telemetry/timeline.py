@@ -39,12 +39,9 @@ class Timeline:
 
     def _place_all(self) -> None:
         """Place in causal order, so that every cause is placed before its effects."""
-        never = 1 << 62
         moments: list[tuple[int, int, NodeRecord, int | None]] = []
         for node in self._record.nodes.values():
-            # Open nodes end with the run, the innermost first.
-            seq = node.finished_seq if node.finished else never - node.seq
-            moments.append((seq, 0, node, None))
+            moments.append((node.end_seq, 0, node, None))
             moments += [(closed.seq, 1, node, index) for index, closed in node.items.items()]
         moments.sort(key=lambda moment: moment[:2])
         for _, _, node, item in moments:

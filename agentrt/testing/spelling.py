@@ -29,15 +29,12 @@ class Spelling(Protocol):
     @property
     def vocab(self) -> Vocab:
         """Vocabulary for constraints."""
-        ...
 
     def ids(self, text: str) -> tuple[int, ...]:
         """The tokens of `text`."""
-        ...
 
     def pieces(self, ids: tuple[int, ...], *, keep_special: bool) -> list[str]:
         """The text added by each token (incremental detokenization)."""
-        ...
 
 
 class CodecSpelling:

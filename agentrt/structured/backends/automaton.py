@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agentrt.structured.backends.outlines_table import FAR, TableState, build_table
-from agentrt.structured.matcher import MaskRow, set_only
+from agentrt.structured.backends.outlines_table import FAR, TableState, build_table, shortest_path
+from agentrt.structured.matcher import MaskRow, row_of, set_only
 from agentrt.structured.vocabulary import Alphabet
 
 BACKEND = "outlines-core"
@@ -39,21 +39,11 @@ class AutomatonConstraint:
 
     def path_to_end(self, state: int) -> list[int]:
         """The shortest tokens from a state to a complete text."""
-        path: list[int] = []
-        while (token := self.states[state].closing_token) is not None:
-            path.append(token)
-            target = self.next_state(state, token)
-            assert target is not None
-            state = target
-        return path
+        return shortest_path(self.states, state)
 
     def next_state(self, state: int, token: int) -> int | None:
         """The state after `token`; None if it is not allowed."""
-        current = self.states[state]
-        at = int(np.searchsorted(current.tokens, token))
-        if at == len(current.tokens) or int(current.tokens[at]) != token:
-            return None
-        return int(current.next_states[at])
+        return self.states[state].next_state(token)
 
 
 class AutomatonState:
@@ -90,11 +80,10 @@ class AutomatonState:
         if bool(near.all()):
             self.fill_bitmask(row)
             return False
-        bits = np.zeros(len(row) * 32, dtype=np.uint8)
-        bits[current.tokens[near]] = 1
+        allowed = current.tokens[near]
         if current.accepting:
-            bits[list(constraint.eos_ids)] = 1
-        row[:] = np.packbits(bits, bitorder="little").view(np.int32)
+            allowed = np.append(allowed, constraint.eos_ids)
+        row[:] = row_of(allowed, len(row) * 32)
         return True
 
     def advance(self, tokens: Sequence[int]) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.keywords import (
     SCHEMA_KEYWORDS,
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
+    refusal,
 )
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
@@ -77,12 +77,8 @@ def check_forms(schema: dict[str, Any], pointer: str) -> None:
         elif keyword in SCHEMA_KEYWORDS and not isinstance(value, dict | bool):
             wanted = "a schema"
         if wanted is not None:
-            raise ConstraintError(
-                f"{pointer}/{keyword}: must be {wanted}",
-                pointer=f"{pointer}/{keyword}",
-                keyword=keyword,
-                hint="See the JSON Schema specification, draft 2020-12",
-            )
+            hint = "See the JSON Schema specification, draft 2020-12"
+            raise refusal(pointer, keyword, f"must be {wanted}", hint)
 
 
 def _wanted_of_list(keyword: str, value: Any) -> str | None:

@@ -96,9 +96,7 @@ def adapter_of(form: Any) -> TypeAdapter[Any]:
     """
     try:
         return TypeAdapter(form)
-    except (PydanticSchemaGenerationError, PydanticUserError) as wrong:
-        raise _no_type(form, wrong) from None
-    except (NameError, TypeError) as wrong:
+    except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as wrong:
         raise _no_type(form, wrong) from None
 
 
