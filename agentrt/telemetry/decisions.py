@@ -5,12 +5,12 @@ from __future__ import annotations
 from agentrt.analysis import NodeRecord, RunRecord
 from agentrt.protocol.events import Scheduled
 from agentrt.telemetry import names
-from agentrt.telemetry.span import Attributes, SpanEvent
+from agentrt.telemetry.span import Attributes, Span, SpanEvent
 from agentrt.telemetry.timeline import Timeline
 
 
 def decision_events(
-    record: RunRecord, node: NodeRecord, timeline: Timeline, start_us: int, end_us: int
+    record: RunRecord, node: NodeRecord, timeline: Timeline, span: Span
 ) -> tuple[SpanEvent, ...]:
     """One event a decision, within the span.
 
@@ -21,13 +21,12 @@ def decision_events(
         record: The run.
         node: The node.
         timeline: Timeline of the run.
-        start_us: Start of the node's span.
-        end_us: End of the node's span.
+        span: Span of the node.
     """
     return tuple(
         SpanEvent(
             names.SCHEDULED,
-            min(max(timeline.us(decision.at_s), start_us), end_us),
+            timeline.us_inside(span, decision.at_s),
             _attributes(decision, record.started_at_s),
         )
         for decision in node.scheduled

@@ -34,13 +34,7 @@ _NOISY = (
     "opentelemetry.sdk._shared_internal",
 )
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
-_KINDS = {
-    "internal": SpanKind.INTERNAL,
-    "server": SpanKind.SERVER,
-    "client": SpanKind.CLIENT,
-    "producer": SpanKind.PRODUCER,
-    "consumer": SpanKind.CONSUMER,
-}
+_KINDS = {kind.name.lower(): kind for kind in SpanKind}
 
 
 class OtlpExport:

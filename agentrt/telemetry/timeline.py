@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agentrt.analysis import Causes, Input, NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
+from agentrt.telemetry.span import Span
 
 GAP_US = 2
 
@@ -36,6 +37,10 @@ class Timeline:
     def us(self, at_s: float) -> int:
         """An instant of the run's clock on the calendar."""
         return round(self._zero_us + at_s * 1e6)
+
+    def us_inside(self, span: Span, at_s: float) -> int:
+        """The same, moved into a span."""
+        return min(max(self.us(at_s), span.start_us), span.end_us)
 
     def _place_all(self) -> None:
         """Place in causal order, so that every cause is placed before its effects."""
