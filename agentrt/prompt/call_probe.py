@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from agentrt.base.segments import CallFrame
+from agentrt.prompt.encoded import shared_length
 from agentrt.prompt.message_form import MessageForm, Turn
 from agentrt.prompt.probe import (
     TOOL,
@@ -111,9 +111,11 @@ def _joined(
     if (first_lead, first_middle) != (lead, middle) or second_middle != middle:
         raise NoFrame("the template writes several calls in another way than one")
     tail = _before_end(tail, parts, closing)
-    after = _shared_start(parts, gap, tail)
+    gap_units, tail_units = _units(parts, gap), _units(parts, tail)
+    after = "".join(gap_units[: shared_length(gap_units, tail_units)])
     between = gap[len(after) :]
-    before = _shared_end(parts, lead, between)
+    lead_units, between_units = _units(parts, lead)[::-1], _units(parts, between)[::-1]
+    before = "".join(lead_units[: shared_length(lead_units, between_units)][::-1])
     return CallFrame(
         before=before,
         middle=middle,
@@ -135,26 +137,7 @@ def _before_end(tail: str, parts: TokenizerParts, closing: Marker | None) -> str
     return tail[: min(found)]
 
 
-def _shared_start(parts: TokenizerParts, left: str, right: str) -> str:
-    shared = ""
-    for a, b in zip(_units(parts, left), _units(parts, right), strict=False):
-        if a != b:
-            break
-        shared += a
-    return shared
-
-
-def _shared_end(parts: TokenizerParts, left: str, right: str) -> str:
-    shared = ""
-    pairs = zip(reversed(_units(parts, left)), reversed(_units(parts, right)), strict=False)
-    for a, b in pairs:
-        if a != b:
-            break
-        shared = a + shared
-    return shared
-
-
-def _units(parts: TokenizerParts, text: str) -> Sequence[str]:
+def _units(parts: TokenizerParts, text: str) -> list[str]:
     """Characters and whole markers."""
     units: list[str] = []
     for piece in parts.pieces(text):

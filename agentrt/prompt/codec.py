@@ -27,7 +27,7 @@ from agentrt.base.segments import (
 from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.composer import Composer, LayoutMismatch
 from agentrt.prompt.detokenizer import Detokenizer
-from agentrt.prompt.encoded import Encoded, PrefixLoss
+from agentrt.prompt.encoded import Encoded, PrefixLoss, shared_length
 from agentrt.prompt.full_render import encode_full_render, escaped_tools
 from agentrt.prompt.layout import Layout, find_layout
 from agentrt.prompt.message_form_probe import find_message_form
@@ -197,11 +197,8 @@ class Codec:
         """The ids that are final before a hole, or before a segment that was one."""
         ids = view.prefixes.token_ids(prefix)
         with suppress(LayoutMismatch):
-            match pending:
-                case Hole(_, generated):
-                    for_answer = generated
-                case _:
-                    for_answer = isinstance(pending, Generated)
+            filled_by_model = isinstance(pending, Hole) and pending.generated
+            for_answer = filled_by_model or isinstance(pending, Generated)
             ids = (*ids, *view.composer.settled_ids(prefix, for_answer))
         return Encoded(ids, False, prefix.losses)
 
@@ -249,12 +246,7 @@ class Codec:
         except Unsupported:
             return ()  # not a prompt of this model: no computation to share
         computed = (*prompt.token_ids, *made.token_ids)
-        shared = 0
-        for a, b in zip(computed, ids, strict=False):
-            if a != b:
-                break
-            shared += 1
-        lost = len(computed) - shared
+        lost = len(computed) - shared_length(computed, ids)
         return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
 
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> ToolView:

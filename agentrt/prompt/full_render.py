@@ -170,8 +170,5 @@ def _escaped(
 
 
 def _escaped_call(parts: TokenizerParts, call: CallMade) -> CallMade:
-    return CallMade(
-        parts.escape(call.call_id, ESCAPE),
-        parts.escape(call.name, ESCAPE),
-        parts.escape(call.arguments_json, ESCAPE),
-    )
+    texts = (call.call_id, call.name, call.arguments_json)
+    return CallMade(*(parts.escape(text, ESCAPE) for text in texts))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from agentrt.base.segments import ToolSchema
+from agentrt.base.segments import Role, ToolSchema
 from agentrt.prompt.message_form import Turn, render_calls
 from agentrt.prompt.probe import TemplateProbe, call_id, call_of, has_placeholder, name_of, text_of
 
@@ -26,6 +26,8 @@ AWKWARD = 'a "b" \\ <c> & \'d\' {"e": [1]}\n\n  # f\n'
 
 PREVIOUS_NAME, NEXT_NAME = "\U0010fe10", "\U0010fe11"
 PREVIOUS_ID, NEXT_ID = "\U0010fe12", "\U0010fe13"
+
+_ROLES: dict[str, Role] = {"s": "system", "u": "user", "a": "assistant"}
 
 # One letter a message: system, user, assistant, c one call, C two calls, tool.
 CONVERSATIONS = (
@@ -147,9 +149,7 @@ def _turns(letters: str) -> list[Turn]:
         elif letter == "t":
             turns.append(Turn("tool", text_of(index), call_id=call_id(index), name=name_of(index)))
         else:
-            role: Literal["system", "user", "assistant"]
-            role = "system" if letter == "s" else "user" if letter == "u" else "assistant"
-            turns.append(Turn(role, text_of(index)))
+            turns.append(Turn(_ROLES[letter], text_of(index)))
     return turns
 
 

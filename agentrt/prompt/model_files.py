@@ -17,14 +17,8 @@ WINDOW_KEYS = (
     "max_sequence_length",
     "seq_length",
 )
-SPECIAL_NAMES = (
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "pad_token",
-    "sep_token",
-    "cls_token",
-    "mask_token",
+SPECIAL_NAMES = tuple(
+    f"{kind}_token" for kind in ("bos", "eos", "unk", "pad", "sep", "cls", "mask")
 )
 MAX_WINDOW_TOKENS = 100_000_000
 """Tokenizers write 1e30 for "no limit"."""

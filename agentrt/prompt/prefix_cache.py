@@ -47,7 +47,7 @@ class PrefixCache:
         """`prefix` with one more segment.
 
         Raises:
-            Irregular: The layout does not hold for this segment.
+            LayoutMismatch: The layout does not hold for this segment.
         """
         key = (prefix, segment)
         found = self._young.get(key)

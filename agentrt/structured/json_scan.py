@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 _IN_STRING = re.compile(r'["\\]')
 _STRUCTURE = re.compile(r'["{}\[\]]')
@@ -10,26 +11,22 @@ _AFTER_SCALAR = re.compile(r"[,\]}\s]")
 _SPACE = " \t\n\r"
 
 
+@dataclass(slots=True, eq=False)
 class ValueScanner:
     """Finds the end of one JSON value.
 
     Objects, arrays and strings end at their closing character; numbers and words before the
     next character.
+
+    Attributes:
+        started: Whether the value's first character was seen.
     """
 
-    __slots__ = ("_depth", "_escaped", "_in_string", "_scalar", "_started")
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._in_string = False
-        self._escaped = False
-        self._scalar = False
-        self._started = False
-
-    @property
-    def started(self) -> bool:
-        """Whether the value's first character was seen."""
-        return self._started
+    started: bool = False
+    _depth: int = 0
+    _in_string: bool = False
+    _escaped: bool = False
+    _scalar: bool = False
 
     def feed(self, text: str, start: int) -> int | None:
         """Scan `text[start:]`.
@@ -40,8 +37,8 @@ class ValueScanner:
             Index after the value, or None if it continues.
         """
         at = start
-        if not self._started and at < len(text):
-            self._started = True
+        if not self.started and at < len(text):
+            self.started = True
             self._scalar = text[at] not in '{["'
         if self._scalar:
             end = _AFTER_SCALAR.search(text, at)

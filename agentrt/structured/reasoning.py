@@ -29,18 +29,6 @@ class Thinking:
         tokens: Accepted tokens, the frame's included.
     """
 
-    __slots__ = (
-        "_closing",
-        "_forced_ids",
-        "_frame",
-        "_left_tokens",
-        "_marker",
-        "_tail",
-        "_vocab",
-        "ended",
-        "tokens",
-    )
-
     def __init__(self, frame: ThinkFrame, vocab: Vocab, max_tokens: int) -> None:
         self.ended = False
         self.tokens = 0

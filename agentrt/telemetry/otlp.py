@@ -21,7 +21,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from agentrt.telemetry import names
 from agentrt.telemetry.resource import resources_of
-from agentrt.telemetry.span import Service, Span, Trace
+from agentrt.telemetry.span import Span, Trace
 
 QUEUE_SPANS = 65_536
 BATCH_SPANS = 512
@@ -73,10 +73,9 @@ class OtlpExport:
         self._endpoint = endpoint
         self._warn = warn
         self._warned = False
-        resources = resources_of(environment)
-        self._resources: dict[Service, Resource] = {
-            "runtime": Resource.create(resources.runtime),
-            "engine": Resource.create(resources.engine),
+        self._resources = {
+            service: Resource.create(attributes)
+            for service, attributes in resources_of(environment).items()
         }
         self._limits = SpanLimits()
         self._sampler: Sampler = TracerProvider(shutdown_on_exit=False).sampler

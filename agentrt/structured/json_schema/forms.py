@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.structured.json_schema.keywords import (
+    COUNTS,
     SCHEMA_KEYWORDS,
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
@@ -54,10 +55,7 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "required": (_is_names, "a list of names"),
     "type": (_is_type, f"one or more of {', '.join(sorted(_TYPES))}"),
     "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
-    **dict.fromkeys(
-        ("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),
-        (_is_count, "a count, 0 or more"),
-    ),
+    **dict.fromkeys(COUNTS, (_is_count, "a count, 0 or more")),
 }
 
 

@@ -36,6 +36,9 @@ SCHEMA_MAP_KEYWORDS = frozenset(
 DEFINITIONS = ("$defs", "definitions")
 """Keywords with schemas used by reference."""
 
+COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+"""Keywords with a count."""
+
 ANNOTATIONS = frozenset(
     {
         "$comment",

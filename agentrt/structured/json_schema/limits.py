@@ -13,7 +13,7 @@ from typing import Any
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.forms import check_forms
-from agentrt.structured.json_schema.keywords import escape, subschemas
+from agentrt.structured.json_schema.keywords import COUNTS, escape, subschemas
 
 MAX_SCHEMA_BYTES = 1_000_000
 MAX_DEPTH = 64
@@ -28,7 +28,6 @@ MAX_CHOICES = 20_000
 MAX_CHOICE_CHARS = 400_000
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 
 
 def check_spec(spec: ConstraintSpec) -> None:
@@ -122,7 +121,7 @@ def _check_one(schema: dict[str, Any], pointer: str) -> None:
     if isinstance(named, dict):
         where = f"{pointer}/properties"
         _check_most("object", len(named), "fields", MAX_PROPERTIES, where, "properties")
-    for keyword in _COUNTS:
+    for keyword in COUNTS:
         count = schema.get(keyword)
         if isinstance(count, int | float):
             _check_most(keyword, count, "", MAX_REPEAT, f"{pointer}/{keyword}", keyword)

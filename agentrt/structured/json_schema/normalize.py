@@ -11,7 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.structured.json_schema.formats import PATTERNS, SAYS_NOTHING, anchored
-from agentrt.structured.json_schema.keywords import ANNOTATIONS, resolve, with_children, without
+from agentrt.structured.json_schema.keywords import (
+    ANNOTATIONS,
+    COUNTS,
+    resolve,
+    with_children,
+    without,
+)
 from agentrt.structured.json_schema.lowering import lower
 from agentrt.structured.json_schema.references import localize
 
@@ -21,9 +27,6 @@ MAX_INTEGER = 10**18 - 1
 MAX_NUMBER = 1e18
 """Largest magnitude of another number without bounds: `1e999` would be infinite."""
 
-_COUNTS = frozenset(
-    {"maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"}
-)
 _NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
 
 
@@ -74,7 +77,7 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 def _count(keyword: str, value: Any) -> Any:
     """JSON Schema allows 2.0 as a count of 2."""
     whole = isinstance(value, float) and value.is_integer()
-    return int(value) if whole and keyword in _COUNTS else value
+    return int(value) if whole and keyword in COUNTS else value
 
 
 def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
