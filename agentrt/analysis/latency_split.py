@@ -48,9 +48,7 @@ class Split:
 
 
 def split(
-    record: RunRecord,
-    path: tuple[PathStep, ...] | None = None,
-    causes: Causes | None = None,
+    record: RunRecord, path: tuple[PathStep, ...] | None = None, causes: Causes | None = None
 ) -> Split:
     """The split of a finished run.
 

@@ -71,13 +71,7 @@ def lines(
     return _svg(title, drawn, names, _LINES_SIZE)
 
 
-def cdf(
-    title: str,
-    samples: Mapping[str, Sequence[float]],
-    *,
-    x: str,
-    log_x: bool = False,
-) -> str:
+def cdf(title: str, samples: Mapping[str, Sequence[float]], *, x: str, log_x: bool = False) -> str:
     """The share of samples that are at most x, one staircase a name.
 
     A sample that is not finite (it never ended) counts but has no position: the staircase ends

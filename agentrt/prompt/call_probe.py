@@ -37,7 +37,7 @@ def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
         for empty in ("", "none"):
             native = replace(probe.form, native=True, arguments=arguments, empty=empty)
             try:
-                frame = _frame(replace(probe, form=native))
+                frame = _frame(replace(probe, form=native, tools=(TOOL,)))
             except NoFrame as error:
                 reason = reason or str(error)
             else:
@@ -46,7 +46,7 @@ def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
 
 
 def _frame(probe: TemplateProbe) -> CallFrame:
-    one = probe.text(ONE, (TOOL,))
+    one = probe.text(ONE)
     if one is None or name_of(2) not in one:
         raise NoFrame("the template shows no calls")
     if args_of(2) not in one:
@@ -56,7 +56,7 @@ def _frame(probe: TemplateProbe) -> CallFrame:
     lead, middle, tail = _around(_opened(probe, one), one, 2)
     closing = probe.parts.first_marker(_closing(probe))
     tail = _before_end(tail, probe.parts, closing)
-    two = probe.text(TWO, (TOOL,))
+    two = probe.text(TWO)
     if two is None or args_of(3) not in two:
         frame = CallFrame(before=lead, middle=middle, after=tail, between="\n")
     else:
@@ -77,8 +77,8 @@ def _frame(probe: TemplateProbe) -> CallFrame:
 
 def _opened(probe: TemplateProbe, text: str) -> str:
     """The part of `text` before the assistant's own output."""
-    plain = probe.text(ANSWERED, (TOOL,))
-    prompt_text = probe.text([USER], (TOOL,))
+    plain = probe.text(ANSWERED)
+    prompt_text = probe.text([USER])
     openings = [plain.partition(text_of(1))[0]] if plain and text_of(1) in plain else []
     openings += [prompt_text] if prompt_text else []
     for opening in openings:
@@ -89,7 +89,7 @@ def _opened(probe: TemplateProbe, text: str) -> str:
 
 def _closing(probe: TemplateProbe) -> str:
     """Text after an answer."""
-    plain = probe.text(ANSWERED, (TOOL,))
+    plain = probe.text(ANSWERED)
     return plain.partition(text_of(1))[2] if plain else ""
 
 

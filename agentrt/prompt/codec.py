@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from agentrt.base.errors import Unsupported
@@ -143,9 +144,8 @@ class Codec:
         """
         view = self.tool_views.for_tools(tools)
         turns = [message.turn for message in turns_of(segments)]
-        messages = view.probe.form.messages(turns, tools)
         try:
-            return view.probe.render(messages, view.probe.form.tools(tools), True)
+            return replace(view.probe, tools=tools).rendered(turns)
         except TemplateRefused as error:
             raise _unsupported(error) from error
 
@@ -250,16 +250,16 @@ class Codec:
         return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
 
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> ToolView:
-        probe = TemplateProbe(self._templates.render, self.parts, self._form)
         safe_tools = escaped_tools(self.parts, tools)
+        probe = TemplateProbe(self._templates.render, self.parts, self._form, safe_tools)
         layout = None
         if tools:
-            layout = layout_with(probe, safe_tools, self.tool_views.for_tools(()).layout)
+            layout = layout_with(probe, self.tool_views.for_tools(()).layout)
         if layout is None:
-            layout = find_layout(probe, safe_tools)
+            layout = find_layout(probe)
         tested = self._templates.tested
         composer = Composer(self.parts, self._form, layout, tested, self.fingerprint)
-        return ToolView(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
+        return ToolView(tools, probe, layout, composer, PrefixCache(composer))
 
     def _ending(self, layout: Layout) -> tuple[int, ...]:
         """The marker that the template writes right after an answer."""

@@ -50,7 +50,7 @@ def find_message_form(
         lacks("messages of one role in a row are joined by an empty line", repeats=False)
     if not probe.shows([system, user]):
         lacks("system text opens the first user message", system=False)
-    listing = probe.text([user], (TOOL,))
+    listing = replace(probe, tools=(TOOL,)).text([user])
     if listing is None or TOOL.name not in listing:
         lacks("tools are listed in the system message", lists_tools=False)
 

@@ -10,11 +10,7 @@ from agentrt.structured.call_text import CallScanner, CallText
 from agentrt.structured.calls import calls_spec
 from agentrt.structured.closing.budget import Budgeted
 from agentrt.structured.masks import MaskPool, fill_bitmasks
-from agentrt.structured.matcher import (
-    CompiledConstraint,
-    ConstraintState,
-    bitmask_words,
-)
+from agentrt.structured.matcher import CompiledConstraint, ConstraintState, bitmask_words
 from agentrt.structured.partial import NOTHING, PartialJson
 from agentrt.structured.sandbox.cache import CompileCache
 from agentrt.structured.sandbox.compiled import compile_constraint
