@@ -20,11 +20,12 @@ class ValueScanner:
 
     Attributes:
         started: Whether the value's first character was seen.
+        in_string: Whether the text so far ends inside of a string.
     """
 
     started: bool = False
+    in_string: bool = False
     _depth: int = 0
-    _in_string: bool = False
     _escaped: bool = False
     _scalar: bool = False
 
@@ -48,7 +49,7 @@ class ValueScanner:
                 self._escaped = False
                 at += 1
                 continue
-            found = (_IN_STRING if self._in_string else _STRUCTURE).search(text, at)
+            found = (_IN_STRING if self.in_string else _STRUCTURE).search(text, at)
             if found is None:
                 return None
             at = found.end()
@@ -61,8 +62,8 @@ class ValueScanner:
         if mark == "\\":
             self._escaped = True
         elif mark == '"':
-            self._in_string = not self._in_string
-            return not self._in_string and self._depth == 0
+            self.in_string = not self.in_string
+            return not self.in_string and self._depth == 0
         elif mark in "{[":
             self._depth += 1
         else:

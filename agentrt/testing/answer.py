@@ -45,6 +45,14 @@ class ScriptedAnswer:
     stopped_by: str = ""
 
 
+CANCELLED = ScriptedAnswer((), (), "cancelled")
+
+
+def failed(error: AgentrtError) -> ScriptedAnswer:
+    """The answer of a request that fails without output."""
+    return ScriptedAnswer((), (), "failed", error=record_of(error))
+
+
 class Answerer:
     """Makes answers obey their requests, as a real engine's do."""
 
@@ -65,7 +73,7 @@ class Answerer:
                 f"{request.sampling.max_tokens}",
                 hint="Raise max_tokens",
             )
-            return ScriptedAnswer((), (), "failed", error=record_of(error))
+            return failed(error)
         self._thoughts[request.request_id] = thought
         sampling = replace(request.sampling, max_tokens=left_tokens)
         answer = self._answer(replace(request, sampling=sampling), reply)
@@ -89,9 +97,9 @@ class Answerer:
         try:
             answer = self._obey(request, ids, stopped=bool(stop))
         except AgentrtError as error:
-            return ScriptedAnswer((), (), "failed", error=record_of(error))
+            return failed(error)
         if request.sampling.ignore_eos and answer.reason == "stop" and not stop:
-            return ScriptedAnswer((), (), "failed", error=record_of(_too_short(request, answer)))
+            return failed(_too_short(request, answer))
         if not stop or answer.reason != "stop":
             return answer
         pieces = _without_tail(answer.pieces, len(stop))

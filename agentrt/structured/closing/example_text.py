@@ -110,12 +110,10 @@ class _InstanceSearch:
 
     def _object(self, schema: dict[str, Any], depth: int) -> str | None:
         properties = schema.get("properties", {})
-        required = set(schema.get("required", ()))
+        required = schema.get("required", ())
         fields: list[str] = []
-        names = [*properties, *(n for n in schema.get("required", ()) if n not in properties)]
-        for name in names:
-            if name not in required:
-                continue
+        names = [name for name in properties if name in required]
+        for name in (*names, *(name for name in required if name not in properties)):
             value = properties.get(name, schema.get("additionalProperties", True))
             text = self.text(value, depth + 1)
             if text is None:
