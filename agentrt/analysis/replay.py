@@ -58,12 +58,9 @@ class _Replay:
             else:
                 self._finish(node)
         after_root_s = self._record.ended_at_s - self._record.end_of(root)
-        return self._end[root.node_id] + self._code * after_root_s - self._start_s()
-
-    def _start_s(self) -> float:
-        """Start of the run; without the time of code, the declaration of its program."""
-        root = self._record.root
-        return self._record.started_at_s if self._code or root is None else root.declared.at_s
+        # Without the time of code the run starts with the declaration of its program.
+        start_s = self._record.started_at_s if self._code else root.declared.at_s
+        return self._end[root.node_id] + self._code * after_root_s - start_s
 
     def _moments(self) -> list[tuple[int, NodeRecord, bool]]:
         """Declarations and ends in causal order; unfinished nodes last, innermost first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from agentrt.analysis.run_record import RunRecord
 
@@ -26,10 +26,6 @@ class Usage:
     forced_tokens: int = 0
     cancelled_tokens: int = 0
     retried_tokens: int = 0
-
-    def as_dict(self) -> dict[str, int]:
-        """Tokens by name, in the order of the fields."""
-        return asdict(self)
 
 
 def usage(record: RunRecord) -> Usage:

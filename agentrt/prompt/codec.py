@@ -231,16 +231,14 @@ class Codec:
         self, view: ToolView, segments: Sequence[Segment], ids: tuple[int, ...], history: History
     ) -> tuple[PrefixLoss, ...]:
         """Loss of the last answer and its prompt: their tokens that differ in `ids`."""
-        last = opened = latest = -1
+        opened, latest, made = -1, -1, None
         for index, segment in enumerate(segments):
             if isinstance(segment, Open):
                 latest = index
             elif isinstance(segment, Generated) and segment.codec == self.fingerprint:
-                last, opened = index, latest
-        if last < 0:
+                opened, made = latest, segment
+        if made is None:
             return ()
-        made = segments[last]
-        assert isinstance(made, Generated)
         try:
             prompt = self.encode(view.tools, segments[:opened], history)
         except Unsupported:

@@ -24,11 +24,8 @@ def find_message_form(
     Raises:
         ModelInvalid: The template does not even write one user message.
     """
-    system, user, answer = (
-        Turn("system", text_of(0)),
-        Turn("user", text_of(1)),
-        Turn("assistant", text_of(2)),
-    )
+    system, user = Turn("system", text_of(0)), Turn("user", text_of(1))
+    answer = Turn("assistant", text_of(2))
     result = Turn("tool", text_of(3), call_id=call_id(3), name=name_of(3))
     probe = TemplateProbe(render, parts, MessageForm())
     notes: list[str] = []

@@ -111,16 +111,10 @@ def _templates(path: Path, settings: dict[str, Any]) -> dict[str, str]:
     elif isinstance(declared, list):
         for entry in declared:
             if not isinstance(entry, dict) or not isinstance(entry.get("template"), str):
-                raise ModelInvalid(
-                    f"{path / 'tokenizer_config.json'}: an entry of chat_template has no template",
-                    hint='Give a string, or a list of {"name": ..., "template": ...}',
-                )
+                raise _bad_template(path, "an entry of chat_template has no template")
             found[str(entry.get("name", "default"))] = entry["template"]
     elif declared is not None:
-        raise ModelInvalid(
-            f"{path / 'tokenizer_config.json'}: chat_template is a {type(declared).__name__}",
-            hint='Give a string, or a list of {"name": ..., "template": ...}',
-        )
+        raise _bad_template(path, f"chat_template is a {type(declared).__name__}")
     separate = _text(path / "chat_template.jinja")
     if separate is not None:
         found["default"] = separate
@@ -129,6 +123,11 @@ def _templates(path: Path, settings: dict[str, Any]) -> dict[str, str]:
     if found and "default" not in found:
         found["default"] = next(iter(found.values()))
     return found
+
+
+def _bad_template(path: Path, problem: str) -> ModelInvalid:
+    hint = 'Give a string, or a list of {"name": ..., "template": ...}'
+    return ModelInvalid(f"{path / 'tokenizer_config.json'}: {problem}", hint=hint)
 
 
 def _special_texts(*sources: dict[str, Any]) -> dict[str, str]:

@@ -29,6 +29,7 @@ class CallScanner:
 
     Attributes:
         frame: Frame of the model's calls.
+        calls: Number of calls found.
     """
 
     def __init__(self, frame: CallFrame) -> None:
@@ -39,18 +40,13 @@ class CallScanner:
         self._parts: list[str] = []
         self._value = ValueScanner()
         self._found: list[CallText] = []
-        self._calls = 0
+        self.calls = 0
         self._step = self._find_opening  # false if more text is needed
 
     @property
     def content(self) -> str:
         """Text outside of frames so far, without an end that may still become a frame."""
         return "".join(self._content)
-
-    @property
-    def calls(self) -> int:
-        """Number of calls found."""
-        return self._calls
 
     @property
     def in_call(self) -> bool:
@@ -103,7 +99,7 @@ class CallScanner:
             return False
         self._found.append(CallText(self._name, "".join(self._parts)))
         self._parts.clear()
-        self._calls += 1
+        self.calls += 1
         self._step = self._expect_after
         return True
 

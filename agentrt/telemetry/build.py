@@ -15,11 +15,10 @@ from agentrt.analysis import (
 )
 from agentrt.analysis.stage import Label
 from agentrt.base.ids import NodeId, trace_id_of
-from agentrt.protocol.events import AttemptFailed
+from agentrt.protocol.events import AttemptFailed, Scheduled
 from agentrt.telemetry import names
 from agentrt.telemetry.background import Background
 from agentrt.telemetry.content import Capture, content_of, sanitize, sanitize_text, without_content
-from agentrt.telemetry.decisions import decision_events
 from agentrt.telemetry.node_attributes import (
     given_attributes,
     node_attributes,
@@ -119,8 +118,7 @@ class _Builder:
             at_us = self.timeline.us_inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
         span.events += tuple(self._failed(span, attempt) for _, attempt in node.failed)
-        if node.scheduled:
-            span.events += decision_events(self.record, node, self.timeline, span)
+        span.events += tuple(self._decision(span, decision) for decision in node.scheduled)
         self._link(span, node)
 
     def _failed(self, span: Span, attempt: AttemptFailed) -> SpanEvent:
@@ -130,6 +128,25 @@ class _Builder:
             attributes[names.CHECK_REASON] = sanitize_text(attempt.reason)
         at_us = self.timeline.us_inside(span, attempt.at_s)
         return SpanEvent(names.CHECK_FAILED, at_us, attributes)
+
+    def _decision(self, span: Span, decision: Scheduled) -> SpanEvent:
+        """Event of a decision of the scheduler about a node.
+
+        A node may be held back, or admitted with the known part of its prompt, before its span
+        begins: the exact instant is an attribute.
+        """
+        at_ms = round((decision.at_s - self.record.started_at_s) * 1e3, 3)
+        attributes: Attributes = {
+            names.DECISION: decision.decision,
+            names.DECISION_REASON: decision.reason,
+            names.AT_MS: at_ms,
+        }
+        if decision.policy:
+            attributes[names.POLICY] = decision.policy
+        for name, value in decision.terms:
+            attributes[names.TERM.format(name)] = round(value, 6)
+        at_us = self.timeline.us_inside(span, decision.at_s)
+        return SpanEvent(names.SCHEDULED, at_us, attributes)
 
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished

@@ -66,10 +66,7 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
 
 def given_attributes(node: NodeRecord) -> Attributes:
     """Attributes set by the runtime for a node's span; they override the others."""
-    given = node.declared.attributes
-    if node.finished is not None and node.finished.attributes:
-        return {**given, **node.finished.attributes}
-    return given
+    return node.declared.attributes | (node.finished.attributes if node.finished else {})
 
 
 def run_attributes(

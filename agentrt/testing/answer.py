@@ -137,10 +137,25 @@ class Answerer:
                 kept = _closed_within(compiled, ids, limit, request)
                 return self._tokenized(request, kept, "length", closed_early=True)
             partial = stopped or len(ids) > limit
-            _check(compiled, ids, request, self._spelling, partial=partial)
+            self._check(compiled, ids, request.node_id, partial=partial)
         if len(ids) > limit:
             return self._tokenized(request, ids[:limit], "length", closed_early=closes)
         return self._tokenized(request, ids, "stop")
+
+    def _check(
+        self, compiled: CompiledConstraint, ids: tuple[int, ...], node_id: str, *, partial: bool
+    ) -> None:
+        """Refuse an answer that violates its constraint: no engine could give it."""
+        state = compiled.start()
+        taken = state.advance(ids)
+        if taken == len(ids) and (partial or state.can_stop()):
+            return
+        written = "".join(self._spelling.pieces(ids[:taken], keep_special=True))
+        rest = "".join(self._spelling.pieces(ids[taken:], keep_special=True))
+        what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
+        problem = f"the script's answer to {node_id} {what} after {written[-60:]!r}"
+        hint = "Let the script answer what the constraint allows (JSON is compact, without spaces)"
+        raise RequestRejected(problem, hint=hint)
 
     def _tokenized(
         self,
@@ -180,28 +195,6 @@ def _without_tail(pieces: tuple[str, ...], chars: int) -> tuple[str, ...]:
         kept.append(piece[:left])
         left = max(0, left - len(piece))
     return tuple(kept)
-
-
-def _check(
-    compiled: CompiledConstraint,
-    ids: tuple[int, ...],
-    request: GenerateRequest,
-    spelling: Spelling,
-    *,
-    partial: bool,
-) -> None:
-    """Refuse an answer that violates its constraint: no engine could give it."""
-    state = compiled.start()
-    taken = state.advance(ids)
-    if taken == len(ids) and (partial or state.can_stop()):
-        return
-    written = "".join(spelling.pieces(ids[:taken], keep_special=True))
-    rest = "".join(spelling.pieces(ids[taken:], keep_special=True))
-    what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
-    raise RequestRejected(
-        f"the script's answer to {request.node_id} {what} after {written[-60:]!r}",
-        hint="Let the script answer what the constraint allows (JSON is compact, without spaces)",
-    )
 
 
 def _closed_within(

@@ -29,7 +29,7 @@ class AutomatonConstraint:
         self.distances = np.array([p.distance for p in self.states], dtype=np.int32)  # [states]
         self.farthest = max(d for d in self.distances.tolist() if d < FAR)
         self.size_bytes = sum(p.row.nbytes + p.tokens.nbytes * 2 + 400 for p in self.states)
-        self.shortest: tuple[int, ...] | None = tuple(self.path_to_end(0))
+        self.shortest: tuple[int, ...] | None = tuple(shortest_path(self.states, 0))
 
     @property
     def min_tokens(self) -> int | None:
@@ -37,14 +37,6 @@ class AutomatonConstraint:
 
     def start(self) -> AutomatonState:
         return AutomatonState(self)
-
-    def path_to_end(self, state: int) -> list[int]:
-        """The shortest tokens from a state to a complete text."""
-        return shortest_path(self.states, state)
-
-    def next_state(self, state: int, token: int) -> int | None:
-        """The state after `token`; None if it is not allowed."""
-        return self.states[state].next_state(token)
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +91,7 @@ class AutomatonState:
             if token in self.constraint.eos_ids:
                 self.ended = self._current.accepting
                 return count + int(self.ended)
-            target = self.constraint.next_state(self.path[-1], token)
+            target = self._current.next_state(token)
             if target is None:
                 return count
             self.path.append(target)
@@ -128,7 +120,7 @@ class AutomatonState:
         tokens = self._stable(text, ends)[:limit]
         state: int | None = self.path[-1]
         for count, token in enumerate(tokens):
-            state = None if state is None else self.constraint.next_state(state, token)
+            state = None if state is None else self.constraint.states[state].next_state(token)
             if state is None:
                 return tokens[:count]
         return tokens
@@ -139,14 +131,14 @@ class AutomatonState:
     def completion(self, limit: int) -> list[int] | None:
         if self.ended or self._current.distance > limit:
             return [] if self.ended else None
-        return self.constraint.path_to_end(self.path[-1])
+        return shortest_path(self.constraint.states, self.path[-1])
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
         if self.ended:
             return not tokens
         state: int | None = self.path[-1]
         for token in tokens:
-            state = None if state is None else self.constraint.next_state(state, token)
+            state = None if state is None else self.constraint.states[state].next_state(token)
         return state is not None and self.constraint.states[state].accepting
 
     def can_stop(self) -> bool:
@@ -173,7 +165,7 @@ class AutomatonState:
             if any(table[token][0] != first for token in current.tokens.tolist()):
                 return bytes(forced), False
             token = alphabet.byte_ids[first]
-            target = None if token is None else self.constraint.next_state(state, token)
+            target = None if token is None else current.next_state(token)
             if target is None:
                 return bytes(forced), False
             forced.append(first)

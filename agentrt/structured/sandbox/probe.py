@@ -14,9 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
-from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.wire import FrameReader
 from agentrt.structured.sandbox import probe_wire as wire
@@ -122,14 +120,7 @@ class CompileProbe:
         self._child: ProbeProcess | None = None
         self.starts = 0
 
-    def find_shortest(
-        self,
-        spec: ConstraintSpec,
-        vocab: Vocab,
-        frame: CallFrame,
-        method: wire.MatchMethod,
-        limits: wire.TryLimits,
-    ) -> tuple[int, ...] | None:
+    def find_shortest(self, order: wire.Try, vocab: Vocab) -> tuple[int, ...] | None:
         """Compile a constraint in the process.
 
         Returns:
@@ -142,8 +133,8 @@ class CompileProbe:
         with self._lock:
             child = self._process_for(vocab)
             compiled = False
-            ends_s = time.monotonic() + limits.wall_s
-            child.send(wire.Try(spec, frame, method, limits))
+            ends_s = time.monotonic() + order.limits.wall_s
+            child.send(order)
             while True:
                 answer = child.receive(ends_s)
                 match answer:
