@@ -1,6 +1,5 @@
 """The analysis of a finished run: its record, critical path, latency split and reports."""
 
-from agentrt.analysis.bound_text import bound_line
 from agentrt.analysis.causes import Causes, Input
 from agentrt.analysis.cost_model import (
     ForwardCosts,
@@ -13,7 +12,7 @@ from agentrt.analysis.cost_model import (
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.error_text import error_lines
 from agentrt.analysis.gantt import bars, gantt
-from agentrt.analysis.latency_bound import bound
+from agentrt.analysis.latency_bound import bound, bound_line
 from agentrt.analysis.latency_line import latency_line, trace_line
 from agentrt.analysis.latency_split import Split, split
 from agentrt.analysis.model_shape import ModelShape, shape_in

@@ -49,8 +49,7 @@ class _Line:
         self.stages: list[Stage] = []
 
     def to(self, label: Label, until_s: float, shares: Shares = ()) -> None:
-        if until_s > self.end_s:
-            until_s = self.end_s
+        until_s = min(until_s, self.end_s)
         if until_s > self.at_s:
             self.stages.append(Stage(label, self.at_s, until_s, shares))
             self.at_s = until_s

@@ -26,7 +26,7 @@ from agentrt.telemetry.node_attributes import (
     span_kind,
     span_name,
 )
-from agentrt.telemetry.span import Attributes, Span, SpanEvent, SpanIds, SpanLink, Trace
+from agentrt.telemetry.span import Attributes, Span, SpanEvent, SpanLink, Trace, span_ids
 from agentrt.telemetry.timeline import GAP_US, Timeline
 
 _ENGINE_STAGES = {"queue", "kv_reload", "constraint", "prefill", "decode"}
@@ -47,7 +47,7 @@ class _Builder:
         self.record = record
         self.capture = capture
         self.trace_id = trace_id_of(record.run_id)
-        self.ids = SpanIds(self.trace_id)
+        self.ids = span_ids(self.trace_id)
         self.causes = Causes(record)
         self.path = critical_path(record, self.causes)
         self.slack = slack_s(record, self.causes)
@@ -272,6 +272,6 @@ class _Builder:
         self, name: str, parent: str | None, start_us: int, end_us: int, attributes: Attributes
     ) -> Span:
         """Add a span with the next id."""
-        span = Span(name, self.ids.next(), parent, start_us, end_us, attributes=attributes)
+        span = Span(name, next(self.ids), parent, start_us, end_us, attributes=attributes)
         self.spans.append(span)
         return span

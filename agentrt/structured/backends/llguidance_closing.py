@@ -64,7 +64,8 @@ def _best(
 ) -> list[int] | None:
     """The shortest of the walks; the first that is far within the limit suffices."""
     best: list[int] | None = None
-    orders = _fixed_orders()
+    orders: list[Callable[[], bytes]]
+    orders = [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST, lambda: _SPACE_FIRST]
     if steps <= (_STEPS_ON_THE_WAY[0] if limit < NO_LIMIT else _SHUFFLED_STEPS):
         orders += _shuffled_orders()
     for tried, order in enumerate(orders):
@@ -75,10 +76,6 @@ def _best(
         if found is not None and (best is None or len(found) < len(best)):
             best = found
     return best
-
-
-def _fixed_orders() -> list[Callable[[], bytes]]:
-    return [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST, lambda: _SPACE_FIRST]
 
 
 def _shuffled_orders() -> list[Callable[[], bytes]]:

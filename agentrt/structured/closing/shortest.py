@@ -1,24 +1,18 @@
-"""The shortest match of a regex, found in its table over single bytes."""
+"""The shortest match of a regex, found over bytes by outlines-core."""
 
 from __future__ import annotations
 
-from agentrt.base.errors import ConstraintError
-from agentrt.base.vocabulary import Vocab
-from agentrt.structured.backends.outlines_table import build_table, shortest_path
+from collections import deque
+
+from outlines_core import Index, Vocabulary
+
+from agentrt.structured.backends.outlines_table import END_MARKER, START_MARKER
 from agentrt.structured.json_schema.regex_text import cost_of, minimal_regex
 
+_START, _END, _UNUSED = 256, 257, 258
 _MAX_STATES = 20_000
 _MAX_WIDE = 8
-_READABLE_FIRST = tuple(dict.fromkeys(b"a1A0" + bytes(range(32, 127)) + bytes(range(256))))
-_BYTES = Vocab(
-    token_bytes=tuple(bytes([byte]) for byte in _READABLE_FIRST),
-    special_ids={},
-    eos_ids=(256,),
-    tokenizer_json="",
-    logits_size=257,
-    fingerprint="single bytes",
-)
-"""One token a byte; of two shortest paths the table takes the one with the lower ids."""
+_READABLE = tuple(dict.fromkeys(b"a1A0" + bytes(range(32, 127))))
 
 
 def shortest_match(pattern: str) -> str | None:
@@ -30,8 +24,31 @@ def shortest_match(pattern: str) -> str | None:
     cost = cost_of(small)
     if cost.broad or cost.states > _MAX_STATES or cost.wide_after_choice > _MAX_WIDE:
         return None
+    letters: dict[str | bytes, list[int]] = {bytes([b]): [b] for b in range(256)}
+    letters |= {START_MARKER.encode(): [_START], END_MARKER.encode(): [_END]}
     try:
-        path = shortest_path(build_table(small, _BYTES), 0)
-        return b"".join(_BYTES.token_bytes[token] for token in path).decode()
-    except (ConstraintError, UnicodeDecodeError):
+        index = Index(f"{START_MARKER}(?:{small}){END_MARKER}", Vocabulary(_UNUSED, letters))
+        found = _search(index)
+        return None if found is None else found.decode()
+    except (ValueError, OverflowError):  # unknown syntax, or a part of a character
         return None
+
+
+def _search(index: Index) -> bytes | None:
+    """Breadth-first search: the first end is the nearest."""
+    transitions: dict[int, dict[int, int]] = index.get_transitions()
+    final = index.get_final_states()
+    start = transitions[index.get_initial_state()][_START]
+    frontier = deque([(start, b"")])
+    seen = {start}
+    while frontier:
+        state, text = frontier.popleft()
+        steps = transitions.get(state, {})
+        if steps.get(_END) in final:
+            return text
+        for byte in (*_READABLE, *(b for b in steps if b < 256)):
+            target = steps.get(byte)
+            if target is not None and target not in seen:
+                seen.add(target)
+                frontier.append((target, text + bytes([byte])))
+    return None

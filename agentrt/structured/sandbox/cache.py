@@ -145,8 +145,8 @@ class CompileCache:
             compiled = self._compile(spec, vocab, frame)
         except BaseException as wrong:
             future.set_exception(wrong)
-            return
-        future.set_result(compiled)
+        else:
+            future.set_result(compiled)
 
     def _account(self, key: str, done: Future[CompiledConstraint]) -> None:
         """Account for the memory of a result and evict the entries used least recently."""

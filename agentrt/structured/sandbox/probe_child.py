@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
@@ -27,7 +28,7 @@ _READ_BYTES = 1 << 16
 
 def main() -> None:
     """Serve until the end of standard input."""
-    answers = os.dup(1)
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep a library's prints out of the answers
     vocab: Vocab | None = None
     for order in _orders():
@@ -82,10 +83,9 @@ def _limit_memory(more_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def _send(answers: int, answer: wire.Answer) -> None:
-    frame = memoryview(wire.ANSWERS.frame(answer))
-    while frame:
-        frame = frame[os.write(answers, frame) :]
+def _send(answers: BinaryIO, answer: wire.Answer) -> None:
+    answers.write(wire.ANSWERS.frame(answer))
+    answers.flush()
 
 
 if __name__ == "__main__":
