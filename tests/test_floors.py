@@ -89,8 +89,8 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("apply",),
     ),
     "structured": (
-        ("json_scan", "json_schema", "matcher", "partial", "vocabulary"),
-        ("backends", "call_text", "types"),
+        ("json_scan", "json_schema", "matcher", "vocabulary"),
+        ("backends", "call_text", "partial", "types"),
         ("closing",),
         ("calls", "masks"),
         ("reasoning", "sandbox"),
