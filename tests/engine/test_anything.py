@@ -74,11 +74,11 @@ def test_every_request_ends_once(actions, kv_pages, chunk, slots, model_dir, eng
     engine.drain(core, served)
     core.close()
     assert served.ends.keys() == pending.keys()
-    pool, tree = core.paging.pool, core.paging.tree
+    pool, tree = core.allocator.pool, core.allocator.tree
     assert pool.owned_pages == 0
     assert pool.free_pages + pool.tree_pages == kv_pages
     assert tree.evictable_pages == pool.tree_pages
-    assert core.paging.free_slots == slots
+    assert core.allocator.free_slots == slots
     for number, end in served.ends.items():
         assert end.ledger.output_tokens == len(served.ids(number))
         assert end.reason != "failed" or end.error.type in {

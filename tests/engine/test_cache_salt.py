@@ -57,9 +57,9 @@ def test_hints_are_of_one_salt(core, engine):
     core.hint(tuple(PROMPT[:64]), "keep", cache_salt="a")
     core.hint(tuple(PROMPT[:80]), "drop", cache_salt="b")
     core.hint(tuple(PROMPT[:80]), "drop", cache_salt="c")
-    marks = sorted(node.priority for node in core.paging.tree.nodes() if not node.children)
+    marks = sorted(node.priority for node in core.allocator.tree.nodes() if not node.children)
     assert marks == [EvictionPriority.DROP, EvictionPriority.NORMAL, EvictionPriority.NORMAL]
-    kept = [n for n in core.paging.tree.nodes() if n.priority is EvictionPriority.KEEP]
+    kept = [n for n in core.allocator.tree.nodes() if n.priority is EvictionPriority.KEEP]
     assert [node.key for node in kept] == [key_of(PROMPT[:64], "a")]
 
 
@@ -69,7 +69,7 @@ def test_the_host_keeps_salts_apart(tokenizer_dir, engine):
     )
     ask(core, engine, 1, "a", PROMPT[:128])
     core.hint(tuple(PROMPT[:128]), "demote", cache_salt="a")
-    core.paging.tree.evict(24)
+    core.allocator.tree.evict(24)
     assert ask(core, engine, 2, "b", PROMPT[:128])[0] == 0
     assert ask(core, engine, 3, "a", PROMPT[:128])[0] == 112
 

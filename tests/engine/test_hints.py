@@ -12,7 +12,7 @@ def core_of(engine, folder, **settings):
 
 
 def kept_tokens(core):
-    nodes = [node for node in core.paging.tree.nodes() if node.priority is EvictionPriority.KEEP]
+    nodes = [node for node in core.allocator.tree.nodes() if node.priority is EvictionPriority.KEEP]
     return max((16 * len(node.path()[1]) for node in nodes), default=0)
 
 
@@ -67,17 +67,17 @@ def test_what_the_host_has_no_room_for_is_not_given_up_here(tokenizer_dir, engin
         core = core_of(engine, tokenizer_dir, host_kv_bytes=host_pages * page_bytes)
         cached(core, engine, 1, PROMPT)
         core.hint(tuple(PROMPT), "demote")
-        assert {node.priority for node in core.paging.tree.nodes()} <= {
+        assert {node.priority for node in core.allocator.tree.nodes()} <= {
             said,
             EvictionPriority.NORMAL,
         }
-        assert any(node.priority is said for node in core.paging.tree.nodes())
+        assert any(node.priority is said for node in core.allocator.tree.nodes())
 
 
 def test_what_was_fetched_is_kept_for_who_needs_it(tokenizer_dir, engine):
     core = core_of(engine, tokenizer_dir, host_kv_bytes=40 * 16 * 2 * 4)
     cached(core, engine, 1, PROMPT)
     core.hint(tuple(PROMPT), "demote")
-    core.paging.tree.evict(24)
+    core.allocator.tree.evict(24)
     core.hint(tuple(PROMPT), "prefetch", core.clock.now_s() + 5.0)
     assert kept_tokens(core) == 160

@@ -118,7 +118,7 @@ class Storm:
 
 def hold(core, *, idle):
     """What is true of pages at any time, and more of an idle engine."""
-    tiers = [(core.paging.pool, core.paging.tree)]
+    tiers = [(core.allocator.pool, core.allocator.tree)]
     if core.executor.offload is not None:
         tiers.append((core.executor.offload.tier.pool, core.executor.offload.tier.tree))
     for pool, tree in tiers:
@@ -162,7 +162,7 @@ def test_an_idle_engine_holds_nothing_outside_its_trees(
             storm.rest()
             assert not core.has_work()
             hold(core, idle=True)
-            assert core.paging.free_slots == 6
+            assert core.allocator.free_slots == 6
     core.close()
     ends = storm.served.ends
     assert ends.keys() == storm.prompts.keys()

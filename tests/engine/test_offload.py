@@ -73,10 +73,10 @@ def test_demoted_and_fetched_ahead(tokenizer_dir, engine):
     ask(core, engine, 1, FIRST)
     core.hint(tuple(FIRST), "demote")
     assert core.executor.offload.tier.pool.tree_pages == 8
-    core.paging.tree.evict(12)
+    core.allocator.tree.evict(12)
     assert core.executor.offload.tier.saved_pages == 8, "it had been saved"
     core.hint(tuple(FIRST), "prefetch")
-    assert core.paging.pool.tree_pages == 8
+    assert core.allocator.pool.tree_pages == 8
     served = ask(core, engine, 2, FIRST)
     assert served.ends[2].ledger.cached_tokens == 112
     assert served.ends[2].ledger.cached_host_tokens == 0

@@ -16,7 +16,7 @@ def test_eight_branches_prefill_their_prefix_once(build, engine):
     ledgers = [served.ends[branch].ledger for branch in range(8)]
     assert sorted(one.cached_tokens for one in ledgers) == [0, *[992] * 7]
     assert all(one.recomputed_tokens == 0 for one in ledgers)
-    assert core.paging.pool.tree_pages < 63 + 8 * 2
+    assert core.allocator.pool.tree_pages < 63 + 8 * 2
 
 
 @pytest.mark.parametrize("prompt_tokens", [5, 40, 300])

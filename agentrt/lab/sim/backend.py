@@ -201,7 +201,7 @@ class SimulatedBackend:
         self._idle.set()
         for done in before:
             self._deliver(done)
-        reads_s = costs.tell_s + costs.delta_s * len(step.plan.shares)
+        reads_s = costs.tell_s + costs.delta_s * len(step.scheduled.sequences)
         for span in spans[:-1]:
             self._busy(reads_s, span.ended_s)
         if last.ends or self._is_awaited(last):

@@ -109,7 +109,7 @@ class WatchedCore(EngineCore):
             assert told(done) == told(beside)
         return done
 
-    def begin_step(self, most_steps: int = 1, spare_pages: int = 0) -> InFlightStep | None:
+    def begin_step(self, max_steps: int = 1, spare_pages: int = 0) -> InFlightStep | None:
         step = super().begin_step(1, spare_pages)
         self._beside = self._sync().begin_step()
         assert (step is None) == (self._beside is None)
