@@ -40,7 +40,13 @@ from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.engine.step import InFlightStep, StepRunner
 from agentrt.kv_cache import PagePool
-from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import (
+    GenerateRequest,
+    HoleFill,
+    PrefixHint,
+    SchedulingInfo,
+    TokenPrompt,
+)
 from agentrt.protocol.step_output import StepDone
 
 _COMPILE_WAIT_S = 0.005
@@ -165,16 +171,9 @@ class EngineCore:
         if sequence is not None:
             self._outputs.end(sequence, Finish("cancelled"), self._clock.now_s())
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
+    def hint(self, hint: PrefixHint) -> None:
         """Apply a hint about a prefix."""
-        self.hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
+        self.hints.apply_hint(hint)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile constraints ahead, beside the steps; waits for them at most so long."""

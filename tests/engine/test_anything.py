@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import HoleFill, SchedulingInfo
+from agentrt.protocol.backend import HoleFill, PrefixHint, SchedulingInfo
 
 STEM = [(13 * at) % 249 for at in range(60)]
 SPECS = (
@@ -97,7 +97,7 @@ def _act(core, engine, served, pending, action):
     elif do == "step":
         engine.drain(core, served, most_steps=action["count"])
     elif do in ("drop", "keep"):
-        core.hint(tuple(action["more"]), do)
+        core.hint(PrefixHint(tuple(action["more"]), do))
     elif action["which"] in pending:
         number = RequestId(action["which"])
         if do == "cancel":

@@ -7,7 +7,7 @@ import torch
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import HoleFill
+from agentrt.protocol.backend import HoleFill, KvHint, PrefixHint
 
 OPERATIONS = 2500
 FEW_OPERATIONS = 500
@@ -99,9 +99,9 @@ class Storm:
     def hint(self):
         if self.prompts:
             of = self.random.choice(list(self.prompts))
-            hint = self.random.choice(["keep", "drop", "demote", "prefetch"])
+            hint: KvHint = self.random.choice(["keep", "drop", "demote", "prefetch"])
             until_s = self.random.choice([None, self.core.clock.now_s() + 0.05])
-            self.core.hint(tuple(self.prompts[of]), hint, until_s)
+            self.core.hint(PrefixHint(tuple(self.prompts[of]), hint, until_s))
 
     def fail(self):
         self.breaks = True

@@ -2,6 +2,8 @@
 
 import pytest
 
+from agentrt.protocol.backend import PrefixHint
+
 PREFIX = [(7 * at) % 251 for at in range(1000)]
 
 
@@ -74,7 +76,7 @@ def test_a_dropped_prefix_makes_room_first(build, engine):
     for number, start in enumerate((0, 200)):
         core.submit(engine.request(number, PREFIX[start : start + 64], max_tokens=1))
         engine.drain(core)
-    core.hint(tuple(PREFIX[200:264]), "drop")
+    core.hint(PrefixHint(tuple(PREFIX[200:264]), "drop"))
     core.submit(engine.request(9, PREFIX[600:690], max_tokens=1))
     engine.drain(core)
     for number, start in ((10, 0), (11, 200)):

@@ -22,15 +22,14 @@ from agentrt.lab.sim.outputs import GivenOutput
 from agentrt.lab.sim.player import TracePlayer
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.protocol.backend import (
-    BackendEvent,
     Capabilities,
     GenerateRequest,
     HoleFill,
-    KvHint,
+    PrefixHint,
     SchedulingInfo,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.protocol.step_output import StepDone
+from agentrt.protocol.step_output import BackendEvent, StepDone
 
 
 class SimulatedBackend:
@@ -139,18 +138,11 @@ class SimulatedBackend:
 
         self._say(hear)
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
+    def hint(self, hint: PrefixHint) -> None:
         """Give a hint about a prefix."""
 
         def hear() -> None:
-            self._core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
+            self._core.hint(hint)
             self._executor.hinted(self._loop.time())
 
         self._say(hear)
