@@ -116,7 +116,7 @@ class ModelExecutor:
                 rows.append(sequence)
                 drafts = drafts or bool(sequence.draft_tokens)
         # Before the tokens of the last step are known, a grammar cannot mask the next ones.
-        masks = None if scheduled.before_tokens else self.sampler.begin_masks(rows)
+        masks = None if scheduled.before_tokens else self.sampler.mask_filler.begin_masks(rows)
         if drafts and not scheduled.before_tokens:
             self._add_drafts(scheduled.sequences, slices)
         logits = self.runner.forward(slices)
@@ -159,7 +159,7 @@ class ModelExecutor:
     def close(self) -> None:
         """End the threads. Idempotent."""
         self.grammars.close()
-        self.sampler.close()
+        self.sampler.mask_filler.close()
 
     def _add_drafts(self, sequences: Rows[ScheduledSequence], slices: list[SequenceSlice]) -> None:
         """Append drafts to slices, within the step's tokens and the pages that are allocated."""
