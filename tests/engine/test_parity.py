@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.engine.runner.model_executor import ModelExecutor
-from tests.engine.conftest import ClockedCore
 from tests.engine.transformers_said import EPSILON, said
+from tests.oracles.clocked_core import ClockedCore
 
 MOST_UNCOMPARED = 0.05
 """Share of the tokens that may come after such a difference, where there is nothing to compare."""
