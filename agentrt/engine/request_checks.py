@@ -83,7 +83,7 @@ def check_pages(tokens: int, page_tokens: int, total_pages: int) -> None:
     """Refuse a sequence whose KV does not fit in the KV cache.
 
     Raises:
-        OutOfPages: It does not fit.
+        OutOfPages: The KV does not fit in the KV cache.
     """
     if tokens > page_tokens * total_pages:
         raise out_of_pages(tokens, page_tokens, total_pages)

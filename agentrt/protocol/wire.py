@@ -69,7 +69,7 @@ class Wire(Generic[T]):
         """`value` with its length before it.
 
         Raises:
-            InternalError: It is none of this wire's values.
+            InternalError: The value does not belong on this wire.
         """
         if type(value) not in self._types:
             raise InternalError(f"a {type(value).__name__} does not belong on this wire")
