@@ -13,7 +13,13 @@ from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineDied, InternalError, record_of
 from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
-from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.backend import (
+    Capabilities,
+    GenerateRequest,
+    HoleFill,
+    PrefixHint,
+    SchedulingInfo,
+)
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import BackendEvent, Delta, End, FinishReason, StepDone
 from agentrt.remote.body import RemoteServer, build_request
@@ -94,14 +100,7 @@ class RemoteBackend:
         if request_id in self._tasks:
             self._tasks[request_id].cancel()
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
+    def hint(self, hint: PrefixHint) -> None:
         """Nothing: the server keeps its own cache."""
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
