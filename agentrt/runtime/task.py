@@ -69,9 +69,10 @@ class TaskSet:
         Raises:
             BaseException: An error that went through a task and that no node can hold.
         """
-        with anyio.CancelScope(shield=True):
-            while self._tasks:
-                await self._all_done.wait()
+        if self._tasks:
+            with anyio.CancelScope(shield=True):
+                while self._tasks:
+                    await self._all_done.wait()
         if self._error is not None:
             raise self._error
 

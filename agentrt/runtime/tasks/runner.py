@@ -46,8 +46,16 @@ class TaskRunner:
 
     def start(self, run: Run, node: Node[Any]) -> None:
         """Start a node's task, with the context variables of the code that made it."""
+        if node.id in run.tasks:
+            return  # the task that started the run carries it out
         task = run.tasks[node.id] = Task()
         run.task_set.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
+
+    async def run_here(self, run: Run, node: Node[Any]) -> None:
+        """Carry out a node in the task of the caller, without waiting for its start."""
+        del run.contexts[node.id]
+        task = run.tasks[node.id] = Task()
+        await self._run(run, node, task)
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
         end: TaskEnd | None = None
