@@ -15,7 +15,6 @@ from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.segments import ToolSchema
-from agentrt.remote.messages import tools_of
 
 Json = dict[str, Any]
 
@@ -63,6 +62,21 @@ def _gbnf_choice(spec: ConstraintSpec) -> Json:
     """llama.cpp has its own grammar notation (GBNF); a choice is one rule of literals."""
     literals = (json.dumps(option, ensure_ascii=False) for option in spec.options)
     return {"grammar": f"root ::= {' | '.join(literals)}"}
+
+
+def tools_of(tools: Sequence[ToolSchema]) -> list[Json]:
+    """Tools in the form of the API."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            },
+        }
+        for tool in tools
+    ]
 
 
 def _tools(spec: ConstraintSpec) -> Json:

@@ -12,7 +12,7 @@ from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPromp
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import Delta, TokenLogprob
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
-from agentrt.runtime.in_flight.output_readers import OutputReader, reader_of
+from agentrt.runtime.in_flight.output_readers import ValueReader, reader_of
 from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
 from agentrt.runtime.in_flight.repetition import RepetitionCheck
 from agentrt.runtime.model_role import ModelRole
@@ -52,7 +52,7 @@ class InFlight:
     gen: Gen[Any]
     engine: ModelRole
     request_id: RequestId
-    reader: OutputReader = field(init=False)
+    reader: ValueReader = field(init=False)
     reads_items: bool = False
     repetition: RepetitionCheck | None = None
     prompt_ids: tuple[int, ...] = ()
