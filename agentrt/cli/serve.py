@@ -14,6 +14,7 @@ import typer
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
+from agentrt.base.key_reference import key_name
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -117,12 +118,5 @@ def _keys(references: Sequence[str]) -> tuple[ApiKey, ...]:
     """The keys that `env:NAME` refers to; keys themselves stay out of arguments."""
     from agentrt.serve import ApiKey
 
-    found: list[ApiKey] = []
-    for reference in references:
-        scheme, _, name = reference.partition(":")
-        if scheme != "env" or not name:
-            raise UsageError("--api-key is not a reference", hint="give env:NAME")
-        if not os.environ.get(name):
-            raise UsageError(f"the variable {name} holds no key", hint=f"export {name}=...")
-        found.append(ApiKey(name, os.environ[name]))
-    return tuple(found)
+    names = [key_name(reference, "--api-key") for reference in references]
+    return tuple(ApiKey(name, os.environ[name]) for name in names)
