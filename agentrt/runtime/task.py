@@ -37,12 +37,10 @@ class TaskEnd:
     Attributes:
         value: The value of the node; None with an error.
         error: The error of the node, or None.
-        timed_out: Whether the deadline of the task passed.
     """
 
     value: Any = None
     error: Exception | None = None
-    timed_out: bool = False
 
 
 class TaskSet:
