@@ -56,7 +56,7 @@ def serve(
     ] = 0,
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
     requests: Annotated[
-        int, typer.Option(min=1, help="Most under way at once; more are told to come back.")
+        int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,
 ) -> int:
     """Serve a model to clients of the chat completions API; each request is a run of its own."""

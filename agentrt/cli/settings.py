@@ -113,7 +113,7 @@ class RunSettings:
             "--tenant",
             metavar="NAME",
             envvar="AGENTRT_TENANT",
-            help="Who pays; tenants share evenly.",
+            help="Tenant that is charged; tenants share evenly.",
         ),
     ] = ""
     priority: Annotated[

@@ -40,7 +40,7 @@ class ServeConfig:
         host: Address to listen at.
         port: 0 takes a free one.
         keys: Keys of which requests have to bring one; () requires none.
-        most_requests: Requests under way at once; clients of more are told to come back.
+        most_requests: Requests under way at once; further ones are refused for the moment.
         grace_s: Time that answers under way may still take at the end.
     """
 
