@@ -69,6 +69,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     "runtime": (
         ("estimate_store", "message_capture", "model_role", "observers"),
         ("options", "progress", "task", "warmup"),
+        ("node_limits",),
         ("run",),
         ("completion", "in_flight"),
         ("kv_hints", "refused", "tasks"),
@@ -76,6 +77,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("effects",),
         ("loop",),
         ("runtime",),
+        ("opening",),
     ),
     "scheduler": (
         ("estimates", "policies"),

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, cast, get_args
 import typer
 
 from agentrt import embedded
-from agentrt.base.config import EngineConfig, PolicyName
+from agentrt.base.config import Device, EngineConfig, PolicyName
+from agentrt.base.engine_selection import EngineSelection
 from agentrt.base.errors import UsageError
 
 SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
@@ -162,19 +163,13 @@ class RunSettings:
     given: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.device not in ("cpu", "cuda"):
-            raise UsageError(f"--device {self.device!r} is no device", hint="give cpu or cuda")
-        if self.engine != "embedded" and not self.engine.startswith(("http://", "https://")):
-            raise UsageError(
-                f"--engine {self.engine!r} is no engine",
-                hint="give http://HOST:PORT, https://... or embedded",
-            )
-        if self.api_key is not None and self.engine == "embedded":
-            raise UsageError(
-                "--api-key is for an engine with an address",
-                hint="give --engine URL too, or leave it",
-            )
-        _ = self.deadline_s, self.policy_name, self.trace_target  # a wrong text is refused here
+        # A wrong text is refused here.
+        _ = self.selection, self.deadline_s, self.policy_name, self.trace_target
+
+    @property
+    def selection(self) -> EngineSelection:
+        """Engine and model."""
+        return EngineSelection(self.engine, self.model, self.api_key, cast(Device, self.device))
 
     @property
     def deadline_s(self) -> float | None:
@@ -193,11 +188,8 @@ class RunSettings:
 
     @property
     def engine_choice(self) -> EngineConfig | str:
-        """The engine: the address of a remote one, else the embedded engine with its model."""
-        if self.engine != "embedded":
-            return self.engine
-        model = Path(self.model) if self.model else embedded.path()
-        return EngineConfig(model_path=model, device="cuda" if self.device == "cuda" else "cpu")
+        """Settings of the embedded engine, or the address of a remote one."""
+        return self.selection.config(embedded.path())
 
 
 def policy_of(text: str) -> PolicyName:

@@ -10,6 +10,7 @@
     │   ├── LimitExceeded       a limit set by the author was reached
     │   │   ├── DeadlineExceeded
     │   │   ├── BudgetExceeded
+    │   │   ├── RunTooLarge     a run passed its limit of depth, of nodes or of bodies at once
     │   │   └── Truncated       max_tokens ended an output that was not complete
     │   ├── CheckFailed         no attempt gave a value that passes its check
     │   ├── Degenerate          the model repeats itself
@@ -59,6 +60,7 @@ from agentrt.base.errors.program_errors import (
     NotYetKnown as NotYetKnown,
     ProgramError as ProgramError,
     PromptPart as PromptPart,
+    RunTooLarge as RunTooLarge,
     Truncated as Truncated,
     UsageError as UsageError,
 )
