@@ -8,14 +8,14 @@ from agentrt.base.errors import UsageError
 
 
 def key_name(reference: str, option: str) -> str:
-    """The name of the environment variable in `env:NAME`, which holds a key.
+    """The environment variable that a reference, `env:NAME`, names.
 
     Args:
-        reference: The reference.
-        option: Option that was given it, for messages.
+        reference: Name of a variable that holds a key, after `env:`.
+        option: Option with the reference, for messages.
 
     Raises:
-        UsageError: It is no such reference, or the variable holds nothing.
+        UsageError: The reference has another form, or the variable is empty.
     """
     scheme, _, name = reference.partition(":")
     if scheme != "env" or not name:

@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine as it sees itself."""
+    """Whether a host name or address is a loopback address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

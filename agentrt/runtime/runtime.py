@@ -113,7 +113,6 @@ class Runtime:
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
         self._loop: Loop | None = None
-        self._tasks: TaskRunner | None = None
         self._stack: AsyncExitStack | None = None
         self._close: Callable[[], Awaitable[None]] | None = None
 
@@ -220,7 +219,6 @@ class Runtime:
             scope.adopt(node)
             if work.deadline_s is None:  # it cannot be refused, so nothing has to decide its start
                 node.add_demand()
-                assert self._tasks is not None
                 await self._tasks.run_here(run, node)
             return await node
 
@@ -269,7 +267,6 @@ class Runtime:
 
     async def _end(self, run: Run, error: BaseException | None, loop: Loop) -> None:
         """Report the end of a run, and drop what was kept for it."""
-        assert self._tasks is not None
         self._tasks.speculation.forget_run(run.run_id)
         outcome: Outcome = "ok" if error is None else "cancelled"
         if isinstance(error, Exception):
