@@ -56,11 +56,12 @@ async def carry_out(
         ended: Makes the event of the value that the work gave.
         post: Leaves an event for the loop.
     """
-    end = TaskEnd(error=_torn_down(node))
+    end: TaskEnd | None = None
     try:
         end = await run.attempt(node, task, body)
     finally:
         run.tasks.pop(node.id, None)
+        end = end or TaskEnd(error=_torn_down(node))
         if not node.done:  # else the loop has ended, and every node with it
             post(ended(end.value) if end.error is None else failed(run, node, end.error))
 
