@@ -263,7 +263,7 @@ class KvRetention:
 
 def _is_hinted(request: InFlight) -> bool:
     """Whether the prompt is long enough for hints, and of no use after its run."""
-    return len(request.prompt_ids) >= LEAST_TOKENS and not request.keeps_prefixes
+    return len(request.prompt_ids) >= LEAST_TOKENS and not request.run.options.keeps_prefixes
 
 
 def _pending(node: NodeState) -> list[NodeState]:
