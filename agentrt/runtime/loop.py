@@ -106,7 +106,9 @@ class Loop:
             bug.__cause__ = error
             self.end(bug)
             return
-        next_at_s = sooner(self.state.next_deadline_s(), self._outputs.next_overdue_s)
+        next_at_s = self.state.next_deadline_s()
+        if self._outputs.stopping:
+            next_at_s = sooner(next_at_s, next(iter(self._outputs.stopping.values())))
         if self.retention.is_on:
             next_at_s = sooner(next_at_s, self.retention.next_at_s)
         if next_at_s != self._timer_at_s:
@@ -132,9 +134,8 @@ class Loop:
         seen: list[Event] = []
         for event in arrived:
             self._handle(event, seen)
-        overdue_s = self._outputs.next_overdue_s
-        if overdue_s is not None and overdue_s <= self._clock.now_s():
-            for event in self._outputs.end_overdue(overdue_s):
+        if self._outputs.stopping:
+            for event in self._outputs.end_overdue(self._clock.now_s()):
                 self._handle(event, seen)
         while decisions := decide(self.state, self._clock.now_s()):
             for decision in decisions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.engine.process.life_signs import Reading
@@ -36,7 +36,7 @@ class Vitals:
         step_s: Seconds since the step under way was seen first.
     """
 
-    reading: Reading = Reading()
+    reading: Reading = field(default_factory=Reading)
     cpu_s: float | None = None
     silent_s: float = 0.0
     step_s: float = 0.0

@@ -33,7 +33,9 @@ class RequestDispatcher:
         in_flight: Requests by the id that their engine knows; several if they are coalesced, the
             one that was sent first.
         departed: Requests that left a coalesced one, which goes on; their nodes end now.
-        recovery: Submits requests, again if their engine was lost.
+        recovery: Submits requests again if their engine was lost.
+        stopping: Requests that their engine was told to end, each with the instant at which its
+            node waits no longer; the soonest first.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class RequestDispatcher:
         self.in_flight: dict[RequestId, list[InFlight]] = {}
         self.departed: list[InFlight] = []
         self.recovery = RequestRecovery(self.in_flight)
-        self._stopping: dict[InFlight, float] = {}
+        self.stopping: dict[InFlight, float] = {}
         self._by_node: dict[tuple[str, str], InFlight] = {}
         self._by_request: dict[RequestId, InFlight] = {}
 
@@ -62,7 +64,7 @@ class RequestDispatcher:
 
     def forget(self, request: InFlight) -> None:
         """Drop a request that has ended, or that goes on without this node."""
-        self._stopping.pop(request, None)
+        self.stopping.pop(request, None)
         self._by_node.pop((request.run.run_id, request.gen.id), None)
         self._by_request.pop(request.request_id, None)
         engine_id = request.engine_id
@@ -114,7 +116,9 @@ class RequestDispatcher:
         if joined := self._join_like(request):
             return [*events, joined]
         self.in_flight[info.request_id] = [request]
-        self.recovery.submit(request, sent)
+        recovery = self.recovery
+        if not (recovery.quarantines and recovery.holds(engine.role, info.request_id)):
+            engine.backend.submit(sent)
         return events
 
     def fill_prompt(self, run: Run, gen: Gen[Any]) -> list[Event]:
@@ -178,24 +182,19 @@ class RequestDispatcher:
             if coalesced is not None:
                 coalesced.stopping = True
             request.engine.backend.cancel(request.engine_id, reason)
-            self._stopping[request] = request.run.now_s() + STOP_GRACE_S
+            self.stopping[request] = request.run.now_s() + STOP_GRACE_S
             return
         before = coalesced.merged_info()
         self.forget(request)
         self.departed.append(request)
         _update_merged(request.engine, coalesced, before)
 
-    @property
-    def next_overdue_s(self) -> float | None:
-        """Instant at which the next stopped request is overdue, or None."""
-        return next(iter(self._stopping.values()), None)
-
     def leave_overdue(self, now_s: float) -> None:
         """Let nodes depart from stopped requests that their engine has not ended in time.
 
         The engine ends them when it answers again, or is replaced; nothing waits for that.
         """
-        for request, at_s in list(self._stopping.items()):
+        for request, at_s in list(self.stopping.items()):
             if at_s > now_s:
                 return
             self.forget(request)

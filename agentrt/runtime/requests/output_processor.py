@@ -30,6 +30,7 @@ class OutputProcessor:
 
     Attributes:
         departed: Requests that left a coalesced one, which goes on; their nodes have yet to end.
+        stopping: Stopped requests, see `RequestDispatcher`.
     """
 
     def __init__(self, dispatcher: RequestDispatcher, retention: KvRetention) -> None:
@@ -38,6 +39,7 @@ class OutputProcessor:
         self._retention = retention
         self._admissions = AdmissionEvents()
         self.departed = dispatcher.departed
+        self.stopping = dispatcher.stopping
 
     def process(self, step: StepDone) -> list[Event]:
         """Hand on the output of one step: admissions, tokens, free memory, ends."""
@@ -51,7 +53,7 @@ class OutputProcessor:
             requests = self._in_flight.get(delta.request_id)
             if requests is None:
                 continue
-            if recovery.is_active:
+            if recovery.quarantines:
                 recovery.note_output(delta.request_id)
             if requests[0].coalesced is None:
                 self._add_output(requests[0], delta, events)
@@ -60,16 +62,11 @@ class OutputProcessor:
         if self._retention.is_on and step.step is not None:
             self._note_memory(step)
         for end in step.ends:
-            if recovery.is_active and recovery.takes_end(end):
+            if recovery.quarantines and recovery.takes_end(end):
                 continue
             if requests := self._in_flight.get(end.request_id):
                 events += self._end_all(requests, end)
         return events + self.end_departed() if self.departed else events
-
-    @property
-    def next_overdue_s(self) -> float | None:
-        """Instant at which `end_overdue` has something to do, or None."""
-        return self._dispatcher.next_overdue_s
 
     def end_departed(self) -> list[Event]:
         """End the nodes in `departed`."""

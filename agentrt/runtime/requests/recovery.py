@@ -60,29 +60,26 @@ class Quarantine:
 
 
 class RequestRecovery:
-    """Submits requests to engines, again if the engine was lost.
+    """Submits requests again if their engine was lost.
 
     Args:
         in_flight: Requests by the id that their engine knows.
+
+    Attributes:
+        quarantines: Trials under way, by role of the engine.
     """
 
     def __init__(self, in_flight: dict[RequestId, list[InFlight]]) -> None:
         self._in_flight = in_flight
-        self._quarantines: dict[str, Quarantine] = {}
+        self.quarantines: dict[str, Quarantine] = {}
         self._deaths_alone: dict[RequestId, int] = {}
 
-    @property
-    def is_active(self) -> bool:
-        """Whether requests are being tried."""
-        return bool(self._quarantines)
-
-    def submit(self, request: InFlight, sent: GenerateRequest) -> None:
-        """Submit a new request, or let it wait until the trials at its engine are over."""
-        quarantine = self._quarantines.get(request.engine.role)
-        if quarantine is None:
-            request.engine.backend.submit(sent)
-        else:
-            quarantine.waiting.append(sent.request_id)
+    def holds(self, role: str, request_id: RequestId) -> bool:
+        """Whether a new request waits until the trials at its engine are over."""
+        quarantine = self.quarantines.get(role)
+        if quarantine is not None:
+            quarantine.waiting.append(request_id)
+        return quarantine is not None
 
     def resubmit(
         self, lost: Iterable[RequestId], error: AgentrtError, *, own_fault: bool
@@ -109,15 +106,15 @@ class RequestRecovery:
             events += [_resubmitted(one, error) for one in requests]
         for role, request_ids in by_role.items():
             self._recover(role, request_ids, own_fault)
-        for role in [role for role in self._quarantines if role not in by_role]:
-            quarantine = self._quarantines[role]
+        for role in [role for role in self.quarantines if role not in by_role]:
+            quarantine = self.quarantines[role]
             if quarantine.trial in refused:
                 self._next_trial(role, quarantine)
         return events, refused
 
     def note_output(self, request_id: RequestId) -> None:
         """Note that a request has new output: if it is under trial, it has passed."""
-        for quarantine in self._quarantines.values():
+        for quarantine in self.quarantines.values():
             if quarantine.trial == request_id and not quarantine.passed:
                 quarantine.passed = True
                 self._deaths_alone.pop(request_id, None)
@@ -127,7 +124,7 @@ class RequestRecovery:
 
     def takes_end(self, end: End) -> bool:
         """Whether an end only takes a request back from its trial; its nodes go on later."""
-        for role, quarantine in list(self._quarantines.items()):
+        for role, quarantine in list(self.quarantines.items()):
             if quarantine.trial != end.request_id:
                 continue
             requests = self._in_flight.get(end.request_id, [])
@@ -156,7 +153,7 @@ class RequestRecovery:
         if not first.engine.capabilities.resumes and first.has_output:
             return error
         request_id = first.engine_id
-        quarantine = self._quarantines.get(first.engine.role)
+        quarantine = self.quarantines.get(first.engine.role)
         is_alone = quarantine is not None and quarantine.trial == request_id
         if own_fault and (is_alone or self._only_one(first.engine.role)):
             deaths = self._deaths_alone[request_id] = self._deaths_alone.get(request_id, 0) + 1
@@ -173,12 +170,12 @@ class RequestRecovery:
         return sum(ones[0].engine.role == role for ones in self._in_flight.values()) == 1
 
     def _recover(self, role: str, lost: list[RequestId], own_fault: bool) -> None:
-        quarantine = self._quarantines.get(role)
+        quarantine = self.quarantines.get(role)
         if quarantine is None:
             if not own_fault:
                 self._submit_again(lost)
                 return
-            quarantine = self._quarantines[role] = Quarantine()
+            quarantine = self.quarantines[role] = Quarantine()
         complete = {one for one in lost if self._in_flight[one][0].prompt_complete}
         quarantine.suspect(lost, complete)
         self._next_trial(role, quarantine)
@@ -189,7 +186,7 @@ class RequestRecovery:
         if trial is not None:
             self._submit_again([trial])
             return
-        del self._quarantines[role]
+        del self.quarantines[role]
         self._submit_again(one for one in quarantine.waiting if one in self._in_flight)
 
     def _submit_again(self, request_ids: Iterable[RequestId]) -> None:
