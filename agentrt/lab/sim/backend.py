@@ -71,6 +71,7 @@ class SimulatedBackend:
         self._queue = EventQueue()
         self._marked: dict[RequestId, tuple[int, ...]] = {}
         self._told: list[Callable[[], None]] = []
+        self._unheard_turns = 0
         self._step: InFlightStep | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -86,7 +87,7 @@ class SimulatedBackend:
         self._queue.close()
 
     async def idle(self) -> None:
-        """Wait until no step is under way."""
+        """Wait until no step is under way, and the engine has all messages."""
         await self._idle.wait()
 
     def events(self) -> AsyncIterator[BackendEvent]:
@@ -180,6 +181,8 @@ class SimulatedBackend:
     def _say(self, act: Callable[[], None]) -> None:
         """All that a turn says reaches the engine together, when the thread is through."""
         if not self._told:
+            self._idle.clear()
+            self._unheard_turns += 1
             self._loop.call_soon(self._flush)
         self._told.append(act)
 
@@ -189,6 +192,8 @@ class SimulatedBackend:
         def hear() -> None:
             for act in acts:
                 act()
+            self._unheard_turns -= 1
+            self._note_idle()
 
         free_at_s = max(self._loop.time(), self._free_at_s)
         self._loop.call_at(free_at_s + self._executor.costs.submit_s, hear)
@@ -198,17 +203,22 @@ class SimulatedBackend:
         assert step is not None
         costs, spans, now_s = self._executor.costs, step.batch.spans, self._loop.time()
         *before, last = self._core.end_step(step)
-        self._idle.set()
+        self._note_idle()
         for done in before:
             self._deliver(done)
         reads_s = costs.tell_s + costs.delta_s * len(step.plan.shares)
         for span in spans[:-1]:
             self._busy(reads_s, span.ended_s)
-        if last.ends or self._is_awaited(last):
+        is_awaited = self._is_awaited(last)  # counts the tokens, also if the step is told anyway
+        if is_awaited or last.ends:
             self._tell(last, reads_s)
         else:
             self._busy(reads_s, now_s)
             self._deliver(last)
+
+    def _note_idle(self) -> None:
+        if self._step is None and not self._unheard_turns:
+            self._idle.set()
 
     def _is_awaited(self, done: StepDone) -> bool:
         """Whether a program waits for a token of a step: a tool's arguments are complete."""
