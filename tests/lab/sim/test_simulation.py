@@ -1,15 +1,19 @@
 """Programs in virtual time, served by the engine's own order and pages."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import OutOfPages
+from agentrt.base.ids import RunId
+from agentrt.lab.sim.backend import SimulatedBackend
 from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.outcome_observer import OutcomeObserver
+from agentrt.lab.sim.player import TracePlayer
+from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import (
     Arrival,
@@ -22,7 +26,7 @@ from agentrt.lab.workloads import (
     Workload,
 )
 from agentrt.lab.workloads.trace import Part
-from agentrt.protocol.events import Event, NodeDeclared, NodeDemanded
+from agentrt.protocol.events import Event, NodeDeclared, NodeDemanded, NodeFinished
 
 Draw = Callable[[int, int, float], Workload]
 
@@ -50,6 +54,12 @@ def run(
         leaps=leaps,
     )
     return Simulation(setup).run(workload)
+
+
+def answer_to(tool: ToolUse) -> TraceCall:
+    """A short call over what a tool gave."""
+    prompt = says(TraceResult(tool.name, tool.result_tokens))
+    return TraceCall("answer", prompt, 3, site="answer", after=(tool.name,))
 
 
 def says(*parts: Part) -> tuple[Message, ...]:
@@ -227,6 +237,46 @@ def test_a_tool_starts_when_its_arguments_are_complete(costs: SimCosts) -> None:
     )
     forty_steps = 40 * (costs.step.base_s + costs.step.decode_s)
     assert late - early == pytest.approx(forty_steps, rel=0.01)
+
+
+def test_a_tool_waits_until_its_arguments_are_read(costs: SimCosts) -> None:
+    """Also if another generation ends in a step between: twice, as the last value is read, too."""
+    plan = TraceCall("plan", says(Piece("p", 30)), 30, site="plan")
+    tool = ToolUse("t", 1.0, plan="plan", at_token=10, result_tokens=5, site="t")
+    other = TraceCall("other", says(Piece("q", 30)), 5, site="other")
+    programs = (
+        ProgramTrace("tool", 0, (plan, tool, answer_to(tool)), ("answer",)),
+        ProgramTrace("other", 0, (other,), ("other",)),
+    )
+    slow = dataclasses.replace(costs, deliver_s=costs.deliver_s + 0.01)
+    latency_s = [
+        run(tuple(Arrival(0.0, one) for one in programs), each).programs[0].latency_s
+        for each in (costs, slow)
+    ]
+    assert latency_s[1] - latency_s[0] == pytest.approx(2 * 0.01)
+
+
+def test_a_call_that_is_over_is_no_rest_of_its_run(
+    costs: SimCosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the turn that ends it already: engines are told the rest before the program goes on."""
+    rests_s: list[float] = []
+
+    class Watch(OutcomeObserver):
+        def __init__(self, players: Mapping[RunId, TracePlayer], backend: SimulatedBackend) -> None:
+            super().__init__(players, backend)
+            self.players = players
+
+        def on_events(self, events: Sequence[Event]) -> None:
+            super().on_events(events)
+            ended = [one for one in events if isinstance(one, NodeFinished) and one.ledger]
+            rests_s.extend(self.players[one.run_id].rest_s for one in ended)
+
+    monkeypatch.setattr("agentrt.lab.sim.simulation.OutcomeObserver", Watch)
+    calls = [TraceCall(f"c{at}", says(Piece(f"p{at}", 30)), 5 + at, site="c") for at in range(2)]
+    program = ProgramTrace("two", 0, tuple(calls), ("c0", "c1"))
+    run((Arrival(0.0, program),), costs)
+    assert rests_s == [pytest.approx(service_of(program, costs.step)["c1"]), 0.0]
 
 
 def test_a_prompt_is_prefilled_up_to_its_hole(costs: SimCosts) -> None:
