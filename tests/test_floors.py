@@ -46,7 +46,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "lab": (
-        ("errors", "flags", "operating_point", "result_file", "workloads"),
+        ("errors", "flags", "operating_point", "progress", "result_file", "workloads"),
         ("checkpoints",),
         ("arms", "sim"),
         ("bench",),
@@ -69,6 +69,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     "runtime": (
         ("estimate_store", "message_capture", "model_role", "observers"),
         ("options", "progress", "task", "warmup"),
+        ("node_limits",),
         ("run",),
         ("completion", "in_flight"),
         ("kv_hints", "refused", "tasks"),
@@ -76,6 +77,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("effects",),
         ("loop",),
         ("runtime",),
+        ("opening",),
     ),
     "scheduler": (
         ("estimates", "policies"),
@@ -87,8 +89,8 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("apply",),
     ),
     "structured": (
-        ("json_scan", "json_schema", "matcher", "partial", "vocabulary"),
-        ("backends", "call_text", "types"),
+        ("json_scan", "json_schema", "matcher", "vocabulary"),
+        ("backends", "call_text", "partial", "types"),
         ("closing",),
         ("calls", "masks"),
         ("reasoning", "sandbox"),

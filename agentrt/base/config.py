@@ -115,16 +115,22 @@ class RunConfig:
     Example:
         >>> from agentrt import RunConfig
         >>> RunConfig(seed=7, deadline_s=30.0)
-        RunConfig(seed=7, deadline_s=30.0, max_concurrent_tools=16, capture_content=False)
+        RunConfig(seed=7, deadline_s=30.0, max_concurrent_tools=16, capture_content=False, ...)
 
     Attributes:
         seed: Seed of the run; each node's seed is derived from it.
         deadline_s: Time for the whole run, from its start; None sets no deadline.
         max_concurrent_tools: Worker threads for synchronous tools.
         capture_content: Whether events carry message content, for observers that need it.
+        max_depth: Programs inside one another.
+        max_nodes: Nodes that a run makes in all.
+        max_running: Bodies of programs, tools and questions of a run that have not ended.
     """
 
     seed: int = 0
     deadline_s: float | None = None
     max_concurrent_tools: int = 16
     capture_content: bool = False
+    max_depth: int = 200
+    max_nodes: int = 100_000
+    max_running: int = 10_000

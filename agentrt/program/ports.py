@@ -96,6 +96,7 @@ class OwningScope(Protocol):
 
     run: Submit[Any]
     owner: NodeId | None
+    depth: int
     deadline_at_s: float | None
     block_deadline_at_s: float | None
     budgets: tuple[Budget, ...]

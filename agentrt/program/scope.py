@@ -35,6 +35,7 @@ class Scope:
         run: The run that takes the nodes.
         path: Prefix of the ids of the nodes.
         owner: The program node of the code; None for the run itself.
+        depth: Programs around the code.
         deadline_at_s: Deadline of the enclosing programs and blocks, or None.
         block_deadline_at_s: Deadline of the enclosing `limits` blocks of the same program, or None.
         budgets: Token and call budgets in force, innermost first.
@@ -49,6 +50,7 @@ class Scope:
     path: str
     owner: NodeId | None
     outer: InitVar[OwningScope | None] = None
+    depth: int = 0
     deadline_at_s: float | None = None
     block_deadline_at_s: float | None = None
     budgets: tuple[Budget, ...] = ()
@@ -63,6 +65,7 @@ class Scope:
 
     def __post_init__(self, outer: OwningScope | None) -> None:
         if outer is not None:
+            self.depth = outer.depth
             self.deadline_at_s = outer.deadline_at_s
             self.block_deadline_at_s = outer.block_deadline_at_s
             self.budgets = outer.budgets
@@ -75,6 +78,7 @@ class Scope:
         scope = cls(outer.run, node.id, node.id, outer=outer)
         scope.deadline_at_s = sooner(scope.deadline_at_s, deadline_at_s)
         scope.block_deadline_at_s = None
+        scope.depth += 1
         return scope
 
     @classmethod

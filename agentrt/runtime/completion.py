@@ -40,9 +40,10 @@ def failed(
         raised = raised_at(error) if node.kind == "program" else ""
         error.where = raised or node.site
     note = f"in node {node.label}"
-    if not any(known.startswith("in node ") for known in getattr(error, "__notes__", ())):
+    notes = getattr(error, "__notes__", [])
+    if not any(known.startswith("in node ") for known in notes):
         error.add_note(f"{note} ({node.site})")
-    elif node.kind == "program":
+    elif node.kind == "program" and not notes[-1].startswith(note):  # a recursion is told once
         error.add_note(note)
     node.fail(error)
     outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"

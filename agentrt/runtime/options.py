@@ -61,6 +61,9 @@ class RunOptions:
         true_service_s: Service of the engines that the run will need, if a replay knows it, for
             the policy "oracle".
         cache_salt: Runs share prefixes and generations only with runs of the same salt.
+        max_depth: Programs inside one another.
+        max_nodes: Nodes that the run makes in all.
+        max_running: Bodies of programs, tools and questions that have not ended.
         keeps_prefixes: Whether later runs may continue from the prompts of this one, such as those
             of a chat that a client keeps; engines then keep the prefixes when the run ends.
     """
@@ -75,3 +78,6 @@ class RunOptions:
     true_service_s: float | None = None
     cache_salt: str = ""
     keeps_prefixes: bool = False
+    max_depth: int | None = None
+    max_nodes: int | None = None
+    max_running: int | None = None

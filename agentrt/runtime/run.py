@@ -17,6 +17,7 @@ from agentrt.program.ports import LastWait
 from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, TaskEnd, TaskSet
 from agentrt.scheduler import InternalEvent, internal_events
@@ -71,6 +72,7 @@ class Run:
         *,
         clock: Clock,
         engines: Mapping[str, ModelRole],
+        limits: NodeLimits,
         post: Callable[[InternalEvent], None],
         progress_of: Callable[[Run], RunProgress],
         captures_content: bool = False,
@@ -93,6 +95,7 @@ class Run:
         self.captures_content = captures_content
         self.now_s = clock.now_s
         self._engines = engines
+        self._limits = limits
         self._post = post
         self._progress_of = progress_of
         self._ended: AgentrtError | None = None
@@ -117,10 +120,15 @@ class Run:
 
         Raises:
             Unsupported: The engine of a generation lacks an ability that it needs.
+            RunTooLarge: The node would pass a limit of the run.
             AgentrtError: The loop has ended, with this error.
         """
         if self._ended is not None:
             raise self._ended
+        depth = node.scope.depth + (node.kind == "program")
+        limit = self._limits.count(depth, len(self.tasks) + len(self.contexts))
+        if limit is not None:
+            raise too_large(limit, node.label, self._call_chain(node))
         now_s = self.now_s()
         if isinstance(node, Gen):
             self._engines[node.work.model].check_work(node.work, node.site, self.options.cache_salt)
@@ -211,6 +219,14 @@ class Run:
         """Hand text to the caller of the run."""
         if self.options.on_emit is not None:
             self.options.on_emit(text)
+
+    def _call_chain(self, node: Node[Any]) -> list[str]:
+        """Call sites of the programs around a node, outermost first, and its own."""
+        sites = [node.site]
+        while (owner := node.scope.owner) is not None and owner in self.nodes:
+            node = self.nodes[owner]
+            sites.append(node.site)
+        return sites[::-1]
 
     def _generation(self, node: Gen[Any], now_s: float) -> NodeDeclared:
         work, scope = node.work, node.scope

@@ -29,6 +29,7 @@ from agentrt.runtime.in_flight.coalescing import Coalescing
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.node_limits import NodeLimits
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
@@ -115,6 +116,7 @@ class Runtime:
         self._loop: Loop | None = None
         self._speculation: Speculation | None = None
         self._stack: AsyncExitStack | None = None
+        self._close: Callable[[], Awaitable[None]] | None = None
 
     @property
     def engines(self) -> Mapping[str, ModelRole]:
@@ -157,6 +159,23 @@ class Runtime:
         self._loop = None
         await self._stack.aclose()
 
+    async def aclose(self) -> None:
+        """Close a runtime that was opened by `await open_runtime(...)`; again does nothing.
+
+        Raises:
+            UsageError: A block has opened the runtime; its end closes it.
+        """
+        if self._close is None:
+            raise UsageError(
+                "a block has opened this runtime, and its end closes it",
+                hint="To close it by hand, open it with `runtime = await open_runtime(...)`",
+            )
+        await self._close()
+
+    def close_with(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Let `aclose` end the runtime by this function."""
+        self._close = close
+
     async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a program and give its result.
 
@@ -183,7 +202,8 @@ class Runtime:
             raise loop.ended
         if loop is None:
             raise UsageError(
-                "the runtime is not open", hint="Use it as `async with ... as runtime`"
+                "the runtime is not open",
+                hint="Use it as `async with ... as runtime`, or before `await runtime.aclose()`",
             )
         if self.scheduler.policy == "oracle" and options.true_service_s is None:
             raise UsageError(
@@ -216,6 +236,7 @@ class Runtime:
         """Begin a run of a program."""
         run_id = self._new_id(options)
         seed = self._config.seed if options.seed is None else options.seed
+        limits = NodeLimits(self._config, options)
         loop.post(
             RunStarted(
                 run_id,
@@ -236,6 +257,7 @@ class Runtime:
             options,
             clock=self._clock,
             engines=self._engines,
+            limits=limits,
             post=loop.post,
             progress_of=self._progress_of,
             captures_content=self._config.capture_content or self.observers.want_content,

@@ -10,6 +10,7 @@
     │   ├── LimitExceeded       a limit set by the author was reached
     │   │   ├── DeadlineExceeded
     │   │   ├── BudgetExceeded
+    │   │   ├── RunTooLarge     a run passed its limit of depth, of nodes or of bodies at once
     │   │   └── Truncated       max_tokens ended an output that was not complete
     │   ├── CheckFailed         no attempt gave a value that passes its check
     │   ├── Degenerate          the model repeats itself
@@ -105,6 +106,9 @@ from agentrt.base.errors.program_errors import (
 )
 from agentrt.base.errors.program_errors import (
     PromptPart as PromptPart,
+)
+from agentrt.base.errors.program_errors import (
+    RunTooLarge as RunTooLarge,
 )
 from agentrt.base.errors.program_errors import (
     Truncated as Truncated,

@@ -201,6 +201,27 @@ class BudgetExceeded(LimitExceeded):
     """
 
 
+class RunTooLarge(LimitExceeded):
+    """A run would pass its limit of depth, of nodes or of bodies that run at once.
+
+    The message holds the call sites that led there. Such a program usually calls itself without
+    end, or makes nodes in a loop without awaiting them.
+
+    Example:
+        >>> from agentrt import RunTooLarge, program
+        >>> @program
+        ... async def endless() -> int:
+        ...     return await endless()
+        >>> try:
+        ...     endless.run()
+        ... except RunTooLarge:
+        ...     print("it called itself 200 times")
+        it called itself 200 times
+    """
+
+    default_hint = "End the recursion or the loop, or raise the limit"
+
+
 class Truncated(LimitExceeded):
     """`max_tokens` ended an output that was not complete; use the part that is there.
 
