@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import pytest
 
@@ -54,6 +55,32 @@ def run(
         leaps=leaps,
     )
     return Simulation(setup).run(workload)
+
+
+class Watch(OutcomeObserver):
+    """Keeps all events, and the service that a run still needs at the end of each generation."""
+
+    told: ClassVar[list[Event]] = []
+    rests_s: ClassVar[list[float]] = []
+
+    def __init__(self, players: Mapping[RunId, TracePlayer], backend: SimulatedBackend) -> None:
+        super().__init__(players, backend)
+        self.players = players
+
+    def on_events(self, events: Sequence[Event]) -> None:
+        super().on_events(events)
+        self.told.extend(events)
+        ended = [one for one in events if isinstance(one, NodeFinished) and one.ledger]
+        self.rests_s.extend(self.players[one.run_id].rest_s for one in ended)
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> type[Watch]:
+    """The observer of the simulations of a test."""
+    Watch.told.clear()
+    Watch.rests_s.clear()
+    monkeypatch.setattr("agentrt.lab.sim.simulation.OutcomeObserver", Watch)
+    return Watch
 
 
 def answer_to(tool: ToolUse) -> TraceCall:
@@ -256,27 +283,12 @@ def test_a_tool_waits_until_its_arguments_are_read(costs: SimCosts) -> None:
     assert latency_s[1] - latency_s[0] == pytest.approx(2 * 0.01)
 
 
-def test_a_call_that_is_over_is_no_rest_of_its_run(
-    costs: SimCosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_is_over_is_no_rest_of_its_run(costs: SimCosts, watch: type[Watch]) -> None:
     """In the turn that ends it already: engines are told the rest before the program goes on."""
-    rests_s: list[float] = []
-
-    class Watch(OutcomeObserver):
-        def __init__(self, players: Mapping[RunId, TracePlayer], backend: SimulatedBackend) -> None:
-            super().__init__(players, backend)
-            self.players = players
-
-        def on_events(self, events: Sequence[Event]) -> None:
-            super().on_events(events)
-            ended = [one for one in events if isinstance(one, NodeFinished) and one.ledger]
-            rests_s.extend(self.players[one.run_id].rest_s for one in ended)
-
-    monkeypatch.setattr("agentrt.lab.sim.simulation.OutcomeObserver", Watch)
     calls = [TraceCall(f"c{at}", says(Piece(f"p{at}", 30)), 5 + at, site="c") for at in range(2)]
     program = ProgramTrace("two", 0, tuple(calls), ("c0", "c1"))
     run((Arrival(0.0, program),), costs)
-    assert rests_s == [pytest.approx(service_of(program, costs.step)["c1"]), 0.0]
+    assert watch.rests_s == [pytest.approx(service_of(program, costs.step)["c1"]), 0.0]
 
 
 def test_a_prompt_is_prefilled_up_to_its_hole(costs: SimCosts) -> None:
@@ -325,14 +337,13 @@ def test_whoever_waits_makes_steps_longer(costs: SimCosts) -> None:
 
 
 def test_a_plan_is_waited_for_by_whoever_wants_its_tool(
-    costs: SimCosts, monkeypatch: pytest.MonkeyPatch
+    costs: SimCosts, watch: type[Watch]
 ) -> None:
     """Before the tool is declared, too: the plan does not run in what others leave."""
     plan = TraceCall("plan", says(Piece("p", 40)), 30, site="plan")
     tool = ToolUse("tool", 0.1, plan="plan", at_token=20, result_tokens=5, site="tool")
-    told: list[Event] = []
-    monkeypatch.setattr(OutcomeObserver, "on_events", lambda _, events: told.extend(events))
     alone(costs, plan, tool)
+    told = watch.told
     first = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "generate")
     later = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "tool")
     between = told[told.index(first) : told.index(later)]
