@@ -73,7 +73,7 @@ class RequestDispatcher:
             requests.remove(request)
             if not requests:
                 del self.in_flight[engine_id]
-                self.recovery.forget(engine_id)
+                self.recovery.deaths_alone.pop(engine_id, None)
         if request.coalesced is not None:
             self._coalescing.leave(request.coalesced, request.request_id)
 

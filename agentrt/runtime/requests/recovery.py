@@ -67,12 +67,13 @@ class RequestRecovery:
 
     Attributes:
         quarantines: Trials under way, by role of the engine.
+        deaths_alone: Engines that a request in flight has ended while it was alone.
     """
 
     def __init__(self, in_flight: dict[RequestId, list[InFlight]]) -> None:
         self._in_flight = in_flight
         self.quarantines: dict[str, Quarantine] = {}
-        self._deaths_alone: dict[RequestId, int] = {}
+        self.deaths_alone: dict[RequestId, int] = {}
 
     def holds(self, role: str, request_id: RequestId) -> bool:
         """Whether a new request waits until the trials at its engine are over."""
@@ -117,7 +118,7 @@ class RequestRecovery:
         for quarantine in self.quarantines.values():
             if quarantine.trial == request_id and not quarantine.passed:
                 quarantine.passed = True
-                self._deaths_alone.pop(request_id, None)
+                self.deaths_alone.pop(request_id, None)
                 self._in_flight[request_id][0].engine.backend.cancel(
                     request_id, "the next request is tried"
                 )
@@ -139,10 +140,6 @@ class RequestRecovery:
             return goes_on
         return False
 
-    def forget(self, request_id: RequestId) -> None:
-        """Drop what is known of a request that is over."""
-        self._deaths_alone.pop(request_id, None)
-
     def _refusal(
         self, requests: list[InFlight], error: AgentrtError, own_fault: bool
     ) -> AgentrtError | None:
@@ -156,7 +153,7 @@ class RequestRecovery:
         quarantine = self.quarantines.get(first.engine.role)
         is_alone = quarantine is not None and quarantine.trial == request_id
         if own_fault and (is_alone or self._only_one(first.engine.role)):
-            deaths = self._deaths_alone[request_id] = self._deaths_alone.get(request_id, 0) + 1
+            deaths = self.deaths_alone[request_id] = self.deaths_alone.get(request_id, 0) + 1
             if deaths >= MAX_DEATHS_ALONE:
                 return RequestRejected(
                     f"{first.gen.label} ended the engine {deaths} times while nothing else was "
