@@ -6,7 +6,7 @@ one, and collects the output. It knows nothing of processes, programs or sockets
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Any
@@ -68,6 +68,7 @@ class EngineCore:
         codec: Codec of the model.
         allocator: Allocator of the KV pages.
         hints: KV hints of the runtime.
+        on_launch: Called with the prompt tokens of each step that is about to be computed, or None.
 
     Raises:
         ModelInvalid: The model directory cannot be loaded.
@@ -98,6 +99,7 @@ class EngineCore:
         self._scored_last_step = False
         self._next_step: InFlightStep | None = None
         self._serial = 0
+        self.on_launch: Callable[[int], None] | None = None
         offload = executor.offload
         self.capabilities = capabilities_of(
             self.codec,
@@ -245,6 +247,8 @@ class EngineCore:
         self._fail_unschedulable()
         if not scheduled:
             return None
+        if self.on_launch is not None:
+            self.on_launch(sum(count for _, count in scheduled if count > 1))
         if max_steps > 1:
             max_steps = min(max_steps, self._equal_steps(scheduled, spare_pages))
         waiting = self.scheduler.waiting_count

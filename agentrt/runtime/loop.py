@@ -160,10 +160,11 @@ class Loop:
         if not isinstance(event, _INTERNAL):
             seen.append(event)
         if isinstance(event, StepDone):
+            if event.step is not None:
+                self.down = None
             for following in self._outputs.process(event):
                 self._handle(following, seen)
         elif isinstance(event, BackendDown):
-            if not event.restarting:
-                self.down = revive(event.error)
+            self.down = None if event.restarting else revive(event.error)
             for following in self._outputs.recover(event):
                 self._handle(following, seen)

@@ -6,6 +6,7 @@ One process serves the tests of this file in order; the last ones kill it.
 import fcntl
 import os
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import aclosing
+from dataclasses import replace
 
 import anyio
 import anyio.from_thread
@@ -27,6 +29,7 @@ from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
+from agentrt.engine.process import backend as process_backend
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.engine.process.child import environment
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
@@ -71,7 +74,7 @@ def ends(*numbers):
     left = set(numbers)
 
     def found(event):
-        left.difference_update(end.request_id for end in event.ends)
+        left.difference_update(end.request_id for end in getattr(event, "ends", ()))
         return not left
 
     return found
@@ -155,35 +158,73 @@ def test_killed_in_the_middle_it_restarts_and_serves_again(backend, portal):
     assert backend.pid != first_pid
 
 
-def test_it_gives_up_after_three_deaths_without_a_token(backend, portal):
+def test_a_stopped_engine_is_noticed_and_replaced(backend, portal):
+    async def main():
+        backend.submit(request(4, max_tokens=3000))
+        await until(backend, lambda event: bool(event.deltas))
+        os.kill(backend.pid, signal.SIGSTOP)
+        down = await until(backend, lambda event: isinstance(event, BackendDown))
+        backend.submit(request(5))
+        await until(backend, ends(5))
+        return down
+
+    down = portal.call(main)
+    assert (down.lost, down.restarting, down.own_fault) == ((4,), True, False)
+    assert "its process is stopped" in down.error.message
+
+
+def test_it_never_gives_up_for_good(backend, portal, monkeypatch):
+    monkeypatch.setattr(process_backend, "backoff_s", lambda deaths: 0.0)
+
     async def killed():
-        """Kill it, and wait until another one loads or none comes any more."""
+        """Kill it, and wait until another one is being loaded."""
         pid = backend.pid
         os.kill(pid, signal.SIGKILL)
-        while backend.pid == pid:
-            await anyio.lowlevel.checkpoint()
-
-    async def another():
-        while backend.pid is None:
+        while backend.pid in (pid, None):
             await anyio.lowlevel.checkpoint()
 
     async def main():
         await killed()
         first = await until(backend, lambda event: isinstance(event, BackendDown))
-        await another()
-        backend.submit(request(6))  # waits for an engine that never comes
-        await killed()
-        await another()
-        await killed()
-        last = await until(backend, lambda event: isinstance(event, BackendDown))
-        backend.submit(request(7))
-        return first, last, await until(backend, ends(7))
+        for _ in range(3):
+            await killed()
+        backend.submit(request(6))  # waits for an engine
+        return first, await until(backend, ends(6))
 
-    first, last, refused = portal.call(main)
-    assert (first.restarting, first.lost) == (True, ())
-    assert (last.restarting, last.lost, last.error.type) == (False, (6,), "EngineUnavailable")
-    assert "died 3 times" in last.error.message
-    assert refused.ends[0].error == last.error
+    first, served = portal.call(main)
+    assert (first.restarting, first.lost, first.own_fault) == (True, (), False)
+    assert served.ends[0].error is None
+
+
+def test_requests_fail_while_no_engine_can_be_loaded(portal, tiny, tmp_path, monkeypatch):
+    """The loads go on: once one succeeds, requests are served again."""
+    monkeypatch.setattr(process_backend, "backoff_s", lambda deaths: 0.0)
+    model, hidden = tmp_path / "model", tmp_path / "hidden"
+    shutil.copytree(tiny.model_path, model)
+
+    async def main():
+        backend = EmbeddedBackend(replace(tiny, model_path=model), MonotonicClock())
+        await backend.start()
+        model.rename(hidden)
+        assert backend.pid is not None
+        os.kill(backend.pid, signal.SIGKILL)
+        down = await until(backend, lambda event: not getattr(event, "restarting", True))
+        backend.submit(request(7))
+        refused = await until(backend, ends(7))
+        hidden.rename(model)
+        number, served = 8, refused
+        while served.ends[0].error is not None:
+            await anyio.lowlevel.checkpoint()
+            backend.submit(request(number))
+            served = await until(backend, ends(number))
+            number += 1
+        await backend.aclose()
+        return down, refused
+
+    down, refused = portal.call(main)
+    assert down.error.type == "EngineUnavailable"
+    assert "cannot start again" in down.error.message
+    assert refused.ends[0].error == down.error
 
 
 def test_a_model_that_cannot_be_loaded_is_told_by_type(portal, tmp_path):
@@ -234,6 +275,7 @@ import sys, time
 from pathlib import Path
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
+from agentrt.engine.process import backend as process_backend
 from agentrt.engine.process.backend import EmbeddedBackend
 backend = EmbeddedBackend(EngineConfig(Path(sys.argv[1])), MonotonicClock())
 backend.launch()

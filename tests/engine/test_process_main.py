@@ -3,6 +3,7 @@
 import select
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,7 @@ class Counter:
         self.told: list[object] = []
         self.closed = False
         self.ran_out = threading.Event()
+        self.on_launch: Callable[[int], None] | None = None
 
     def submit(self, request: GenerateRequest) -> None:
         if request.sampling.max_tokens == 13:

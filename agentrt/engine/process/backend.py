@@ -8,6 +8,7 @@ that it starts does.
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from typing import Literal
 
@@ -31,6 +32,13 @@ from agentrt.engine.process import messages
 from agentrt.engine.process.child import Child, ChildExit, ProcessChild, ThreadChild
 from agentrt.engine.process.messages import Command
 from agentrt.engine.process.pipe import Pipe
+from agentrt.engine.process.vitals import (
+    CHECK_S,
+    Verdict,
+    Vitals,
+    count_oom_kills,
+    processor_seconds,
+)
 from agentrt.engine.process.watchdog import stalls
 from agentrt.protocol.backend import (
     Capabilities,
@@ -44,9 +52,18 @@ from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger,
 
 Placement = Literal["process", "thread"]
 
-MAX_DEATHS = 3
-_SHUTDOWN_S = 5.0
+MAX_LOADS = 8
+"""Loads that fail one after the other before requests that wait fail, too; the loads go on."""
+
+_SHUTDOWN_S = 0.3
+"""Seconds for an engine to end its requests and itself; all runs are over by then."""
+
 _REAP_S = 2.0
+_LONGEST_BACKOFF_S = 30.0
+_FAULTS = frozenset(
+    (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
+)
+"""Signals by which a process ends for an error of its own."""
 
 
 class EmbeddedBackend:
@@ -71,8 +88,11 @@ class EmbeddedBackend:
         self._capabilities: Capabilities | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._watchdog: asyncio.Task[None] | None = None
-        self._deaths = 0
-        self._final_error: ErrorRecord | None = None
+        self._vitals: asyncio.Task[None] | None = None
+        self._deaths = 0  # since the last token
+        self._failed_loads = 0
+        self._refusal: ErrorRecord | None = None
+        self._verdict: Verdict = "alive"
         self._closing = False
 
     @property
@@ -113,8 +133,8 @@ class EmbeddedBackend:
         self._supervisor = asyncio.create_task(self._supervise())
 
     def submit(self, request: GenerateRequest) -> None:
-        if self._final_error is not None:
-            end = End(request.request_id, "failed", error=self._final_error)
+        if self._refusal is not None:
+            end = End(request.request_id, "failed", error=self._refusal)
             self._queue.put(StepDone(None, (), (end,)))
         else:
             self._send(request)
@@ -149,13 +169,14 @@ class EmbeddedBackend:
                 pipe.send(messages.Shutdown())
                 with anyio.move_on_after(_SHUTDOWN_S):
                     await pipe.closed.wait()
-            if self._watchdog is not None:
-                self._watchdog.cancel()
+            for task in (self._watchdog, self._vitals):
+                if task is not None:
+                    task.cancel()
             if self._supervisor is not None:
                 self._supervisor.cancel()
                 await asyncio.wait([self._supervisor])
                 self._supervisor = None
-            await self._end_child(_REAP_S if pipe is not None else 0)
+            await self._end_child(_REAP_S if pipe is not None and pipe.closed.is_set() else 0)
         self._cancel_remaining()
         self._queue.close()
 
@@ -190,6 +211,8 @@ class EmbeddedBackend:
         self.launch()
         assert self._child is not None
         self._pipe = pipe = await Pipe.open(self._child.owner_socket, self._receive_step)
+        if isinstance(self._child, ProcessChild):
+            self._vitals = asyncio.create_task(self._watch_vitals(self._child, pipe))
         pipe.send(messages.LoadEngine(self._config))
         if self._prewarmed:
             pipe.send(messages.Prewarm(tuple(self._prewarmed)))
@@ -202,20 +225,39 @@ class EmbeddedBackend:
             self._send(command)
 
     async def _supervise(self) -> None:
-        """Report each death of the engine and start another, while the backend is open."""
+        """Report each end of the engine and start another, while the backend is open."""
         while self._pipe is not None:
+            oom_kills = count_oom_kills()
             await self._pipe.closed.wait()
             if self._closing:
                 return
-            last_error = self._pipe.last_error
-            error = _died(await self._end_child(_REAP_S), last_error)
+            last_error, verdict = self._pipe.last_error, self._verdict
+            child_exit = await self._end_child(_REAP_S)
+            was_starved = child_exit.signal == signal.SIGKILL and count_oom_kills() > oom_kills
+            own_fault = verdict == "hangs" or (
+                verdict == "alive"
+                and (last_error is not None or child_exit.signal in _FAULTS or was_starved)
+            )
+            error = _died(child_exit, last_error)
             self._deaths += 1
-            if self._deaths >= MAX_DEATHS:
-                self._give_up(error)
-                return
             lost, self._sent = tuple(sorted(self._sent)), set()
-            self._queue.put(BackendDown(record_of(error), lost, restarting=True))
+            self._queue.put(BackendDown(record_of(error), lost, True, own_fault))
             await self._restart()
+
+    async def _watch_vitals(self, child: ProcessChild, pipe: Pipe) -> None:
+        """Kill an engine that is stopped, or whose step hangs."""
+        vitals, looked_s = Vitals(), anyio.current_time()
+        self._verdict = "alive"
+        while not pipe.closed.is_set():
+            await asyncio.sleep(CHECK_S)
+            reading, now_s = child.signs.read(), anyio.current_time()
+            verdict = vitals.look(reading, processor_seconds(child.pid), now_s - looked_s)
+            looked_s = now_s
+            if verdict != "alive" and not pipe.closed.is_set():
+                self._verdict = verdict
+                pipe.last_error = record_of(EngineDied(vitals.describe(verdict)))
+                child.kill()
+                pipe.abort()
 
     async def _watch(self, pipe: Pipe) -> None:
         """Kill an engine that no longer answers while requests are unfinished."""
@@ -227,27 +269,30 @@ class EmbeddedBackend:
             pipe.abort()
 
     async def _restart(self) -> None:
-        """Start another engine, or give up."""
+        """Start another engine, however often that fails."""
         while self._pipe is None:
+            await asyncio.sleep(backoff_s(self._deaths))
             try:
                 await self._load()
             except AgentrtError as error:
                 await self._end_child(0)
                 self._deaths += 1
-                if self._deaths >= MAX_DEATHS or not error.retryable:
-                    self._give_up(error)
-                    return
+                self._failed_loads += 1
+                if self._failed_loads >= MAX_LOADS or not error.retryable:
+                    self._refuse(error)
+            else:
+                self._failed_loads, self._refusal = 0, None
 
-    def _give_up(self, error: AgentrtError) -> None:
-        self._final_error = record_of(
-            EngineUnavailable(
-                f"the engine died {self._deaths} times without producing a token: {error.message}",
-                hint=error.hint,
-            )
+    def _refuse(self, error: AgentrtError) -> None:
+        """Fail requests until a load succeeds."""
+        was_refusing = self._refusal is not None
+        self._refusal = record_of(
+            EngineUnavailable(f"the engine cannot start again: {error.message}", hint=error.hint)
         )
         lost = tuple(sorted(self._sent | set(self._unsent_requests())))
         self._sent, self._unsent = set(), []
-        self._queue.put(BackendDown(self._final_error, lost, restarting=False))
+        if lost or not was_refusing:
+            self._queue.put(BackendDown(self._refusal, lost, restarting=False))
 
     def _cancel_remaining(self) -> None:
         """End the requests that the engine did not end itself."""
@@ -279,6 +324,11 @@ class EmbeddedBackend:
         else:
             pipe.abort()
         return child_exit
+
+
+def backoff_s(deaths: int) -> float:
+    """Seconds to wait before an engine is started again, after deaths without a token between."""
+    return min(_LONGEST_BACKOFF_S, 0.25 * 2.0 ** (deaths - 2)) if deaths > 1 else 0.0
 
 
 def _cannot_start(child_exit: ChildExit, last_error: ErrorRecord | None) -> AgentrtError:

@@ -21,6 +21,7 @@ from typing import IO, Protocol
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
+from agentrt.engine.process.life_signs import LifeSigns
 
 _TAIL_BYTES = 2_000
 
@@ -32,10 +33,12 @@ class ChildExit:
     Attributes:
         how: Description: `exit code 1`, `killed by signal 9`.
         stderr: Last lines of its stderr.
+        signal: Number of the signal that ended it; 0 if none did.
     """
 
     how: str
     stderr: str
+    signal: int = 0
 
 
 class Child(Protocol):
@@ -59,14 +62,15 @@ class ProcessChild:
         self.owner_socket, engine_socket = socket.socketpair()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the child
         command = [sys.executable, "-P", "-m", "agentrt.engine.process.main"]
-        with engine_socket:
+        with engine_socket, tempfile.TemporaryFile() as page:
+            self.signs = LifeSigns.on_new(page)
             self._process = subprocess.Popen(
-                [*command, str(engine_socket.fileno()), str(os.getpid())],
+                [*command, *map(str, (engine_socket.fileno(), os.getpid(), page.fileno()))],
                 stdin=subprocess.DEVNULL,
                 stdout=self._stderr,  # keeps stray prints out of the program's output
                 stderr=self._stderr,
                 env=environment(config, os.environ),
-                pass_fds=(engine_socket.fileno(),),
+                pass_fds=(engine_socket.fileno(), page.fileno()),
             )
 
     @property
@@ -83,7 +87,7 @@ class ProcessChild:
             self._process.kill()
             code = self._process.wait()
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        return ChildExit(how, self._stderr_tail())
+        return ChildExit(how, self._stderr_tail(), signal=max(0, -code))
 
     def _stderr_tail(self) -> str:
         if self._stderr.closed:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import mmap
 import struct
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import IO
 
 BEAT_S = 0.25
 """Seconds between two beats."""
@@ -42,7 +40,7 @@ class LifeSigns:
     """A page of shared memory.
 
     Args:
-        fd: File descriptor of the page; the caller keeps it open.
+        fd: File descriptor of the page; the caller may close it afterwards.
     """
 
     def __init__(self, fd: int) -> None:
@@ -50,20 +48,25 @@ class LifeSigns:
         self._beating = threading.Event()
         self._steps = 0
 
+    @classmethod
+    def on_new(cls, file: IO[bytes]) -> LifeSigns:
+        """Signs on an empty file, which may be closed afterwards."""
+        file.truncate(_PAGE_BYTES)
+        return cls(file.fileno())
+
     def start_beating(self) -> None:
         """Count beats on a thread, until the process ends or `close`."""
         threading.Thread(target=self._beat, name="agentrt beat", daemon=True).start()
 
-    @contextmanager
-    def step(self, forecast_s: float) -> Iterator[None]:
-        """Mark the block as a step that should take so long; 0 if that is not known."""
+    def begin_step(self, forecast_s: float) -> None:
+        """Note a step that should take so long; 0 if that is not known."""
         self._steps += 1
         _STEPS.pack_into(self._page, _STEPS_AT, self._steps)
         _FORECAST.pack_into(self._page, _FORECAST_AT, forecast_s)
-        try:
-            yield
-        finally:
-            _FORECAST.pack_into(self._page, _FORECAST_AT, 0.0)
+
+    def end_step(self) -> None:
+        """Note that no step is under way."""
+        _FORECAST.pack_into(self._page, _FORECAST_AT, 0.0)
 
     def read(self) -> Reading:
         """The signs now."""
@@ -78,12 +81,3 @@ class LifeSigns:
         while not self._beating.wait(BEAT_S):
             beats += 1
             _BEATS.pack_into(self._page, 0, beats)
-
-
-def new_page() -> int:
-    """File descriptor of a new page, all zero; the caller closes it."""
-    import os
-
-    with tempfile.TemporaryFile() as file:
-        file.truncate(_PAGE_BYTES)
-        return os.dup(file.fileno())

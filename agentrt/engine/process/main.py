@@ -1,7 +1,8 @@
 """The loop around an engine core, in a process of its own (or in a thread, for tests).
 
-Run as `python -m agentrt.engine.process.main FD OWNER_PID`; the parent sets the environment before
-torch loads here. Commands arrive as frames over the socket, one report goes back per step.
+Run as `python -m agentrt.engine.process.main FD OWNER_PID SIGNS_FD`; the parent sets the
+environment before torch loads here. Commands arrive as frames over the socket, one report goes back
+per step.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId
 from agentrt.engine.process import messages
 from agentrt.engine.process.channel import Channel, OwnerGone
+from agentrt.engine.process.life_signs import LifeSigns
 from agentrt.engine.process.messages import Command
+from agentrt.engine.process.step_forecast import StepForecast
 from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
@@ -43,6 +46,8 @@ _PR_SET_PDEATHSIG = 1
 class Core(Protocol):
     """The interface that the loop drives: synchronous, one thread."""
 
+    on_launch: Callable[[int], None] | None
+
     @property
     def capabilities(self) -> Capabilities: ...
     def submit(self, request: GenerateRequest) -> None: ...
@@ -57,11 +62,21 @@ class Core(Protocol):
 
 
 class EngineLoop:
-    """Runs one engine core behind one channel."""
+    """Runs one engine core behind one channel.
 
-    def __init__(self, core: Core, channel: Channel) -> None:
+    Args:
+        core: The core.
+        channel: Connection to the owner.
+        signs: Where each step is noted, with the time that it should take; None for nowhere.
+    """
+
+    def __init__(self, core: Core, channel: Channel, signs: LifeSigns | None = None) -> None:
         self._core = core
         self._channel = channel
+        self._signs = signs
+        self._forecast = StepForecast()
+        if signs is not None:
+            core.on_launch = self._announce
         self._unfinished: set[RequestId] = set()
 
     def compile_prewarmed(self) -> None:
@@ -91,10 +106,19 @@ class EngineLoop:
         if not self._core.has_work():
             return None
         done = self._core.step()
+        if self._signs is not None:
+            self._signs.end_step()
         if done is None:
             return _IDLE_S
+        if done.step is not None:
+            seconds = done.step.ended_at_s - done.step.started_at_s
+            self._forecast.note(done.step.prefill_tokens, seconds)
         self._send_step(done)
         return 0
+
+    def _announce(self, prefill_tokens: int) -> None:
+        assert self._signs is not None
+        self._signs.begin_step(self._forecast.forecast_s(prefill_tokens))
 
     def _run_commands(self, commands: Iterable[Command]) -> bool:
         """Run commands; False after `Shutdown`."""
@@ -150,7 +174,11 @@ class EngineLoop:
 
 
 def serve_engine(
-    end: socket.socket, clock: Clock, *, loaded: Callable[[], None] = lambda: None
+    end: socket.socket,
+    clock: Clock,
+    *,
+    loaded: Callable[[], None] = lambda: None,
+    signs: LifeSigns | None = None,
 ) -> int:
     """Load an engine and serve it over `end`; returns the exit code.
 
@@ -158,12 +186,13 @@ def serve_engine(
         end: Engine's end of the connection to its owner.
         clock: Clock of the engine.
         loaded: Called once everything is loaded, before the owner learns of it.
+        signs: Signs of life for the owner, or None.
     """
     channel = Channel(end)
     try:
         config = _receive_config(channel)
         core = load_core(config, clock)
-        loop = EngineLoop(core, channel)
+        loop = EngineLoop(core, channel, signs)
         loop.compile_prewarmed()
         loaded()
         channel.send(core.capabilities)
@@ -224,11 +253,13 @@ def die_with(owner_pid: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of the process: `FD OWNER_PID`."""
-    fd, owner_pid = map(int, arguments)
+    """Entry point of the process: `FD OWNER_PID SIGNS_FD`."""
+    fd, owner_pid, signs_fd = map(int, arguments)
     die_with(owner_pid)
+    signs = LifeSigns(signs_fd)
+    signs.start_beating()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which shuts us down
-    return serve_engine(socket.socket(fileno=fd), MonotonicClock(), loaded=freeze_gc)
+    return serve_engine(socket.socket(fileno=fd), MonotonicClock(), loaded=freeze_gc, signs=signs)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,6 +20,9 @@ HANGS_FORECASTS = 20.0
 
 HANGS_S = 5.0
 """... and more than this many seconds."""
+
+LOADING_S = 15.0
+"""The same before the first step: one library may take long to read, and hold all threads."""
 
 Verdict = Literal["alive", "stopped", "hangs"]
 
@@ -56,11 +61,28 @@ class Vitals:
         self.silent_s = 0.0 if moved else self.silent_s + counted_s
         is_same_step = reading.steps == before.steps and reading.forecast_s > 0
         self.step_s = self.step_s + counted_s if is_same_step else 0.0
-        if self.silent_s >= STOPPED_S and reading.beats > 0:
+        if self.silent_s >= (STOPPED_S if reading.steps else LOADING_S):
             return "stopped"
         if self.step_s > max(HANGS_S, HANGS_FORECASTS * reading.forecast_s):
             return "hangs"
         return "alive"
+
+    def describe(self, verdict: Verdict) -> str:
+        """What is wrong, for an error."""
+        if verdict == "stopped":
+            return f"no sign of life for {self.silent_s:.1f} s: its process is stopped"
+        forecast_s = self.reading.forecast_s
+        return f"a step has taken {self.step_s:.1f} s and should take {forecast_s:.3g} s"
+
+
+def count_oom_kills() -> int:
+    """Processes that the kernel has killed for lack of memory so far; 0 where it does not tell."""
+    count = 0
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+            found = (line.split() for line in file if line.startswith("oom_kill "))
+            count += sum(int(value) for _, value in found)
+    return count
 
 
 def processor_seconds(pid: int) -> float | None:
@@ -70,4 +92,4 @@ def processor_seconds(pid: int) -> float | None:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return None
-    return (int(fields[11]) + int(fields[12])) / 100.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -34,7 +34,7 @@ class ChatTree(Generic[PartT]):
         """
         found: Chat | None = None
         for role, parts in messages:
-            key = (found and found.serial, role, parts)
+            key = (None if found is None else found.serial, role, parts)
             longer = self._longer.get(key)
             if longer is None:
                 meanings = [meant(part) for part in parts]
