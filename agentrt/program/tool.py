@@ -195,7 +195,7 @@ def tool(
         fn: The function.
         effects: `pure` and `read` tools may be cancelled and tried again, `idempotent` ones tried
             again; a `write` tool starts once, when the model has finished its plan, and is never
-            interrupted.
+            cut short: a timeout, a deadline or a cancellation ends the wait with `OutcomeUnknown`.
         timeout: Seconds for one attempt.
         retries: How often to try again.
         stable_for: Seconds for which a result stays true, for the scheduler and for traces.

@@ -59,6 +59,7 @@ class Run:
             still be made shorter.
         revised_pieces: Length in pieces of the prompts for which `on_overflow` was called.
         stop_requests: Requests of code to end a node.
+        unknown_outcomes: Notes on `write` tools that had not ended when the wait for them did.
         task_set: The asyncio tasks of the run, none of which outlives it.
         has_sent: Whether a generation has been handed to an engine.
         captures_content: Whether events carry prompts and outputs.
@@ -90,6 +91,7 @@ class Run:
         self.revised_pieces: dict[str, int] = {}
         self.stop_requests: dict[str, StopRequest] = {}
         self.declared_with_holes: set[str] = set()
+        self.unknown_outcomes: list[str] = []
         self.task_set = TaskSet()
         self.has_sent = False
         self.captures_content = captures_content

@@ -16,7 +16,13 @@ from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
-from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, record_of
+from agentrt.base.errors import (
+    AgentrtError,
+    EngineUnavailable,
+    OutcomeUnknown,
+    UsageError,
+    record_of,
+)
 from agentrt.base.ids import RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
@@ -39,7 +45,6 @@ from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.runner import TaskRunner
-from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import Estimates, InternalEvent, State
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
 
@@ -114,7 +119,7 @@ class Runtime:
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
         self._loop: Loop | None = None
-        self._speculation: Speculation | None = None
+        self._tasks: TaskRunner | None = None
         self._stack: AsyncExitStack | None = None
 
     @property
@@ -156,7 +161,11 @@ class Runtime:
             )
             self._loop.end(closed)
         self._loop = None
-        await self._stack.aclose()
+        try:
+            await self._stack.aclose()
+        finally:
+            if self._tasks is not None:
+                await self._tasks.writes.hold(self._config.write_grace_s)
 
     async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a program and give its result.
@@ -208,6 +217,9 @@ class Runtime:
         except BaseException as raised:
             error = raised
         error = run.system_exit or error
+        if error is not None and not isinstance(error, OutcomeUnknown):
+            for note in run.unknown_outcomes:
+                error.add_note(note)
         await self._end(run, error, loop)
         if error is not None:
             raise error
@@ -247,8 +259,8 @@ class Runtime:
 
     async def _end(self, run: Run, error: BaseException | None, loop: Loop) -> None:
         """Report the end of a run, and drop what was kept for it."""
-        if self._speculation is not None:
-            self._speculation.forget_run(run.run_id)
+        if self._tasks is not None:
+            self._tasks.speculation.forget_run(run.run_id)
         outcome: Outcome = "ok" if error is None else "cancelled"
         if isinstance(error, Exception):
             outcome = "failed"
@@ -315,7 +327,7 @@ class Runtime:
         )
         speculate = self.scheduler.speculate
         tasks = TaskRunner(self._post, self._clock, threads, self.patterns, speculate=speculate)
-        self._speculation = tasks.speculation
+        self._tasks = tasks
         return Loop(
             state,
             Effects(self._runs, dispatcher, tasks, retention),

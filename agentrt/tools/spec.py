@@ -23,7 +23,7 @@ Effects = Literal["pure", "read", "idempotent", "write"]
 """Effect of a tool call on the world.
 
 `pure`: none, and equal arguments give equal results. `read`: none. `idempotent`: changes it, twice
-as once. `write`: changes it each time; never started twice, never interrupted.
+as once. `write`: changes it each time; never started twice, never cut short.
 """
 
 EFFECTS: tuple[Effects, ...] = ("pure", "read", "idempotent", "write")

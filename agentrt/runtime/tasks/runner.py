@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, DeadlineExceeded, UsageError
+from agentrt.base.errors import AgentrtError, DeadlineExceeded, OutcomeUnknown, UsageError
 from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.completion import failed, succeeded, torn_down
@@ -20,7 +20,7 @@ from agentrt.runtime.task import Task, TaskEnd
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
-from agentrt.tools import AttemptEnded, AttemptStarted, execute
+from agentrt.tools import AttemptEnded, AttemptStarted, WriteCalls, execute
 
 
 class TaskRunner:
@@ -28,6 +28,7 @@ class TaskRunner:
 
     Attributes:
         speculation: Tool calls that are made ahead.
+        writes: Calls of `write` tools under way, also those that no run waits for any more.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class TaskRunner:
         self._post = post
         self._clock = clock
         self._threads = anyio.CapacityLimiter(max_threads)
+        self.writes = WriteCalls()
         self.speculation = Speculation(post, clock, self._threads, patterns, is_on=speculate)
 
     def start(self, run: Run, node: Node[Any]) -> None:
@@ -60,6 +62,8 @@ class TaskRunner:
             if node.done:  # the loop has ended, and every node with it
                 pass
             elif end.error is not None:
+                if isinstance(end.error, OutcomeUnknown):
+                    run.unknown_outcomes.append(f"in {node.label}, with unknown outcome")
                 self._post(failed(run, node, end.error))
             else:
                 self._post(succeeded(run, node, end.value))
@@ -94,6 +98,7 @@ class TaskRunner:
             clock=self._clock,
             on_attempt=on_attempt,
             limiter=self._threads,
+            writes=self.writes,
         )
         if not self.speculation.is_on:
             return await call()
