@@ -1,8 +1,8 @@
 """Running a tool: in a worker thread or awaited, with timeout, retries and cancellation.
 
 `pure`, `read` and `idempotent` tools stop at once when cancelled (a thread that cannot be stopped
-is abandoned and its result dropped). A `write` tool goes on, only the wait for it ends. Any error of a
-tool is its failure, also a `sys.exit` as command-line functions call it.
+is abandoned and its result dropped). A `write` tool goes on; only the wait for it ends. Any error
+of a tool is its failure, also a `sys.exit` as command-line functions call it.
 """
 
 from __future__ import annotations

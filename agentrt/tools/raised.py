@@ -29,7 +29,7 @@ def called(function: Callable[[], T]) -> T:
     """The result of a function in a worker thread.
 
     Raises:
-        ToolRaised: It raised a `BaseException` outside the `Exception` tree.
+        ToolRaised: The error is outside the `Exception` tree.
     """
     try:
         return function()
@@ -43,7 +43,7 @@ async def awaited(function: Callable[[], Awaitable[T]]) -> T:
     """The result of a coroutine function; a cancellation from outside passes as it is.
 
     Raises:
-        ToolRaised: It raised a `BaseException` outside the `Exception` tree.
+        ToolRaised: The error is outside the `Exception` tree.
     """
     task = asyncio.current_task()
     try:
