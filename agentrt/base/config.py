@@ -122,6 +122,7 @@ class RunConfig:
         deadline_s: Time for the whole run, from its start; None sets no deadline.
         max_concurrent_tools: Worker threads for synchronous tools.
         capture_content: Whether events carry message content, for observers that need it.
+        max_result_bytes: Limit on the text of a tool's result, in bytes of UTF-8.
         write_grace_s: Time for which `write` tools that have not ended hold the end of the runtime,
             and so of the process. They hold no run.
         max_depth: Programs inside one another.
@@ -133,6 +134,7 @@ class RunConfig:
     deadline_s: float | None = None
     max_concurrent_tools: int = 16
     capture_content: bool = False
+    max_result_bytes: int = 4 * 1024 * 1024
     write_grace_s: float = 30.0
     max_depth: int = 200
     max_nodes: int = 100_000

@@ -138,6 +138,7 @@ class ToolOptions:
     timeout_s: float | None
     retries: int
     stable_for_s: float | None
+    max_result_bytes: int | None
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
@@ -150,6 +151,7 @@ class ToolOptions:
             timeout_s=self.timeout_s,
             retries=self.retries,
             stable_for_s=self.stable_for_s,
+            max_result_bytes=self.max_result_bytes,
         )
         return Tool(spec)
 
@@ -165,6 +167,7 @@ def tool(
     timeout: float | None = None,
     retries: int = 0,
     stable_for: float | None = None,
+    max_result_bytes: int | None = None,
 ) -> ToolOptions: ...
 def tool(
     fn: Callable[..., Any] | None = None,
@@ -174,6 +177,7 @@ def tool(
     timeout: float | None = None,
     retries: int = 0,
     stable_for: float | None = None,
+    max_result_bytes: int | None = None,
 ) -> Any:
     """Make a tool of a function; its schema comes from the signature and the docstring.
 
@@ -199,9 +203,10 @@ def tool(
         timeout: Seconds for one attempt.
         retries: How often to try again.
         stable_for: Seconds for which a result stays true, for the scheduler and for traces.
+        max_result_bytes: Limit on the text of a result; None takes that of `RunConfig`.
 
     Raises:
         UsageError: The signature has no schema, or an option is out of range.
     """
-    options = ToolOptions(effects, timeout, retries, stable_for)
+    options = ToolOptions(effects, timeout, retries, stable_for, max_result_bytes)
     return options if fn is None else options(fn)

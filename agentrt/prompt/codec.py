@@ -135,6 +135,24 @@ class Codec:
             losses = (*losses, *self._rewritten(view, segments, ids, history))
         return Encoded(ids, True, losses)
 
+    def encode_ahead(
+        self,
+        tools: tuple[ToolSchema, ...],
+        segments: Sequence[Segment],
+        history: History = "template",
+        cache_salt: str = "",
+    ) -> None:
+        """Fill the cache for `encode` of the same prompt; may run in another thread."""
+        prefixes = self.tool_views.for_tools(tools).prefixes
+        prefix = prefixes.root(history, cache_salt)
+        for segment in segments:
+            if isinstance(segment, Hole):
+                return
+            try:
+                prefix = prefixes.extend(prefix, segment)
+            except LayoutMismatch:
+                return
+
     def render(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> str:
         """The text of a prompt as the chat template writes it, holes as `[node]`.
 

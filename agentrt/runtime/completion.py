@@ -69,6 +69,7 @@ def _event(
     run.contexts.pop(node.id, None)
     run.declared_with_holes.discard(node.id)
     run.revised_pieces.pop(node.id, None)
+    run.encoded_large_texts.pop(node.id, None)
     run.deferred.discard(node.id)
     waited = run.last_waits.pop(node.id, None)
     attributes = captured_content(node, finish_reason) if run.captures_content else {}

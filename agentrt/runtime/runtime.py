@@ -40,6 +40,7 @@ from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
 from agentrt.runtime.requests.dispatch import RequestDispatcher
+from agentrt.runtime.requests.large_prompts import LargePrompts
 from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
@@ -324,9 +325,12 @@ class Runtime:
             windows,
             Coalescing(is_on=self.scheduler.share_nodes),
             retention,
+            LargePrompts(self._post),
         )
         speculate = self.scheduler.speculate
-        tasks = TaskRunner(self._post, self._clock, threads, self.patterns, speculate=speculate)
+        tasks = TaskRunner(
+            self._post, self._clock, self._config, self.patterns, speculate=speculate
+        )
         self._tasks = tasks
         return Loop(
             state,

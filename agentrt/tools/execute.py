@@ -19,6 +19,7 @@ from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.errors import ErrorRecord, OutcomeUnknown, ToolFailed, record_of
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.raised import awaited, called, original
+from agentrt.tools.result_size import MAX_RESULT_BYTES, check_result
 from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
 from agentrt.tools.workers import run_in_worker
@@ -37,6 +38,7 @@ async def execute(
     on_attempt: OnAttempt | None = None,
     limiter: CapacityLimiter | None = None,
     writes: WriteCalls | None = None,
+    max_result_bytes: int = MAX_RESULT_BYTES,
 ) -> Any:
     """Run a tool to its result.
 
@@ -47,12 +49,14 @@ async def execute(
         on_attempt: Called at each attempt's start and end.
         limiter: Limit of worker threads, shared by synchronous tools.
         writes: Takes the call of a `write` tool, which may outlive the wait for it.
+        max_result_bytes: Limit on the text of the result, for tools that set none.
 
     Returns:
         The tool's result.
 
     Raises:
-        ToolFailed: The last attempt raised or timed out; chained to that error.
+        ToolFailed: The last attempt raised or timed out, chained to that error; or the result is
+            too large.
         OutcomeUnknown: The wait for a `write` tool timed out or was cancelled.
     """
     clock = clock or MonotonicClock()
@@ -63,7 +67,7 @@ async def execute(
     started_at_s = clock.now_s()
     for attempt in range(1, spec.retries + 2):
         try:
-            return await _attempt(spec, arguments, attempt, clock, report, limiter, writes)
+            value = await _attempt(spec, arguments, attempt, clock, report, limiter, writes)
         except OutcomeUnknown:
             raise
         except Exception as raised:
@@ -82,6 +86,9 @@ async def execute(
             if failed is error:
                 raise
             raise failed from error
+        limit = spec.max_result_bytes or max_result_bytes
+        await check_result(value, limit, tool=spec.name, where=spec.where)
+        return value
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

@@ -51,6 +51,7 @@ class ToolSpec:
         timeout_s: Limit of one attempt; None sets none.
         retries: Number of further attempts.
         stable_for_s: Time for which a result stays true; None if unknown.
+        max_result_bytes: Limit on the text of a result; None takes that of the runtime.
         fn: The function.
         is_async: Whether it is awaited instead of run in a worker thread.
         bound: Arguments that are fixed and hidden from the model.
@@ -66,6 +67,7 @@ class ToolSpec:
     fn: Callable[..., Any]
     is_async: bool
     bound: Mapping[str, Any] = field(default_factory=dict)
+    max_result_bytes: int | None = None
     where: str = ""
     _argument_docs: Mapping[str, str] = field(default_factory=dict)
     _form: _ToolForm = field(default_factory=_ToolForm)
@@ -80,6 +82,7 @@ class ToolSpec:
         timeout_s: float | None = None,
         retries: int = 0,
         stable_for_s: float | None = None,
+        max_result_bytes: int | None = None,
         name: str = "",
     ) -> ToolSpec:
         """The tool for `fn`: schema from its signature, descriptions from its docstring.
@@ -91,6 +94,12 @@ class ToolSpec:
         name = name or getattr(plain, "__name__", "") or type(plain).__name__
         where = site_of(fn)
         _check_settings(name, effects, timeout_s, retries, stable_for_s, where)
+        if max_result_bytes is not None and max_result_bytes < 1:
+            raise UsageError(
+                f"tool {name}: max_result_bytes={max_result_bytes}",
+                hint="Give 1 or more",
+                where=where,
+            )
         documented = read_docstring(plain.__doc__ if inspect.isroutine(plain) else None)
         call = plain if inspect.isroutine(plain) else getattr(plain, "__call__", plain)  # noqa: B004
         spec = cls(
@@ -102,6 +111,7 @@ class ToolSpec:
             stable_for_s=stable_for_s,
             fn=fn,
             is_async=inspect.iscoroutinefunction(call),
+            max_result_bytes=max_result_bytes,
             where=where,
             _argument_docs=documented.arguments,
         )

@@ -16,6 +16,7 @@ from agentrt.runtime.in_flight.coalescing import CoalescedRequest, Coalescing
 from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.large_prompts import LargePrompts
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
@@ -38,8 +39,10 @@ class RequestDispatcher:
         windows: ContextWindows,
         coalescing: Coalescing,
         retention: KvRetention,
+        large_prompts: LargePrompts,
     ) -> None:
         self._engines = engines
+        self._large_prompts = large_prompts
         self._revisions = revisions
         self._windows = windows
         self._coalescing = coalescing
@@ -78,6 +81,8 @@ class RequestDispatcher:
             held_s: How long admission control has held it, in seconds.
         """
         engine, chat = self._engines[gen.work.model], gen.work.chat
+        if self._large_prompts.begin(run, gen, engine):
+            return []
         try:
             prompt = prompt_of(run, gen, engine, self._windows)
         except ContextOverflow as overflow:
@@ -115,6 +120,9 @@ class RequestDispatcher:
         if request is None:
             return self._check_unsent(run, gen)
         if request.prompt_complete or request.stop_error is not None:
+            return []
+        if self._large_prompts.begin(run, gen, request.engine):
+            self._take_back(request, "its prompt is large")
             return []
         try:
             prompt = prompt_of(run, gen, request.engine, self._windows)

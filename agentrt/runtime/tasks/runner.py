@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from agentrt.base.clock import Clock
+from agentrt.base.config import RunConfig
 from agentrt.base.errors import AgentrtError, DeadlineExceeded, OutcomeUnknown, UsageError
 from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
@@ -35,14 +36,15 @@ class TaskRunner:
         self,
         post: Callable[[InternalEvent], None],
         clock: Clock,
-        max_threads: int,
+        config: RunConfig,
         patterns: CallPatterns,
         *,
         speculate: bool = False,
     ) -> None:
         self._post = post
         self._clock = clock
-        self._threads = anyio.CapacityLimiter(max_threads)
+        self._threads = anyio.CapacityLimiter(config.max_concurrent_tools)
+        self._max_result_bytes = config.max_result_bytes
         self.writes = WriteCalls()
         self.speculation = Speculation(post, clock, self._threads, patterns, is_on=speculate)
 
@@ -99,6 +101,7 @@ class TaskRunner:
             on_attempt=on_attempt,
             limiter=self._threads,
             writes=self.writes,
+            max_result_bytes=self._max_result_bytes,
         )
         if not self.speculation.is_on:
             return await call()
