@@ -64,10 +64,11 @@ async def execute(
     report = on_attempt or _ignore
     limiter = limiter or to_thread.current_default_thread_limiter()
     writes = writes or WriteCalls()
+    limit = spec.max_result_bytes or max_result_bytes
     started_at_s = clock.now_s()
     for attempt in range(1, spec.retries + 2):
         try:
-            value = await _attempt(spec, arguments, attempt, clock, report, limiter, writes)
+            value = await _attempt(spec, arguments, attempt, clock, report, limiter, writes, limit)
         except OutcomeUnknown:
             raise
         except Exception as raised:
@@ -86,7 +87,6 @@ async def execute(
             if failed is error:
                 raise
             raise failed from error
-        limit = spec.max_result_bytes or max_result_bytes
         await check_result(value, limit, tool=spec.name, where=spec.where)
         return value
     raise AssertionError("unreachable: the last attempt returns or raises")
@@ -100,13 +100,20 @@ async def _attempt(
     report: OnAttempt,
     limiter: CapacityLimiter,
     writes: WriteCalls,
+    max_bytes: int,
 ) -> Any:
     slot = object()  # of the worker limit; released when the function returns, even if abandoned
     if not spec.is_async:
         await limiter.acquire_on_behalf_of(slot)
     report(AttemptStarted(attempt, clock.now_s()))
     error: ErrorRecord | None = None
+    process = None
     bound = partial(spec.fn, **arguments)
+    if spec.process is not None:
+        from agentrt.tools.process_call import ProcessCall
+
+        process = ProcessCall(spec, arguments, max_bytes)
+        bound = partial(process.run)
     call: Callable[[], Coroutine[Any, Any, Any]] = partial(awaited, bound)
     if not spec.is_async:
         release = partial(limiter.release_on_behalf_of, slot)
@@ -117,6 +124,8 @@ async def _attempt(
         return await _timed(call, spec.timeout_s)
     except BaseException as raised:
         error = record_of(original(raised))
+        if process is not None and spec.effects != "write":
+            process.kill()
         raise
     finally:
         report(AttemptEnded(attempt, clock.now_s(), error))
