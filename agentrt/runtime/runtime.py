@@ -34,6 +34,7 @@ from agentrt.runtime.effects import Effects
 from agentrt.runtime.in_flight.coalescing import Coalescing
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
+from agentrt.runtime.loop_watch import LoopWatch, on_standard_error
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits
 from agentrt.runtime.observers import Observers
@@ -145,6 +146,10 @@ class Runtime:
             stack.callback(self._loop.close)
             for engine in self._engines.values():
                 self._serve(tasks, stack, partial(_read, engine.backend, self._loop))
+            if self._config.blocking_call_s > 0 and LoopWatch.fits():
+                watch = LoopWatch(self._config.blocking_call_s, on_standard_error)
+                stack.callback(watch.close)
+                watch.start()
             self._stack = stack.pop_all()
         return self
 
