@@ -60,10 +60,10 @@ class ProcessCall:
         if not answer.endswith(b"\n"):
             raise self._failed(_end(code))
         head, _, body = answer.partition(b"\n")
-        error = json.loads(head)
-        if error is None:
+        failure = json.loads(head)
+        if failure is None:
             return types.result.validate_json(body[:-1])
-        raise self._failed(error["message"], where=error["where"])
+        raise self._failed(failure["message"], where=failure["where"])
 
     def kill(self) -> None:
         """End the process at once, with all that it started."""

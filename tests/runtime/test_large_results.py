@@ -23,14 +23,14 @@ def wide(codec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def encodings(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads in which large texts are encoded."""
     threads: list[threading.Thread] = []
-    encode = TextEncoder._encoding
+    encode = TextEncoder.seal
 
     def watched(self: TextEncoder, text: str, position: Any) -> Any:
         if len(text) > 100_000:
             threads.append(threading.current_thread())
         return encode(self, text, position)
 
-    monkeypatch.setattr(TextEncoder, "_encoding", watched)
+    monkeypatch.setattr(TextEncoder, "seal", watched)
     return threads
 
 
@@ -83,14 +83,14 @@ def test_a_deadline_passes_while_a_text_is_encoded(
     bench: Any, codec: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = threading.Event()
-    encode = TextEncoder._encoding
+    encode = TextEncoder.seal
 
     def stuck(self: TextEncoder, text: str, position: Any) -> Any:
         if len(text) > 100_000:
             release.wait(60)
         return encode(self, text, position)
 
-    monkeypatch.setattr(TextEncoder, "_encoding", stuck)
+    monkeypatch.setattr(TextEncoder, "seal", stuck)
 
     async def main() -> None:
         rig = bench(["never"], codec=codec)

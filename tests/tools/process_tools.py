@@ -78,7 +78,7 @@ def leaves_a_thread() -> str:
     return "done"
 
 
-def no_result_type(x: int):  # type: ignore[no-untyped-def]
+def no_result_type(x: int):
     return x
 
 

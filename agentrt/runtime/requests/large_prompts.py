@@ -51,7 +51,7 @@ class LargePrompts:
         gen: Gen[Any],
         engine: ModelRole,
         task: Task,
-        segments: tuple[Segment, ...],
+        segments: list[Segment],
     ) -> None:
         assert engine.codec is not None
         chat = gen.work.chat
