@@ -113,7 +113,7 @@ def json_of(adapter: TypeAdapter[Any], value: Any) -> bytes:
     """A value as JSON that gives the same value back.
 
     Raises:
-        ValueError: It gives another value, or none.
+        ValueError: JSON changes the value, or cannot hold it.
     """
     text = adapter.dump_json(value, warnings="error")
     if adapter.validate_json(text) != value:

@@ -26,7 +26,7 @@ async def check_result(value: Any, max_bytes: int, *, tool: str, where: str) -> 
         where: `file:line` of the tool.
 
     Raises:
-        ToolFailed: It is larger.
+        ToolFailed: The result is larger.
     """
     size = text_bytes(value, min(max_bytes + 1, QUICK_BYTES))
     if size >= QUICK_BYTES:

@@ -1,37 +1,49 @@
 """A large result of a tool does not stop the loop that keeps the deadlines."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from agentrt import DeadlineExceeded, RunConfig, ToolFailed, chat, program, tool
-from agentrt.prompt.text_encoder import TextEncoder
+from agentrt import DeadlineExceeded, RunConfig, ToolFailed, chat, embedded, program, tool
+from agentrt.prompt import Codec
+from agentrt.prompt.text_encoder import TextEncoder, TextPosition
 from agentrt.runtime import RunOptions
 
 ASK = chat(system="Be brief.")
 TEXT = "The fox has 1,234 dens. " * 8_000
 
 
-@pytest.fixture(autouse=True)
-def wide(codec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "window_tokens", 1_000_000)
+class WatchedTexts(TextEncoder):
+    """Notes the threads in which large texts are encoded, and may hold them there."""
+
+    def __init__(self, texts: TextEncoder) -> None:
+        vars(self).update(vars(texts))
+        self.threads: list[threading.Thread] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def seal(self, text: str, position: TextPosition) -> tuple[tuple[int, ...], str]:
+        if len(text) > 100_000:
+            self.threads.append(threading.current_thread())
+            assert self.gate.wait(60)
+        return super().seal(text, position)
 
 
 @pytest.fixture
-def encodings(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
-    """The threads in which large texts are encoded."""
-    threads: list[threading.Thread] = []
-    encode = TextEncoder.seal
+def watched() -> Codec:
+    """A codec of its own, with a wide window."""
+    codec = Codec.load(Path(embedded.path()))
+    codec.window_tokens = 1_000_000
+    codec.parts.texts = WatchedTexts(codec.parts.texts)
+    return codec
 
-    def watched(self: TextEncoder, text: str, position: Any) -> Any:
-        if len(text) > 100_000:
-            threads.append(threading.current_thread())
-        return encode(self, text, position)
 
-    monkeypatch.setattr(TextEncoder, "seal", watched)
-    return threads
+def texts_of(codec: Codec) -> WatchedTexts:
+    assert isinstance(codec.parts.texts, WatchedTexts)
+    return codec.parts.texts
 
 
 @tool(effects="read")
@@ -51,12 +63,6 @@ async def by_hole() -> str:
 
 
 @program
-async def slowly() -> str:
-    text = await report()
-    return await ASK.user("Take your time: ", text).generate()
-
-
-@program
 async def in_a_conversation() -> str:
     asked = ASK.user("Hello")
     hello = await asked.generate()
@@ -67,42 +73,31 @@ async def in_a_conversation() -> str:
     ("job", "question"), [(by_value, "Sum up: "), (by_hole, "Shorten: "), (in_a_conversation, "")]
 )
 def test_a_large_text_is_encoded_in_a_thread_once(
-    bench: Any, codec: Any, encodings: list[threading.Thread], job: Any, question: str
+    bench: Any, watched: Codec, job: Any, question: str
 ) -> None:
-    rig = bench(lambda request, prompt: "short", codec=codec)
+    rig = bench(lambda request, prompt: "short", codec=watched)
     assert rig.run(job) == "short"
-    assert len(encodings) == 1
-    assert encodings[0] is not threading.main_thread()
+    (thread,) = texts_of(watched).threads
+    assert thread is not threading.main_thread()
     if question:
         whole = ASK.user(question, TEXT)
         sent = rig.backend.seen.requests[-1].prompt
-        assert sent.token_ids == codec.encode((), whole.segments()).token_ids
+        assert sent.token_ids == watched.encode((), whole.segments()).token_ids
 
 
-def test_a_deadline_passes_while_a_text_is_encoded(
-    bench: Any, codec: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    release = threading.Event()
-    encode = TextEncoder.seal
-
-    def stuck(self: TextEncoder, text: str, position: Any) -> Any:
-        if len(text) > 100_000:
-            release.wait(60)
-        return encode(self, text, position)
-
-    monkeypatch.setattr(TextEncoder, "seal", stuck)
+def test_a_deadline_passes_while_a_text_is_encoded(bench: Any, watched: Codec) -> None:
+    gate = texts_of(watched).gate
+    gate.clear()
 
     async def main() -> None:
-        rig = bench(["never"], codec=codec)
-        async with rig.runtime() as runtime:
+        async with bench(["never"], codec=watched).runtime() as runtime:
             with pytest.raises(DeadlineExceeded):
-                await runtime.with_options(RunOptions(deadline_s=0.2)).run(slowly)
-        assert not release.is_set()
-        release.set()
+                await runtime.with_options(RunOptions(deadline_s=0.2)).run(by_value)
+        gate.set()
 
     anyio.run(main)
 
 
-def test_the_limit_is_a_setting(bench: Any, codec: Any) -> None:
+def test_the_limit_is_a_setting(bench: Any, codec: Codec) -> None:
     with pytest.raises(ToolFailed, match="more than 1000 bytes"):
         bench(["never"], codec=codec).run(by_value, config=RunConfig(max_result_bytes=1_000))

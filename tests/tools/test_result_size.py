@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from agentrt.base.errors import ToolFailed, UsageError
-from agentrt.tools import ToolSpec, execute, result_size
+from agentrt.tools import ToolSpec, execute
 from agentrt.tools.result_size import QUICK_BYTES, text_bytes
 
 
@@ -77,20 +77,24 @@ def test_the_default_is_that_of_the_runtime() -> None:
         anyio.run(lambda: execute(spec, {}, max_result_bytes=99))
 
 
+class Watched(list[str]):
+    """A list that knows the threads that read it."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(texts)
+        self.threads: list[threading.Thread] = []
+
+    def __iter__(self) -> Iterator[str]:
+        self.threads.append(threading.current_thread())
+        return super().__iter__()
+
+
 @pytest.mark.parametrize(("size", "here"), [(100, True), (2 * QUICK_BYTES, False)])
-def test_large_results_are_measured_in_a_thread(
-    size: int, here: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[threading.Thread] = []
-
-    def watched(value: Any, stop_at: int) -> int:
-        threads.append(threading.current_thread())
-        return text_bytes(value, stop_at)
-
-    monkeypatch.setattr(result_size, "text_bytes", watched)
-    spec = ToolSpec.of(lambda: "x" * size, effects="read", name="report")
+def test_large_results_are_measured_in_a_thread(size: int, here: bool) -> None:
+    result = Watched("x" * size)
+    spec = ToolSpec.of(lambda: result, effects="read", name="report")
     anyio.run(lambda: execute(spec, {}))
-    assert (threads[-1] is threading.main_thread()) is here
+    assert (result.threads[-1] is threading.main_thread()) is here
 
 
 def test_a_limit_is_positive() -> None:
