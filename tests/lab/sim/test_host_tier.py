@@ -190,5 +190,5 @@ def test_copies_that_take_long_are_given_up(draw: Draw, costs: SimCosts) -> None
 
 
 def test_costs_that_do_not_tell_what_a_token_takes(draw: Draw, costs: SimCosts) -> None:
-    with pytest.raises(UsageError, match="do not tell how much memory"):
+    with pytest.raises(UsageError, match="lack the memory of a token"):
         run(draw(0, 1, 1.0), costs, 640, 1024)
