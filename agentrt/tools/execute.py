@@ -87,7 +87,8 @@ async def execute(
             if failed is error:
                 raise
             raise failed from error
-        await check_result(value, limit, tool=spec.name, where=spec.where)
+        if not (isinstance(value, int) or (isinstance(value, str) and 4 * len(value) <= limit)):
+            await check_result(value, limit, tool=spec.name, where=spec.where)
         return value
     raise AssertionError("unreachable: the last attempt returns or raises")
 

@@ -19,7 +19,13 @@ from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.large_prompts import LargePrompts
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
-from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
+from agentrt.runtime.requests.prompts import (
+    LargePrompt,
+    Prompt,
+    is_rewritten,
+    may_shrink,
+    prompt_of,
+)
 from agentrt.runtime.run import Run
 
 
@@ -81,10 +87,11 @@ class RequestDispatcher:
             held_s: How long admission control has held it, in seconds.
         """
         engine, chat = self._engines[gen.work.model], gen.work.chat
-        if self._large_prompts.begin(run, gen, engine):
-            return []
         try:
             prompt = prompt_of(run, gen, engine, self._windows)
+        except LargePrompt as large:
+            self._large_prompts.begin(run, gen, engine, large)
+            return []
         except ContextOverflow as overflow:
             if may_shrink(chat):
                 run.deferred.add(gen.id)
@@ -121,12 +128,13 @@ class RequestDispatcher:
             return self._check_unsent(run, gen)
         if request.prompt_complete or request.stop_error is not None:
             return []
-        if self._large_prompts.begin(run, gen, request.engine):
-            self._take_back(request, "its prompt is large")
-            return []
         try:
             prompt = prompt_of(run, gen, request.engine, self._windows)
             extends = _extends(prompt, request)
+        except LargePrompt as large:
+            self._take_back(request, "its prompt is large")
+            self._large_prompts.begin(run, gen, request.engine, large)
+            return []
         except ContextOverflow as overflow:
             if may_shrink(gen.prompt):
                 self._take_back(request, "its prompt is too long")

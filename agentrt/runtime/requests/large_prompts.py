@@ -9,10 +9,10 @@ from typing import Any
 
 from agentrt.base.segments import Segment
 from agentrt.program import Gen
-from agentrt.prompt.large_text import large_texts
 from agentrt.protocol.events import PromptRevised
 from agentrt.runtime.completion import failed, torn_down
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.prompts import LargePrompt
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task, TaskEnd
 from agentrt.scheduler import InternalEvent
@@ -25,25 +25,12 @@ class LargePrompts:
     def __init__(self, post: Callable[[InternalEvent], None]) -> None:
         self._post = post
 
-    def begin(self, run: Run, gen: Gen[Any], engine: ModelRole) -> bool:
-        """Whether the prompt has large texts that are not encoded yet; starts the task if so.
-
-        The generation is sent anew at the end of the task, and the codec then has the encoding.
-        """
-        if engine.codec is None or engine.capabilities.prompt == "messages":
-            return False
-        try:
-            segments = gen.work.chat.segments()
-        except Exception:
-            return False  # an input failed: sending reports it
-        count = large_texts(segments)
-        if count <= run.encoded_large_texts.get(gen.id, 0):
-            return False
-        run.encoded_large_texts[gen.id] = count
+    def begin(self, run: Run, gen: Gen[Any], engine: ModelRole, prompt: LargePrompt) -> None:
+        """Start the task; at its end the generation is sent anew, and the codec has the ids."""
+        run.encoded_large_texts[gen.id] = prompt.large_texts
         task = run.tasks[gen.id] = Task()
-        body = self._run(run, gen, engine, task, segments)
+        body = self._run(run, gen, engine, task, prompt.segments)
         run.task_set.start(body, f"{gen.id} large prompt", contextvars.copy_context())
-        return True
 
     async def _run(
         self,
