@@ -24,8 +24,8 @@ LOOP_FUNCTIONS = frozenset(("_run_once", "run_forever", "run_until_complete", "r
 class LoopWatch:
     """A thread that asks the loop for a sign of life, and samples its stack if none comes.
 
-    Each site is reported once. Only the user's code is: a frame outside this package and outside
-    the libraries must be on the stack.
+    Each line is reported once. Only the user's code is: two samples must have the same function
+    outside this package and outside the libraries.
 
     Args:
         limit_s: Time that a call may take.
@@ -55,42 +55,53 @@ class LoopWatch:
         self._closed.set()
 
     def _watch(self) -> None:
-        while not self._closed.wait(self._limit_s):
+        while not self._closed.wait(self._limit_s / 4):
             alive = threading.Event()
             try:
                 self._loop.call_soon_threadsafe(alive.set)
             except RuntimeError:  # the loop is closed
                 return
-            if not alive.wait(self._limit_s):
-                self.sample()
-                while not alive.wait(self._limit_s):
-                    if self._closed.is_set():
-                        return
+            if alive.wait(self._limit_s / 2):
+                continue
+            before = self._users_frame()
+            if before is None or alive.wait(self._limit_s / 2):
+                continue
+            frame = self._users_frame()
+            if frame is not None and frame.f_code is before.f_code:  # else the machine is busy
+                self.report(frame)
+            del before, frame
+            while not alive.wait(self._limit_s):
+                if self._closed.is_set():
+                    return
 
-    def sample(self) -> None:
-        """Report where the loop's thread is now, unless it is known."""
-        site = users_site(sys._current_frames().get(self._loop_thread))
-        if site and site not in self._seen:
+    def report(self, frame: FrameType) -> None:
+        """Report the line at which a frame is, unless it is known."""
+        site = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if site not in self._seen:
             self._seen.add(site)
             self._say(
-                f"{site} blocks the event loop for over {1000 * self._limit_s:.0f} ms, and with it "
-                "every run: use a plain `def` tool, or await something asynchronous"
+                f"{site} in {frame.f_code.co_name} blocks the event loop for over "
+                f"{1000 * self._limit_s:.0f} ms, and with it every run: use a plain `def` tool, or "
+                "await something asynchronous"
             )
 
+    def _users_frame(self) -> FrameType | None:
+        return users_frame(sys._current_frames().get(self._loop_thread))
 
-def users_site(frame: FrameType | None) -> str:
-    """`file:line in function` of the innermost frame of the user's code; "" if there is none.
+
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's code, or None.
 
     Only code that the loop runs counts, and not the code that runs the loop.
     """
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if name in LOOP_FUNCTIONS and file.startswith(ASYNCIO):
-            return ""
+            return None
         if not file.startswith(("<frozen", PACKAGE, *LIBRARIES)):
-            return f"{file}:{frame.f_lineno} in {name}"
+            return frame
         frame = frame.f_back
-    return ""
+    return None
 
 
 def on_standard_error(line: str) -> None:

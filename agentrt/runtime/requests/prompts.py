@@ -61,7 +61,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
     """The known part of the prompt of a generation.
 
     Raises:
-        LargePrompt: It has large texts that are not encoded yet.
+        LargePrompt: Large texts of the prompt are not encoded yet.
         ContextOverflow: Not even the smallest valid output fits behind it.
         Exception: The error of an input that failed.
     """
