@@ -6,7 +6,6 @@ request is retried only until the first part of its answer has arrived.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import random
@@ -26,6 +25,8 @@ from agentrt.base.errors import (
     RequestRejected,
     UsageError,
 )
+from agentrt.base.key_reference import key_name
+from agentrt.base.loopback import is_loopback
 from agentrt.remote.sse import EventStream
 
 Json = dict[str, Any]
@@ -50,14 +51,16 @@ class Http:
 
     def __init__(self, url: str, *, api_key: str | None = None, seed: int | None = None) -> None:
         self.url = _base(url)
-        self._key = _key(api_key)
+        self._key = os.environ[key_name(api_key, "api_key")] if api_key is not None else ""
         self._random = random.Random(seed)
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=not _is_loopback(self.url),  # no proxy for this machine
+            trust_env=not is_loopback(
+                urlsplit(self.url).hostname or ""
+            ),  # no proxy for this machine
         )
 
     async def get(self, path: str) -> Json:
@@ -198,28 +201,6 @@ def _base(url: str) -> str:
         )
     bare = url.rstrip("/")
     return bare if parts.path.strip("/") else f"{bare}/v1"
-
-
-def _key(reference: str | None) -> str:
-    """The key in the variable of `env:NAME`; keys themselves stay out of arguments and traces."""
-    if reference is None:
-        return ""
-    scheme, _, name = reference.partition(":")
-    if scheme != "env" or not name:
-        raise UsageError(
-            "api_key is not a reference", hint="Put the key in a variable and give 'env:NAME'"
-        )
-    if not os.environ.get(name):
-        raise UsageError(f"the variable {name} holds no API key", hint=f"export {name}=...")
-    return os.environ[name]
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _retry_after_s(response: httpx.Response) -> float:

@@ -121,7 +121,6 @@ class Runtime:
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
         self._loop: Loop | None = None
-        self._tasks: TaskRunner | None = None
         self._stack: AsyncExitStack | None = None
         self._close: Callable[[], Awaitable[None]] | None = None
 
@@ -171,8 +170,7 @@ class Runtime:
         try:
             await self._stack.aclose()
         finally:
-            if self._tasks is not None:
-                await self._tasks.writes.hold(self._config.write_grace_s)
+            await self._tasks.writes.hold(self._config.write_grace_s)
 
     async def aclose(self) -> None:
         """Close a runtime that was opened by `await open_runtime(...)`; again does nothing.
@@ -234,6 +232,9 @@ class Runtime:
 
         async def body() -> R:
             scope.adopt(node)
+            if work.deadline_s is None:  # it cannot be refused, so nothing has to decide its start
+                node.add_demand()
+                await self._tasks.run_here(run, node)
             return await node
 
         error: BaseException | None = None
@@ -284,13 +285,12 @@ class Runtime:
 
     async def _end(self, run: Run, error: BaseException | None, loop: Loop) -> None:
         """Report the end of a run, and drop what was kept for it."""
-        if self._tasks is not None:
-            self._tasks.speculation.forget_run(run.run_id)
+        self._tasks.speculation.forget_run(run.run_id)
         outcome: Outcome = "ok" if error is None else "cancelled"
         if isinstance(error, Exception):
             outcome = "failed"
         cause = None if error is None else record_of(error)
-        await loop.post_and_wait(RunFinished(run.run_id, outcome, self._clock.now_s(), cause))
+        loop.deliver(RunFinished(run.run_id, outcome, self._clock.now_s(), cause))
         del self._runs[run.run_id]
         loop.retention.forget_run(run.run_id)
         await run.task_set.wait_until_done()
@@ -352,10 +352,9 @@ class Runtime:
             LargePrompts(self._post),
         )
         speculate = self.scheduler.speculate
-        tasks = TaskRunner(
+        self._tasks = tasks = TaskRunner(
             self._post, self._clock, self._config, self.patterns, speculate=speculate
         )
-        self._tasks = tasks
         return Loop(
             state,
             Effects(self._runs, dispatcher, tasks, retention),

@@ -29,8 +29,8 @@ from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
     HoleFill,
-    KvHint,
     MessagePrompt,
+    PrefixHint,
     SchedulingInfo,
     TokenPrompt,
 )
@@ -39,7 +39,7 @@ from agentrt.protocol.step_output import BackendDown, BackendEvent, Delta, End, 
 from agentrt.testing.answer import CANCELLED, Answerer, failed
 from agentrt.testing.request import ScriptedRequest
 from agentrt.testing.script import Answers, Reply, Script, prompt_text
-from agentrt.testing.seen import Hint, SeenByBackend
+from agentrt.testing.seen import SeenByBackend
 from agentrt.testing.spelling import ByteSpelling, CodecSpelling, Spelling
 
 if TYPE_CHECKING:
@@ -164,15 +164,8 @@ class ScriptedBackend:
             self._ongoing[request_id].cancelled = True
             self._notify()
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens, cache_salt))
+    def hint(self, hint: PrefixHint) -> None:
+        self.seen.hints.append(hint)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self.seen.prewarmed += constraints

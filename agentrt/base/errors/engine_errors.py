@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from agentrt.base.errors.root import AgentrtError
 
 
@@ -15,6 +17,7 @@ class ToolError(AgentrtError):
     """
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ToolFailed(ToolError):
     """A tool raised, timed out or refused its arguments.
 
@@ -39,14 +42,11 @@ class ToolFailed(ToolError):
         attempts: Number of attempts made.
     """
 
-    def __init__(
-        self, message: str, *, tool: str = "", attempts: int = 1, hint: str = "", where: str = ""
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.tool = tool
-        self.attempts = attempts
+    tool: str = ""
+    attempts: int = 1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutcomeUnknown(ToolError):
     """The wait for a `write` tool ended before the tool did; it goes on, and is never repeated.
 
@@ -75,9 +75,7 @@ class OutcomeUnknown(ToolError):
 
     default_hint = "Look whether it was done before doing it again, or give the tool more time"
 
-    def __init__(self, message: str, *, tool: str = "", hint: str = "", where: str = "") -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.tool = tool
+    tool: str = ""
 
 
 class BackendError(AgentrtError):
@@ -127,6 +125,7 @@ class ModelInvalid(BackendError):
     """
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutOfPages(BackendError):
     """A request can never fit in the KV cache; shorten the prompt or give the engine more memory.
 
@@ -141,18 +140,8 @@ class OutOfPages(BackendError):
         total_pages: KV pages of the pool.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        wanted_pages: int = 0,
-        total_pages: int = 0,
-        hint: str = "",
-        where: str = "",
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.wanted_pages = wanted_pages
-        self.total_pages = total_pages
+    wanted_pages: int = 0
+    total_pages: int = 0
 
 
 class RequestRejected(BackendError):

@@ -21,15 +21,14 @@ from agentrt.lab.sim.outputs import GivenOutput
 from agentrt.lab.sim.player import TracePlayer
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.protocol.backend import (
-    BackendEvent,
     Capabilities,
     GenerateRequest,
     HoleFill,
-    KvHint,
+    PrefixHint,
     SchedulingInfo,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.protocol.step_output import StepDone
+from agentrt.protocol.step_output import BackendEvent, StepDone
 
 
 class SimulatedBackend:
@@ -134,18 +133,11 @@ class SimulatedBackend:
 
         self._send(cancel)
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
+    def hint(self, hint: PrefixHint) -> None:
         """Give a hint about a prefix."""
 
         def give() -> None:
-            self._core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
+            self._core.hint(hint)
             self._executor.hinted(self._loop.time())
 
         self._send(give)
@@ -196,7 +188,7 @@ class SimulatedBackend:
         self._idle.set()
         for done in before:
             self._deliver(done)
-        reads_s = costs.tell_s + costs.delta_s * len(step.plan.shares)
+        reads_s = costs.tell_s + costs.delta_s * len(step.scheduled.sequences)
         for span in spans[:-1]:
             self._busy(reads_s, span.ended_s)
         if last.ends or self._is_awaited(last):

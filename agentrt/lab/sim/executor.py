@@ -99,15 +99,15 @@ class SimulatedExecutor:
         if self._copier is not None and not self._is_busy:
             self._ready_at_s = max(now_s, self._ready_at_s) + self._copier.take_s()
 
-    def launch(self, plan: ScheduledBatch) -> SimulatedBatch:
+    def launch(self, scheduled: ScheduledBatch) -> SimulatedBatch:
         """Compute the ends of the steps."""
-        work = self._work(plan)
+        work = self._work(scheduled)
         copied_s = self._copier.take_s() if self._copier is not None else 0.0
-        began_s = max(plan.began_s, self._ready_at_s)
-        spans = self._spans(work, len(plan.shares), began_s, copied_s, plan.most_steps)
-        rows = [one for one, count in plan.shares if _draws(one, count)]
+        began_s = max(scheduled.began_s, self._ready_at_s)
+        spans = self._spans(work, len(scheduled.sequences), began_s, copied_s, scheduled.max_steps)
+        rows = [one for one, count in scheduled.sequences if _draws(one, count)]
         self._is_busy = True
-        return SimulatedBatch(rows, spans=spans, work=work, sequences=len(plan.shares))
+        return SimulatedBatch(rows, spans=spans, work=work, sequences=len(scheduled.sequences))
 
     def sample(self, batch: SimulatedBatch, rows: Rows[Sequence]) -> None:
         """Note the rows; their tokens are known already."""
@@ -130,7 +130,7 @@ class SimulatedExecutor:
         self._sum_up(batch)
         return found
 
-    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> NoReturn:
+    def logits_at(self, slices: Rows[SequenceSlice], rows: Rows[int]) -> NoReturn:
         """A simulated engine has no logits.
 
         Raises:
@@ -165,12 +165,12 @@ class SimulatedExecutor:
         sequence.metrics.forced_tokens += forced_tokens
 
     def _spans(
-        self, work: StepWork, sequences: int, began_s: float, copied_s: float, most_steps: int
+        self, work: StepWork, sequences: int, began_s: float, copied_s: float, max_steps: int
     ) -> list[StepSpan]:
         """Spans of a step and of equal ones that end before `until_s`; the first has the copies."""
         costs, gap_s = self._costs, self._costs.gap_of(sequences)
         spans: list[StepSpan] = []
-        while len(spans) < most_steps:
+        while len(spans) < max_steps:
             ended_s = began_s + copied_s + costs.of(work)
             if spans and ended_s >= self.until_s:
                 break
@@ -179,11 +179,11 @@ class SimulatedExecutor:
             work = work.next(sequences)
         return spans
 
-    def _work(self, plan: ScheduledBatch) -> StepWork:
+    def _work(self, scheduled: ScheduledBatch) -> StepWork:
         """The work of a batch."""
         prefill_tokens = decode_tokens = kv_tokens = formed = 0
         pairs = 0.0
-        for sequence, count in plan.shares:
+        for sequence, count in scheduled.sequences:
             done = sequence.computed_tokens
             kv_tokens += done + count
             draws = _draws(sequence, count)
@@ -195,7 +195,7 @@ class SimulatedExecutor:
             elif count > 1:  # forced tokens, or those of an output that lost its pages
                 prefill_tokens += count - 1
                 pairs += (count - 1) * (done + count / 2)
-        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, plan.waiting)
+        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, scheduled.waiting)
 
     def _sum_up(self, batch: SimulatedBatch) -> None:
         totals, work = self.totals, batch.work

@@ -10,11 +10,11 @@ from typing import Any
 from agentrt.base.segments import Segment
 from agentrt.program import Gen
 from agentrt.protocol.events import PromptRevised
-from agentrt.runtime.completion import failed, torn_down
+from agentrt.runtime.completion import carry_out
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.prompts import LargePrompt
 from agentrt.runtime.run import Run
-from agentrt.runtime.task import Task, TaskEnd
+from agentrt.runtime.task import Task
 from agentrt.scheduler import InternalEvent
 from agentrt.tools.workers import run_in_worker
 
@@ -45,17 +45,12 @@ class LargePrompts:
         encode = partial(
             engine.codec.encode_ahead, chat.tools, segments, chat.history, run.options.cache_salt
         )
-        end = TaskEnd(error=torn_down(gen))
-        try:
-            end = await run.attempt(gen, task, partial(run_in_worker, encode, _nothing))
-        finally:
-            run.tasks.pop(gen.id, None)
-            if gen.done:
-                pass
-            elif end.error is not None:
-                self._post(failed(run, gen, end.error))
-            else:
-                self._post(PromptRevised(run.run_id, gen.id, (), run.now_s()))
+        body = partial(run_in_worker, encode, _nothing)
+        await carry_out(run, gen, task, body, partial(_revised, run, gen), self._post)
+
+
+def _revised(run: Run, gen: Gen[Any], _: None) -> PromptRevised:
+    return PromptRevised(run.run_id, gen.id, (), run.now_s())
 
 
 def _nothing() -> None:

@@ -84,7 +84,7 @@ def test_there_is_never_more_than_there_is_room_for(
         pool = core.executor.offload.tier.pool
         assert 0 <= pool.tree_pages <= host_pages == pool.total_pages
         assert pool.owned_pages == 0
-        device = core.paging.pool
+        device = core.allocator.pool
         assert device.free_pages + device.owned_pages + device.tree_pages == 40
         return found
 
@@ -95,7 +95,7 @@ def test_there_is_never_more_than_there_is_room_for(
     (core,) = cores
     assert core.executor.offload is not None
     tier = core.executor.offload.tier
-    for tree, pool in ((core.paging.tree, core.paging.pool), (tier.tree, tier.pool)):
+    for tree, pool in ((core.allocator.tree, core.allocator.pool), (tier.tree, tier.pool)):
         assert pool.owned_pages == 0
         assert sum(len(node.pages) for node in tree.nodes()) == pool.tree_pages
 
