@@ -33,6 +33,8 @@ def failed(run: Run, node: Node[Any], error: Exception, end: End | None = None) 
         error.add_note(f"{note} ({node.site})")
     elif node.kind == "program" and not notes[-1].startswith(note):  # a recursion is told once
         error.add_note(note)
+    for unknown in run.unknown_outcomes if node is run.root else ():
+        error.add_note(unknown)
     node.fail(error)
     outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"
     return _event(run, node, outcome, error, end)

@@ -8,7 +8,8 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -104,7 +105,20 @@ def users_frame(frame: FrameType | None) -> FrameType | None:
     return None
 
 
-def on_standard_error(line: str) -> None:
+@contextmanager
+def watched_loop(limit_s: float) -> Iterator[None]:
+    """Watch the running loop meanwhile; not if `limit_s` is 0, or if its time is virtual."""
+    watch = LoopWatch(limit_s, _on_standard_error) if limit_s > 0 and LoopWatch.fits() else None
+    if watch is not None:
+        watch.start()
+    try:
+        yield
+    finally:
+        if watch is not None:
+            watch.close()
+
+
+def _on_standard_error(line: str) -> None:
     """Write a report."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

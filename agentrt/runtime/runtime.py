@@ -16,13 +16,7 @@ from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
-from agentrt.base.errors import (
-    AgentrtError,
-    EngineUnavailable,
-    OutcomeUnknown,
-    UsageError,
-    record_of,
-)
+from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, record_of
 from agentrt.base.ids import RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
@@ -34,14 +28,13 @@ from agentrt.runtime.effects import Effects
 from agentrt.runtime.in_flight.coalescing import Coalescing
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
-from agentrt.runtime.loop_watch import LoopWatch, on_standard_error
+from agentrt.runtime.loop_watch import watched_loop
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
 from agentrt.runtime.requests.dispatch import RequestDispatcher
-from agentrt.runtime.requests.large_prompts import LargePrompts
 from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
@@ -144,12 +137,10 @@ class Runtime:
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._loop = self._make_loop()
             stack.callback(self._loop.close)
+            stack.push_async_callback(self._tasks.writes.hold, self._config.write_grace_s)
             for engine in self._engines.values():
                 self._serve(tasks, stack, partial(_read, engine.backend, self._loop))
-            if self._config.blocking_call_s > 0 and LoopWatch.fits():
-                watch = LoopWatch(self._config.blocking_call_s, on_standard_error)
-                stack.callback(watch.close)
-                watch.start()
+            stack.enter_context(watched_loop(self._config.blocking_call_s))
             self._stack = stack.pop_all()
         return self
 
@@ -167,10 +158,7 @@ class Runtime:
             )
             self._loop.end(closed)
         self._loop = None
-        try:
-            await self._stack.aclose()
-        finally:
-            await self._tasks.writes.hold(self._config.write_grace_s)
+        await self._stack.aclose()
 
     async def aclose(self) -> None:
         """Close a runtime that was opened by `await open_runtime(...)`; again does nothing.
@@ -243,9 +231,6 @@ class Runtime:
         except BaseException as raised:
             error = raised
         error = run.system_exit or error
-        if error is not None and not isinstance(error, OutcomeUnknown):
-            for note in run.unknown_outcomes:
-                error.add_note(note)
         await self._end(run, error, loop)
         if error is not None:
             raise error
@@ -255,7 +240,7 @@ class Runtime:
         """Begin a run of a program."""
         run_id = self._new_id(options)
         seed = self._config.seed if options.seed is None else options.seed
-        limits = NodeLimits(self._config, options)
+        limits = NodeLimits.of_run(self._config, options)
         loop.post(
             RunStarted(
                 run_id,
@@ -330,10 +315,9 @@ class Runtime:
             for role, engine in self._engines.items()
             if engine.capabilities.holes and engine.codec is not None
         ]
-        threads = self._config.max_concurrent_tools
         state = self._state or State(
             incomplete_roles=incomplete,
-            max_threads=threads,
+            max_threads=self._config.max_concurrent_tools,
             config=self.scheduler,
             estimates=self.estimates,
             kv_tokens={
@@ -349,11 +333,9 @@ class Runtime:
             windows,
             Coalescing(is_on=self.scheduler.share_nodes),
             retention,
-            LargePrompts(self._post),
         )
-        speculate = self.scheduler.speculate
         self._tasks = tasks = TaskRunner(
-            self._post, self._clock, self._config, self.patterns, speculate=speculate
+            self._post, self._clock, self._config, self.patterns, speculate=self.scheduler.speculate
         )
         return Loop(
             state,
