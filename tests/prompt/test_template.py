@@ -3,6 +3,7 @@
 import pytest
 
 from agentrt.prompt.template import ChatTemplate, TemplateRefused, to_json
+from agentrt.prompt.template_meter import TemplateTooCostly
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 
@@ -58,7 +59,7 @@ def test_a_refusal_keeps_its_words():
     ],
 )
 def test_what_they_may_not(source):
-    with pytest.raises(TemplateRefused):
+    with pytest.raises((TemplateRefused, TemplateTooCostly)):
         render(source)
 
 
