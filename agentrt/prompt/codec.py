@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agentrt.base.errors import Unsupported
+from agentrt.base.errors import ModelInvalid, RequestRejected, Unsupported
 from agentrt.base.segments import (
     CallFrame,
     CallMade,
@@ -91,9 +91,12 @@ class Codec:
         """Read the codec of the model in the directory `path`.
 
         Raises:
-            ModelInvalid: A file is missing or malformed.
+            ModelInvalid: A file is missing or malformed, or its template takes too much to render.
         """
-        return cls(read_model_files(path))
+        try:
+            return cls(read_model_files(path))
+        except RequestRejected as error:  # of the probes, which are the shortest of chats
+            raise ModelInvalid(error.message, hint=error.hint) from error
 
     def encode(
         self,
@@ -113,6 +116,7 @@ class Codec:
 
         Raises:
             Unsupported: The chat template refuses these messages.
+            RequestRejected: It takes more work or memory than such messages may.
         """
         view = self.tool_views.for_tools(tools)
         prefix = view.prefixes.root(history, cache_salt)

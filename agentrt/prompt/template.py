@@ -17,8 +17,7 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
-from agentrt.base.errors import ModelInvalid
-from agentrt.prompt.template_meter import TemplateTooCostly
+from agentrt.base.errors import ModelInvalid, RequestRejected
 from agentrt.prompt.template_sandbox import Sandbox
 
 MAX_TEMPLATE_CHARACTERS = 200_000
@@ -81,14 +80,14 @@ class ChatTemplate:
 
         Raises:
             TemplateRefused: The template raised.
-            TemplateTooCostly: It takes more work or memory than such a conversation may.
+            RequestRejected: It takes more work or memory than such a conversation may.
         """
         given = {**self._special_texts, "messages": messages, "tools": tools, "documents": None}
         with self._rendering:
             self._meter.start((messages, tools))
             try:
                 return self._template.render(**given, add_generation_prompt=answer)
-            except (TemplateRefused, TemplateTooCostly):
+            except (TemplateRefused, RequestRejected):
                 raise
             except Exception as error:  # untrusted: any error is a refusal
                 raise TemplateRefused(str(error)[:500] or type(error).__name__) from error

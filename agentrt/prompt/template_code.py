@@ -22,10 +22,11 @@ class MeteredCode(CodeGenerator):
         super().visit_Template(node, frame)
 
     def blockvisit(self, statements: Iterable[nodes.Node], frame: Frame) -> None:
-        """Count each execution of a block, by the nodes in it outside of its own blocks."""
+        """Count each execution of a body, with all branches in it, but not the bodies in it."""
         statements = list(statements)
-        steps, characters = _sizes(statements)
-        self.writeline(f"environment.meter.count_block({1 + steps}, {characters})")
+        if not frame.soft_frame:  # no branch
+            steps, characters = _sizes(statements)
+            self.writeline(f"environment.meter.count_block({1 + steps}, {characters})")
         super().blockvisit(statements, frame)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
@@ -37,14 +38,15 @@ class MeteredCode(CodeGenerator):
         self.write(")))")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
-        if not isinstance(node.arg, nodes.Slice):
+        if isinstance(node.arg, nodes.Const):
             super().visit_Getitem(node, frame)
             return
-        self.write("environment.weigh_slice(")
+        is_slice = isinstance(node.arg, nodes.Slice)
+        self.write("environment.weigh_slice(" if is_slice else "environment.weigh_item(")
         self.visit(node.node, frame)
-        self.write(")[")
+        self.write(")[" if is_slice else ", ")
         self.visit(node.arg, frame)
-        self.write("]")
+        self.write("]" if is_slice else ")")
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
         sides = [node.expr, *(operand.expr for operand in node.ops)]
@@ -80,7 +82,7 @@ class MeteredCode(CodeGenerator):
 
 
 def _sizes(statements: Iterable[nodes.Node]) -> tuple[int, int]:
-    """Nodes, and characters of text, that one execution of these statements goes through."""
+    """Nodes, and characters of text, that one execution of these statements has at most."""
     steps = characters = 0
     todo = list(statements)
     while todo:
@@ -89,8 +91,8 @@ def _sizes(statements: Iterable[nodes.Node]) -> tuple[int, int]:
         text = getattr(node, "data" if isinstance(node, nodes.TemplateData) else "value", None)
         if isinstance(text, str):
             characters += len(text)
-        counted_apart = not isinstance(node, nodes.ScopedEvalContextModifier)
-        todo += node.iter_child_nodes(exclude=("body", "else_") if counted_apart else ())
+        is_part = isinstance(node, nodes.If | nodes.ScopedEvalContextModifier)
+        todo += node.iter_child_nodes(exclude=() if is_part else ("body", "else_"))
     return steps + characters // CHARACTERS_PER_STEP, characters
 
 

@@ -18,16 +18,13 @@ BASE_STEPS = 500_000
 BASE_CHARACTERS = 1_000_000
 STEPS_PER_VALUE = 1_000
 """A message has about four values, its texts and keys."""
+STEPS_PER_CHARACTER = 8
 MAX_STEPS = 20_000_000
 CHARACTERS_PER_CHARACTER = 64
 MAX_CHARACTERS = 256_000_000
 CHARACTERS_PER_ITEM = 16
 CHARACTERS_PER_STEP = 64
 """Length of text that is copied or searched in one step."""
-
-
-class TemplateTooCostly(RequestRejected):
-    """A chat template went beyond its limits for this conversation."""
 
 
 class TemplateMeter:
@@ -52,7 +49,7 @@ class TemplateMeter:
         """Count one execution of a block of statements.
 
         Raises:
-            TemplateTooCostly: Nothing is left.
+            RequestRejected: Nothing is left.
         """
         self._steps -= steps
         self._characters -= characters
@@ -61,11 +58,16 @@ class TemplateMeter:
 
     def count_steps(self, steps: int) -> None:
         """Count work."""
-        self.count_block(steps, 0)
+        self._steps -= steps
+        if self._steps < 0:
+            self._extend()
 
     def count_text(self, characters: int) -> None:
         """Count text before it is made."""
-        self.count_block(1 + characters // CHARACTERS_PER_STEP, characters)
+        self._steps -= 1 + characters // CHARACTERS_PER_STEP
+        self._characters -= characters
+        if self._steps < 0 or self._characters < 0:
+            self._extend()
 
     def count_items(self, items: int) -> None:
         """Count a container before it is made."""
@@ -114,11 +116,12 @@ class TemplateMeter:
                 values += 1
 
             characters = self._walk(self._given, count)
-            self._steps += min(MAX_STEPS, STEPS_PER_VALUE * values)
+            steps = STEPS_PER_VALUE * values + STEPS_PER_CHARACTER * characters
+            self._steps += min(MAX_STEPS, steps)
             self._characters += min(MAX_CHARACTERS, CHARACTERS_PER_CHARACTER * characters)
         if self._steps < 0 or self._characters < 0:
             what = "work" if self._steps < 0 else "memory"
-            raise TemplateTooCostly(
+            raise RequestRejected(
                 f"{self._name} takes more {what} than such a conversation may",
                 hint="Use the template that the model was published with",
             )

@@ -39,6 +39,9 @@ TEXT_METHODS = _names(
     "removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split "
     "splitlines startswith strip swapcase title upper zfill"
 )
+LINEAR_METHODS = TEXT_METHODS - _names("center format join ljust replace rjust split zfill")
+"""Those whose result is no longer than the text."""
+
 METHODS: tuple[tuple[type, frozenset[str]], ...] = (
     (str, TEXT_METHODS),
     (dict, frozenset(("copy", "get", "items", "keys", "values"))),
@@ -55,7 +58,7 @@ def count_filter(meter: TemplateMeter, name: str, arguments: Sequence[Any]) -> N
 
     Raises:
         SecurityError: Its arguments are not allowed.
-        TemplateTooCostly: Nothing is left.
+        RequestRejected: Nothing is left.
     """
     value = arguments[0] if arguments else None
     items = len(value) if hasattr(value, "__len__") else 1
@@ -84,7 +87,7 @@ def count_method(meter: TemplateMeter, owner: Any, name: str, arguments: Sequenc
 
     Raises:
         SecurityError: The method or its arguments are not allowed.
-        TemplateTooCostly: Nothing is left.
+        RequestRejected: Nothing is left.
     """
     allowed = next((names for kind, names in METHODS if isinstance(owner, kind)), frozenset())
     if name not in allowed:
@@ -95,18 +98,16 @@ def count_method(meter: TemplateMeter, owner: Any, name: str, arguments: Sequenc
     if not isinstance(owner, str):
         meter.count_steps(1 if isinstance(owner, int | float) else meter.weigh(owner))
         return _weigh_all(meter, arguments)
-    meter.count_text(len(owner) if name not in _SEARCHES else 0)
-    meter.count_steps(1 + len(owner) // 64)
+    meter.count_text(len(owner))
     if name in ("split", "rsplit", "splitlines"):
         apart = arguments[0] if arguments and isinstance(arguments[0], str) else None
         pieces = owner.count(apart) if apart else len(owner) // 2
         return meter.count_text(pieces * CHARACTERS_PER_ITEM * 4)
     if name == "join":
         return _count_wide(meter, name, *_joined(meter, owner, arguments))
-    return _count_wide(meter, name, owner, len(owner), arguments)
-
-
-_SEARCHES = _names("count endswith find index rfind rindex startswith")
+    if name not in LINEAR_METHODS:
+        _count_wide(meter, name, owner, len(owner), arguments)
+    return None
 
 
 def _joined(

@@ -18,7 +18,14 @@ from jinja2.utils import Namespace
 
 from agentrt.prompt.template_code import MeteredCode
 from agentrt.prompt.template_meter import TemplateMeter, parts_of
-from agentrt.prompt.template_rules import CONSUMING_FILTERS, FILTERS, count_filter, count_method
+from agentrt.prompt.template_rules import (
+    CONSUMING_FILTERS,
+    FILTERS,
+    LINEAR_METHODS,
+    TEXT_FILTERS,
+    count_filter,
+    count_method,
+)
 
 MAX_INTEGER_BITS = 4_096
 _PLAIN = (str, bytes, int, float, list, dict, tuple, set, frozenset, type)
@@ -76,19 +83,26 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def metered(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The filter `function` with the rule of `name`."""
         passed = 1 if hasattr(function, "jinja_pass_arg") else 0
-        consumes = name in CONSUMING_FILTERS
+        consumes, is_plain = name in CONSUMING_FILTERS, name in TEXT_FILTERS
 
         @functools.wraps(function)
         def run(*arguments: Any, **named: Any) -> Any:
-            given = list(arguments)
-            if consumes and len(given) > passed and hasattr(given[passed], "__next__"):
-                given[passed] = list(self.meter.counted(given[passed]))
-            count_filter(self.meter, name, [*given[passed:], *named.values()])
-            return _small(function(*given, **named))
+            value = arguments[passed] if len(arguments) > passed else None
+            if is_plain and type(value) is str:
+                self.meter.count_text(len(value))
+                return function(*arguments, **named)
+            if consumes and hasattr(value, "__next__"):
+                value = list(self.meter.counted(value))
+                arguments = (*arguments[:passed], value, *arguments[passed + 1 :])
+            count_filter(self.meter, name, [*arguments[passed:], *named.values()])
+            return _small(function(*arguments, **named))
 
         return run
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if operator == "+" and type(left) is type(right) is str:
+            self.meter.count_text(len(left) + len(right))
+            return left + right
         if operator == "**" or (operator == "%" and isinstance(left, str)):
             raise SecurityError(f"chat templates may not use {operator} here")
         if operator == "*":
@@ -98,25 +112,32 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif operator == "+" and isinstance(left, str | list | tuple):
             self._count_copies(left, 1)
             self._count_copies(right, 1)
-        return _small(super().call_binop(context, operator, left, right))
+        return _small(self.binop_table[operator](left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         meter = __self.meter
-        meter.count_steps(2)
         method = getattr(__obj, "__wrapped__", __obj)  # what the sandbox puts around str.format
         owner = getattr(method, "__self__", None)
         if isinstance(owner, _PLAIN):
-            count_method(meter, owner, method.__name__, (*args, *kwargs.values()))
-        elif isinstance(owner, LoopContext):
+            kwargs.pop("_loop_vars", None)  # of the compiled template, for its own functions
+            kwargs.pop("_block_vars", None)
+            if type(owner) is str and method.__name__ in LINEAR_METHODS:
+                meter.count_text(len(owner))
+            else:
+                count_method(meter, owner, method.__name__, (*args, *kwargs.values()))
+            return __obj(*args, **kwargs)
+        meter.count_steps(2)
+        if isinstance(owner, LoopContext):
             __self.weigh_all(args)
         elif __obj is dict or __obj is Namespace:
             meter.count_items(sum(map(len, args)) + len(kwargs))
         return super().call(__context, __obj, *args, **kwargs)
 
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        if parts_of(argument) is not None:
-            self.meter.weigh(argument)  # it is hashed, or written in an error
-        return super().getitem(obj, argument)
+    def weigh_item(self, container: Any, key: Any) -> Any:
+        """`container[key]`, with a key that is hashed or written in an error counted."""
+        if parts_of(key) is not None:
+            self.meter.weigh(key)
+        return self.getitem(container, key)
 
     def weigh_all(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """`values`, with all that is in them counted."""
@@ -136,7 +157,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def compare(self, operators: Sequence[str], values: tuple[Any, ...]) -> bool:
         """`values[0] operators[0] values[1] ...`, counted."""
-        self.weigh_all(values)
+        for value in values:
+            if type(value) is not int:
+                self.meter.weigh(value)
         pairs = itertools.pairwise(values)
         return all(
             _OPERATORS[name](left, right)
@@ -145,11 +168,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def holds(self, member: Any, values: Any) -> bool:
         """`member in values`, counted."""
-        weight = 1 + self.meter.weigh(member) // 64
         if isinstance(values, str):
             self.meter.count_steps(1 + len(values) // 64)
         elif isinstance(values, list | tuple):
-            self.meter.count_steps(1 + len(values) * weight)
+            self.meter.count_steps(1 + len(values) * (1 + self.meter.weigh(member) // 64))
+        elif parts_of(member) is not None:
+            self.meter.weigh(member)
         elif hasattr(values, "__next__"):
             return member in self.meter.counted(values)
         return member in values
@@ -161,7 +185,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self.meter.count_items(len(value) * max(1, count))
 
     def _weigh_output(self, value: Any) -> Any:
-        self.meter.count_text(self.meter.weigh(value))
+        meter = self.meter
+        meter.count_text(len(value) if type(value) is str else meter.weigh(value))
         return value
 
     def _weighing(self, test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:

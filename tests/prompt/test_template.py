@@ -2,8 +2,8 @@
 
 import pytest
 
+from agentrt.base.errors import RequestRejected
 from agentrt.prompt.template import ChatTemplate, TemplateRefused, to_json
-from agentrt.prompt.template_meter import TemplateTooCostly
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 
@@ -59,7 +59,7 @@ def test_a_refusal_keeps_its_words():
     ],
 )
 def test_what_they_may_not(source):
-    with pytest.raises((TemplateRefused, TemplateTooCostly)):
+    with pytest.raises((TemplateRefused, RequestRejected)):
         render(source)
 
 
