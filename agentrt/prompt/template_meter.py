@@ -14,7 +14,7 @@ from jinja2.utils import Namespace
 
 from agentrt.base.errors import RequestRejected
 
-BASE_STEPS = 500_000
+BASE_STEPS = 200_000
 BASE_CHARACTERS = 1_000_000
 STEPS_PER_VALUE = 1_000
 """A message has about four values, its texts and keys."""
