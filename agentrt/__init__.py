@@ -146,10 +146,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'agentrt' has no attribute {name!r}")
 
 
-def _run(called: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run(*given: Any) -> Any:
     from agentrt.app import run_here
 
-    return run_here(called, args, kwargs)
+    return run_here(*given)
 
 
 set_default_runner(_run)

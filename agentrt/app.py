@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from anyio import to_thread
 from agentrt import embedded
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
+from agentrt.base.engine_selection import EngineSelection
 from agentrt.base.errors import UsageError
 from agentrt.program import Program
 from agentrt.prompt import Codec
@@ -26,6 +28,7 @@ from agentrt.protocol.events import Observer
 from agentrt.runtime import Runtime
 from agentrt.runtime.estimate_store import estimates_path
 from agentrt.runtime.estimate_store.writer import EstimateWriter
+from agentrt.runtime.opening import RuntimeOpening
 from agentrt.runtime.warmup import start_warmup
 from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of
@@ -36,8 +39,7 @@ EngineChoice = EngineConfig | str | None
 """An embedded engine's settings, the URL of a remote one, or None for the embedded model."""
 
 
-@asynccontextmanager
-async def open_runtime(
+def open_runtime(
     *,
     engine: EngineChoice = None,
     models: Mapping[str, EngineChoice] | None = None,
@@ -50,13 +52,21 @@ async def open_runtime(
     scheduler: SchedulerConfig | None = None,
     estimates: Estimates | None = None,
     programs: Sequence[Program[..., Any]] = (),
-) -> AsyncIterator[Runtime]:
-    """A runtime with its engines started; they end with the block.
+) -> RuntimeOpening:
+    """A runtime with its engines; `async with` opens it for a block, `await` until `aclose()`.
 
     Example:
         ```python
         async with open_runtime() as runtime:
             print(await runtime.run(finance, "Which returned more, AAPL or IBM?"))
+        ```
+
+        Over the cells of a notebook:
+
+        ```python
+        runtime = await open_runtime()
+        print(await runtime.run(finance, "Which returned more, AAPL or IBM?"))
+        await runtime.aclose()
         ```
 
     Args:
@@ -75,12 +85,45 @@ async def open_runtime(
         programs: Programs about to run; their types, tools and chats are prepared meanwhile.
 
     Raises:
+        UsageError: The event loop is not one of asyncio.
         EngineUnavailable: An engine does not answer or cannot start.
         ModelInvalid: A model directory cannot be loaded.
     """
-    clock = clock or MonotonicClock()
+    opened = partial(
+        _opened,
+        engine=engine,
+        models=models or {},
+        observers=observers,
+        config=config,
+        clock=clock or MonotonicClock(),
+        place=place,
+        remote_model=remote_model,
+        api_key=api_key,
+        scheduler=scheduler,
+        estimates=estimates,
+        programs=programs,
+    )
+    return RuntimeOpening(opened)
+
+
+@asynccontextmanager
+async def _opened(
+    *,
+    engine: EngineChoice,
+    models: Mapping[str, EngineChoice],
+    observers: Sequence[Observer],
+    config: RunConfig | None,
+    clock: Clock,
+    place: Literal["process", "thread"],
+    remote_model: str | None,
+    api_key: str | None,
+    scheduler: SchedulerConfig | None,
+    estimates: Estimates | None,
+    programs: Sequence[Program[..., Any]],
+) -> AsyncIterator[Runtime]:
+    """The block in which a runtime is open."""
     threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
-    choices = {**(models or {}), "default": engine}
+    choices = {**models, "default": engine}
     backends: dict[str, tuple[Backend, Codec | None]] = {}
     try:
         for role, choice in choices.items():
@@ -118,8 +161,15 @@ async def open_runtime(
             await memory.aclose()
 
 
-def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_here(
+    program: Program[Any, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    selection: EngineSelection | None,
+) -> Any:
     """Default of `Program.run`: a runtime of its own around one run.
+
+    The engine is that of `selection`; if there is none, the environment names it.
 
     Traces go to a collector where `OTEL_EXPORTER_OTLP_ENDPOINT` names one; files are written by the
     command line only.
@@ -138,11 +188,18 @@ def run_here(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str
             "inside a program just call it",
         )
 
+    selection = selection or EngineSelection.from_environment(os.environ)
     collector = collector_of(os.environ)
 
     async def main() -> Any:
-        observers = [collector] if collector else []
-        async with open_runtime(observers=observers, programs=[program]) as runtime:
+        opening = open_runtime(
+            engine=selection.config(embedded.path()),
+            remote_model=selection.remote_model,
+            api_key=selection.api_key,
+            observers=[collector] if collector else [],
+            programs=[program],
+        )
+        async with opening as runtime:
             return await runtime.run(program, *args, **kwargs)
 
     try:

@@ -9,6 +9,7 @@ import pytest
 from agentrt import EngineUnavailable, ModelInvalid, UsageError, chat, program
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.engine_selection import EngineSelection
 from agentrt.program.default_runner import default_runner, set_default_runner
 from agentrt.protocol.events import NodeDeclared, RequestSent, Scheduled
 from agentrt.scheduler import Estimates
@@ -39,17 +40,19 @@ def test_run_inside_a_running_loop_says_where_to_go() -> None:
 def test_run_hands_over_to_the_default_runner() -> None:
     called: list[Any] = []
 
-    def runner(program: Any, args: Any, kwargs: Any) -> str:
-        called.append((program, args, kwargs))
+    def runner(program: Any, args: Any, kwargs: Any, engine: Any) -> str:
+        called.append((program, args, kwargs, engine))
         return "ran"
 
     before = default_runner()
     set_default_runner(runner)
     try:
         assert answers.run("x") == "ran"
+        assert answers.with_engine("http://127.0.0.1:9", model="m").run("y") == "ran"
     finally:
         set_default_runner(before)
-    assert called == [(answers, ("x",), {})]
+    there = EngineSelection("http://127.0.0.1:9", "m")
+    assert called == [(answers, ("x",), {}, None), (answers, ("y",), {}, there)]
 
 
 def test_run_from_synchronous_code() -> None:
@@ -166,3 +169,14 @@ def test_a_policy_is_that_of_the_engine_too(tiny: EngineConfig) -> None:
 
     anyio.run(main)
     assert placed == {"plas"}
+
+
+def test_run_takes_the_engine_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTRT_ENGINE", "http://127.0.0.1:9")
+    with pytest.raises(EngineUnavailable, match=r"127\.0\.0\.1:9"):
+        answers.run("x")
+
+
+def test_run_takes_the_model_that_is_given(tmp_path: Path) -> None:
+    with pytest.raises(ModelInvalid, match=str(tmp_path)):
+        answers.with_engine(model=str(tmp_path)).run("x")

@@ -53,7 +53,9 @@ def answer(request: GenerateRequest, prompt: str) -> str | Reply:
     return ANSWERS[question]
 
 
-def run_scripted(program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_scripted(
+    program: Program[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], _engine: object
+) -> Any:
     async def main() -> Any:
         clock = LoopClock()
         backend = ScriptedBackend(answer, clock=clock, decode_tokens_per_s=100.0)

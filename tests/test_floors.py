@@ -77,6 +77,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("effects",),
         ("loop",),
         ("runtime",),
+        ("opening",),
     ),
     "scheduler": (
         ("estimates", "policies"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 
-from agentrt.base.errors import UsageError
+from agentrt.base.config import Device
+from agentrt.base.engine_selection import EngineSelection
 from agentrt.cli import target as targets
 from agentrt.cli.parameters import Parameter, bare, is_many, metavar, parameters_of
 from agentrt.cli.settings import RunSettings, policy_of, seconds, trace_target
@@ -123,27 +124,13 @@ def settings_of(
     **own: Any,
 ) -> RunSettings:
     """Run a program. Its own parameters are flags too: agentrt run FILE --help shows them."""
-    if device not in ("cpu", "cuda"):
-        raise UsageError(f"--device {device!r} is no device", hint="give cpu or cuda")
-    if engine != "embedded" and not engine.startswith(("http://", "https://")):
-        raise UsageError(
-            f"--engine {engine!r} is no engine",
-            hint="give http://HOST:PORT, https://... or embedded",
-        )
-    if api_key is not None and engine == "embedded":
-        raise UsageError(
-            "--api-key is for an engine with an address", hint="give --engine URL too, or leave it"
-        )
     return RunSettings(
         target=target,
         given={name.removeprefix(OWN): one for name, one in own.items() if one not in (None, [])},
         args=args,
         batch=batch,
         concurrency=concurrency,
-        engine=engine,
-        model=model,
-        api_key=api_key,
-        device="cuda" if device == "cuda" else "cpu",
+        selection=EngineSelection(engine, model, api_key, cast(Device, device)),
         deadline_s=seconds(deadline) if deadline is not None else None,
         tenant=tenant,
         priority=priority,

@@ -112,8 +112,8 @@ class Session:
     def _open(self) -> AbstractAsyncContextManager[Runtime]:
         return open_runtime(
             engine=engine_of(self._settings),
-            remote_model=self._settings.model or None,
-            api_key=self._settings.api_key,
+            remote_model=self._settings.selection.remote_model,
+            api_key=self._settings.selection.api_key,
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
             scheduler=SchedulerConfig(
@@ -213,7 +213,4 @@ class Session:
 
 def engine_of(settings: RunSettings) -> EngineConfig | str:
     """Engine and model of the command."""
-    if settings.engine != "embedded":
-        return settings.engine
-    model = Path(settings.model) if settings.model else embedded.path()
-    return EngineConfig(model_path=model, device=settings.device)
+    return settings.selection.config(embedded.path())

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from agentrt.base.config import PolicyName
+from agentrt.base.engine_selection import EngineSelection
 from agentrt.base.errors import UsageError
 
-Device = Literal["cpu", "cuda"]
 SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -40,10 +40,7 @@ class RunSettings:
         args: Value of `--args`, or None.
         batch: File of inputs, or None for one run.
         concurrency: Maximum number of concurrent runs, with `batch`.
-        engine: URL, or "embedded".
-        model: Directory for the embedded engine, name for a remote one; "" takes the default.
-        api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
-        device: Device of the embedded engine.
+        selection: Engine and model.
         deadline_s: Deadline of each run, or None.
         tenant: Tenant of the runs, for fair share.
         priority: Priority of each run relative to others of the tenant.
@@ -62,10 +59,7 @@ class RunSettings:
     args: str | None = None
     batch: Path | None = None
     concurrency: int = 8
-    engine: str = "embedded"
-    model: str = ""
-    api_key: str | None = None
-    device: Device = "cpu"
+    selection: EngineSelection = field(default_factory=EngineSelection)
     deadline_s: float | None = None
     tenant: str = ""
     priority: int = 0

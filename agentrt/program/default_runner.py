@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agentrt.base.engine_selection import EngineSelection
 from agentrt.base.errors import InternalError
 
-Runner = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+Runner = Callable[[Any, tuple[Any, ...], dict[str, Any], EngineSelection | None], Any]
 _slot: list[Runner] = []
 
 
 def set_default_runner(runner: Runner) -> None:
-    """Set the function that `Program.run` calls with the program and its arguments."""
+    """Set the function that `Program.run` calls with the program, its arguments and an engine."""
     _slot[:] = [runner]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from agentrt.base.config import Device
+from agentrt.base.engine_selection import EngineSelection
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.program import default_runner
@@ -109,14 +112,45 @@ class Program(Generic[P, R]):
         return node
 
     def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it from synchronous code, on the engine that ships with the package.
+        """Run it from synchronous code.
+
+        The engine is the one that `AGENTRT_ENGINE`, `AGENTRT_MODEL` and `AGENTRT_DEVICE` name, as
+        for the command line; else the one that ships with the package.
 
         Raises:
             UsageError: An event loop is running already (use `await runtime.run(...)` there), or
                 the arguments do not fit the signature.
             Exception: The program's own exception.
         """
-        return cast(R, default_runner.default_runner()(self, args, kwargs))
+        return cast(R, default_runner.default_runner()(self, args, kwargs, None))
+
+    def with_engine(
+        self,
+        engine: str | None = None,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        device: Device | None = None,
+    ) -> ProgramOnEngine[P, R]:
+        """The same program with an engine of its own for `run`.
+
+        Example:
+            ```python
+            finance.with_engine("http://localhost:8000", model="qwen").run("AAPL or IBM?")
+            ```
+
+        Args:
+            engine: URL of a server, or `embedded`; None takes the environment's.
+            model: Checkpoint directory for the embedded engine, name of the model for a server;
+                None takes the environment's.
+            api_key: `env:NAME`, the variable that holds the server's key.
+            device: Device of the embedded engine; None takes the environment's.
+
+        Raises:
+            UsageError: A device in the environment is unknown.
+        """
+        selection = EngineSelection.from_environment(os.environ)
+        return ProgramOnEngine(self, selection.overridden(engine, model, api_key, device))
 
     def work(self, *args: P.args, **kwargs: P.kwargs) -> ProgramWork:
         """The work of one call.
@@ -154,6 +188,24 @@ class Program(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Program {self.name}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramOnEngine(Generic[P, R]):
+    """A program and the engine on which `run` plays it.
+
+    Attributes:
+        program: The program.
+        engine: The engine.
+    """
+
+    program: Program[P, R]
+    engine: EngineSelection
+
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it from synchronous code, on this engine; for errors see `Program.run`."""
+        runner = default_runner.default_runner()
+        return cast(R, runner(self.program, args, kwargs, self.engine))
 
 
 class ProgramOptions:

@@ -116,6 +116,7 @@ class Runtime:
         self._loop: Loop | None = None
         self._speculation: Speculation | None = None
         self._stack: AsyncExitStack | None = None
+        self._close: Callable[[], Awaitable[None]] | None = None
 
     @property
     def engines(self) -> Mapping[str, ModelRole]:
@@ -158,6 +159,23 @@ class Runtime:
         self._loop = None
         await self._stack.aclose()
 
+    async def aclose(self) -> None:
+        """Close a runtime that was opened by `await open_runtime(...)`; again does nothing.
+
+        Raises:
+            UsageError: A block has opened the runtime; its end closes it.
+        """
+        if self._close is None:
+            raise UsageError(
+                "a block has opened this runtime, and its end closes it",
+                hint="To close it by hand, open it with `runtime = await open_runtime(...)`",
+            )
+        await self._close()
+
+    def close_with(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Let `aclose` end the runtime by this function."""
+        self._close = close
+
     async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a program and give its result.
 
@@ -184,7 +202,8 @@ class Runtime:
             raise loop.ended
         if loop is None:
             raise UsageError(
-                "the runtime is not open", hint="Use it as `async with ... as runtime`"
+                "the runtime is not open",
+                hint="Use it as `async with ... as runtime`, or before `await runtime.aclose()`",
             )
         if self.scheduler.policy == "oracle" and options.true_service_s is None:
             raise UsageError(

@@ -48,7 +48,7 @@ Write = Callable[..., Path]
         (("run", VOTE, "--args", "{"), "not JSON", "command", "--args JSON"),
         (
             ("run", VOTE, "--question", "a", "--api-key", "env:KEY"),
-            "--api-key is for an engine with an address",
+            "(--api-key) is for an engine with an address",
             "command",
             "--engine URL",
         ),

@@ -25,7 +25,6 @@ from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.batch.batch import BatchPacker
 from agentrt.engine.batch.input_packing import logit_rows
 from agentrt.engine.batch.shared_prefix import SharedPrefixes
-from agentrt.engine.core import EngineCore
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.native import self_check
@@ -33,6 +32,7 @@ from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import Delta, End, StepDone
 from agentrt_kernels.reference import Reference
+from tests.oracles.clocked_core import ClockedCore
 
 SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>", "<|call|>", "<|/call|>")
 TEMPLATE = (
@@ -83,10 +83,7 @@ ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2_moe": ("Qwen2MoeConfig", {}),
     "gpt2": ("GPT2Config", {"num_key_value_heads": 4, "n_positions": 256}),
     "gpt_neox": ("GPTNeoXConfig", {"num_key_value_heads": 4}),
-    "opt": (
-        "OPTConfig",
-        {"num_key_value_heads": 4, "word_embed_proj_dim": 32, "ffn_dim": 48},
-    ),
+    "opt": ("OPTConfig", {"num_key_value_heads": 4, "word_embed_proj_dim": 32, "ffn_dim": 48}),
     "deepseek_v3": (
         "DeepseekV3Config",
         {
@@ -112,14 +109,6 @@ ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-
-
-class ClockedCore(EngineCore):
-    """An engine on a clock that the test moves."""
-
-    def __init__(self, config: EngineConfig, clock: Any, executor: Any = None) -> None:
-        self.clock = clock
-        super().__init__(config, clock, executor)
 
 
 Build = Callable[..., ClockedCore]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import cast
 
 from agentrt.base.errors import AgentrtError, ErrorRecord, record_of
 from agentrt.engine.process.messages import COMMANDS, REPORTS, Command
@@ -58,8 +59,7 @@ class Pipe(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's own is not of that class
 
     def data_received(self, data: bytes) -> None:
         self.received_count += 1

@@ -1,0 +1,90 @@
+"""The engine and the model of a run, as flags and environment name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast, get_args
+
+from agentrt.base.config import Device, EngineConfig
+from agentrt.base.errors import UsageError
+
+EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSelection:
+    """The engine and the model of a run, as flags and environment name them.
+
+    Attributes:
+        engine: URL of a server, or `embedded`.
+        model: Checkpoint directory for the embedded engine, name for a server; "" is the default.
+        api_key: `env:NAME`, the variable that holds the server's key, or None.
+        device: Device of the embedded engine.
+
+    Raises:
+        UsageError: The engine is no URL, the device is unknown, or a key is given without a server.
+    """
+
+    engine: str = EMBEDDED
+    model: str = ""
+    api_key: str | None = None
+    device: Device = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.engine != EMBEDDED and not self.engine.startswith(("http://", "https://")):
+            raise UsageError(
+                f"engine {self.engine!r} is no engine",
+                hint="give http://HOST:PORT, https://... or embedded",
+            )
+        if self.device not in get_args(Device):
+            raise UsageError(f"device {self.device!r} is no device", hint="give cpu or cuda")
+        if self.api_key is not None and self.engine == EMBEDDED:
+            raise UsageError(
+                "a key of an engine (--api-key) is for an engine with an address",
+                hint="give its address by --engine URL too, or leave it",
+            )
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> EngineSelection:
+        """The selection by `AGENTRT_ENGINE`, `AGENTRT_MODEL` and `AGENTRT_DEVICE`.
+
+        Raises:
+            UsageError: A value is none of those that are known.
+        """
+        return cls(
+            environ.get("AGENTRT_ENGINE") or EMBEDDED,
+            environ.get("AGENTRT_MODEL") or "",
+            device=cast(Device, environ.get("AGENTRT_DEVICE") or "cpu"),
+        )
+
+    def overridden(
+        self, engine: str | None, model: str | None, api_key: str | None, device: Device | None
+    ) -> EngineSelection:
+        """The selection with every value that is given in place of its own.
+
+        Another engine begins without the model and key of this one.
+        """
+        base = self if engine is None or engine == self.engine else EngineSelection(engine)
+        return replace(
+            base,
+            model=base.model if model is None else model,
+            api_key=base.api_key if api_key is None else api_key,
+            device=device or self.device,
+        )
+
+    def config(self, default_model: Path) -> EngineConfig | str:
+        """Settings of the embedded engine, or the URL of a server.
+
+        Args:
+            default_model: Directory of the model that is meant if none is named.
+        """
+        if self.engine != EMBEDDED:
+            return self.engine
+        return EngineConfig(Path(self.model) if self.model else default_model, device=self.device)
+
+    @property
+    def remote_model(self) -> str | None:
+        """Name of the model at a server; None takes its only one."""
+        return self.model or None

@@ -1,0 +1,52 @@
+"""Flags and environment name an engine in the same way."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt import UsageError
+from agentrt.base.config import EngineConfig
+from agentrt.base.engine_selection import EngineSelection
+
+URL = "http://localhost:8000"
+
+
+def test_the_environment_names_engine_model_and_device() -> None:
+    environ = {"AGENTRT_ENGINE": URL, "AGENTRT_MODEL": "qwen", "AGENTRT_DEVICE": "cuda"}
+    assert EngineSelection.from_environment(environ) == EngineSelection(URL, "qwen", None, "cuda")
+    assert EngineSelection.from_environment({}) == EngineSelection()
+
+
+def test_a_model_directory_is_for_the_embedded_engine() -> None:
+    default = Path("default")
+    assert EngineSelection().config(default) == EngineConfig(default)
+    assert EngineSelection(model="mine").config(default) == EngineConfig(Path("mine"))
+    assert EngineSelection(URL, "qwen").config(default) == URL
+    assert EngineSelection(URL, "qwen").remote_model == "qwen"
+    assert EngineSelection(URL).remote_model is None
+
+
+def test_what_is_given_overrides_the_environment() -> None:
+    environment = EngineSelection(URL, "qwen", "env:KEY")
+    assert environment.overridden(None, "other", None, None) == EngineSelection(
+        URL, "other", "env:KEY"
+    )
+    other = environment.overridden("http://other", None, None, None)
+    assert other == EngineSelection("http://other"), "model and key are those of the first"
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"AGENTRT_ENGINE": "localhost:8000"}, "'localhost:8000' is no engine"),
+        ({"AGENTRT_DEVICE": "tpu"}, "'tpu' is no device"),
+    ],
+)
+def test_unknown_values_are_refused(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        EngineSelection.from_environment(environ)
+
+
+def test_a_key_is_for_a_server() -> None:
+    with pytest.raises(UsageError, match="for an engine with an address"):
+        EngineSelection(api_key="env:KEY")
