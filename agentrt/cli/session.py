@@ -19,7 +19,7 @@ import anyio
 from agentrt import embedded
 from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
-from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RunId
@@ -116,6 +116,7 @@ class Session:
             api_key=self._settings.selection.api_key,
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
+            config=RunConfig(deadline_s=self._settings.deadline_s),
             scheduler=SchedulerConfig(
                 policy=self._settings.policy, speculate=self._settings.speculate
             ),

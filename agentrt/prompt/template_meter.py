@@ -130,13 +130,15 @@ class TemplateMeter:
 def parts_of(value: Any) -> Iterator[Any] | None:
     """The values inside a container; None for any other value."""
     if isinstance(value, dict):
-        return chain.from_iterable(value.items())
+        pairs: Iterable[tuple[Any, Any]] = value.items()
+        return chain.from_iterable(pairs)
     if isinstance(value, list | tuple | set | frozenset):
         return iter(value)
     if type(value) in _VIEWS:
         return iter(value)
     if type(value) is Namespace:  # its text shows what it holds
-        return chain.from_iterable(object.__getattribute__(value, "_Namespace__attrs").items())
+        held: dict[str, Any] = object.__getattribute__(value, "_Namespace__attrs")
+        return chain.from_iterable(held.items())
     return None
 
 

@@ -60,7 +60,7 @@ def count_filter(meter: TemplateMeter, name: str, arguments: Sequence[Any]) -> N
         SecurityError: Its arguments are not allowed.
         RequestRejected: Nothing is left.
     """
-    value = arguments[0] if arguments else None
+    value: Any = arguments[0] if arguments else None
     items = len(value) if hasattr(value, "__len__") else 1
     if name in ITEM_FILTERS:
         path = sum(len(one) for one in arguments[1:] if isinstance(one, str))

@@ -74,10 +74,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.finalize = self._weigh_output
         self.globals["lipsum"] = None
         self.filters = {
-            known: self.metered(known, self.filters[known]) for known in sorted(FILTERS)
+            filter_name: self.metered(filter_name, self.filters[filter_name])
+            for filter_name in sorted(FILTERS)
         }
         for test in _COMPARING_TESTS:
-            self.tests[test] = self._weighing(self.tests[test])
+            known: Any = self.tests[test]
+            self.tests[test] = self._weighing(known)
         self.tests["in"] = lambda member, values: self.holds(member, values)
 
     def metered(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +89,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
         @functools.wraps(function)
         def run(*arguments: Any, **named: Any) -> Any:
-            value = arguments[passed] if len(arguments) > passed else None
+            value: Any = arguments[passed] if len(arguments) > passed else None
             if is_plain and type(value) is str:
                 self.meter.count_text(len(value))
                 return function(*arguments, **named)
@@ -189,10 +191,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         meter.count_text(len(value) if type(value) is str else meter.weigh(value))
         return value
 
-    def _weighing(self, test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def _weighing(self, test: Callable[..., Any]) -> Callable[[Any, Any], bool]:
         def run(left: Any, right: Any) -> bool:
             self.weigh_all((left, right))
-            return test(left, right)
+            return bool(test(left, right))
 
         return run
 
