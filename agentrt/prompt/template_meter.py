@@ -132,10 +132,9 @@ def parts_of(value: Any) -> Iterator[Any] | None:
     if isinstance(value, dict):
         pairs: Iterable[tuple[Any, Any]] = value.items()
         return chain.from_iterable(pairs)
-    if isinstance(value, list | tuple | set | frozenset):
-        return iter(value)
-    if type(value) in _VIEWS:
-        return iter(value)
+    if isinstance(value, list | tuple | set | frozenset) or type(value) in _VIEWS:
+        values: Iterable[Any] = value
+        return iter(values)
     if type(value) is Namespace:  # its text shows what it holds
         held: dict[str, Any] = object.__getattribute__(value, "_Namespace__attrs")
         return chain.from_iterable(held.items())
