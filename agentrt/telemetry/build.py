@@ -13,6 +13,7 @@ from agentrt.analysis import (
     stages,
     work_s,
 )
+from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, trace_id_of
 from agentrt.protocol.events import AttemptFailed
 from agentrt.telemetry import names
@@ -122,7 +123,7 @@ class _Builder:
             if self.capture in {"EVENT_ONLY", "SPAN_AND_EVENT"}:
                 span.events += (SpanEvent(names.DETAILS_EVENT, span.end_us, content),)
         if node.finished is not None and node.finished.error is not None:
-            span.error = truncate(redact(node.finished.error.message))
+            span.error = self._error(node.finished.error)
         if node.first_token_at_s is not None:
             at_us = self._inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
@@ -140,10 +141,14 @@ class _Builder:
             attributes[names.CHECK_REASON] = truncate(redact(attempt.reason))
         return SpanEvent(names.CHECK_FAILED, self._inside(span, attempt.at_s), attributes)
 
+    def _error(self, error: ErrorRecord) -> str:
+        """Text of an error; messages quote prompts and arguments, so they are content."""
+        return error.type if self.capture == "NO_CONTENT" else truncate(redact(error.message))
+
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished
         if finished is not None and finished.error is not None:
-            span.error = truncate(redact(finished.error.message))
+            span.error = self._error(finished.error)
             span.attributes[names.ERROR_TYPE] = finished.error.type
 
     def _link(self, span: Span, node: NodeRecord) -> None:
@@ -261,7 +266,7 @@ class _Builder:
             made = Span("attempt", self.ids.next(), span.span_id, start_us, end_us)
             made.attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
             if attempt.error is not None:
-                made.error = truncate(redact(attempt.error.message))
+                made.error = self._error(attempt.error)
                 made.attributes[names.ERROR_TYPE] = attempt.error.type
             self.spans.append(made)
             at_us = end_us + GAP_US
