@@ -43,6 +43,9 @@ from agentrt.prompt.tool_view import ToolView, ToolViews
 from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 
+_MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a file raises that has other types than it should."""
+
 
 class Codec:
     """Encoder and decoder of one model's chats.
@@ -97,6 +100,12 @@ class Codec:
             return cls(read_model_files(path))
         except RequestRejected as error:  # of the probes, which are the shortest of chats
             raise ModelInvalid(error.message, hint=error.hint) from error
+        except _MALFORMED as error:
+            raise ModelInvalid(
+                f"the tokenizer or the template of {path} cannot be read: "
+                f"{type(error).__name__}: {str(error)[:200]}",
+                hint="Copy the directory again",
+            ) from error
 
     def encode(
         self,
