@@ -124,7 +124,10 @@ async def _opened(
 ) -> AsyncIterator[Runtime]:
     """The block in which a runtime is open."""
     threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
-    choices = {**models, "default": engine}
+    choices = {
+        role: EngineConfig(embedded.path()) if choice is None else choice
+        for role, choice in {**models, "default": engine}.items()
+    }
     backends: dict[str, tuple[Backend, Codec | None]] = {}
     try:
         for role, choice in choices.items():
@@ -215,26 +218,24 @@ def run_here(
             collector.close()
 
 
-def _engines(choices: Mapping[str, EngineChoice], remote_model: str | None) -> str:
+def _engines(choices: Mapping[str, EngineConfig | str], remote_model: str | None) -> str:
     """Identity of the engine of each role, as far as it determines durations."""
     named = sorted((role, _name(choice, remote_model)) for role, choice in choices.items())
     return " ".join(f"{role}={name}" for role, name in named)
 
 
-def _name(choice: EngineChoice, remote_model: str | None) -> str:
+def _name(choice: EngineConfig | str, remote_model: str | None) -> str:
     """An engine, as far as it decides how long things take."""
     if isinstance(choice, str):
         return f"{choice}#{remote_model}" if remote_model else choice
-    config = choice or EngineConfig(model_path=Path(embedded.path()))
-    return f"{Path(config.model_path).resolve()}@{config.device}"
+    return f"{Path(choice.model_path).resolve()}@{choice.device}"
 
 
-def _ordered(choice: EngineChoice, scheduler: SchedulerConfig | None) -> EngineChoice:
+def _ordered(choice: EngineConfig | str, scheduler: SchedulerConfig | None) -> EngineConfig | str:
     """The engine, serving what waits by the same policy as the runtime."""
     if isinstance(choice, str) or scheduler is None:
         return choice
-    config = choice or EngineConfig(model_path=Path(embedded.path()))
-    return replace(config, policy=scheduler.policy)
+    return replace(choice, policy=scheduler.policy)
 
 
 def _warm() -> None:
@@ -246,7 +247,7 @@ def _warm() -> None:
 
 
 def _backend(
-    choice: EngineChoice,
+    choice: EngineConfig | str,
     clock: Clock,
     place: Literal["process", "thread"],
     remote_model: str | None,
@@ -264,13 +265,12 @@ def _backend(
         return remote, None
     from agentrt.engine.process.backend import EmbeddedBackend
 
-    config = choice if choice is not None else EngineConfig(model_path=Path(embedded.path()))
-    backend = EmbeddedBackend(config, clock, place=place)
+    backend = EmbeddedBackend(choice, clock, place=place)
     backend.launch()  # its process imports torch while we load the codec
     try:
-        codec = Codec.load(config.model_path)
+        codec = Codec.load(choice.model_path)
         for note in codec.notes:
-            _log.warning("%s: %s", config.model_path, note)
+            _log.warning("%s: %s", choice.model_path, note)
         return backend, codec
     except BaseException:
         backend.abandon()

@@ -46,7 +46,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "lab": (
-        ("errors", "flags", "operating_point", "result_file", "workloads"),
+        ("errors", "flags", "operating_point", "progress", "result_file", "workloads"),
         ("checkpoints",),
         ("arms", "sim"),
         ("bench",),
@@ -89,8 +89,8 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("apply",),
     ),
     "structured": (
-        ("json_scan", "json_schema", "matcher", "partial", "vocabulary"),
-        ("backends", "call_text", "types"),
+        ("json_scan", "json_schema", "matcher", "vocabulary"),
+        ("backends", "call_text", "partial", "types"),
         ("closing",),
         ("calls", "masks"),
         ("reasoning", "sandbox"),

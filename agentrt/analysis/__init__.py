@@ -1,55 +1,45 @@
 """The analysis of a finished run: its record, critical path, latency split and reports."""
 
-from agentrt.analysis.bound_text import bound_line
 from agentrt.analysis.causes import Causes, Input
 from agentrt.analysis.cost_model import (
     ForwardCosts,
     HardwareCosts,
     MachineRates,
-    ModelWork,
     Step,
     StepCosts,
     step_costs,
 )
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.error_text import error_lines
-from agentrt.analysis.gantt import MARKS, Bar, bars, gantt
-from agentrt.analysis.latency_bound import LatencyBound, bound
+from agentrt.analysis.gantt import bars, gantt
+from agentrt.analysis.latency_bound import bound, bound_line
 from agentrt.analysis.latency_line import latency_line, trace_line
 from agentrt.analysis.latency_split import Split, split
 from agentrt.analysis.model_shape import ModelShape, shape_in
 from agentrt.analysis.model_work import model_work
-from agentrt.analysis.order import order
 from agentrt.analysis.parallelism import parallelism, work_s
 from agentrt.analysis.recorder import RunRecorder
 from agentrt.analysis.replay import replay_s, saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.slack import slack_s
-from agentrt.analysis.stage import LABELS, Label, Stage
+from agentrt.analysis.stage import LABELS
 from agentrt.analysis.stages import stages
-from agentrt.analysis.summary import SCHEMA, error_object, summary
+from agentrt.analysis.summary import summary
 from agentrt.analysis.usage import Usage, usage
 
 __all__ = [
     "LABELS",
-    "MARKS",
-    "SCHEMA",
-    "Bar",
     "Causes",
     "ForwardCosts",
     "HardwareCosts",
     "Input",
-    "Label",
-    "LatencyBound",
     "MachineRates",
     "ModelShape",
-    "ModelWork",
     "NodeRecord",
     "PathStep",
     "RunRecord",
     "RunRecorder",
     "Split",
-    "Stage",
     "Step",
     "StepCosts",
     "Usage",
@@ -58,11 +48,9 @@ __all__ = [
     "bound_line",
     "critical_path",
     "error_lines",
-    "error_object",
     "gantt",
     "latency_line",
     "model_work",
-    "order",
     "parallelism",
     "replay_s",
     "saving_s",

@@ -8,12 +8,15 @@ cause; walking causes back from the end of the run gives the critical path.
 from __future__ import annotations
 
 from bisect import bisect_left
+from operator import attrgetter
 from typing import Literal
 
-from agentrt.analysis.run_record import NodeRecord, RunRecord
+from agentrt.analysis.run_record import NEVER, NodeRecord, RunRecord
 from agentrt.analysis.stage import Stage
 from agentrt.base.ids import NodeId
 from agentrt.base.record import record
+
+_finished_seq = attrgetter("finished_seq")
 
 
 @record
@@ -46,7 +49,7 @@ class Causes:
 
     def __init__(self, record: RunRecord) -> None:
         self.record = record
-        self._arrived: dict[NodeId, list[tuple[int, NodeRecord]]] = {}
+        self._arrived: dict[NodeId, list[NodeRecord]] = {}
         self._ready: dict[NodeId, float] = {}
         self.staged: dict[NodeId, tuple[Stage, ...]] = {}
 
@@ -54,7 +57,7 @@ class Causes:
         """All inputs that had arrived when the node ended, the declaration first."""
         found: list[Input] = []
         declared = node.declared
-        parent = self.record.nodes.get(declared.parent) if declared.parent else None
+        parent = self.record.parent_of(node)
         if parent is not None:
             found.append(Input("declared", parent, declared.at_s))
         plan = self.record.nodes.get(declared.plan) if declared.plan else None
@@ -87,23 +90,20 @@ class Causes:
     def before_declaration(self, node: NodeRecord) -> Input | None:
         """Last input of the declaring code; None if it came straight from its start."""
         declared = node.declared
-        parent = self.record.nodes.get(declared.parent) if declared.parent else None
+        parent = self.record.parent_of(node)
         if parent is None:
             return None
         return self._waited(parent, declared.after, declared.after_item, node.seq, declared.at_s)
 
     def before_end(self, program: NodeRecord) -> Input | None:
         """Last input of a program's code, or of the end of its scope."""
-        finished = program.finished
-        if finished is not None and finished.stopped_at_s is not None:
-            return self._done(program, program.finished_seq, demanded_only=False)
+        finished, seq = program.finished, program.finished_seq
         if finished is None:
-            return self._done(program, _NEVER, demanded_only=False)
-        if finished.after is None and not self.record.has_end_after:
-            return self._done(program, program.finished_seq, demanded_only=False)
-        return self._waited(
-            program, finished.after, finished.after_item, program.finished_seq, finished.at_s
-        )
+            return self._done(program, NEVER, demanded_only=False)
+        names_input = finished.after is not None or self.record.has_end_after
+        if finished.stopped_at_s is not None or not names_input:
+            return self._done(program, seq, demanded_only=False)
+        return self._waited(program, finished.after, finished.after_item, seq, finished.at_s)
 
     def stopped_at_s(self, node: NodeRecord) -> float | None:
         """When code asked for the node's end; None when it ended by itself."""
@@ -114,17 +114,11 @@ class Causes:
 
     def before_stop(self, node: NodeRecord) -> Input | None:
         """Last input of the code that cancelled the node."""
-        parent_id, finished = node.declared.parent, node.finished
-        parent = self.record.nodes.get(parent_id) if parent_id else None
+        parent, finished = self.record.parent_of(node), node.finished
         if parent is None or finished is None or finished.stopped_at_s is None:
             return None
-        return self._waited(
-            parent,
-            finished.after,
-            finished.after_item,
-            node.finished_seq,
-            finished.stopped_at_s,
-        )
+        after, item = finished.after, finished.after_item
+        return self._waited(parent, after, item, node.finished_seq, finished.stopped_at_s)
 
     def _waited(
         self,
@@ -157,14 +151,12 @@ class Causes:
         """The child of `program` that was the last to finish before an event."""
         done = self._arrived.get(program.node_id)
         if done is None:
-            done = sorted(
-                ((child.finished_seq, child) for child in program.children if child.finished),
-                key=lambda pair: pair[0],
-            )
+            ended = (child for child in program.children if child.finished)
+            done = sorted(ended, key=_finished_seq)
             self._arrived[program.node_id] = done
-        place = bisect_left(done, before_seq, key=lambda pair: pair[0])
-        for _, child in reversed(done[:place]):
-            wanted = child.demanded_at_s is not None and _outcome(child) != "cancelled"
+        place = bisect_left(done, before_seq, key=_finished_seq)
+        for child in reversed(done[:place]):
+            wanted = child.demanded_at_s is not None and child.outcome != "cancelled"
             if wanted or not demanded_only:
                 return Input("value", child, self.record.end_of(child))
         return None
@@ -173,11 +165,4 @@ class Causes:
         """Values that came later than this event were no input: the node had ended, or begun."""
         if node.kind == "program" and node.children:
             return node.children[0].seq
-        return node.finished_seq if node.finished else _NEVER
-
-
-_NEVER = 1 << 62
-
-
-def _outcome(node: NodeRecord) -> str:
-    return node.finished.outcome if node.finished else ""
+        return node.finished_seq if node.finished else NEVER

@@ -17,19 +17,15 @@ class ForwardCosts(Protocol):
 
     def prompt_s(self, new: int, context: int) -> float:
         """Minimum time of a part of a prompt, beside any other work of the engine."""
-        ...
 
     def pass_s(self, new: int, context: int) -> float:
         """Minimum time of the forward over the end of a prompt, which gives the first token."""
-        ...
 
     def decode_s(self, tokens: int, context: int) -> float:
         """Minimum time of further output tokens of one sequence, one after the other."""
-        ...
 
     def work_s(self, prompt: int, output: int) -> float:
         """Minimum time of tokens of prompts and outputs, in batches of any size."""
-        ...
 
 
 @record

@@ -80,7 +80,7 @@ class _CriticalWalk:
         """Go from the arrival of a value or an item back to the code that led to it."""
         while True:
             node = given.node
-            parent = self._record.nodes.get(node.declared.parent or NodeId(""))
+            parent = self._record.parent_of(node)
             stopped_at_s = self._causes.stopped_at_s(node) if given.how == "value" else None
             if stopped_at_s is not None and parent is not None:
                 self._go_back(node.node_id, "stop", stopped_at_s)
@@ -104,13 +104,7 @@ class _CriticalWalk:
             return cause.node, self._causes.before_declaration(program)
         return self._through(cause)
 
-    def _go_back(
-        self,
-        node_id: NodeId,
-        part: Part,
-        to_s: float,
-        item: int | None = None,
-    ) -> None:
+    def _go_back(self, node_id: NodeId, part: Part, to_s: float, item: int | None = None) -> None:
         """Add the step that ends at the walk's present instant, unless it is empty."""
         to_s = max(min(to_s, self._at_s), self._record.started_at_s)
         if to_s < self._at_s or part in {"work", "stop"}:

@@ -83,7 +83,7 @@ def _bar(record: RunRecord, node: NodeRecord, causes: Causes, critical: bool) ->
         stages(record, node, causes),
         critical,
         max(0.0, saving_s(record, node.node_id, causes)) if critical else 0.0,
-        node.finished.outcome if node.finished else "",
+        node.outcome or "",
     )
 
 

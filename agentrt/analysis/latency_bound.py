@@ -18,6 +18,8 @@ from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.stage import Label
 from agentrt.base.record import record
 
+_SHOWN = 4
+
 
 @record
 class LatencyBound:
@@ -103,3 +105,21 @@ def _excess(
     total = sum(positive.values())
     ordered = sorted(positive.items(), key=lambda pair: -pair[1])
     return tuple((label, seconds / total) for label, seconds in ordered) if total > 0.0 else ()
+
+
+def bound_line(found: LatencyBound, by: str) -> str:
+    """A line such as `2.3x the least by the machine (0.21 s); of the excess: queue 41 %`.
+
+    Args:
+        found: The bound of a run that is over.
+        by: The costs that the bound stands on, in words.
+    """
+    if not found.least_s:
+        return f"nothing to do {by}"
+    parts = ", ".join(f"{label} {share:.0%}" for label, share in found.excess[:_SHOWN])
+    line = f"{found.ratio:.1f}x the least {by} ({_seconds(found.least_s)})"
+    return f"{line}; of the excess: {parts}" if parts else line
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{seconds * 1e3:.1f} ms"

@@ -48,9 +48,7 @@ class Split:
 
 
 def split(
-    record: RunRecord,
-    path: tuple[PathStep, ...] | None = None,
-    causes: Causes | None = None,
+    record: RunRecord, path: tuple[PathStep, ...] | None = None, causes: Causes | None = None
 ) -> Split:
     """The split of a finished run.
 
@@ -72,9 +70,8 @@ def split(
 def _labelled(record: RunRecord, step: PathStep, causes: Causes) -> list[tuple[Label, float]]:
     if step.part == "submit":
         return [("admission", step.length_s)]
-    if step.part == "code":
-        return [("orchestration", step.length_s)]
-    if record.nodes[step.node_id].kind == "program":  # until the end of a cancelled program
+    # A program has other steps only until it ends after a cancellation.
+    if step.part == "code" or record.nodes[step.node_id].kind == "program":
         return [("orchestration", step.length_s)]
     found: list[tuple[Label, float]] = []
     for stage in stages(record, record.nodes[step.node_id], causes):

@@ -17,6 +17,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 """Colours that colour-blind readers can distinguish (Okabe and Ito)."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 30, 44
+_LINES_SIZE, _BARS_SIZE = (560, 320), (900, 340)
+"""Width and height of a plot in pixels, without the legend below it."""
+
 _ROW = 15  # height of a line of the legend
 
 
@@ -45,8 +48,6 @@ def lines(
     y: str,
     log_x: bool = False,
     log_y: bool = False,
-    width: int = 560,
-    height: int = 320,
 ) -> str:
     """Lines over two axes, as one `<svg>` element.
 
@@ -57,37 +58,27 @@ def lines(
         y: Label of the vertical axis, with its unit.
         log_x: True for a logarithmic horizontal axis.
         log_y: True for a logarithmic vertical axis.
-        width: Width in pixels.
-        height: Height in pixels, without the legend below it.
     """
-    floor = height - _BOTTOM
+    width, height = _LINES_SIZE
     across = axis((p[0] for one in series for p in one.points), _LEFT, width - _RIGHT, log=log_x)
     heights = [p[1] for one in series for p in one.points]
     heights += [end for one in series for ends in one.band for end in ends]
-    up = axis(heights, floor, _TOP, log=log_y, zero=not log_y)
-    drawn = [_frame(across, up, x, y, width, height)]
+    up = axis(heights, height - _BOTTOM, _TOP, log=log_y, zero=not log_y)
+    drawn = [_frame(across, up, x, y, _LINES_SIZE)]
     for at, one in enumerate(series):
         drawn.append(_line(one, across, up, COLOURS[at % len(COLOURS)]))
     names = [(one.name, one.dashed) for one in series]
-    return _svg(title, drawn, names, width, height)
+    return _svg(title, drawn, names, _LINES_SIZE)
 
 
-def cdf(
-    title: str,
-    samples: Mapping[str, Sequence[float]],
-    *,
-    x: str,
-    log_x: bool = False,
-    width: int = 560,
-    height: int = 320,
-) -> str:
+def cdf(title: str, samples: Mapping[str, Sequence[float]], *, x: str, log_x: bool = False) -> str:
     """The share of samples that are at most x, one staircase a name.
 
     A sample that is not finite (it never ended) counts but has no position: the staircase ends
     below 1.
     """
     series = [PlotLine(name, _stairs(values)) for name, values in samples.items()]
-    return lines(title, series, x=x, y="share", log_x=log_x, width=width, height=height)
+    return lines(title, series, x=x, y="share", log_x=log_x)
 
 
 def bars(
@@ -97,8 +88,6 @@ def bars(
     y: str,
     log_y: bool = False,
     line_at: float | None = None,
-    width: int = 900,
-    height: int = 340,
 ) -> str:
     """Groups of bars with their intervals, as one `<svg>` element.
 
@@ -109,21 +98,15 @@ def bars(
         y: Label of the vertical axis, with its unit.
         log_y: True for a logarithmic axis; bars then begin at its lowest mark.
         line_at: Value of a dashed line across, such as a target.
-        width: Width in pixels.
-        height: Height in pixels, without the legend below it.
     """
+    width, height = _BARS_SIZE
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     ends = [end for group in groups.values() for one in group.values() for end in _ends(one)]
-    up = axis(
-        [*ends, *([line_at] if line_at is not None else [])],
-        height - _BOTTOM,
-        _TOP,
-        log=log_y,
-        zero=not log_y,
-    )
+    shown = ends if line_at is None else [*ends, line_at]
+    up = axis(shown, height - _BOTTOM, _TOP, log=log_y, zero=not log_y)
     room = (width - _LEFT - _RIGHT) / max(1, len(groups))
     thick = room * 0.8 / max(1, len(names))
-    drawn = [_frame(None, up, "", y, width, height)]
+    drawn = [_frame(None, up, "", y, _BARS_SIZE)]
     for place, (group, columns) in enumerate(groups.items()):
         left = _LEFT + room * (place + 0.1)
         drawn.append(_label(left + room * 0.4, height - _BOTTOM + 14, group, "middle", room))
@@ -133,7 +116,7 @@ def bars(
     if line_at is not None:
         level = up.place(line_at)
         drawn.append(_path([(_LEFT, level), (width - _RIGHT, level)], "#333", dashed=True))
-    return _svg(title, drawn, [(name, False) for name in names], width, height)
+    return _svg(title, drawn, [(name, False) for name in names], _BARS_SIZE)
 
 
 def _stairs(values: Sequence[float]) -> tuple[tuple[float, float], ...]:
@@ -199,7 +182,8 @@ def _label(x: float, y: float, text: str, anchor: str, room: float | None = None
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{fit}>{escape(text)}</text>'
 
 
-def _frame(across: Axis | None, up: Axis, x: str, y: str, width: int, height: int) -> str:
+def _frame(across: Axis | None, up: Axis, x: str, y: str, size: tuple[int, int]) -> str:
+    width, height = size
     floor, right = height - _BOTTOM, width - _RIGHT
     drawn = f'<path d="M{_LEFT} {_TOP}V{floor}H{right}" fill="none" stroke="#333"/>'
     for tick in up.ticks():
@@ -217,8 +201,9 @@ def _frame(across: Axis | None, up: Axis, x: str, y: str, width: int, height: in
 
 
 def _svg(
-    title: str, drawn: Sequence[str], names: Sequence[tuple[str, bool]], width: int, height: int
+    title: str, drawn: Sequence[str], names: Sequence[tuple[str, bool]], size: tuple[int, int]
 ) -> str:
+    width, height = size
     legend = ""
     for at, (name, dashed) in enumerate(names):
         colour, y = COLOURS[at % len(COLOURS)], height + 4 + _ROW * at

@@ -57,63 +57,44 @@ class _Replay:
                 self._declare(node)
             else:
                 self._finish(node)
-        return (
-            self._end[root.node_id]
-            + self._code * (self._record.ended_at_s - self._old_end(root))
-            - self._start_s()
-        )
-
-    def _start_s(self) -> float:
-        """Start of the run; without the time of code, the declaration of its program."""
-        root = self._record.root
-        return self._record.started_at_s if self._code or root is None else root.declared.at_s
+        after_root_s = self._record.ended_at_s - self._record.end_of(root)
+        # Without the time of code the run starts with the declaration of its program.
+        start_s = self._record.started_at_s if self._code else root.declared.at_s
+        return self._end[root.node_id] + self._code * after_root_s - start_s
 
     def _moments(self) -> list[tuple[int, NodeRecord, bool]]:
         """Declarations and ends in causal order; unfinished nodes last, innermost first."""
-        never = 1 << 62
-        moments = [(node.seq, node, True) for node in self._record.nodes.values()]
-        moments += [
-            (node.finished_seq if node.finished else never - node.seq, node, False)
-            for node in self._record.nodes.values()
-        ]
+        nodes = self._record.nodes.values()
+        moments = [(node.seq, node, True) for node in nodes]
+        moments += [(node.end_seq, node, False) for node in nodes]
         return sorted(moments, key=lambda moment: moment[0])
 
     def _declare(self, node: NodeRecord) -> None:
-        old_s, parent_id = node.declared.at_s, node.declared.parent
-        parent = self._record.nodes.get(parent_id) if parent_id else None
-        if parent is None:
-            self._declared[node.node_id] = old_s
-            return
-        waited = self._causes.before_declaration(node)
-        if waited is None:
-            lag_s = old_s - self._causes.ready_at_s(parent)
-            self._declared[node.node_id] = self._ready_of(parent) + self._code * lag_s
-        else:
-            lag_s = old_s - waited.at_s
-            self._declared[node.node_id] = self._arrival(waited) + self._code * lag_s
+        at_s, parent = node.declared.at_s, self._record.parent_of(node)
+        if parent is not None:
+            at_s = self._by_code(parent, self._causes.before_declaration(node), at_s)
+        self._declared[node.node_id] = at_s
 
     def _finish(self, node: NodeRecord) -> None:
-        old_end_s = self._old_end(node)
+        old_end_s = self._record.end_of(node)
         stopped_at_s = self._causes.stopped_at_s(node)
         stopper = self._causes.before_stop(node) if stopped_at_s is not None else None
         if stopper is not None:
-            lag_s = old_end_s - stopper.at_s
-            self._end[node.node_id] = self._arrival(stopper) + self._code * lag_s
+            self._end[node.node_id] = self._by_code(node, stopper, old_end_s)
             return
         if node.kind != "program":
             length_s = max(0.0, old_end_s - self._causes.ready_at_s(node))
             self._end[node.node_id] = self._ready_of(node) + self._length_s(node, length_s)
             return
-        waited = self._causes.before_end(node)
+        end_s = self._by_code(node, self._causes.before_end(node), old_end_s)
+        ended = (child.node_id for child in node.children if child.node_id in self._end)
+        self._end[node.node_id] = max([end_s, *(self._end[node_id] for node_id in ended)])
+
+    def _by_code(self, program: NodeRecord, waited: Input | None, old_s: float) -> float:
+        """New instant of what code did at `old_s`, after an input or the start of its program."""
         if waited is None:
-            lag_s = old_end_s - self._causes.ready_at_s(node)
-            end_s = self._ready_of(node) + self._code * lag_s
-        else:
-            end_s = self._arrival(waited) + self._code * (old_end_s - waited.at_s)
-        children = [
-            self._end[child.node_id] for child in node.children if child.node_id in self._end
-        ]
-        self._end[node.node_id] = max([end_s, *children])
+            return self._ready_of(program) + self._code * (old_s - self._causes.ready_at_s(program))
+        return self._arrival(waited) + self._code * (old_s - waited.at_s)
 
     def _ready_of(self, node: NodeRecord) -> float:
         known = self._ready.get(node.node_id)
@@ -130,11 +111,8 @@ class _Replay:
             return self._end.get(given.node.node_id, given.at_s)
         plan = given.node
         old_ready_s = self._causes.ready_at_s(plan)
-        old_length_s = self._old_end(plan) - old_ready_s
+        old_length_s = self._record.end_of(plan) - old_ready_s
         if old_length_s <= 0.0:
             return self._ready_of(plan)
         share = (given.at_s - old_ready_s) / old_length_s
         return self._ready_of(plan) + share * self._length_s(plan, old_length_s)
-
-    def _old_end(self, node: NodeRecord) -> float:
-        return self._record.end_of(node)

@@ -13,27 +13,11 @@ from dataclasses import dataclass, field, replace
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import record
-from agentrt.protocol.events import (
-    AttemptFailed,
-    Event,
-    FirstToken,
-    HoleFilled,
-    ItemClosed,
-    NodeDeclared,
-    NodeDemanded,
-    NodeFinished,
-    NodeKind,
-    Outcome,
-    PrefixLost,
-    PromptRevised,
-    RequestSent,
-    RunFinished,
-    RunStarted,
-    Scheduled,
-    ToolEnded,
-    ToolStarted,
-)
+from agentrt.protocol import events
 from agentrt.protocol.step_output import BackendDown, Ledger, StepDone, StepRecord
+
+NEVER = 1 << 62
+"""A sequence number after all events."""
 
 
 @dataclass(slots=True)
@@ -76,22 +60,22 @@ class NodeRecord:
         kind: Kind of node.
     """
 
-    declared: NodeDeclared
+    declared: events.NodeDeclared
     seq: int
     children: list[NodeRecord] = field(default_factory=list)
     demanded_at_s: float | None = None
-    sent: tuple[RequestSent, ...] = ()
+    sent: tuple[events.RequestSent, ...] = ()
     filled_at_s: float | None = None
     first_token_at_s: float | None = None
     items: dict[int, Closed] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
-    failed: tuple[tuple[RequestSent, AttemptFailed], ...] = ()
-    lost: tuple[PrefixLost, ...] = ()
-    scheduled: tuple[Scheduled, ...] = ()
-    finished: NodeFinished | None = None
+    failed: tuple[tuple[events.RequestSent, events.AttemptFailed], ...] = ()
+    lost: tuple[events.PrefixLost, ...] = ()
+    scheduled: tuple[events.Scheduled, ...] = ()
+    finished: events.NodeFinished | None = None
     finished_seq: int = 0
     node_id: NodeId = field(init=False)
-    kind: NodeKind = field(init=False)
+    kind: events.NodeKind = field(init=False)
 
     def __post_init__(self) -> None:
         self.node_id = self.declared.node_id
@@ -100,6 +84,16 @@ class NodeRecord:
     @property
     def name(self) -> str:
         return self.declared.name
+
+    @property
+    def outcome(self) -> events.Outcome | None:
+        """Kind of the node's end; None while it is open."""
+        return self.finished.outcome if self.finished else None
+
+    @property
+    def end_seq(self) -> int:
+        """Place of the node's end in causal order; open nodes come last, the innermost first."""
+        return self.finished_seq if self.finished else NEVER - self.seq
 
     @property
     def ledger(self) -> Ledger | None:
@@ -118,8 +112,8 @@ class RunRecord:
         self._run_id = run_id
         self._seq = 0
         self._requests: set[RequestId] = set()
-        self.started: RunStarted | None = None
-        self.finished: RunFinished | None = None
+        self.started: events.RunStarted | None = None
+        self.finished: events.RunFinished | None = None
         self.nodes: dict[NodeId, NodeRecord] = {}
         self.steps: list[StepRecord] = []
         self.downs: list[BackendDown] = []
@@ -148,7 +142,7 @@ class RunRecord:
         return self.ended_at_s - self.started_at_s
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> events.Outcome:
         """Kind of the run's end; a run cut short was cancelled."""
         return self.finished.outcome if self.finished else "cancelled"
 
@@ -161,102 +155,90 @@ class RunRecord:
         """End of the node; a node still open ends with the run."""
         return node.finished.at_s if node.finished else self.ended_at_s
 
-    def on_events(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[events.Event]) -> None:
         """Record a batch of events; those of other runs are ignored."""
         for event in events:
-            if isinstance(event, StepDone):
-                self._on_step(event)
-            elif isinstance(event, BackendDown):
-                if not self._requests.isdisjoint(event.lost):
-                    self.downs.append(event)
-            elif isinstance(event, RunStarted):
-                self._on_start(event)
-            elif event.run_id == self._run_id:
-                self._seq += 1
-                self.last_at_s = max(self.last_at_s, event.at_s)
-                if isinstance(event, RunFinished):
-                    self.finished = event
-                else:
-                    self._on_node(event)
+            self._on_event(event)
+
+    def parent_of(self, node: NodeRecord) -> NodeRecord | None:
+        """The program that declared a node; None for the root."""
+        parent = node.declared.parent
+        return self.nodes.get(parent) if parent else None
 
     def leaves(self) -> Iterator[NodeRecord]:
         """Nodes with work of their own: all but programs."""
         return (node for node in self.nodes.values() if node.kind != "program")
 
-    def _on_start(self, event: RunStarted) -> None:
+    def _on_event(self, event: events.Event) -> None:
+        if isinstance(event, StepDone):
+            if event.step is not None and not self._requests.isdisjoint(event.step.requests):
+                self.steps.append(event.step)
+        elif isinstance(event, BackendDown):
+            if not self._requests.isdisjoint(event.lost):
+                self.downs.append(event)
+        elif isinstance(event, events.RunStarted):
+            self._on_start(event)
+        elif event.run_id == self._run_id:
+            self._seq += 1
+            self.last_at_s = max(self.last_at_s, event.at_s)
+            if isinstance(event, events.RunFinished):
+                self.finished = event
+            else:
+                self._on_node(event)
+
+    def _on_start(self, event: events.RunStarted) -> None:
         if self._run_id is None:
             self._run_id = event.run_id
         if event.run_id == self._run_id:
             self.started = event
             self.last_at_s = event.at_s
 
-    def _on_step(self, done: StepDone) -> None:
-        if done.step is not None and not self._requests.isdisjoint(done.step.requests):
-            self.steps.append(done.step)
-
-    def _on_node(self, event: _NodeEvent) -> None:
-        if isinstance(event, NodeDeclared):
+    def _on_node(self, event: events.NodeEvent) -> None:
+        if isinstance(event, events.NodeDeclared):
             self._declare(event)
             return
         node = self.nodes.get(event.node_id)
         if node is None:
             return
         match event:
-            case NodeFinished():
+            case events.NodeFinished():
                 node.finished, node.finished_seq = event, self._seq
                 self.has_end_after |= event.after is not None
                 self.has_after |= self.has_end_after
-            case NodeDemanded():
+            case events.NodeDemanded():
                 if node.demanded_at_s is None:
                     node.demanded_at_s = event.at_s
-            case RequestSent():
+            case events.RequestSent():
                 node.sent += (event,)
                 self._requests.add(event.request_id)
-            case PrefixLost():
+            case events.PrefixLost():
                 node.lost += (event,)
-            case Scheduled():
+            case events.Scheduled():
                 node.scheduled += (event,)
-            case HoleFilled():
+            case events.HoleFilled():
                 node.filled_at_s = event.at_s
-            case PromptRevised():
+            case events.PromptRevised():
                 deps = (*node.declared.deps, *event.deps)
                 node.declared = replace(node.declared, deps=tuple(dict.fromkeys(deps)))
-            case FirstToken():
+            case events.FirstToken():
                 if node.first_token_at_s is None:
                     node.first_token_at_s = event.at_s
-            case ItemClosed():
+            case events.ItemClosed():
                 node.items.setdefault(event.index, Closed(event.at_s, self._seq))
-            case AttemptFailed():
+            case events.AttemptFailed():
                 if node.sent:
                     node.failed += ((node.sent[-1], event),)
-            case ToolStarted():
+            case events.ToolStarted():
                 node.attempts += (Attempt(event.at_s),)
-            case ToolEnded():
+            case events.ToolEnded():
                 if node.attempts:
                     node.attempts[-1].ended_at_s = event.at_s
                     node.attempts[-1].error = event.error
 
-    def _declare(self, event: NodeDeclared) -> None:
+    def _declare(self, event: events.NodeDeclared) -> None:
         node = NodeRecord(event, self._seq)
         self.nodes[event.node_id] = node
         self.has_after |= event.after is not None
-        parent = self.nodes.get(event.parent) if event.parent is not None else None
+        parent = self.parent_of(node)
         if parent is not None:
             parent.children.append(node)
-
-
-_NodeEvent = (
-    NodeDeclared
-    | NodeDemanded
-    | RequestSent
-    | Scheduled
-    | PrefixLost
-    | HoleFilled
-    | PromptRevised
-    | FirstToken
-    | ItemClosed
-    | AttemptFailed
-    | ToolStarted
-    | ToolEnded
-    | NodeFinished
-)

@@ -49,8 +49,7 @@ class _Line:
         self.stages: list[Stage] = []
 
     def to(self, label: Label, until_s: float, shares: Shares = ()) -> None:
-        if until_s > self.end_s:
-            until_s = self.end_s
+        until_s = min(until_s, self.end_s)
         if until_s > self.at_s:
             self.stages.append(Stage(label, self.at_s, until_s, shares))
             self.at_s = until_s
@@ -128,13 +127,7 @@ def _served(line: _Line, ledger: Ledger) -> None:
     end_s = min(ledger.finished_at_s, line.end_s)
     first_s = ledger.first_token_at_s if ledger.first_token_at_s > 0.0 else end_s
     first_s = min(max(first_s, line.at_s), end_s)
-    left: dict[Label, float] = {
-        "queue": ledger.queue_s,
-        "kv_reload": ledger.kv_reload_s,
-        "constraint": ledger.constraint_s,
-        "prefill": ledger.prefill_s,
-        "decode": ledger.decode_s,
-    }
+    left: dict[Label, float] = {label: getattr(ledger, f"{label}_s") for label in _AFTER}
     after = _take(left, end_s - first_s, _AFTER)
     before = _take(left, first_s - line.at_s, _BEFORE)
     for label in _SHOWN_BEFORE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def summary(
         "ok": record.outcome == "ok" and error is None,
         "output": output,
         "latency": _latency(record),
-        "usage": usage(record).as_dict(),
+        "usage": asdict(usage(record)),
         "spared": saved_work(record).as_dict(),
         "trace": {"file": str(trace_file) if trace_file else None, "url": trace_url},
         "error": error_object(error) if error else None,
@@ -56,12 +57,7 @@ def summary(
 
 def error_object(error: ErrorRecord) -> dict[str, str]:
     """An error in the form of the object."""
-    return {
-        "type": error.type,
-        "message": error.message,
-        "where": error.where,
-        "hint": error.hint,
-    }
+    return {name: getattr(error, name) for name in ("type", "message", "where", "hint")}
 
 
 def _latency(record: RunRecord) -> dict[str, Any]:

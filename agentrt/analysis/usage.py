@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from agentrt.analysis.run_record import RunRecord
-from agentrt.protocol.step_output import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,29 +27,18 @@ class Usage:
     cancelled_tokens: int = 0
     retried_tokens: int = 0
 
-    def as_dict(self) -> dict[str, int]:
-        """Tokens by name, in the order of the fields."""
-        return asdict(self)
-
 
 def usage(record: RunRecord) -> Usage:
     """Sum of the ledgers of a run, one a generation and one an answer that failed."""
-    total = Usage()
-    for node in record.leaves():
-        for _, attempt in node.failed:
-            total = _with(total, attempt.ledger, retried=True)
-        if node.ledger is not None and node.finished is not None:
-            cancelled = node.finished.outcome == "cancelled"
-            total = _with(total, node.ledger, cancelled=cancelled)
-    return total
-
-
-def _with(total: Usage, ledger: Ledger, *, cancelled: bool = False, retried: bool = False) -> Usage:
+    nodes = list(record.leaves())
+    retried = [attempt.ledger for node in nodes for _, attempt in node.failed]
+    ended = [(node.ledger, node.outcome) for node in nodes if node.ledger is not None]
+    ledgers = [ledger for ledger, _ in ended] + retried
     return Usage(
-        total.input_tokens + ledger.prompt_tokens,
-        total.cached_tokens + ledger.cached_tokens,
-        total.output_tokens + ledger.output_tokens,
-        total.forced_tokens + ledger.forced_tokens,
-        total.cancelled_tokens + cancelled * ledger.output_tokens,
-        total.retried_tokens + retried * ledger.output_tokens,
+        input_tokens=sum(ledger.prompt_tokens for ledger in ledgers),
+        cached_tokens=sum(ledger.cached_tokens for ledger in ledgers),
+        output_tokens=sum(ledger.output_tokens for ledger in ledgers),
+        forced_tokens=sum(ledger.forced_tokens for ledger in ledgers),
+        cancelled_tokens=sum(one.output_tokens for one, outcome in ended if outcome == "cancelled"),
+        retried_tokens=sum(ledger.output_tokens for ledger in retried),
     )

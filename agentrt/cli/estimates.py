@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from agentrt.cli.stored_rows import StoredRows, by_engines, table
 from agentrt.runtime.estimate_store.database import fits
 from agentrt.scheduler.estimates.estimates import QUANTITIES, Estimates, SiteEstimates
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow
+from agentrt.scheduler.estimates.row import CALLS
 
 SCHEMA = "agentrt.estimates/1"
 HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")
 
-StoredRows = Sequence[tuple[str, EstimateRow]]
+FACTS = ("count", "mean", "p50", "p90", "log_mean", "log_var")
 
 
 def lines_of(stored: StoredRows, pattern: str) -> list[str]:
@@ -27,7 +28,7 @@ def lines_of(stored: StoredRows, pattern: str) -> list[str]:
             if lines:
                 lines.append("")
             lines.append(f"{template}   on {engines}")
-            lines += _table([HEAD, *(_cells(entry) for entry in sites)])
+            lines += table([HEAD, *(_cells(entry) for entry in sites)])
     return lines
 
 
@@ -43,25 +44,15 @@ def as_object(stored: StoredRows, pattern: str) -> dict[str, Any]:
 
 
 def _by_engines(stored: StoredRows, pattern: str) -> Iterable[tuple[str, list[SiteEstimates]]]:
-    by_engines: dict[str, list[EstimateRow]] = {}
-    for engines, row in stored:
-        if row.quantity != CALLS:
-            by_engines.setdefault(engines, []).append(row)
-    for engines, rows in sorted(by_engines.items()):
+    known = ((engines, row) for engines, row in stored if row.quantity != CALLS)
+    for engines, rows in by_engines(known):
         entries = [p for p in Estimates(rows).sites() if fits(pattern, p.template, p.site)]
         yield engines, entries
 
 
 def _data(entry: SiteEstimates) -> dict[str, Any]:
     quantities = {
-        name: {
-            "count": learned.count,
-            "mean": learned.mean,
-            "p50": learned.p50,
-            "p90": learned.p90,
-            "log_mean": learned.log_mean,
-            "log_var": learned.log_var,
-        }
+        name: {fact: getattr(learned, fact) for fact in FACTS}
         for name in QUANTITIES
         if (learned := entry.histograms.get(name)) is not None
     }
@@ -103,12 +94,3 @@ def _seconds(entry: SiteEstimates, name: Any) -> str:
 
 def _s(seconds: float) -> str:
     return f"{seconds * 1000:.3g}ms" if seconds < 1 else f"{seconds:.3g}s"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    return [
-        "  "
-        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+from agentrt.cli.stored_rows import StoredRows, by_engines, table
 from agentrt.runtime.estimate_store.database import fits
 from agentrt.scheduler.estimates.call_model import CallModel, Origin
 from agentrt.scheduler.estimates.call_patterns import CallContext, CallPatterns
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow
+from agentrt.scheduler.estimates.row import CALLS
 
 SCHEMA = "agentrt.patterns/1"
 HEAD = ("after", "next", "seen", "right", "arguments")
-
-StoredRows = Sequence[tuple[str, EstimateRow]]
 
 
 def lines_of(stored: StoredRows, pattern: str) -> list[str]:
@@ -33,10 +32,7 @@ def lines_of(stored: StoredRows, pattern: str) -> list[str]:
     lines: list[str] = []
     for (engines, program), rows in tables.items():
         lines += ([""] if lines else []) + [f"{program}   on {engines}"]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-        for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-            lines.append("  " + "  ".join(cells).rstrip())
+        lines += table(rows)
     return lines
 
 
@@ -59,11 +55,12 @@ def as_object(stored: StoredRows, pattern: str) -> dict[str, Any]:
 
 
 def _models(stored: StoredRows, pattern: str) -> Iterator[tuple[str, CallContext, CallModel]]:
-    by_engines: dict[str, list[EstimateRow]] = {}
-    for engines, row in stored:
-        if row.quantity == CALLS and fits(pattern, row.template, row.site):
-            by_engines.setdefault(engines, []).append(row)
-    for engines, rows in sorted(by_engines.items()):
+    known = (
+        (engines, row)
+        for engines, row in stored
+        if row.quantity == CALLS and fits(pattern, row.template, row.site)
+    )
+    for engines, rows in by_engines(known):
         for context, model in sorted(CallPatterns(rows).models(), key=lambda found: found[0]):
             yield engines, context, model
 

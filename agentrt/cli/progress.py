@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from agentrt.base.clock import Clock
 from agentrt.cli.progress_board import Board, BoardRow
@@ -19,20 +19,17 @@ ROWS_SHOWN = 24
 COLOURS = {"ok": "green", "failed": "red", "cancelled": "yellow", "decode": "cyan"}
 
 
-class Progress(Protocol):
-    """An observer that shows events, and the text that programs emit."""
+class Progress:
+    """An observer that shows events, and the text that programs emit; here it shows nothing."""
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Record a batch of events."""
-        ...
 
     def emit(self, text: str) -> None:
         """Show text emitted by a program."""
-        ...
 
     def close(self) -> None:
         """Show the last state; nothing is shown afterwards."""
-        ...
 
 
 def progress(
@@ -49,7 +46,7 @@ def progress(
     """
     to = to or sys.stderr
     if quiet:
-        return Silent()
+        return Progress()
     if live if live is not None else is_live(to, os.environ):
         return LiveRows(runs, clock, to)
     return PlainLines(runs, to)
@@ -60,17 +57,7 @@ def is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return stream.isatty() and environ.get("TERM") != "dumb" and not environ.get("CI")
 
 
-class Silent:
-    """Shows nothing."""
-
-    def on_events(self, events: Sequence[Event]) -> None: ...
-
-    def emit(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class PlainLines:
+class PlainLines(Progress):
     """One line a node at its end; emitted text as it comes."""
 
     def __init__(self, runs: int, to: TextIO) -> None:
@@ -108,7 +95,7 @@ class PlainLines:
         self._to.flush()
 
 
-class LiveRows:
+class LiveRows(Progress):
     """A row a node, redrawn a few times a second by rich's own thread.
 
     Standard output goes above the rows if both are one terminal. Otherwise rich must leave it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,10 +12,8 @@ import typer
 from agentrt.base.errors import UsageError
 
 if TYPE_CHECKING:
+    from agentrt.cli.stored_rows import StoredRows
     from agentrt.runtime.estimate_store.database import EstimateStore
-    from agentrt.scheduler.estimates.row import EstimateRow
-
-    StoredRows = Sequence[tuple[str, EstimateRow]]
 
 runs = typer.Typer(help="What past runs taught.", no_args_is_help=True)
 

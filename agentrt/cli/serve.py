@@ -14,6 +14,7 @@ import typer
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
+from agentrt.base.key_reference import key_name
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -55,7 +56,7 @@ def serve(
     ] = 0,
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
     requests: Annotated[
-        int, typer.Option(min=1, help="Most under way at once; more are told to come back.")
+        int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,
 ) -> int:
     """Serve a model to clients of the chat completions API; each request is a run of its own."""
@@ -117,12 +118,5 @@ def _keys(references: Sequence[str]) -> tuple[ApiKey, ...]:
     """The keys that `env:NAME` refers to; keys themselves stay out of arguments."""
     from agentrt.serve import ApiKey
 
-    found: list[ApiKey] = []
-    for reference in references:
-        scheme, _, name = reference.partition(":")
-        if scheme != "env" or not name:
-            raise UsageError("--api-key is not a reference", hint="give env:NAME")
-        if not os.environ.get(name):
-            raise UsageError(f"the variable {name} holds no key", hint=f"export {name}=...")
-        found.append(ApiKey(name, os.environ[name]))
-    return tuple(found)
+    names = [key_name(reference, "--api-key") for reference in references]
+    return tuple(ApiKey(name, os.environ[name]) for name in names)

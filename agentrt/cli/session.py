@@ -16,10 +16,9 @@ from typing import Any
 
 import anyio
 
-from agentrt import embedded
 from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
-from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
+from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RunId
@@ -66,7 +65,7 @@ class Session:
         self._clock = MonotonicClock()
         self._scope = anyio.CancelScope()
         self._progress = progress(quiet=settings.quiet, runs=len(inputs), clock=self._clock)
-        self._summary = RunSummary(settings.trace)
+        self._summary = RunSummary(settings.trace_target)
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
         self._outcomes: dict[int, RunOutcome] = {}
         self._printed = 0
@@ -103,7 +102,7 @@ class Session:
         """Print how far each run was from its latency bound; the engine has ended by now."""
         from agentrt.cli.bound import BoundLimits
 
-        limits = BoundLimits(engine_of(self._settings))
+        limits = BoundLimits(self._settings.engine_choice)
         for run_id in self._run_ids:
             record = self._summary.record_of(run_id)
             for line in limits.lines(record) if record is not None else ():
@@ -111,14 +110,14 @@ class Session:
 
     def _open(self) -> AbstractAsyncContextManager[Runtime]:
         return open_runtime(
-            engine=engine_of(self._settings),
+            engine=self._settings.engine_choice,
             remote_model=self._settings.selection.remote_model,
             api_key=self._settings.selection.api_key,
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
             config=RunConfig(deadline_s=self._settings.deadline_s),
             scheduler=SchedulerConfig(
-                policy=self._settings.policy, speculate=self._settings.speculate
+                policy=self._settings.policy_name, speculate=self._settings.speculate
             ),
             programs=[self._program],
         )
@@ -210,8 +209,3 @@ class Session:
             self._write_error = error
             # Discard the rest of the buffer, or the interpreter fails on it at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def engine_of(settings: RunSettings) -> EngineConfig | str:
-    """Engine and model of the command."""
-    return settings.selection.config(embedded.path())

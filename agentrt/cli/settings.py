@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
-from agentrt.base.config import PolicyName
+import typer
+
+from agentrt import embedded
+from agentrt.base.config import Device, EngineConfig, PolicyName
 from agentrt.base.engine_selection import EngineSelection
 from agentrt.base.errors import UsageError
 
@@ -32,45 +35,161 @@ class TraceTarget:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """Settings of one `agentrt run`.
+    """Settings of one `agentrt run`, each with the flag that gives it.
 
     Attributes:
         target: `FILE[:FN]` as given.
-        given: The program's own flags, by parameter.
         args: Value of `--args`, or None.
         batch: File of inputs, or None for one run.
         concurrency: Maximum number of concurrent runs, with `batch`.
-        selection: Engine and model.
-        deadline_s: Deadline of each run, or None.
+        engine: URL, or "embedded".
+        model: Directory for the embedded engine, name for a remote one; "" takes the default.
+        api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
+        device: Device of the embedded engine.
+        deadline: Deadline of each run as given, or None.
         tenant: Tenant of the runs, for fair share.
         priority: Priority of each run relative to others of the tenant.
-        policy: Scheduling policy of the engine.
+        policy: Name of the scheduling policy of the engine.
         speculate: Whether tools without effects are called ahead.
         seed: Seed of each run.
-        trace: Destination of spans.
+        trace: Destination of spans as given.
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.
         verbose: Also print bars over time and tracebacks.
         bound: Print the lower bound of each run's latency.
+        given: The program's own flags, by parameter.
     """
 
-    target: str
+    target: Annotated[
+        str, typer.Argument(metavar="FILE[:FN]", help="A Python file, and a program in it.")
+    ]
+    args: Annotated[
+        str | None,
+        typer.Option("--args", metavar="JSON|@FILE|-", help="The arguments as one JSON object."),
+    ] = None
+    batch: Annotated[
+        Path | None, typer.Option("--batch", metavar="JSONL", help="One run a line of this file.")
+    ] = None
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, help="Most runs at once, with --batch.")
+    ] = 8
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            metavar="URL|embedded",
+            envvar="AGENTRT_ENGINE",
+            help="What serves the model.",
+        ),
+    ] = "embedded"
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="PATH",
+            envvar="AGENTRT_MODEL",
+            help="A checkpoint directory; with a URL, the model's name there.",
+        ),
+    ] = ""
+    api_key: Annotated[
+        str | None,
+        typer.Option("--api-key", metavar="env:NAME", help="The variable with the engine's key."),
+    ] = None
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="[cpu|cuda]",
+            envvar="AGENTRT_DEVICE",
+            help="Of the embedded engine.",
+        ),
+    ] = "cpu"
+    deadline: Annotated[
+        str | None,
+        typer.Option("--deadline", metavar="SECONDS", help="Most time for a run: 2, 1.5s, 800ms."),
+    ] = None
+    tenant: Annotated[
+        str,
+        typer.Option(
+            "--tenant",
+            metavar="NAME",
+            envvar="AGENTRT_TENANT",
+            help="Tenant that is charged; tenants share evenly.",
+        ),
+    ] = ""
+    priority: Annotated[
+        int,
+        typer.Option("--priority", metavar="N", help="Above, or below 0, other runs of a tenant."),
+    ] = 0
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="[rwa|plas|lpm|fcfs]",
+            envvar="AGENTRT_POLICY",
+            help="Which run goes first: what needs least more, had least, is cached, came first.",
+        ),
+    ] = "rwa"
+    speculate: Annotated[
+        bool,
+        typer.Option(
+            "--speculate",
+            help="Call tools ahead that change nothing, where past runs say what is next.",
+        ),
+    ] = False
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
+    trace: Annotated[
+        str,
+        typer.Option(
+            "--trace",
+            metavar="jaeger|otlp=URL|file=DIR|off",
+            envvar="AGENTRT_TRACE",
+            help="Where spans go: a file for Jaeger in traces/runs, a collector, another folder.",
+        ),
+    ] = "jaeger"
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one agentrt.run/1 object a run.")
+    ] = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="The result and errors only.")] = (
+        False
+    )
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Bars over time, and tracebacks.")
+    ] = False
+    bound: Annotated[
+        bool,
+        typer.Option("--bound", help="How fast a run could have been, and what it lost to what."),
+    ] = False
     given: dict[str, Any] = field(default_factory=dict)
-    args: str | None = None
-    batch: Path | None = None
-    concurrency: int = 8
-    selection: EngineSelection = field(default_factory=EngineSelection)
-    deadline_s: float | None = None
-    tenant: str = ""
-    priority: int = 0
-    policy: PolicyName = "rwa"
-    speculate: bool = False
-    seed: int | None = None
-    trace: TraceTarget = TraceTarget()
-    as_json: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    bound: bool = False
+
+    def __post_init__(self) -> None:
+        # A wrong text is refused here.
+        _ = self.selection, self.deadline_s, self.policy_name, self.trace_target
+
+    @property
+    def selection(self) -> EngineSelection:
+        """Engine and model."""
+        return EngineSelection(self.engine, self.model, self.api_key, cast(Device, self.device))
+
+    @property
+    def deadline_s(self) -> float | None:
+        """Deadline of each run, or None."""
+        return None if self.deadline is None else seconds(self.deadline)
+
+    @property
+    def policy_name(self) -> PolicyName:
+        """Scheduling policy of the engine."""
+        return policy_of(self.policy)
+
+    @property
+    def trace_target(self) -> TraceTarget:
+        """Destination of spans."""
+        return trace_target(self.trace)
+
+    @property
+    def engine_choice(self) -> EngineConfig | str:
+        """Settings of the embedded engine, or the address of a remote one."""
+        return self.selection.config(embedded.path())
 
 
 def policy_of(text: str) -> PolicyName:

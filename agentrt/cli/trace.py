@@ -55,7 +55,7 @@ def show(
         str, typer.Argument(metavar="RUN", help="A trace file, `last`, or the start of an id.")
     ],
     node: Annotated[
-        str, typer.Option("--why", metavar="NODE", help="Tell where this node's time went.")
+        str, typer.Option("--why", metavar="NODE", help="Show where this node's time went.")
     ] = "",
     folder: Folder = None,
 ) -> int:

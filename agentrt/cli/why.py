@@ -35,7 +35,7 @@ _IN_WORDS = {
     "committed_tokens": "set aside for the runs that were let in",
     "limit_tokens": "that may be set aside for all runs",
     "computed_again_share": "of the engine's time went into what it had computed before",
-    "undemanded": "nobody waited for it yet: it went after all that somebody waits for",
+    "undemanded": "no code awaited it yet: awaited ones go first",
 }
 _ELSEWHERE = ("queued_s", "place", "others_waiting")
 

@@ -1,12 +1,14 @@
 """The embedded engine: requests in, one `StepDone` a step out. Synchronous, for one thread.
 
-A step: end what is over, share out tokens, one forward over all of it, pick a token for each row
-that wants one, tell. It knows nothing of processes, programs or sockets.
+A step schedules tokens, runs one forward over all of them, samples a token for each row that needs
+one, and collects the output. It knows nothing of processes, programs or sockets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import wait
+from contextlib import contextmanager
 from typing import Any
 
 from agentrt.base.clock import Clock
@@ -21,6 +23,7 @@ from agentrt.engine.outputs import StepOutputs
 from agentrt.engine.request_checks import (
     check_ids,
     check_length,
+    check_pages,
     check_request,
     check_shortest,
     out_of_pages,
@@ -31,13 +34,19 @@ from agentrt.engine.runner.scoring import Scorer, ready_to_score
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.scheduling.equal_steps import equal_steps
-from agentrt.engine.scheduling.scheduler import Scheduler
+from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.engine.step import InFlightStep, StepRunner
 from agentrt.kv_cache import PagePool
-from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import (
+    GenerateRequest,
+    HoleFill,
+    PrefixHint,
+    SchedulingInfo,
+    TokenPrompt,
+)
 from agentrt.protocol.step_output import StepDone
 
 _COMPILE_WAIT_S = 0.005
@@ -49,15 +58,15 @@ class EngineCore:
     """Serves one model.
 
     Args:
-        config: How it is set up.
-        clock: Gives all instants in seconds.
+        config: Config of the engine.
+        clock: Clock of all instants.
         executor: Computes the steps; None loads the model that `config` names.
 
     Attributes:
         executor: Computes the steps.
         capabilities: Capabilities of the engine.
         codec: Codec of the model.
-        paging: The KV pages, for observers.
+        allocator: Allocator of the KV pages.
         hints: KV hints of the runtime.
 
     Raises:
@@ -73,21 +82,21 @@ class EngineCore:
         self.codec = executor.codec
         windows = [size for size in (self.codec.window_tokens, executor.window_tokens) if size]
         self._window_tokens = min(windows, default=0)
-        self.paging = KvAllocator(
+        self.allocator = KvAllocator(
             PagePool(executor.pages),
             config.page_tokens,
             executor.tables,
             config.max_running,
             executor.offload,
         )
-        self.hints = KvHints(self.paging)
-        self.scheduler = Scheduler(config, self.paging)
+        self.hints = KvHints(self.allocator)
+        self.scheduler = Scheduler(config, self.allocator)
         self._grammars = executor.grammars
-        self._outputs = StepOutputs(self.scheduler, executor.forget, self.paging)
-        self._steps = StepRunner(executor, self.scheduler, self.paging, self._outputs, clock)
-        self._scorer = Scorer(executor, self.paging, self.codec, config.step_tokens)
-        self._scored_last = False
-        self._ahead: InFlightStep | None = None
+        self._outputs = StepOutputs(self.scheduler, executor.forget, self.allocator)
+        self._steps = StepRunner(executor, self.scheduler, self.allocator, self._outputs, clock)
+        self._scorer = Scorer(executor, self.allocator, self.codec, config.step_tokens)
+        self._scored_last_step = False
+        self._next_step: InFlightStep | None = None
         self._serial = 0
         offload = executor.offload
         self.capabilities = capabilities_of(
@@ -109,9 +118,9 @@ class EngineCore:
         return self._steps.decode_forwards
 
     def submit(self, request: GenerateRequest) -> None:
-        """Take a request; an error of it comes as its `End`."""
+        """Add a request; an invalid one ends with its error."""
         now_s = self._clock.now_s()
-        account = RequestMetrics(received_at_s=now_s, recorded_until_s=now_s)
+        metrics = RequestMetrics(received_at_s=now_s, recorded_until_s=now_s)
         try:
             token_ids = check_request(request, self.executor.logits_size)
             if self.scheduler.find(request.request_id) is not None:
@@ -119,7 +128,7 @@ class EngineCore:
             info = self.scheduler.initial_info(request, now_s)
             self.scheduler.queue.check_info(info, now_s)
         except AgentrtError as error:
-            self._outputs.refuse(request.request_id, error, account, now_s)
+            self._outputs.refuse(request.request_id, error, metrics, now_s)
             return
         assert isinstance(request.prompt, TokenPrompt)
         sequence = Sequence(
@@ -129,35 +138,27 @@ class EngineCore:
             tokens=list(token_ids),
             prompt_tokens=len(token_ids),
             complete=False,
-            metrics=account,
+            metrics=metrics,
             detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
             stops=StopStrings(request.sampling.stop),
         )
         self._serial += 1
         self.scheduler.add_sequence(sequence)
         self._grammars.start_compile(request)
-        if request.prompt.complete:
-            self._complete(sequence, now_s)
-        else:
-            self._fits(sequence)
+        with self._failing(sequence):
+            self._check_prompt(sequence, now_s, complete=request.prompt.complete)
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt that was submitted incomplete; a request that is over is no error."""
         sequence = self.scheduler.find(request_id)
         if sequence is None:
             return
-        try:
+        with self._failing(sequence):
             if sequence.complete:
                 raise RequestRejected(f"request {request_id} was filled after it was complete")
             check_ids(fill.token_ids, self.executor.logits_size)
-        except AgentrtError as error:
-            self._fail(sequence, error)
-            return
-        self.scheduler.extend_prompt(sequence, fill.token_ids)
-        if fill.complete:
-            self._complete(sequence, self._clock.now_s())
-        else:
-            self._fits(sequence)
+            self.scheduler.extend_prompt(sequence, fill.token_ids)
+            self._check_prompt(sequence, self._clock.now_s(), complete=fill.complete)
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Update the scheduling info of requests."""
@@ -170,25 +171,18 @@ class EngineCore:
         if sequence is not None:
             self._outputs.end(sequence, Finish("cancelled"), self._clock.now_s())
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
+    def hint(self, hint: PrefixHint) -> None:
         """Apply a hint about a prefix."""
-        self.hints.apply_hint(token_ids, hint, until_s, from_tokens, cache_salt)
+        self.hints.apply_hint(hint)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         """Compile constraints ahead, beside the steps; waits for them at most so long."""
         wait(self._grammars.prewarm(constraints), timeout=wait_s)
 
     def has_work(self) -> bool:
-        """Whether `step` would do or tell anything."""
+        """Whether `step` would compute anything or return any output."""
         return (
-            self._ahead is not None
+            self._next_step is not None
             or self._outputs.has_ends
             or self.scheduler.has_runnable
             or bool(self._grammars.pending_compiles(self.scheduler))
@@ -196,151 +190,136 @@ class EngineCore:
         )
 
     def step(self) -> StepDone | None:
-        """One step; None when there was nothing to do or tell yet."""
-        if (scored := self._score()) is not None:
+        """One step; None if there is nothing to compute and no output yet."""
+        if (scored := self._score_options()) is not None:
             return scored
-        step, self._ahead = self._ahead, None
+        step, self._next_step = self._next_step, None
         step = step or self.begin_step()
         if step is None:
             if self._outputs.has_ends:
                 return self._outputs.take(None)
             wait(self._grammars.pending_compiles(self.scheduler), timeout=_COMPILE_WAIT_S)
             return None
-        following = self._launch(ahead=True) if self.executor.overlaps else None
+        next_step = self._launch_step(before_tokens=True) if self.executor.overlaps else None
         (done,) = self.end_step(step)
-        if following is not None:
-            self._steps.draw(following)
-            self._ahead = following
+        if next_step is not None:
+            self._steps.sample(next_step)
+            self._next_step = next_step
         return done
 
-    def begin_step(self, most_steps: int = 1, spare_pages: int = 0) -> InFlightStep | None:
-        """Plan a step and start to compute it; None when nothing can be computed.
+    def begin_step(self, max_steps: int = 1, spare_pages: int = 0) -> InFlightStep | None:
+        """Schedule a step and start to compute it; None if nothing can be computed.
 
-        `step` is this and `end_step`. On virtual time the two fall on different instants, and
+        `step` is this and `end_step`. On virtual time the two happen at different instants, and
         requests arrive between them.
 
         Args:
-            most_steps: Up to so many equal decode steps are computed at once, if the executor can
+            max_steps: Up to so many equal decode steps are computed at once, if the executor can
                 do that and nothing can come between them. The results are those of single steps.
-            spare_pages: With fewer free pages each change of them is told at once.
+            spare_pages: With fewer free pages each change of them is reported at once.
         """
-        step = self._launch(ahead=False, most_steps=most_steps, spare_pages=spare_pages)
+        step = self._launch_step(before_tokens=False, max_steps=max_steps, spare_pages=spare_pages)
         if step is not None:
-            self._steps.draw(step)
+            self._steps.sample(step)
         return step
 
     def end_step(self, step: InFlightStep) -> list[StepDone]:
-        """Wait for the tokens of a step, and tell them: one delivery a step."""
-        return self._outputs.take_steps(self._steps.tell(step), step.admissions)
+        """Wait for the tokens of a step; one `StepDone` a step."""
+        return self._outputs.take_steps(self._steps.complete(step), step.admissions)
 
     def take_ends(self) -> StepDone | None:
         """Ends since the last step, or None."""
         return self._outputs.take(None) if self._outputs.has_ends else None
 
     def close(self) -> None:
-        """Let go of threads. Idempotent."""
+        """End the threads of the executor. Idempotent."""
         self.executor.close()
 
-    def _launch(
-        self, *, ahead: bool, most_steps: int = 1, spare_pages: int = 0
+    def _launch_step(
+        self, *, before_tokens: bool, max_steps: int = 1, spare_pages: int = 0
     ) -> InFlightStep | None:
-        """Plan a step and start to compute it."""
-        self._settle(self._clock.now_s())
+        """Schedule a step and start to compute it."""
+        self._update_waiting(self._clock.now_s())
         began_s = self._clock.now_s()
-        shares = self.scheduler.schedule(began_s)
-        self._end_starved(began_s)
-        if not shares:
+        scheduled = self.scheduler.schedule(began_s)
+        self._fail_unschedulable()
+        if not scheduled:
             return None
-        if most_steps > 1:
-            scarce = self.paging.pool.free_pages < spare_pages
-            news = scarce and self.paging.pool.free_pages != self._outputs.told_free_pages
-            plain = self.executor.plain_steps
-            equal = equal_steps(self.scheduler, self.paging, shares, plain, spare_pages)
-            most_steps = 1 if news else min(most_steps, equal)
+        if max_steps > 1:
+            max_steps = min(max_steps, self._equal_steps(scheduled, spare_pages))
         waiting = self.scheduler.waiting_count
-        step = self._steps.launch(ScheduledBatch(shares, began_s, waiting, ahead, most_steps))
+        batch = ScheduledBatch(scheduled, began_s, waiting, before_tokens, max_steps)
+        step = self._steps.launch(batch)
         step.admissions = self.scheduler.queue.take_admissions()
         return step
 
-    def _complete(self, sequence: Sequence, now_s: float) -> None:
-        """Queue a sequence with a complete prompt, or let it wait for its grammar."""
+    def _equal_steps(self, scheduled: list[ScheduledSequence], spare_pages: int) -> int:
+        """Decode steps that may be computed at once, beginning with the scheduled one."""
+        free_pages = self.allocator.pool.free_pages
+        if free_pages < spare_pages and free_pages != self._outputs.reported_free_pages:
+            return 1
+        plain_steps = self.executor.plain_steps
+        return equal_steps(self.scheduler, self.allocator, scheduled, plain_steps, spare_pages)
+
+    def _update_waiting(self, now_s: float) -> None:
+        """Expire hints, attach compiled grammars, and close outputs near their deadline."""
+        self.hints.update(now_s)
+        soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
+        for sequence in self.scheduler:
+            if sequence.phase is Phase.COMPILING:
+                self._attach_grammar(sequence, now_s)
+            deadline = sequence.info.deadline_at_s
+            if deadline is not None and deadline <= soon_s and sequence.complete:
+                self._close_before_deadline(sequence, now_s)
+
+    def _close_before_deadline(self, sequence: Sequence, now_s: float) -> None:
+        """Close the output of a sequence near its deadline, if the request wants that."""
+        request = sequence.request
+        if request.on_limit != "close" or sequence.phase is Phase.COMPILING:
+            return
+        if request.scored or self.scheduler.find(request.request_id) is not sequence:
+            return  # ending a scored one early saves no forward; the other has just ended
+        if sequence.grammar is None or sequence.grammar.can_close:
+            self._outputs.end(sequence, sequence_output.close_output(sequence), now_s)
+
+    def _fail_unschedulable(self) -> None:
+        size, total_pages = self._config.page_tokens, self.allocator.pool.total_pages
+        for sequence in self.scheduler.unschedulable:
+            self._fail(sequence, out_of_pages(len(sequence.tokens) + 1, size, total_pages))
+        self.scheduler.unschedulable.clear()
+
+    def _check_prompt(self, sequence: Sequence, now_s: float, *, complete: bool) -> None:
+        """Check a prompt that has grown; a complete one is queued, or waits for its grammar.
+
+        Raises:
+            AgentrtError: The prompt cannot be served.
+        """
+        if complete:
+            self._complete_prompt(sequence, now_s)
+        check_length(
+            sequence.prompt_tokens,
+            complete=complete,
+            window_tokens=self._window_tokens,
+            page_tokens=self._config.page_tokens,
+            total_pages=self.allocator.pool.total_pages,
+        )
+        if complete and sequence.request.scored:
+            self._tokenize_options(sequence)
+        elif complete and self._grammars.needs_grammar(sequence):
+            self._attach_grammar(sequence, now_s)
+
+    def _complete_prompt(self, sequence: Sequence, now_s: float) -> None:
         if sequence.phase is not Phase.RUNNING:
             sequence.metrics.record_until("hole", now_s)
         sequence.metrics.completed_at_s = now_s
         sequence.complete = True
-        most = sequence.request.sampling.max_tokens
+        max_tokens = sequence.request.sampling.max_tokens
         if self._window_tokens:
-            most = min(most, self._window_tokens - sequence.prompt_tokens)
-        sequence.max_output_tokens = most
-        if not self._fits(sequence):
-            return
-        if sequence.request.scored:
-            self._tokenize_options(sequence)
-        elif self._grammars.is_pending(sequence):
-            self._attach_grammar(sequence, now_s)
-        elif sequence.request.thinking_tokens is not None:
-            self._attach_reasoning(sequence, now_s)
-
-    def _attach_reasoning(self, sequence: Sequence, now_s: float) -> None:
-        """Let an unconstrained sequence reason within its frame and limit."""
-        try:
-            finish = self._grammars.attach_reasoning(sequence, self._window_tokens)
-        except AgentrtError as error:
-            self._fail(sequence, error)
-            return
-        if finish is not None:
-            self._outputs.end(sequence, finish, now_s)
-
-    def _tokenize_options(self, sequence: Sequence) -> None:
-        """Tokenize the options that are to be scored."""
-        try:
-            longest_tokens = self._scorer.tokenize_options(sequence)
-            check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
-            total = self.paging.pool.total_pages
-            wanted = -(-(sequence.prompt_tokens + longest_tokens + 1) // self._config.page_tokens)
-            if wanted > total:
-                raise out_of_pages(wanted, total)
-        except AgentrtError as error:
-            self._fail(sequence, error)
-
-    def _score(self) -> StepDone | None:
-        """Score what is ready, every other step at most: the others go on, too."""
-        ready = [] if self._scored_last else ready_to_score(self.scheduler)
-        self._scored_last = bool(ready)
-        if not ready:
-            return None
-        began_s = self._clock.now_s()
-        try:
-            served = self._scorer.score_options(ready)
-        except Exception as error:  # of these alone; the others go on
-            for sequence in ready:
-                self._fail(sequence, error)
-            return self._outputs.take(None)
-        if not served:
-            return None
-        record = self._steps.tell_scored(served, began_s, self._clock.now_s())
-        for sequence in served:
-            if (finish := sequence_output.choose_option(sequence)) is not None:
-                self._outputs.end(sequence, finish, record.ended_at_s)
-        return self._outputs.take(record)
-
-    def _fits(self, sequence: Sequence) -> bool:
-        """Whether what is known of the prompt can be served; else the request is over."""
-        try:
-            check_length(
-                sequence.prompt_tokens,
-                complete=sequence.complete,
-                window_tokens=self._window_tokens,
-                page_tokens=self._config.page_tokens,
-                total_pages=self.paging.pool.total_pages,
-            )
-        except AgentrtError as error:
-            self._fail(sequence, error)
-            return False
-        return True
+            max_tokens = min(max_tokens, self._window_tokens - sequence.prompt_tokens)
+        sequence.max_output_tokens = max_tokens
 
     def _attach_grammar(self, sequence: Sequence, now_s: float) -> None:
-        """Give the sequence its compiled constraint, or let it wait alone until there is one."""
+        """Attach the grammar of a sequence, or let it wait alone until it is compiled."""
         if not self._grammars.is_compiled(sequence):
             if sequence.phase is Phase.RUNNING:
                 self.scheduler.hold(sequence)
@@ -349,44 +328,49 @@ class EngineCore:
         if sequence.phase is Phase.COMPILING:
             sequence.metrics.record_until("constraint", now_s)
             sequence.phase = Phase.WAITING
-        opened_at_s = self._clock.now_s()
-        try:
+        began_s = self._clock.now_s()
+        with self._failing(sequence):
             finish = self._grammars.attach_grammar(sequence, self._window_tokens)
-        except Exception as error:  # whatever a compiler raises is the matter of this request alone
+            ended_s = self._clock.now_s()
+            sequence.metrics.record_seconds("constraint", ended_s - began_s)
+            if finish is not None:
+                self._outputs.end(sequence, finish, ended_s)
+
+    def _tokenize_options(self, sequence: Sequence) -> None:
+        longest_tokens = self._scorer.tokenize_options(sequence)
+        check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
+        total_pages = self.allocator.pool.total_pages
+        tokens = sequence.prompt_tokens + longest_tokens + 1
+        check_pages(tokens, self._config.page_tokens, total_pages)
+
+    def _score_options(self) -> StepDone | None:
+        """Score options that are ready, in every other step at most, so that decodes go on too."""
+        ready = [] if self._scored_last_step else ready_to_score(self.scheduler)
+        self._scored_last_step = bool(ready)
+        if not ready:
+            return None
+        began_s = self._clock.now_s()
+        try:
+            scored = self._scorer.score_options(ready)
+        except Exception as error:  # fails these sequences only
+            for sequence in ready:
+                self._fail(sequence, error)
+            return self._outputs.take(None)
+        if not scored:
+            return None
+        record = self._steps.record_scored(scored, began_s, self._clock.now_s())
+        for sequence in scored:
+            if (finish := sequence_output.choose_option(sequence)) is not None:
+                self._outputs.end(sequence, finish, record.ended_at_s)
+        return self._outputs.take(record)
+
+    @contextmanager
+    def _failing(self, sequence: Sequence) -> Iterator[None]:
+        """Fail the sequence alone if the block raises an error, a compiler's included."""
+        try:
+            yield
+        except Exception as error:
             self._fail(sequence, error)
-            return
-        now_s = self._clock.now_s()
-        sequence.metrics.record_seconds("constraint", now_s - opened_at_s)
-        if finish is not None:
-            self._outputs.end(sequence, finish, now_s)
-
-    def _settle(self, now_s: float) -> None:
-        """Hints that end, grammars that are ready, outputs to be closed for their deadline."""
-        self.hints.update(now_s)
-        soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
-        for sequence in self.scheduler:
-            if sequence.phase is Phase.COMPILING:
-                self._attach_grammar(sequence, now_s)
-            deadline = sequence.info.deadline_at_s
-            if deadline is not None and deadline <= soon_s and sequence.complete:
-                self._close_in_time(sequence, now_s)
-
-    def _close_in_time(self, sequence: Sequence, now_s: float) -> None:
-        """Close the output of a sequence near its deadline, if that is wanted and possible."""
-        request = sequence.request
-        if request.on_limit != "close" or sequence.phase is Phase.COMPILING:
-            return
-        if request.scored or self.scheduler.find(request.request_id) is not sequence:
-            return  # no forward is spared by ending it otherwise, or it has just ended
-        if sequence.grammar is None or sequence.grammar.can_close:
-            self._outputs.end(sequence, sequence_output.close_output(sequence), now_s)
-
-    def _end_starved(self, now_s: float) -> None:
-        total = self.paging.pool.total_pages
-        for sequence in self.scheduler.unschedulable:
-            wanted = -(-(len(sequence.tokens) + 1) // self._config.page_tokens)
-            self._fail(sequence, out_of_pages(wanted, total))
-        self.scheduler.unschedulable.clear()
 
     def _fail(self, sequence: Sequence, error: Exception) -> None:
         self._outputs.fail(sequence, error, self._clock.now_s())

@@ -19,21 +19,21 @@ class StepOutputs:
     """Deltas and ends since the last delivery.
 
     Attributes:
-        told_free_pages: Free pages as last delivered.
+        reported_free_pages: Free pages as last delivered.
 
     Args:
-        scheduler: Forgets sequences that are over.
-        forget: Has the executor forget them, too.
-        paging: Says how many pages are free.
+        scheduler: Scheduler of the sequences.
+        forget: Releases what the executor keeps for a finished sequence.
+        allocator: Source of the number of free pages.
     """
 
     def __init__(
-        self, scheduler: Scheduler, forget: Callable[[Sequence], None], paging: KvAllocator
+        self, scheduler: Scheduler, forget: Callable[[Sequence], None], allocator: KvAllocator
     ) -> None:
         self._scheduler = scheduler
         self._forget = forget
-        self._paging = paging
-        self.told_free_pages = paging.pool.free_pages
+        self._allocator = allocator
+        self.reported_free_pages = allocator.pool.free_pages
         self._deltas: list[Delta] = []
         self._ends: list[End] = []
 
@@ -42,27 +42,27 @@ class StepOutputs:
         """Whether there is an end to deliver."""
         return bool(self._ends)
 
-    def tell(self, sequence: Sequence) -> None:
+    def add_delta(self, sequence: Sequence) -> None:
         """Collect the new output of a sequence."""
         delta = sequence_output.take_delta(sequence)
         if delta is not None:
             self._deltas.append(delta)
 
     def end(self, sequence: Sequence, finish: Finish, now_s: float) -> None:
-        """The sequence is over; what it computed stays in the tree."""
+        """End a sequence; its computed KV stays in the radix tree."""
         sequence_output.flush_text(sequence, finish)
-        self.tell(sequence)
-        account = sequence.metrics
-        account.record_until(sequence.time_bucket, now_s)
-        if account.first_token_at_s == 0.0 and sequence.output_tokens:
-            account.first_token_at_s = now_s
+        self.add_delta(sequence)
+        metrics = sequence.metrics
+        metrics.record_until(sequence.time_bucket, now_s)
+        if metrics.first_token_at_s == 0.0 and sequence.output_tokens:
+            metrics.first_token_at_s = now_s
         self._forget(sequence)
         self._scheduler.remove_sequence(sequence)
         self._ends.append(
             End(
                 request_id=sequence.request.request_id,
                 reason=finish.reason,
-                ledger=account.to_ledger(
+                ledger=metrics.to_ledger(
                     now_s,
                     prompt_tokens=sequence.prompt_tokens,
                     output_tokens=sequence.output_tokens,
@@ -76,18 +76,18 @@ class StepOutputs:
         )
 
     def fail(self, sequence: Sequence, error: Exception, now_s: float) -> None:
-        """The sequence is over with an error."""
+        """End a sequence with an error."""
         self.end(sequence, Finish("failed", error=record_of(error)), now_s)
 
     def refuse(
-        self, request_id: RequestId, error: Exception, account: RequestMetrics, now_s: float
+        self, request_id: RequestId, error: Exception, metrics: RequestMetrics, now_s: float
     ) -> None:
-        """The request never became a sequence."""
-        ledger = account.to_ledger(now_s, prompt_tokens=0, output_tokens=0)
+        """End a request that did not become a sequence."""
+        ledger = metrics.to_ledger(now_s, prompt_tokens=0, output_tokens=0)
         self._ends.append(End(request_id, "failed", ledger, error=record_of(error)))
 
     def take(self, step: StepRecord | None, admissions: tuple[Admission, ...] = ()) -> StepDone:
-        """Everything, for delivery, with those that got their place in the step."""
+        """Everything since the last delivery, with the requests admitted into the step."""
         deltas, ends = tuple(self._deltas), tuple(self._ends)
         self._deltas, self._ends = [], []
         return self._done(step, deltas, ends, admissions)
@@ -106,12 +106,12 @@ class StepOutputs:
         ends: tuple[End, ...] = (),
         admissions: tuple[Admission, ...] = (),
     ) -> StepDone:
-        self.told_free_pages = self._paging.pool.free_pages
+        self.reported_free_pages = self._allocator.pool.free_pages
         return StepDone(
             step=step,
             deltas=deltas,
             ends=ends,
-            free_pages=self.told_free_pages,
-            evictable_pages=self._paging.tree.evictable_pages,
+            free_pages=self.reported_free_pages,
+            evictable_pages=self._allocator.tree.evictable_pages,
             admissions=admissions,
         )

@@ -76,9 +76,17 @@ def check_length(
             window_tokens=window_tokens,
             hint="Shorten the prompt, or use a model with a longer window",
         )
-    wanted_pages = -(-(prompt_tokens + 1) // page_tokens)
-    if wanted_pages > total_pages:
-        raise out_of_pages(wanted_pages, total_pages)
+    check_pages(prompt_tokens + 1, page_tokens, total_pages)
+
+
+def check_pages(tokens: int, page_tokens: int, total_pages: int) -> None:
+    """Refuse a sequence whose KV does not fit in the KV cache.
+
+    Raises:
+        OutOfPages: The KV does not fit in the KV cache.
+    """
+    if tokens > page_tokens * total_pages:
+        raise out_of_pages(tokens, page_tokens, total_pages)
 
 
 def check_shortest(prompt_tokens: int, shortest_tokens: int | None, window_tokens: int) -> None:
@@ -99,8 +107,9 @@ def check_shortest(prompt_tokens: int, shortest_tokens: int | None, window_token
         )
 
 
-def out_of_pages(wanted_pages: int, total_pages: int) -> OutOfPages:
-    """The error of a sequence that does not fit even alone."""
+def out_of_pages(tokens: int, page_tokens: int, total_pages: int) -> OutOfPages:
+    """The error of a sequence of so many tokens that does not fit even alone."""
+    wanted_pages = -(-tokens // page_tokens)
     return OutOfPages(
         f"the request needs {wanted_pages} KV pages, the engine has {total_pages}",
         wanted_pages=wanted_pages,

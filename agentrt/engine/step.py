@@ -1,7 +1,7 @@
-"""A step in three acts: its batch is launched, its tokens are drawn, its results are told.
+"""The three parts of a step: its batch is launched, its tokens are sampled, its output collected.
 
-Between them other work may go: with overlap the batch of the next step is launched before the
-tokens of this one are known here.
+With overlap the batch of the next step is launched between them, before the tokens of this one are
+known on the host.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class InFlightStep:
     """A step that was launched, or several equal ones.
 
     Attributes:
-        plan: The scheduled batch.
+        scheduled: The scheduled batch.
         batch: The batch at the executor.
-        decodes: For each sequence, whether its prompt had been computed before.
+        decodes: For each sequence, whether its whole prompt was computed before.
         prefill_tokens: Prompt tokens in it.
         kv_tokens: Tokens whose KV its attention reads, for each sequence.
-        admissions: Requests that got their place in it.
+        admissions: Requests admitted into it.
     """
 
-    plan: ScheduledBatch
+    scheduled: ScheduledBatch
     batch: LaunchedBatch
     decodes: list[bool]
     prefill_tokens: int
@@ -42,7 +42,7 @@ class InFlightStep:
 
 
 class StepRunner:
-    """Launches, draws, tells.
+    """Launches steps, samples their tokens, and records their results.
 
     Attributes:
         forwards: Forwards so far.
@@ -54,13 +54,13 @@ class StepRunner:
         self,
         executor: StepExecutor[Any],
         scheduler: Scheduler,
-        paging: KvAllocator,
+        allocator: KvAllocator,
         outputs: StepOutputs,
         clock: Clock,
     ) -> None:
         self._executor = executor
         self._scheduler = scheduler
-        self._paging = paging
+        self._allocator = allocator
         self._outputs = outputs
         self._clock = clock
         self._steps = 0
@@ -69,49 +69,49 @@ class StepRunner:
         self.decode_forwards = 0
         self.step_s = 0.0
 
-    def launch(self, plan: ScheduledBatch) -> InFlightStep:
-        """Start to compute what was planned; from here its tokens count as computed."""
-        decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in plan.shares]
-        batch = self._executor.launch(plan)
+    def launch(self, scheduled: ScheduledBatch) -> InFlightStep:
+        """Start to compute a batch; its tokens count as computed from here on."""
+        decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in scheduled.sequences]
+        batch = self._executor.launch(scheduled)
         steps = batch.steps
         self.forwards += steps
         self.decode_forwards += steps * any(decodes)
         prefill_tokens = kv_tokens = 0
-        for (sequence, count), decoded in zip(plan.shares, decodes, strict=True):
-            reached = sequence.computed_tokens + count
-            kv_tokens += reached
+        for (sequence, count), decoded in zip(scheduled.sequences, decodes, strict=True):
+            computed_tokens = sequence.computed_tokens + count
+            kv_tokens += computed_tokens
             if steps > 1:
-                self._paging.extend(sequence, self._paging.missing_pages(sequence, steps))
-                reached += steps - 1
-            sequence.computed_tokens = reached
-            if reached > sequence.reached_tokens:
-                sequence.reached_tokens = reached
+                self._allocator.extend(sequence, self._allocator.missing_pages(sequence, steps))
+                computed_tokens += steps - 1
+            sequence.computed_tokens = computed_tokens
+            if computed_tokens > sequence.reached_tokens:
+                sequence.reached_tokens = computed_tokens
             if not decoded:
                 prefill_tokens += count
-                self._paging.cache_prefix(sequence)  # whoever reads it is launched later
-        return InFlightStep(plan, batch, decodes, prefill_tokens, kv_tokens)
+                self._allocator.cache_prefix(sequence)  # its readers are launched later
+        return InFlightStep(scheduled, batch, decodes, prefill_tokens, kv_tokens)
 
-    def draw(self, step: InFlightStep) -> None:
-        """Start to draw a token for each row that still stands where the batch took it to be."""
+    def sample(self, step: InFlightStep) -> None:
+        """Start to sample a token for each row with exactly the tokens that the batch assumed."""
         batch = step.batch
-        more = batch.steps - 1
-        rows = [one for one in batch.rows if self._is_whole(one, more)]
+        extra_tokens = batch.steps - 1
+        rows = [one for one in batch.rows if self._wants_token(one, extra_tokens)]
         self._executor.sample(batch, rows)
         for sequence in rows:
             sequence.in_flight = 1
 
-    def tell(self, step: InFlightStep) -> list[StepRecord]:
-        """Wait for the tokens, append them, and book; one record a step."""
+    def complete(self, step: InFlightStep) -> list[StepRecord]:
+        """Wait for the tokens, append them, and record the times; one record a step."""
         batch = step.batch
         for sequence in batch.sampled:
             sequence.in_flight = 0
         members = [
             (sequence, decoded)
-            for (sequence, _), decoded in zip(step.plan.shares, step.decodes, strict=True)
-            if self._is_alive(sequence)
+            for (sequence, _), decoded in zip(step.scheduled.sequences, step.decodes, strict=True)
+            if self._is_unfinished(sequence)
         ]
-        whole = len(members) == len(step.plan.shares)
-        alive = [whole or self._is_alive(sequence) for sequence in batch.sampled]
+        all_unfinished = len(members) == len(step.scheduled.sequences)
+        alive = [all_unfinished or self._is_unfinished(sequence) for sequence in batch.sampled]
         sampled = self._executor.collect(batch, alive)
         spans = batch.spans
         ended_s = spans[-1].ended_s if spans else self._clock.now_s()
@@ -119,28 +119,28 @@ class StepRunner:
             bucket: Bucket = "decode" if decoded else "prefill"
             masks_s = sampled.masks_s.get(sequence.request.request_id, 0.0)
             sequence.metrics.record_step(bucket, ended_s, masks_s, len(members), batch.steps)
-            page_tokens = self._paging.page_tokens
+            page_tokens = self._allocator.page_tokens
             if sequence.computes_whole_pages and not sequence.pending_tokens(page_tokens):
                 self._scheduler.hold(sequence)
-        told = 0
-        for sequence, lives in zip(batch.sampled, alive, strict=True):
-            if lives:
-                told += 1
+        decode_tokens = 0
+        for sequence, is_unfinished in zip(batch.sampled, alive, strict=True):
+            if is_unfinished:
+                decode_tokens += 1
                 if sequence.metrics.first_token_at_s == 0.0 and sequence.output_tokens:
                     sequence.metrics.first_token_at_s = ended_s
-                self._outputs.tell(sequence)
+                self._outputs.add_delta(sequence)
         for sequence, finish in sampled.finishes:
             self._outputs.end(sequence, finish, ended_s)
-        return self._records(step, members, told, ended_s)
+        return self._records(step, members, decode_tokens, ended_s)
 
-    def tell_scored(self, scored: Rows[Sequence], began_s: float, ended_s: float) -> StepRecord:
-        """A forward that scored options is a step of its own."""
+    def record_scored(self, scored: Rows[Sequence], began_s: float, ended_s: float) -> StepRecord:
+        """Record a forward that scored options: a step of its own."""
         for sequence in scored:
-            account, size = sequence.metrics, self._paging.page_tokens
-            if account.admitted_at_s == 0.0:  # all of its prompt was known
-                account.cached_tokens += (sequence.prompt_tokens - 1) // size * size
-            account.start_running("queue", began_s)
-            account.record_step("decode", ended_s, 0.0, len(scored))
+            metrics, size = sequence.metrics, self._allocator.page_tokens
+            if metrics.admitted_at_s == 0.0:  # all of its prompt was known
+                metrics.cached_tokens += (sequence.prompt_tokens - 1) // size * size
+            metrics.start_running("queue", began_s)
+            metrics.record_step("decode", ended_s, 0.0, len(scored))
         self._ended_s = ended_s
         self._steps += 1
         return StepRecord(
@@ -159,7 +159,7 @@ class StepRunner:
         decode_tokens: int,
         ended_s: float,
     ) -> list[StepRecord]:
-        spans = step.batch.spans or ((max(step.plan.began_s, self._ended_s), ended_s),)
+        spans = step.batch.spans or ((max(step.scheduled.began_s, self._ended_s), ended_s),)
         requests = tuple(sequence.request.request_id for sequence, _ in members)
         records: list[StepRecord] = []
         for number, (began_s, until_s) in enumerate(spans):
@@ -171,8 +171,8 @@ class StepRunner:
                     prefill_tokens=step.prefill_tokens,
                     decode_tokens=decode_tokens,
                     requests=requests,
-                    kv_tokens=step.kv_tokens + number * len(step.plan.shares),
-                    waiting=step.plan.waiting,
+                    kv_tokens=step.kv_tokens + number * len(step.scheduled.sequences),
+                    waiting=step.scheduled.waiting,
                 )
             )
             seconds = until_s - began_s
@@ -184,16 +184,16 @@ class StepRunner:
         return records
 
     def _note_prefill(self, record: StepRecord) -> None:
-        """How fast prompts are computed decides what is worth keeping."""
+        """Learn the speed of prefills, on which priorities and KV offload depend."""
         seconds = record.ended_at_s - record.started_at_s
         self._scheduler.queue.note_prefill(record.prefill_tokens, seconds)
         if self._executor.offload is not None:
             self._executor.offload.rates.note_prefill(record.prefill_tokens, seconds)
 
-    def _is_alive(self, sequence: Sequence) -> bool:
+    def _is_unfinished(self, sequence: Sequence) -> bool:
         return self._scheduler.find(sequence.request.request_id) is sequence
 
-    def _is_whole(self, sequence: Sequence, more_tokens: int) -> bool:
-        """Whether the last token that was computed is the last there is, but for `more_tokens`."""
-        known = len(sequence.tokens) + more_tokens
-        return self._is_alive(sequence) and sequence.computed_tokens == known
+    def _wants_token(self, sequence: Sequence, extra_tokens: int) -> bool:
+        """Whether all tokens, and `extra_tokens` that are not known yet, are computed."""
+        known = len(sequence.tokens) + extra_tokens
+        return self._is_unfinished(sequence) and sequence.computed_tokens == known

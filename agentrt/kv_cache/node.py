@@ -37,6 +37,21 @@ def key_of(token_ids: Sequence[int], cache_salt: str = "", at: int = 0) -> bytes
     return mixed.to_bytes(len(pad)) + key[len(pad) :]
 
 
+def common_bytes(one: bytes, other: bytes, unit: int) -> int:
+    """Length of the common prefix of two keys, in whole units of so many bytes."""
+    units = min(len(one), len(other)) // unit
+    if one[: units * unit] == other[: units * unit]:
+        return units * unit
+    low, high = 0, units  # units [0, low) agree, [0, high) do not
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if one[low * unit : middle * unit] == other[low * unit : middle * unit]:
+            low = middle
+        else:
+            high = middle
+    return low * unit
+
+
 @lru_cache(maxsize=256)
 def _pad_of(cache_salt: str) -> bytes:
     salt = cache_salt.encode("utf-8", "surrogatepass")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agentrt.base.ids import PageId
-from agentrt.kv_cache.node import TOKEN_BYTES, EvictionPriority, RadixNode
+from agentrt.kv_cache.node import TOKEN_BYTES, RadixNode
 from agentrt.kv_cache.pages import PagePool
 from agentrt.kv_cache.radix import RadixTree
 
@@ -89,7 +89,3 @@ class OffloadTier:
         end = known_pages + len(device_pages)
         self._copier.load(match.pages[known_pages:end], device_pages)
         self.loaded_pages += len(device_pages)
-
-    def set_priority(self, key: bytes, priority: EvictionPriority) -> None:
-        """Set the eviction priority of `key` in this tier."""
-        self.tree.set_priority(key, priority)

@@ -59,9 +59,7 @@ class PagePool:
 
     def free(self, pages: Iterable[PageId]) -> None:
         """Free pages of a sequence."""
-        pages = list(pages)
-        self._move(pages, _OWNED, _FREE)
-        self._free.extend(reversed(pages))
+        self._release(list(pages), _OWNED)
 
     def adopt_into_tree(self, pages: Iterable[PageId]) -> None:
         """Move pages of a sequence to the tree."""
@@ -69,8 +67,10 @@ class PagePool:
 
     def free_from_tree(self, pages: Iterable[PageId]) -> None:
         """Free pages of the tree."""
-        pages = list(pages)
-        self._move(pages, _TREE, _FREE)
+        self._release(list(pages), _TREE)
+
+    def _release(self, pages: list[PageId], source: int) -> None:
+        self._move(pages, source, _FREE)
         self._free.extend(reversed(pages))
 
     def _move(self, pages: Iterable[PageId], source: int, target: int) -> None:

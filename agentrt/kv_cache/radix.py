@@ -14,20 +14,14 @@ from dataclasses import dataclass
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import PageId
 from agentrt.kv_cache.eviction import EvictionQueue
-from agentrt.kv_cache.node import TOKEN_BYTES, EvictionPriority, PrefixLookup, RadixNode, key_of
+from agentrt.kv_cache.node import (
+    TOKEN_BYTES,
+    EvictionPriority,
+    PrefixLookup,
+    RadixNode,
+    common_bytes,
+)
 from agentrt.kv_cache.pages import PagePool
-
-__all__ = [
-    "TOKEN_BYTES",
-    "Evicted",
-    "EvictionPriority",
-    "Inserted",
-    "PrefixLookup",
-    "PrefixMatch",
-    "RadixNode",
-    "RadixTree",
-    "key_of",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +96,30 @@ class RadixTree:
         One token has to be left to compute, for its logits. Splits a node if the match ends inside
         it.
         """
+        node, pages = self._descend(key[: self._floor(len(key) - TOKEN_BYTES)])
+        return PrefixMatch(node, pages, len(pages) * self._page_tokens)
+
+    def _descend(self, key: bytes) -> tuple[RadixNode, list[PageId]]:
+        """Last node and pages of the longest prefix of `key`; marks its nodes as used.
+
+        Splits a node if the prefix ends inside it.
+        """
         node = self.root
         pages: list[PageId] = []
         at = 0
-        end = self._floor(len(key) - TOKEN_BYTES)
         self._tick += 1
-        while at < end:
+        while at < len(key):
             child = node.children.get(key[at : at + self._page_bytes])
             if child is None:
                 break
-            same = self._common(child.key, key[at:end])
+            same = common_bytes(child.key, key[at:], self._page_bytes)
             if same < len(child.key):
                 child = self._split(child, same)
             self._touch(child)
             pages += child.pages
             node = child
             at += same
-        return PrefixMatch(node, pages, at // TOKEN_BYTES)
+        return node, pages
 
     def matched_tokens(self, key: bytes) -> int:
         """Length of the prefix match; changes nothing."""
@@ -133,7 +134,7 @@ class RadixTree:
             child = node.children.get(key[at : at + self._page_bytes])
             if child is None:
                 break
-            same = self._common(child.key, key[at:end])
+            same = common_bytes(child.key, key[at:end], self._page_bytes)
             at += same
             node = child
             if same < len(child.key):
@@ -168,28 +169,14 @@ class RadixTree:
         """
         if len(key) != len(pages) * self._page_bytes:
             raise InternalError(f"{len(key)} key bytes do not fill {len(pages)} pages")
-        node = self.root
-        path: list[PageId] = []
-        at = 0
-        self._tick += 1
-        while at < len(key):
-            child = node.children.get(key[at : at + self._page_bytes])
-            if child is None:
-                break
-            same = self._common(child.key, key[at:])
-            if same < len(child.key):
-                child = self._split(child, same)
-            self._touch(child)
-            path += child.pages
-            node = child
-            at += same
+        node, path = self._descend(key)
         known = len(path)
         duplicates = [
             mine for mine, theirs in zip(pages[:known], path, strict=True) if mine != theirs
         ]
         self._pool.free(duplicates)
-        if at < len(key):
-            node = self._grow(node, key[at:], list(pages[known:]))
+        if known < len(pages):
+            node = self._grow(node, key[known * self._page_bytes :], list(pages[known:]))
             path += node.pages
         return Inserted(node, path, len(duplicates))
 
@@ -230,7 +217,7 @@ class RadixTree:
             child = node.children.get(key[at : at + self._page_bytes])
             if child is None:
                 break
-            same = self._common(child.key, key[at:end])
+            same = common_bytes(child.key, key[at:end], self._page_bytes)
             if same < len(child.key):
                 if demotes:
                     return False  # a longer prefix continues in the same node
@@ -296,21 +283,6 @@ class RadixTree:
 
     def _floor(self, key_bytes: int) -> int:
         return key_bytes - key_bytes % self._page_bytes
-
-    def _common(self, one: bytes, other: bytes) -> int:
-        """Length of the common prefix in bytes, in whole pages."""
-        size = self._page_bytes
-        pages = min(len(one), len(other)) // size
-        if one[: pages * size] == other[: pages * size]:
-            return pages * size
-        low, high = 0, pages  # pages [0, low) agree, [0, high) do not
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if one[low * size : middle * size] == other[low * size : middle * size]:
-                low = middle
-            else:
-                high = middle
-        return low * size
 
     def _split(self, node: RadixNode, at: int) -> RadixNode:
         """Cut `node` after `at` bytes; returns the new upper part, `node` stays the lower one.

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from agentrt.base.cpu_cores import at_most_cores
 from agentrt.base.errors import UsageError
+from agentrt.tools.docstring import read_docstring
 
 FlagsT = TypeVar("FlagsT")
 
@@ -32,37 +33,48 @@ Tenants = Annotated[int, typer.Option(help="Tenants among whom programs are deal
 Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
 
 
-def add_command(
-    app: typer.Typer, name: str, flags: type[FlagsT]
-) -> Callable[[Callable[[FlagsT], int]], Callable[[FlagsT], int]]:
-    """Register a function of one record as a command.
+def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
+    """Register a function of one record as a command of that name.
+
+    The docstring of the record has the help of each field, unless the field is `Annotated` with its
+    `typer.Option`.
 
     Args:
         app: Commands to add to.
-        name: Name of the command.
-        flags: The record; a field is `Annotated` with its `typer.Option`.
+        run: The function; the code with which the command exits is 0 for None.
     """
+    (flags,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
     hints = get_type_hints(flags, include_extras=True)
+    helps: dict[str, str] = {}
+    for one in reversed(flags.__mro__):
+        helps |= read_docstring(one.__doc__).arguments
     parameters = [
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if one.default is MISSING else one.default,
-            annotation=hints[one.name],
+            annotation=_option(one.name, hints[one.name], helps.get(one.name)),
         )
-        for one in fields(flags)  # type: ignore[arg-type]  # a record
+        for one in fields(flags)
     ]
 
-    def register(run: Callable[[FlagsT], int]) -> Callable[[FlagsT], int]:
-        def command(**given: Any) -> int:
-            return run(flags(**given))
+    def command(**given: Any) -> int:
+        return run(flags(**given)) or 0
 
-        command.__doc__ = run.__doc__
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        app.command(name)(command)
-        return run
+    command.__doc__ = run.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    app.command(run.__name__)(command)
 
-    return register
+
+def _option(name: str, hint: Any, help: str | None) -> Any:
+    """The type of a field with the option of its flag: `--json` for a field `json_path`."""
+    if get_origin(hint) is Annotated:
+        return hint
+    flag = f"--{name.removesuffix('_path').replace('_', '-')}"
+    metavar = None
+    if Path in (hint, *get_args(hint)):
+        metavar = "PATH" if name.endswith("_path") else "FOLDER"
+    return Annotated[hint, typer.Option(flag, metavar=metavar, help=help)]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -109,9 +121,19 @@ def rate_of(text: str, flag: str) -> float:
         found = 0.0 if text == "auto" else float(text)
     except ValueError:
         found = -1.0
-    if text != "auto" and not found > 0:
-        raise UsageError(f"{flag} {text} is no rate", hint="Give programs a second, or auto")
+    positive = text == "auto" or found > 0
+    require(positive, f"{flag} {text} is no rate", "Give programs a second, or auto")
     return found
+
+
+def require(holds: bool, message: str, hint: str) -> None:
+    """Check a flag.
+
+    Raises:
+        UsageError: The flag does not hold.
+    """
+    if not holds:
+        raise UsageError(message, hint=hint)
 
 
 def check_known(flag: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
@@ -120,12 +142,5 @@ def check_known(flag: str, given: tuple[str, ...], known: tuple[str, ...]) -> No
     Raises:
         UsageError: One is not.
     """
-    hint = f"Use some of {', '.join(known)}"
     for name in given:
-        if name not in known:
-            raise UsageError(f"{flag} {name} is not known", hint=hint)
-
-
-def log(text: str) -> None:
-    """Print progress to standard error, beside the result."""
-    typer.echo(text, err=True)
+        require(name in known, f"{flag} {name} is not known", f"Use some of {', '.join(known)}")

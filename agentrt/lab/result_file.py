@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.cpu_cores import cores
+from agentrt.base.errors import UsageError
 
 
 def header(schema: str) -> dict[str, Any]:
@@ -56,6 +57,23 @@ def short_paths(value: Any) -> Any:
     if isinstance(value, str) and value.startswith("/"):
         return "/".join(value.split("/")[-2:])
     return value
+
+
+def read_json(path: Path, schema: str, hint: str) -> dict[str, Any]:
+    """Read a file of results.
+
+    Raises:
+        UsageError: There is no such file, or it has another schema.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON: {error}", hint=hint) from error
+    if not isinstance(found, dict) or found.get("schema") != schema:
+        raise UsageError(f"{path} does not hold {schema}", hint=hint)
+    return found
 
 
 def write_json(path: Path | None, found: object) -> None:

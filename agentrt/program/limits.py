@@ -67,7 +67,7 @@ class limits:
         self._close = on_limit == "close"
         self._site = call_site()
         self._reached: LimitExceeded | None = None
-        self._progress: RunProgress | None = None
+        self._progress = RunProgress()
         self._token: Token[OwningScope | None] | None = None
 
     def __enter__(self) -> Self:
@@ -144,7 +144,7 @@ class limits:
 
     def _note_progress(self) -> None:
         """Note the path that took the time, before the rest is cancelled."""
-        if self._progress is None and self._cancel.cancel_called:
+        if not self._progress.path and self._cancel.cancel_called:
             self._progress = self._scope.run.progress()
 
     def _stop(self, error: LimitExceeded) -> None:

@@ -1,4 +1,4 @@
-"""Chats as lists of messages, for files and for callers, in the form most APIs share."""
+"""Chats as lists of messages in the form most APIs share, for files, callers and remote engines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from agentrt.base.canonical_json import dumps
-from agentrt.base.errors import NotYetKnown, UsageError
+from agentrt.base.errors import InternalError, NotYetKnown, UsageError
 from agentrt.base.segments import (
     CallMade,
     Close,
@@ -46,15 +46,26 @@ def messages_of(segments: Iterable[Segment]) -> list[dict[str, Any]]:
 
     Raises:
         NotYetKnown: A part is still pending.
+        InternalError: The segments are not whole messages.
     """
     found: list[dict[str, Any]] = []
+    is_open = False
     for segment in segments:
-        if isinstance(segment, Open):
-            found.append({"role": segment.role, "content": ""})
-        elif isinstance(segment, Hole):
-            raise NotYetKnown(f"the chat waits for node {segment.node}")
-        elif not isinstance(segment, Close):
-            _add(found[-1], segment)
+        if isinstance(segment, Open) is is_open:
+            place = "inside" if is_open else "outside"
+            raise InternalError(f"{type(segment).__name__} stands {place} a message")
+        match segment:
+            case Open(role):
+                found.append({"role": role, "content": ""})
+                is_open = True
+            case Close():
+                is_open = False
+            case Hole(node):
+                raise NotYetKnown(f"the chat waits for node {node}")
+            case _:
+                _add(found[-1], segment)
+    if is_open:
+        raise InternalError("the last message is not closed")
     return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from agentrt.base.segments import CallFrame
+from agentrt.prompt.encoded import shared_length
 from agentrt.prompt.message_form import MessageForm, Turn
 from agentrt.prompt.probe import (
     TOOL,
@@ -37,7 +37,7 @@ def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
         for empty in ("", "none"):
             native = replace(probe.form, native=True, arguments=arguments, empty=empty)
             try:
-                frame = _frame(replace(probe, form=native))
+                frame = _frame(replace(probe, form=native, tools=(TOOL,)))
             except NoFrame as error:
                 reason = reason or str(error)
             else:
@@ -46,7 +46,7 @@ def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
 
 
 def _frame(probe: TemplateProbe) -> CallFrame:
-    one = probe.text(ONE, (TOOL,))
+    one = probe.text(ONE)
     if one is None or name_of(2) not in one:
         raise NoFrame("the template shows no calls")
     if args_of(2) not in one:
@@ -56,7 +56,7 @@ def _frame(probe: TemplateProbe) -> CallFrame:
     lead, middle, tail = _around(_opened(probe, one), one, 2)
     closing = probe.parts.first_marker(_closing(probe))
     tail = _before_end(tail, probe.parts, closing)
-    two = probe.text(TWO, (TOOL,))
+    two = probe.text(TWO)
     if two is None or args_of(3) not in two:
         frame = CallFrame(before=lead, middle=middle, after=tail, between="\n")
     else:
@@ -77,8 +77,8 @@ def _frame(probe: TemplateProbe) -> CallFrame:
 
 def _opened(probe: TemplateProbe, text: str) -> str:
     """The part of `text` before the assistant's own output."""
-    plain = probe.text(ANSWERED, (TOOL,))
-    prompt_text = probe.text([USER], (TOOL,))
+    plain = probe.text(ANSWERED)
+    prompt_text = probe.text([USER])
     openings = [plain.partition(text_of(1))[0]] if plain and text_of(1) in plain else []
     openings += [prompt_text] if prompt_text else []
     for opening in openings:
@@ -89,7 +89,7 @@ def _opened(probe: TemplateProbe, text: str) -> str:
 
 def _closing(probe: TemplateProbe) -> str:
     """Text after an answer."""
-    plain = probe.text(ANSWERED, (TOOL,))
+    plain = probe.text(ANSWERED)
     return plain.partition(text_of(1))[2] if plain else ""
 
 
@@ -111,9 +111,11 @@ def _joined(
     if (first_lead, first_middle) != (lead, middle) or second_middle != middle:
         raise NoFrame("the template writes several calls in another way than one")
     tail = _before_end(tail, parts, closing)
-    after = _shared_start(parts, gap, tail)
+    gap_units, tail_units = _units(parts, gap), _units(parts, tail)
+    after = "".join(gap_units[: shared_length(gap_units, tail_units)])
     between = gap[len(after) :]
-    before = _shared_end(parts, lead, between)
+    lead_units, between_units = _units(parts, lead)[::-1], _units(parts, between)[::-1]
+    before = "".join(lead_units[: shared_length(lead_units, between_units)][::-1])
     return CallFrame(
         before=before,
         middle=middle,
@@ -135,26 +137,7 @@ def _before_end(tail: str, parts: TokenizerParts, closing: Marker | None) -> str
     return tail[: min(found)]
 
 
-def _shared_start(parts: TokenizerParts, left: str, right: str) -> str:
-    shared = ""
-    for a, b in zip(_units(parts, left), _units(parts, right), strict=False):
-        if a != b:
-            break
-        shared += a
-    return shared
-
-
-def _shared_end(parts: TokenizerParts, left: str, right: str) -> str:
-    shared = ""
-    pairs = zip(reversed(_units(parts, left)), reversed(_units(parts, right)), strict=False)
-    for a, b in pairs:
-        if a != b:
-            break
-        shared = a + shared
-    return shared
-
-
-def _units(parts: TokenizerParts, text: str) -> Sequence[str]:
+def _units(parts: TokenizerParts, text: str) -> list[str]:
     """Characters and whole markers."""
     units: list[str] = []
     for piece in parts.pieces(text):

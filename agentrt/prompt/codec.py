@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from agentrt.base.errors import ModelInvalid, RequestRejected, Unsupported
@@ -27,7 +28,7 @@ from agentrt.base.segments import (
 from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.composer import Composer, LayoutMismatch
 from agentrt.prompt.detokenizer import Detokenizer
-from agentrt.prompt.encoded import Encoded, PrefixLoss
+from agentrt.prompt.encoded import Encoded, PrefixLoss, shared_length
 from agentrt.prompt.full_render import encode_full_render, escaped_tools
 from agentrt.prompt.layout import Layout, find_layout
 from agentrt.prompt.message_form_probe import find_message_form
@@ -156,9 +157,8 @@ class Codec:
         """
         view = self.tool_views.for_tools(tools)
         turns = [message.turn for message in turns_of(segments)]
-        messages = view.probe.form.messages(turns, tools)
         try:
-            return view.probe.render(messages, view.probe.form.tools(tools), True)
+            return replace(view.probe, tools=tools).rendered(turns)
         except TemplateRefused as error:
             raise _unsupported(error) from error
 
@@ -210,11 +210,8 @@ class Codec:
         """The ids that are final before a hole, or before a segment that was one."""
         ids = view.prefixes.token_ids(prefix)
         with suppress(LayoutMismatch):
-            match pending:
-                case Hole(_, generated):
-                    for_answer = generated
-                case _:
-                    for_answer = isinstance(pending, Generated)
+            filled_by_model = isinstance(pending, Hole) and pending.generated
+            for_answer = filled_by_model or isinstance(pending, Generated)
             ids = (*ids, *view.composer.settled_ids(prefix, for_answer))
         return Encoded(ids, False, prefix.losses)
 
@@ -247,40 +244,33 @@ class Codec:
         self, view: ToolView, segments: Sequence[Segment], ids: tuple[int, ...], history: History
     ) -> tuple[PrefixLoss, ...]:
         """Loss of the last answer and its prompt: their tokens that differ in `ids`."""
-        last = opened = latest = -1
+        opened, latest, made = -1, -1, None
         for index, segment in enumerate(segments):
             if isinstance(segment, Open):
                 latest = index
             elif isinstance(segment, Generated) and segment.codec == self.fingerprint:
-                last, opened = index, latest
-        if last < 0:
+                opened, made = latest, segment
+        if made is None:
             return ()
-        made = segments[last]
-        assert isinstance(made, Generated)
         try:
             prompt = self.encode(view.tools, segments[:opened], history)
         except Unsupported:
             return ()  # not a prompt of this model: no computation to share
         computed = (*prompt.token_ids, *made.token_ids)
-        shared = 0
-        for a, b in zip(computed, ids, strict=False):
-            if a != b:
-                break
-            shared += 1
-        lost = len(computed) - shared
+        lost = len(computed) - shared_length(computed, ids)
         return (PrefixLoss(lost, "template_rewrite"),) if lost else ()
 
     def _new_view(self, tools: tuple[ToolSchema, ...]) -> ToolView:
-        probe = TemplateProbe(self._templates.render, self.parts, self._form)
         safe_tools = escaped_tools(self.parts, tools)
+        probe = TemplateProbe(self._templates.render, self.parts, self._form, safe_tools)
         layout = None
         if tools:
-            layout = layout_with(probe, safe_tools, self.tool_views.for_tools(()).layout)
+            layout = layout_with(probe, self.tool_views.for_tools(()).layout)
         if layout is None:
-            layout = find_layout(probe, safe_tools)
+            layout = find_layout(probe)
         tested = self._templates.tested
         composer = Composer(self.parts, self._form, layout, tested, self.fingerprint)
-        return ToolView(tools, safe_tools, probe, layout, composer, PrefixCache(composer))
+        return ToolView(tools, probe, layout, composer, PrefixCache(composer))
 
     def _ending(self, layout: Layout) -> tuple[int, ...]:
         """The marker that the template writes right after an answer."""

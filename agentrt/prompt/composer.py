@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from agentrt.base.segments import (
@@ -32,37 +32,29 @@ class LayoutMismatch(Exception):
     """The layout does not hold for this chat, which must be rendered as a whole."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Composer:
-    """Extends prefixes by segments, with one layout."""
+    """Extends prefixes by segments, with one layout.
 
-    def __init__(
-        self,
-        parts: TokenizerParts,
-        form: MessageForm,
-        layout: Layout,
-        tested: re.Pattern[str],
-        codec: str,
-    ) -> None:
-        """Set up for a template.
+    Attributes:
+        parts: Tokenizer of the model.
+        form: Message form of the template.
+        layout: Layout with the offered tools.
+        tested: Pattern of texts that the template tests for in answers; it ignores data.
+        codec: Fingerprint of this model's generated ids.
+    """
 
-        Args:
-            parts: Tokenizer of the model.
-            form: Message form of the template.
-            layout: Layout with the offered tools.
-            tested: Pattern of texts that the template tests for in answers; it ignores data.
-            codec: Fingerprint of this model's generated ids.
-        """
-        self._parts = parts
-        self._form = form
-        self._layout = layout
-        self._tested = tested
-        self._codec = codec
+    parts: TokenizerParts
+    form: MessageForm
+    layout: Layout
+    tested: re.Pattern[str]
+    codec: str
 
     def extend(self, prefix: Prefix, segment: Segment) -> Prefix:
         """`prefix` with one more segment.
 
         Raises:
-            Irregular: The layout does not hold for this segment.
+            LayoutMismatch: The layout does not hold for this segment.
         """
         match segment:
             case Open(role):
@@ -70,7 +62,7 @@ class Composer:
                     raise LayoutMismatch("a message opens inside another")
                 return replace(prefix, parent=prefix, ids=(), message=PrefixMessage(role))
             case ResultOf(call_id, name):
-                call_id, name = (self._parts.escape(text, ESCAPE) for text in (call_id, name))
+                call_id, name = (self.parts.escape(text, ESCAPE) for text in (call_id, name))
                 message = replace(_open(prefix), call_id=call_id, name=name)
                 return replace(prefix, parent=prefix, ids=(), message=message)
             case Text(text):
@@ -100,17 +92,16 @@ class Composer:
         writer = self._writer(prefix)
         if message.role == "assistant" and message.opened_as is None:
             openings = {
-                self._layout.between.get((prefix.before, kind))
+                self.layout.between.get((prefix.before, kind))
                 for kind in (("assistant", "calls", "answer") if for_answer else ("assistant",))
             }
             if len(openings) > 1 or None in openings:
                 writer.seal()
                 return writer.ids
-        if message.opened_as is None:
-            if message.role in self._layout.omits and not for_answer:
-                writer.seal()
-                return writer.ids
-            self._enter(writer, prefix, message.role)
+        if message.opened_as is None and message.role in self.layout.omits and not for_answer:
+            writer.seal()
+            return writer.ids
+        self._enter(writer, prefix, message.role)
         if for_answer:
             writer.write_pending()
         else:
@@ -127,29 +118,27 @@ class Composer:
         if not text:
             return replace(prefix, parent=prefix, ids=())
         writer = self._writer(prefix)
-        if message.opened_as is None:
-            message = self._enter(writer, prefix, message.role)
+        message = self._enter(writer, prefix, message.role)
         writer.write_text(quoted(text) if edges == "quoted" else text)
         return _next_prefix(prefix, writer, replace(message, has_content=True))
 
     def _with_generated(self, prefix: Prefix, made: Generated) -> Prefix:
         message = _open(prefix)
-        is_own = made.codec == self._codec and bool(made.token_ids)
+        is_own = made.codec == self.codec and bool(made.token_ids)
         if is_own and prefix.appends and message.opened_as is None:
             return self._with_appended(prefix, made)
-        if self._tested.search(made.text):
+        if self.tested.search(made.text):
             raise LayoutMismatch("the template may write this answer in another way")
         if made.text != made.text.strip() and self._edges("assistant", made.text) == "stripped":
             raise LayoutMismatch("whitespace around an answer")
         kind: Kind = "calls" if made.calls else "assistant"
         writer = self._writer(prefix)
-        if message.opened_as is None:
-            message = self._enter(writer, prefix, kind)
+        message = self._enter(writer, prefix, kind)
         message = replace(message, has_content=True, generated_calls=bool(made.calls))
         if is_own:
             writer.write_ids(made.token_ids)
-            opened = self._layout.between.get((prefix.before, kind))
-            prompt_text = self._layout.between.get((prefix.before, "answer"))
+            opened = self.layout.between.get((prefix.before, kind))
+            prompt_text = self.layout.between.get((prefix.before, "answer"))
             changed = replace(_next_prefix(prefix, writer, message), losses=())
             return replace(changed, rewritten=opened != prompt_text)
         writer.write_pending()
@@ -184,16 +173,14 @@ class Composer:
             writer.write_template(self._joiner())
         for index, call in enumerate(made.calls):
             self._call(writer, call, index)
-        writer.write_template(self._form.frame.last)
+        writer.write_template(self.form.frame.last)
 
     def _with_call(self, prefix: Prefix, call: CallMade) -> Prefix:
-        message = _open(prefix)
         writer = self._writer(prefix)
-        if message.opened_as is None:
-            message = self._enter(writer, prefix, "calls")
-        elif message.opened_as != "calls":
-            same = self._layout.between.get((prefix.before, "calls"))
-            if same != self._layout.between.get((prefix.before, message.opened_as)):
+        message = self._enter(writer, prefix, "calls")
+        if message.opened_as is not None and message.opened_as != "calls":
+            same = self.layout.between.get((prefix.before, "calls"))
+            if same != self.layout.between.get((prefix.before, message.opened_as)):
                 raise LayoutMismatch("calls open a message otherwise than text")
         if message.has_content and not message.calls:
             writer.write_template(self._joiner())
@@ -201,7 +188,7 @@ class Composer:
         return _next_prefix(prefix, writer, replace(message, calls=message.calls + 1))
 
     def _call(self, writer: IdWriter, call: CallMade, index: int) -> None:
-        frame: CallFrame = self._form.frame
+        frame: CallFrame = self.form.frame
         writer.write_template((frame.between if index else frame.first) + frame.before)
         writer.write_text(call.name)
         writer.write_template(frame.middle)
@@ -210,13 +197,12 @@ class Composer:
 
     def _closed(self, prefix: Prefix) -> Prefix:
         message = _open(prefix)
-        if message.opened_as is None and message.role in self._layout.omits:
+        if message.opened_as is None and message.role in self.layout.omits:
             raise LayoutMismatch(f"the template does not write an empty {message.role} message")
         writer = self._writer(prefix)
-        if message.opened_as is None:
-            message = self._enter(writer, prefix, message.role)
+        message = self._enter(writer, prefix, message.role)
         if message.calls:
-            writer.write_template(self._form.frame.last)
+            writer.write_template(self.form.frame.last)
         elif message.has_content and self._edges(message.role, writer.pending) == "stripped":
             writer.pending = writer.pending.rstrip()
         kind: Kind = "calls" if message.calls or message.generated_calls else message.role
@@ -224,23 +210,26 @@ class Composer:
         return replace(after, before=kind, closed=(message.name, message.call_id))
 
     def _enter(self, writer: IdWriter, prefix: Prefix, kind: Kind) -> PrefixMessage:
+        """The open message, opened as `kind` unless its opening is written already."""
         message = _open(prefix)
+        if message.opened_as is not None:
+            return message
         writer.write_template(self._between(prefix, kind, (message.name, message.call_id)))
         return replace(message, opened_as=kind)
 
     def _between(self, prefix: Prefix, kind: Kind, following: tuple[str, str]) -> str:
-        text = self._layout.between.get((prefix.before, kind))
+        text = self.layout.between.get((prefix.before, kind))
         if text is None:
             raise LayoutMismatch(f"what stands between {prefix.before} and {kind} is not known")
         return filled(text, prefix.closed, following)
 
     def _joiner(self) -> str:
-        if self._layout.joiner is None:
+        if self.layout.joiner is None:
             raise LayoutMismatch("what stands between text and calls is not known")
-        return self._layout.joiner
+        return self.layout.joiner
 
     def _edges(self, kind: Kind, text: str) -> str:
-        edges = self._layout.edges.get(kind, "odd")
+        edges = self.layout.edges.get(kind, "odd")
         if edges == "odd" and text != text.strip():
             raise LayoutMismatch(f"whitespace around the content of {kind}")
         if edges == "rewritten" and not PLAIN.fullmatch(text):
@@ -248,7 +237,7 @@ class Composer:
         return edges
 
     def _writer(self, prefix: Prefix) -> IdWriter:
-        return IdWriter(self._parts, prefix.pending, prefix.position, prefix.strips_next)
+        return IdWriter(self.parts, prefix.pending, prefix.position, prefix.strips_next)
 
 
 def _open(prefix: Prefix) -> PrefixMessage:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 LossReason = Literal["other_model", "template_rewrite"]
+
+
+def shared_length(left: Sequence[object], right: Sequence[object]) -> int:
+    """Number of equal elements at the start of both."""
+    pairs = zip(left, right, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)

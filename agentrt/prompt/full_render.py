@@ -17,7 +17,7 @@ from agentrt.base.segments import CallMade, Generated, History, ToolSchema
 from agentrt.prompt.id_writer import ESCAPE, IdWriter
 from agentrt.prompt.layout import Layout
 from agentrt.prompt.message_form import Turn
-from agentrt.prompt.probe import TemplateProbe, has_placeholder, text_of
+from agentrt.prompt.probe import has_placeholder, text_of
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.tokenizer_parts import TokenizerParts
 from agentrt.prompt.tool_view import ToolView
@@ -49,7 +49,7 @@ def encode_full_render(
     Raises:
         TemplateRefused: The template refuses these messages.
     """
-    probe, layout, tools = view.probe, view.layout, view.safe_tools
+    probe, layout = view.probe, view.layout
     if any(has_placeholder(message.turn.text) for message in messages):
         raise TemplateRefused("a message holds characters from U+10FE00 to U+10FEFF")
     turns = [_escaped(probe.parts, message, layout, codec, tested) for message in messages]
@@ -59,8 +59,7 @@ def encode_full_render(
         for t, w in zip(turns, messages, strict=True)
     ]
     mixed = [h if s else t for h, t, s in zip(placeholders, turns, unchanged, strict=True)]
-    real = _text(probe, mixed, tools)
-    text = _text(probe, placeholders, tools)
+    real, text = probe.rendered(mixed), probe.rendered(placeholders)
 
     def original(found: re.Match[str]) -> str:
         index = int(found[1])
@@ -144,11 +143,6 @@ def _made_by(made: Generated, codec: str) -> bool:
     return made.codec == codec and bool(made.token_ids) and bool(made.text)
 
 
-def _text(probe: TemplateProbe, turns: list[Turn], tools: tuple[ToolSchema, ...]) -> str:
-    messages = probe.form.messages(turns, tools)
-    return probe.render(messages, probe.form.tools(tools), True)
-
-
 def _escaped(
     parts: TokenizerParts, message: SegmentTurn, layout: Layout, codec: str, tested: re.Pattern[str]
 ) -> Turn:
@@ -170,8 +164,5 @@ def _escaped(
 
 
 def _escaped_call(parts: TokenizerParts, call: CallMade) -> CallMade:
-    return CallMade(
-        parts.escape(call.call_id, ESCAPE),
-        parts.escape(call.name, ESCAPE),
-        parts.escape(call.arguments_json, ESCAPE),
-    )
+    texts = (call.call_id, call.name, call.arguments_json)
+    return CallMade(*(parts.escape(text, ESCAPE) for text in texts))

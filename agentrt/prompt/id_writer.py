@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from agentrt.prompt.text_encoder import TextPosition
 from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
@@ -14,30 +15,23 @@ ESCAPE = "\U0010fef0"
 """Character inside marker text that is data, while a template processes it."""
 
 
+@dataclass(slots=True, eq=False)
 class IdWriter:
     """Ids written so far, and text with ids that are not final yet.
 
     Attributes:
-        ids: New ids of this writer.
-        pending: Text after them, not encoded yet.
+        parts: Tokenizer of the model.
+        pending: Text after the ids, not encoded yet.
         position: Position of the pending text.
         strips_next: Whether a marker before it strips its leading whitespace.
+        ids: New ids of this writer.
     """
 
-    __slots__ = ("_parts", "ids", "pending", "position", "strips_next")
-
-    def __init__(
-        self,
-        parts: TokenizerParts,
-        pending: str = "",
-        position: TextPosition = TextPosition.START,
-        strips_next: bool = False,
-    ) -> None:
-        self._parts = parts
-        self.ids: list[int] = []
-        self.pending = pending
-        self.position = position
-        self.strips_next = strips_next
+    parts: TokenizerParts
+    pending: str = ""
+    position: TextPosition = TextPosition.START
+    strips_next: bool = False
+    ids: list[int] = field(default_factory=list)
 
     def write_text(self, text: str) -> None:
         """Write data."""
@@ -50,7 +44,7 @@ class IdWriter:
 
     def write_template(self, literal: str) -> None:
         """Write text and markers of the template."""
-        for piece in self._parts.pieces(literal):
+        for piece in self.parts.pieces(literal):
             if isinstance(piece, Marker):
                 self._write_marker(piece)
             else:
@@ -65,7 +59,7 @@ class IdWriter:
 
     def seal(self) -> None:
         """Encode as much pending text as later text cannot change."""
-        ids, self.pending = self._parts.texts.seal(self.pending, self.position)
+        ids, self.pending = self.parts.texts.seal(self.pending, self.position)
         if ids:
             self.ids += ids
             self.position = TextPosition.INSIDE
@@ -73,7 +67,7 @@ class IdWriter:
     def write_pending(self) -> None:
         """Encode all pending text: nothing after it merges with it."""
         if self.pending:
-            self.ids += self._parts.texts.encode(self.pending, self.position)
+            self.ids += self.parts.texts.encode(self.pending, self.position)
             self.pending = ""
             self.position = TextPosition.INSIDE
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from agentrt.base.segments import ToolSchema
+from agentrt.base.segments import Role
 from agentrt.prompt.message_form import Turn, render_calls
 from agentrt.prompt.probe import TemplateProbe, call_id, call_of, has_placeholder, name_of, text_of
 
@@ -26,6 +26,8 @@ AWKWARD = 'a "b" \\ <c> & \'d\' {"e": [1]}\n\n  # f\n'
 
 PREVIOUS_NAME, NEXT_NAME = "\U0010fe10", "\U0010fe11"
 PREVIOUS_ID, NEXT_ID = "\U0010fe12", "\U0010fe13"
+
+_ROLES: dict[str, Role] = {"s": "system", "u": "user", "a": "assistant"}
 
 # One letter a message: system, user, assistant, c one call, C two calls, tool.
 CONVERSATIONS = (
@@ -56,12 +58,12 @@ class Layout:
     unsteady: frozenset[tuple[Kind, Kind]] = frozenset()
 
 
-def find_layout(probe: TemplateProbe, tools: tuple[ToolSchema, ...]) -> Layout:
-    """Find a template's texts between contents, with these tools offered."""
+def find_layout(probe: TemplateProbe) -> Layout:
+    """Find a template's texts between contents, with the tools of the probe offered."""
     texts: dict[tuple[Kind, Kind], set[str]] = {}
     unsteady: set[tuple[Kind, Kind]] = set()
     for letters in CONVERSATIONS:
-        found = texts_between(probe, letters, tools)
+        found = texts_between(probe, letters)
         for pair, text in found or ():
             if text is None:
                 unsteady.add(pair)
@@ -69,9 +71,9 @@ def find_layout(probe: TemplateProbe, tools: tuple[ToolSchema, ...]) -> Layout:
                 texts.setdefault(pair, set()).add(text)
     unsteady |= {pair for pair, variants in texts.items() if len(variants) > 1}
     between = {pair: min(v) for pair, v in texts.items() if pair not in unsteady}
-    _add_answered(probe, tools, between, unsteady)
-    edges, omits = _contents(probe, tools)
-    return Layout(between, edges, omits, _joiner(probe, tools), frozenset(unsteady))
+    _add_answered(probe, between, unsteady)
+    edges, omits = _contents(probe)
+    return Layout(between, edges, omits, _joiner(probe), frozenset(unsteady))
 
 
 def quoted(text: str) -> str:
@@ -92,15 +94,12 @@ def filled(text: str, previous: tuple[str, str], following: tuple[str, str]) -> 
 
 
 def _add_answered(
-    probe: TemplateProbe,
-    tools: tuple[ToolSchema, ...],
-    between: dict[tuple[Kind, Kind], str],
-    unsteady: set[tuple[Kind, Kind]],
+    probe: TemplateProbe, between: dict[tuple[Kind, Kind], str], unsteady: set[tuple[Kind, Kind]]
 ) -> None:
     """Add the text after a last answer, if everything before it is written as usual."""
     variants: set[str | None] = set()
     for letters in ANSWERED:
-        found = texts_between(probe, letters, tools)
+        found = texts_between(probe, letters)
         if not found:
             continue
         *usual, (_, text) = found
@@ -113,7 +112,7 @@ def _add_answered(
 
 
 def texts_between(
-    probe: TemplateProbe, letters: str, tools: tuple[ToolSchema, ...]
+    probe: TemplateProbe, letters: str
 ) -> list[tuple[tuple[Kind, Kind], str | None]] | None:
     """The texts of one conversation, with one letter a message.
 
@@ -122,7 +121,7 @@ def texts_between(
         template refuses the conversation.
     """
     turns = _turns(letters)
-    text = probe.text(turns, tools)
+    text = probe.text(turns)
     if text is None:
         return None
     kinds: list[Kind] = ["start", *(kind_of(turn) for turn in turns), "answer"]
@@ -147,9 +146,7 @@ def _turns(letters: str) -> list[Turn]:
         elif letter == "t":
             turns.append(Turn("tool", text_of(index), call_id=call_id(index), name=name_of(index)))
         else:
-            role: Literal["system", "user", "assistant"]
-            role = "system" if letter == "s" else "user" if letter == "u" else "assistant"
-            turns.append(Turn(role, text_of(index)))
+            turns.append(Turn(_ROLES[letter], text_of(index)))
     return turns
 
 
@@ -188,9 +185,7 @@ def _slotted(text: str, index: int) -> str | None:
     return None if has_placeholder(bare) else text
 
 
-def _contents(
-    probe: TemplateProbe, tools: tuple[ToolSchema, ...]
-) -> tuple[dict[Kind, Edges], frozenset[Kind]]:
+def _contents(probe: TemplateProbe) -> tuple[dict[Kind, Edges], frozenset[Kind]]:
     """Treatment of contents by kind, and the kinds that are omitted if empty."""
     found: dict[Kind, Edges] = {}
     omits: set[Kind] = set()
@@ -207,7 +202,7 @@ def _contents(
 
         def render(content: str, turns: list[Turn] = turns, index: int = index) -> str | None:
             changed = replace(turns[index], text=content)
-            return probe.text([*turns[:index], changed, *turns[index + 1 :]], tools)
+            return probe.text([*turns[:index], changed, *turns[index + 1 :]])
 
         plain, text, spaced = render(turn.text), render(inner), render(f"\n \n{inner}\n \n")
         if plain is None or text is None:
@@ -225,15 +220,15 @@ def _contents(
     return found, frozenset(omits)
 
 
-def _joiner(probe: TemplateProbe, tools: tuple[ToolSchema, ...]) -> str | None:
+def _joiner(probe: TemplateProbe) -> str | None:
     """The text between an assistant's content and the calls in the same message."""
     silent = _turns("uct")
     spoken = [silent[0], Turn("assistant", text_of(1), silent[1].calls), silent[2]]
-    text = probe.text(spoken, tools)
+    text = probe.text(spoken)
     frame = render_calls(probe.form.frame, silent[1].calls)
     if text is None or text.count(frame) != 1 or text.count(text_of(1)) != 1:
         return None
     joiner = text[text.index(text_of(1)) + len(text_of(1)) : text.index(frame)]
-    without = probe.text(silent, tools)
+    without = probe.text(silent)
     steady = without is not None and text.replace(text_of(1) + joiner, "") == without
     return joiner if steady and not has_placeholder(joiner) else None

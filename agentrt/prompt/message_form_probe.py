@@ -24,11 +24,8 @@ def find_message_form(
     Raises:
         ModelInvalid: The template does not even write one user message.
     """
-    system, user, answer = (
-        Turn("system", text_of(0)),
-        Turn("user", text_of(1)),
-        Turn("assistant", text_of(2)),
-    )
+    system, user = Turn("system", text_of(0)), Turn("user", text_of(1))
+    answer = Turn("assistant", text_of(2))
     result = Turn("tool", text_of(3), call_id=call_id(3), name=name_of(3))
     probe = TemplateProbe(render, parts, MessageForm())
     notes: list[str] = []
@@ -50,7 +47,7 @@ def find_message_form(
         lacks("messages of one role in a row are joined by an empty line", repeats=False)
     if not probe.shows([system, user]):
         lacks("system text opens the first user message", system=False)
-    listing = probe.text([user], (TOOL,))
+    listing = replace(probe, tools=(TOOL,)).text([user])
     if listing is None or TOOL.name not in listing:
         lacks("tools are listed in the system message", lists_tools=False)
 

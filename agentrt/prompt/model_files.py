@@ -17,14 +17,8 @@ WINDOW_KEYS = (
     "max_sequence_length",
     "seq_length",
 )
-SPECIAL_NAMES = (
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "pad_token",
-    "sep_token",
-    "cls_token",
-    "mask_token",
+SPECIAL_NAMES = tuple(
+    f"{kind}_token" for kind in ("bos", "eos", "unk", "pad", "sep", "cls", "mask")
 )
 MAX_WINDOW_TOKENS = 100_000_000
 """Tokenizers write 1e30 for "no limit"."""
@@ -107,16 +101,10 @@ def _templates(path: Path, settings: dict[str, Any]) -> dict[str, str]:
     elif isinstance(declared, list):
         for entry in declared:
             if not isinstance(entry, dict) or not isinstance(entry.get("template"), str):
-                raise ModelInvalid(
-                    f"{path / 'tokenizer_config.json'}: an entry of chat_template has no template",
-                    hint='Give a string, or a list of {"name": ..., "template": ...}',
-                )
+                raise _bad_template(path, "an entry of chat_template has no template")
             found[str(entry.get("name", "default"))] = entry["template"]
     elif declared is not None:
-        raise ModelInvalid(
-            f"{path / 'tokenizer_config.json'}: chat_template is a {type(declared).__name__}",
-            hint='Give a string, or a list of {"name": ..., "template": ...}',
-        )
+        raise _bad_template(path, f"chat_template is a {type(declared).__name__}")
     separate = _text(path / "chat_template.jinja")
     if separate is not None:
         found["default"] = separate
@@ -125,6 +113,11 @@ def _templates(path: Path, settings: dict[str, Any]) -> dict[str, str]:
     if found and "default" not in found:
         found["default"] = next(iter(found.values()))
     return found
+
+
+def _bad_template(path: Path, problem: str) -> ModelInvalid:
+    hint = 'Give a string, or a list of {"name": ..., "template": ...}'
+    return ModelInvalid(f"{path / 'tokenizer_config.json'}: {problem}", hint=hint)
 
 
 def _special_texts(*sources: dict[str, Any]) -> dict[str, str]:

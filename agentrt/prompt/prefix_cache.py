@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from agentrt.base.segments import History, Segment
 from agentrt.prompt.composer import Composer
 from agentrt.prompt.prefix import Prefix
@@ -47,7 +49,7 @@ class PrefixCache:
         """`prefix` with one more segment.
 
         Raises:
-            Irregular: The layout does not hold for this segment.
+            LayoutMismatch: The layout does not hold for this segment.
         """
         key = (prefix, segment)
         found = self._young.get(key)
@@ -75,10 +77,7 @@ class PrefixCache:
             if node.ids:
                 parts.append(node.ids)
             node = node.parent
-        gathered: list[int] = []
-        for part in reversed(parts):
-            gathered += part
-        ids = tuple(gathered)
+        ids = tuple(chain.from_iterable(reversed(parts)))
         if len(self._full_ids) >= MAX_FULL:
             del self._full_ids[next(iter(self._full_ids))]
         self._full_ids[prefix] = ids

@@ -5,7 +5,7 @@ Placeholders are characters of a private use area that no template and hardly an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,29 +64,39 @@ class TemplateProbe:
         render: Renders the template.
         parts: Tokenizer of the model.
         form: Message form as known so far.
+        tools: Tools offered, with markers escaped in their texts.
     """
 
     render: Render
     parts: TokenizerParts
     form: MessageForm
+    tools: tuple[ToolSchema, ...] = ()
 
-    def shows(self, turns: list[Turn], tools: tuple[ToolSchema, ...] = ()) -> bool:
+    def shows(self, turns: Sequence[Turn]) -> bool:
         """Whether the template accepts these turns and writes each of their texts once."""
-        text = self.text(turns, tools)
+        text = self.text(turns)
         return text is not None and all(text.count(t.text) == 1 for t in turns if t.text)
 
-    def refusal(self, turns: list[Turn]) -> str:
+    def refusal(self, turns: Sequence[Turn]) -> str:
         """The template's error for these turns; "" if it accepts them."""
         try:
-            self.render(self.form.messages(turns, ()), self.form.tools(()), True)
+            self.rendered(turns)
         except TemplateRefused as error:
             return str(error)
         return ""
 
-    def text(self, turns: list[Turn], tools: tuple[ToolSchema, ...] = ()) -> str | None:
+    def text(self, turns: Sequence[Turn]) -> str | None:
         """The template's text for these turns; None if it refuses them."""
-        messages = self.form.messages(turns, tools)
         try:
-            return self.render(messages, self.form.tools(tools), True)
+            return self.rendered(turns)
         except TemplateRefused:
             return None
+
+    def rendered(self, turns: Sequence[Turn]) -> str:
+        """The template's text for these turns, with the generation prompt.
+
+        Raises:
+            TemplateRefused: The template refuses them.
+        """
+        messages = self.form.messages(turns, self.tools)
+        return self.render(messages, self.form.tools(self.tools), True)

@@ -14,7 +14,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 SHORT_CHARACTERS = 256
 PENDING_PIECES = 2
@@ -86,16 +86,16 @@ class TextEncoder:
         encoding = self._tokenizers[position].encode(text, add_special_tokens=False)
         pieces = encoding.word_ids
         index = len(pieces) - 1
-        while index >= 0 and _start(encoding, index) >= settled:
+        while index >= 0 and _span(encoding, index)[0] >= settled:
             index -= 1
         for _ in range(PENDING_PIECES):
             index = _piece_start(pieces, index) - 1
         index += 1
-        while index > 0 and _end(encoding, index - 1) > _start(encoding, index):
+        while index > 0 and _span(encoding, index - 1)[1] > _span(encoding, index)[0]:
             index = _piece_start(pieces, index - 1)  # the boundary splits a character
         if index <= 0:
             return (), text
-        cut = _start(encoding, index)
+        cut = _span(encoding, index)[0]
         return self._numbered(encoding.ids[:index]), text[cut:]
 
     def _settled_characters(self, text: str) -> int:
@@ -135,16 +135,10 @@ def _piece_start(pieces: Sequence[int | None], index: int) -> int:
     return index
 
 
-def _start(encoding: Any, index: int) -> int:
-    """First character of a token; the tokens of one character's bytes share it."""
-    span = encoding.token_to_chars(index)
-    return span[0] if span else 0
-
-
-def _end(encoding: Any, index: int) -> int:
-    """The character after a token."""
-    span = encoding.token_to_chars(index)
-    return span[1] if span else 0
+def _span(encoding: Encoding, index: int) -> tuple[int, int]:
+    """First character of a token and the one after it; the bytes of a character share it."""
+    span: tuple[int, int] | None = encoding.token_to_chars(index)
+    return span or (0, 0)
 
 
 def _variants(

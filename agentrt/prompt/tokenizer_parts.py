@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -53,13 +53,10 @@ class TokenizerParts:
         """
         tokenizer = _parse(files)
         added = _added_tokens(files, tokenizer)
-        is_marker = [_is_marker(entry, files) for entry in added]
         self.markers: dict[str, Marker] = {
-            entry["content"]: _marker(entry)
-            for entry, yes in zip(added, is_marker, strict=True)
-            if yes
+            entry["content"]: _marker(entry) for entry in added if _is_marker(entry, files)
         }
-        kept = [entry for entry, yes in zip(added, is_marker, strict=True) if not yes]
+        kept = [entry for entry in added if entry["content"] not in self.markers]
         try:
             self.texts = TextEncoder(tokenizer, kept, frozenset(self.markers))
         except Exception as error:  # tokenizers raises bare Exception
@@ -72,17 +69,9 @@ class TokenizerParts:
 
     def with_eos(self, more: tuple[int, ...]) -> Vocab:
         """The vocabulary with `more` ids that end an output."""
-        vocab = self.vocab
-        eos_ids = tuple(dict.fromkeys((*vocab.eos_ids, *more)))
-        mark = hashlib.sha256(f"{vocab.fingerprint}{eos_ids}".encode()).hexdigest()[:32]
-        return Vocab(
-            vocab.token_bytes,
-            vocab.special_ids,
-            eos_ids,
-            vocab.tokenizer_json,
-            vocab.logits_size,
-            mark,
-        )
+        eos_ids = tuple(dict.fromkeys((*self.vocab.eos_ids, *more)))
+        mark = hashlib.sha256(f"{self.vocab.fingerprint}{eos_ids}".encode()).hexdigest()[:32]
+        return replace(self.vocab, eos_ids=eos_ids, fingerprint=mark)
 
     def first_marker(self, text: str) -> Marker | None:
         """The first marker written in `text`."""

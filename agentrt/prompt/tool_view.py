@@ -22,15 +22,13 @@ class ToolView:
 
     Attributes:
         tools: The tools.
-        safe_tools: The tools with markers escaped in their texts.
-        probe: Renders the template.
+        probe: Renders the template with them.
         layout: Texts between contents.
         composer: Extends prefixes.
         prefixes: Cache of prefixes.
     """
 
     tools: tuple[ToolSchema, ...]
-    safe_tools: tuple[ToolSchema, ...]
     probe: TemplateProbe
     layout: Layout
     composer: Composer

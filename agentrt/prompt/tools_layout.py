@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from agentrt.base.segments import ToolSchema
 from agentrt.prompt.layout import AWKWARD, Kind, Layout, quoted, texts_between
 from agentrt.prompt.message_form import Turn
 from agentrt.prompt.probe import TemplateProbe, text_of
@@ -18,11 +17,11 @@ CONTENTS: tuple[Kind, Kind] = ("system", "user")
 EDGES = "\n \n"
 
 
-def layout_with(probe: TemplateProbe, tools: tuple[ToolSchema, ...], base: Layout) -> Layout | None:
-    """`base` with the tools' changes at its start; None if they change more."""
+def layout_with(probe: TemplateProbe, base: Layout) -> Layout | None:
+    """`base` with the changes of the probe's tools at its start; None if they change more."""
     starts: dict[tuple[Kind, Kind], set[str | None]] = {}
     for letters in CHECKED:
-        found = texts_between(probe, letters, tools)
+        found = texts_between(probe, letters)
         if found is None:
             return None
         for pair, text in found:
@@ -38,9 +37,9 @@ def layout_with(probe: TemplateProbe, tools: tuple[ToolSchema, ...], base: Layou
         between[pair] = text
     layout = replace(base, between=between)
     first: dict[Kind, str] = {k: text_of(i) + AWKWARD + text_of(i) for i, k in enumerate(CONTENTS)}
-    if not _writes(probe, tools, layout, {kind: EDGES + t + EDGES for kind, t in first.items()}):
+    if not _writes(probe, layout, {kind: EDGES + t + EDGES for kind, t in first.items()}):
         return None
-    omitted = {kind for kind in CONTENTS if not _writes(probe, tools, layout, {**first, kind: ""})}
+    omitted = {kind for kind in CONTENTS if not _writes(probe, layout, {**first, kind: ""})}
     return replace(layout, omits=base.omits.difference(CONTENTS) | omitted)
 
 
@@ -49,16 +48,14 @@ def _opens(pair: tuple[Kind, Kind]) -> bool:
     return "start" in pair or "system" in pair
 
 
-def _writes(
-    probe: TemplateProbe, tools: tuple[ToolSchema, ...], layout: Layout, contents: dict[Kind, str]
-) -> bool:
+def _writes(probe: TemplateProbe, layout: Layout, contents: dict[Kind, str]) -> bool:
     """Whether a system and a user message are written as `layout` predicts."""
     system, user = (_given(layout, kind, contents[kind]) for kind in CONTENTS)
     expected = ""
     for before, after in pairwise(("start", *CONTENTS, "answer")):
         expected += layout.between.get((before, after), "")
         expected += _shown(layout, after, contents.get(after, ""))
-    return probe.text([Turn("system", system), Turn("user", user)], tools) == expected
+    return probe.text([Turn("system", system), Turn("user", user)]) == expected
 
 
 def _given(layout: Layout, kind: Kind, text: str) -> str:

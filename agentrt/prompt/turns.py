@@ -6,16 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agentrt.base.errors import UsageError
-from agentrt.base.segments import (
-    CallMade,
-    Close,
-    Generated,
-    Hole,
-    Open,
-    ResultOf,
-    Segment,
-    Text,
-)
+from agentrt.base.segments import CallMade, Close, Generated, Hole, Open, ResultOf, Segment, Text
 from agentrt.prompt.message_form import Turn
 
 

@@ -15,42 +15,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import record
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ThinkFrame, ToolSchema
-from agentrt.protocol.step_output import (
-    Admission,
-    BackendDown,
-    BackendEvent,
-    Delta,
-    End,
-    FinishReason,
-    Ledger,
-    OptionScore,
-    StepDone,
-    StepRecord,
-    TokenLogprob,
-)
-
-__all__ = [
-    "Admission",
-    "Backend",
-    "BackendDown",
-    "BackendEvent",
-    "Capabilities",
-    "Delta",
-    "End",
-    "FinishReason",
-    "GenerateRequest",
-    "HoleFill",
-    "KvHint",
-    "Ledger",
-    "MessagePrompt",
-    "OnLimit",
-    "OptionScore",
-    "SchedulingInfo",
-    "StepDone",
-    "StepRecord",
-    "TokenLogprob",
-    "TokenPrompt",
-]
+from agentrt.protocol.step_output import BackendEvent
 
 OnLimit = Literal["raise", "close"]
 KvHint = Literal["keep", "demote", "drop", "prefetch"]
@@ -234,6 +199,28 @@ class HoleFill:
     complete: bool
 
 
+@record
+class PrefixHint:
+    """The expected use of a prefix in the KV cache.
+
+    Attributes:
+        token_ids: The prefix.
+        hint: `keep` it longest, `demote` it to the KV offload tier, evict it first (`drop`),
+            `prefetch` it from the offload tier.
+        until_s: End of a `keep`; None keeps it for good. With `prefetch`: end of the `keep` that
+            follows; None does not keep it.
+        from_tokens: A `drop` leaves so many of the first tokens alone; other prompts may still
+            continue from those.
+        cache_salt: Salt of the requests that the prefix belongs to.
+    """
+
+    token_ids: tuple[int, ...]
+    hint: KvHint
+    until_s: float | None = None
+    from_tokens: int = 0
+    cache_salt: str = ""
+
+
 class Backend(Protocol):
     """An engine as seen by the runtime. All methods but `start` and `aclose` return at once."""
 
@@ -267,26 +254,8 @@ class Backend(Protocol):
         """Abort a request at the next step; the reason of its `End` is `cancelled`."""
         ...
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        """Announce the future use of a prefix in the KV cache. Never needed for correctness.
-
-        Args:
-            token_ids: The prefix.
-            hint: `keep` it longest, `demote` it to the KV offload tier, evict it first (`drop`),
-                `prefetch` it from the offload tier.
-            until_s: End of a `keep`; None keeps it for good. With `prefetch`: how long the pages
-                are then kept; None does not keep them.
-            from_tokens: A `drop` leaves so many of the first tokens alone; other prompts may still
-                continue from those.
-            cache_salt: Salt of the requests that the prefix belongs to.
-        """
+    def hint(self, hint: PrefixHint) -> None:
+        """Announce the future use of a prefix in the KV cache. Never needed for correctness."""
         ...
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:

@@ -51,12 +51,23 @@ class RunStarted:
 
 
 @record
-class NodeDeclared:
-    """A node was made.
+class EventOfNode:
+    """An event of one node.
 
     Attributes:
         run_id: The run.
         node_id: Path of the node in the run.
+    """
+
+    run_id: RunId
+    node_id: NodeId
+
+
+@record
+class NodeDeclared(EventOfNode):
+    """A node was made.
+
+    Attributes:
         kind: Kind of the node.
         name: Name of low cardinality: the call site's name, or a tool's.
         parent: Program node that owns its scope; None for the run's root.
@@ -85,8 +96,6 @@ class NodeDeclared:
         max_tokens: Limit of a generation's output; 0 for other nodes.
     """
 
-    run_id: RunId
-    node_id: NodeId
     kind: NodeKind
     name: str
     parent: NodeId | None
@@ -109,21 +118,17 @@ class NodeDeclared:
 
 
 @record
-class NodeDemanded:
+class NodeDemanded(EventOfNode):
     """The program awaits the node."""
 
-    run_id: RunId
-    node_id: NodeId
     at_s: float
 
 
 @record
-class RequestSent:
+class RequestSent(EventOfNode):
     """A generation was sent to a backend.
 
     Attributes:
-        run_id: The run.
-        node_id: The node.
         request_id: Id of its backend events.
         backend: Name of the backend in its capabilities.
         model: Model of the backend.
@@ -133,8 +138,6 @@ class RequestSent:
         prompt_tokens: Length of the prompt as sent; 0 if not counted.
     """
 
-    run_id: RunId
-    node_id: NodeId
     request_id: RequestId
     backend: str
     model: str
@@ -145,12 +148,10 @@ class RequestSent:
 
 
 @record
-class Scheduled:
+class Scheduled(EventOfNode):
     """A decision of the scheduler or an engine about a node, and its reasons.
 
     Attributes:
-        run_id: The run.
-        node_id: The node.
         at_s: Instant.
         decision: `held` by admission control, `admitted` by it, `placed` in a step of its engine,
             `joined` to an equal generation in flight, `speculated`, `refused`.
@@ -159,8 +160,6 @@ class Scheduled:
         terms: Terms of the decision, by name.
     """
 
-    run_id: RunId
-    node_id: NodeId
     at_s: float
     decision: str
     reason: str
@@ -169,87 +168,69 @@ class Scheduled:
 
 
 @record
-class PrefixLost:
+class PrefixLost(EventOfNode):
     """Tokens of a prefix that could not be shared.
 
     Attributes:
-        run_id: The run.
-        node_id: The node that computes them again.
         lost_tokens: Number of tokens to compute again.
         reason: `other_model`, `template_rewrite`, `tools_changed`, `overflow`.
         at_s: Instant.
     """
 
-    run_id: RunId
-    node_id: NodeId
     lost_tokens: int
     reason: str
     at_s: float
 
 
 @record
-class HoleFilled:
+class HoleFilled(EventOfNode):
     """The last pending part of a prompt became known: from here on the node can run."""
 
-    run_id: RunId
-    node_id: NodeId
     at_s: float
 
 
 @record
-class PromptRevised:
+class PromptRevised(EventOfNode):
     """The prompt of a generation changed, to be sent again if it was sent already.
 
     Either its own prompt left too little room and `on_overflow` shortened it, or this happened to a
     chat that it continues.
 
     Attributes:
-        run_id: The run.
-        node_id: The node.
         deps: Nodes that give values it needs, besides the declared ones.
         at_s: Instant.
     """
 
-    run_id: RunId
-    node_id: NodeId
     deps: tuple[NodeId, ...]
     at_s: float
 
 
 @record
-class FirstToken:
+class FirstToken(EventOfNode):
     """The first output of a generation reached the runtime."""
 
-    run_id: RunId
-    node_id: NodeId
     at_s: float
 
 
 @record
-class ItemClosed:
+class ItemClosed(EventOfNode):
     """An item of a streamed output is complete (`each`, `calls`)."""
 
-    run_id: RunId
-    node_id: NodeId
     index: int
     at_s: float
 
 
 @record
-class AttemptFailed:
+class AttemptFailed(EventOfNode):
     """A whole answer failed its check: the node tries once more, or fails.
 
     Attributes:
-        run_id: The run.
-        node_id: The node.
         attempt: Index of the attempt, from 0.
         reason: The failure in the checker's words.
         ledger: The backend's account of this attempt.
         at_s: Instant.
     """
 
-    run_id: RunId
-    node_id: NodeId
     attempt: int
     reason: str
     ledger: Ledger
@@ -257,33 +238,27 @@ class AttemptFailed:
 
 
 @record
-class ToolStarted:
+class ToolStarted(EventOfNode):
     """An attempt of a tool began to run (it has a worker)."""
 
-    run_id: RunId
-    node_id: NodeId
     attempt: int
     at_s: float
 
 
 @record
-class ToolEnded:
+class ToolEnded(EventOfNode):
     """An attempt of a tool is over."""
 
-    run_id: RunId
-    node_id: NodeId
     attempt: int
     at_s: float
     error: ErrorRecord | None = None
 
 
 @record
-class NodeFinished:
+class NodeFinished(EventOfNode):
     """A node has its value or its error, or was cancelled.
 
     Attributes:
-        run_id: The run.
-        node_id: The node.
         outcome: Kind of its end.
         at_s: Instant at which the value was visible to the program.
         reason: Reason of a cancellation.
@@ -300,8 +275,6 @@ class NodeFinished:
             end of a scope after an error); None if it ended by itself or by a deadline.
     """
 
-    run_id: RunId
-    node_id: NodeId
     outcome: Outcome
     at_s: float
     reason: str = ""

@@ -1,15 +1,14 @@
 """msgpack frames: how the contracts cross a process.
 
 A `Wire` is made from the dataclasses that may travel in one direction and reads their type hints
-once. A value becomes a msgpack array of its fields in order; a member of a union carries its class
-name first; a frame has four bytes of length before it. Input is checked against the type hints, so
-that a malformed frame is an error with its location, never a wrong value.
+once. A value becomes a msgpack array of its class name and its fields in order; a frame has four
+bytes of length before it. Input is checked against the type hints, so that a malformed frame is an
+error with its location, never a wrong value.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import struct
 import threading
 import types
@@ -28,22 +27,21 @@ _LENGTH = struct.Struct(">I")
 _BIG_INT = 1  # msgpack extension: an integer beyond 64 bits, as signed big-endian bytes
 
 T = TypeVar("T")
-Plain = Callable[[Any], Any]
+Read = Callable[[Any], Any]
+"""Converts a decoded msgpack value to its type; raises `_Mismatch`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _TypeCodec:
-    """Encoder and decoder of one type.
+class _Decoder:
+    """Decoder of one type.
 
     Attributes:
-        write: Converts the value to what msgpack takes; None if that is the value itself.
-        read: Converts back; raises `_Mismatch`.
-        kind: Type of the decoded msgpack value, if it is always the same.
+        read: Converts a decoded msgpack value.
+        kind: Type of the msgpack value, if it is always the same.
         deep: Whether there is more to check than `kind`.
     """
 
-    write: Plain | None
-    read: Plain
+    read: Read
     kind: type | None = None
     deep: bool = True
 
@@ -64,13 +62,18 @@ class Wire(Generic[T]):
     """
 
     def __init__(self, *types_: type[T]) -> None:
-        self._union = _union_of(types_, {})
+        self._types = types_
+        self._read = _union_of(types_, {}).read
 
     def frame(self, value: T) -> bytes:
-        """`value` with its length before it."""
-        write = self._union.write
-        assert write is not None
-        payload: bytes = _PACKING.packer.pack(write(value))
+        """`value` with its length before it.
+
+        Raises:
+            InternalError: The value does not belong on this wire.
+        """
+        if type(value) not in self._types:
+            raise InternalError(f"a {type(value).__name__} does not belong on this wire")
+        payload: bytes = _PACKING.packer.pack(value)
         if len(payload) > MAX_FRAME_BYTES:
             raise InternalError(f"a frame of {len(payload)} bytes is over {MAX_FRAME_BYTES}")
         return _LENGTH.pack(len(payload)) + payload
@@ -89,7 +92,7 @@ class Wire(Generic[T]):
                 ext_hook=_unpack_ext,
                 unicode_errors="surrogatepass",
             )
-            value: T = self._union.read(plain)
+            value: T = self._read(plain)
         except (_Mismatch, ValueError, msgpack.UnpackException, AgentrtError) as error:
             raise InternalError(f"malformed frame: {error or type(error).__name__}") from error
         return value
@@ -124,17 +127,29 @@ class FrameReader:
         del rest[:at]
 
 
-def _pack_big_int(value: Any) -> msgpack.ExtType:
+def _plain(value: Any) -> Any:
+    """A value that msgpack does not know, in terms of those that it does."""
+    fields_of = _FIELDS_OF.get(type(value))
+    if fields_of is not None:
+        return fields_of(value)
     if isinstance(value, int):
         return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, signed=True))
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, Path):
+        return str(value)
     raise InternalError(f"{type(value).__name__} {value!r} cannot cross a process")
+
+
+_FIELDS_OF: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+"""The row of each class that travels: its name and its fields."""
 
 
 class _Packing(threading.local):
     """The thread's packer: making one costs as much as encoding a step with it."""
 
     def __init__(self) -> None:
-        self.packer = msgpack.Packer(default=_pack_big_int, unicode_errors="surrogatepass")
+        self.packer = msgpack.Packer(default=_plain, unicode_errors="surrogatepass")
 
 
 _PACKING = _Packing()
@@ -146,35 +161,36 @@ def _unpack_ext(code: int, data: bytes) -> int:
     return int.from_bytes(data, signed=True)
 
 
-def _codec_of(hint: Any, made: dict[type, _TypeCodec]) -> _TypeCodec:
+def _decoder_of(hint: Any, made: dict[type, _Decoder]) -> _Decoder:
     """Codec of the type `hint`."""
     if isinstance(hint, NewType):
-        return _codec_of(hint.__supertype__, made)
+        return _decoder_of(hint.__supertype__, made)
     if hint in _SCALARS:
         return _SCALARS[hint]
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return made[hint] if hint in made else _dataclass_codec(hint, made)
+        return made[hint] if hint in made else _dataclass_decoder(hint, made)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return _literal_codec(args)
+        return _literal_decoder(args)
     if origin in (Union, types.UnionType):
         return _union_of(args, made)
     if origin is tuple:
-        return _tuple_codec(args, made)
+        return _tuple_decoder(args, made)
     if origin is frozenset:
-        return _frozenset_codec(_codec_of(args[0], made))
+        read = _sequence_decoder(_decoder_of(args[0], made)).read
+        return _Decoder(lambda plain: frozenset(read(plain)))
     if hint is Any or origin is dict:
-        return _json_codec(dict if origin is dict else object)
+        return _Decoder(_json_value, dict if origin is dict else None)
     raise TypeError(f"no frame for the type {hint!r}")
 
 
-def _scalar_codec(kind: type) -> _TypeCodec:
+def _scalar_decoder(kind: type) -> _Decoder:
     def read(plain: Any) -> Any:
         if type(plain) is not kind:
             raise _Mismatch(f"{kind.__name__} expected, got {type(plain).__name__}")
         return plain
 
-    return _TypeCodec(None, read, kind, deep=False)
+    return _Decoder(read, kind, deep=False)
 
 
 def _read_float(plain: Any) -> float:
@@ -183,18 +199,18 @@ def _read_float(plain: Any) -> float:
     return float(plain)
 
 
-_SCALARS: dict[Any, _TypeCodec] = {
-    int: _scalar_codec(int),
-    str: _scalar_codec(str),
-    bool: _scalar_codec(bool),
-    bytes: _scalar_codec(bytes),
-    type(None): _scalar_codec(type(None)),
-    float: _TypeCodec(None, _read_float, float, deep=False),
-    Path: _TypeCodec(str, lambda plain: Path(_scalar_codec(str).read(plain))),
+_SCALARS: dict[Any, _Decoder] = {
+    int: _scalar_decoder(int),
+    str: _scalar_decoder(str),
+    bool: _scalar_decoder(bool),
+    bytes: _scalar_decoder(bytes),
+    type(None): _scalar_decoder(type(None)),
+    float: _Decoder(_read_float, float, deep=False),
+    Path: _Decoder(lambda plain: Path(_scalar_decoder(str).read(plain))),
 }
 
 
-def _literal_codec(values: tuple[Any, ...]) -> _TypeCodec:
+def _literal_decoder(values: tuple[Any, ...]) -> _Decoder:
     allowed = frozenset(values)
 
     def read(plain: Any) -> Any:
@@ -202,30 +218,28 @@ def _literal_codec(values: tuple[Any, ...]) -> _TypeCodec:
             raise _Mismatch(f"one of {values} expected, got {plain!r}")
         return plain
 
-    return _TypeCodec(None, read)
+    return _Decoder(read)
 
 
-def _json_codec(kind: type) -> _TypeCodec:
-    """User data (a JSON Schema). JSON keeps the order of keys and integers of any size."""
-
-    def read(plain: Any) -> Any:
-        value = json.loads(_SCALARS[str].read(plain))
-        if not isinstance(value, kind):
-            raise _Mismatch(f"an object expected, got {type(value).__name__}")
-        return value
-
-    return _TypeCodec(lambda value: json.dumps(value, separators=(",", ":")), read)
+def _json_value(plain: Any) -> Any:
+    """User data (a JSON Schema) with its arrays as lists."""
+    if type(plain) is tuple:
+        return [_json_value(part) for part in plain]
+    if type(plain) is dict:
+        return {key: _json_value(part) for key, part in plain.items()}
+    return plain
 
 
-def _tuple_codec(args: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCodec:
+def _tuple_decoder(args: tuple[Any, ...], made: dict[type, _Decoder]) -> _Decoder:
     if len(args) == 2 and args[1] is Ellipsis:
-        return _sequence_codec(_codec_of(args[0], made))
-    return _fields_codec(tuple, tuple(_codec_of(arg, made) for arg in args), tuple(map(str, args)))
+        return _sequence_decoder(_decoder_of(args[0], made))
+    return _fields_decoder(
+        tuple, tuple(_decoder_of(arg, made) for arg in args), tuple(map(str, args))
+    )
 
 
-def _sequence_codec(item: _TypeCodec) -> _TypeCodec:
-    write, read = item.write, item.read
-    kinds, shallow = {item.kind}, not item.deep
+def _sequence_decoder(item: _Decoder) -> _Decoder:
+    read, kinds, shallow = item.read, {item.kind}, not item.deep
 
     def read_all(plain: Any) -> Any:
         if type(plain) is not tuple:
@@ -234,51 +248,38 @@ def _sequence_codec(item: _TypeCodec) -> _TypeCodec:
             return plain
         return tuple([read(part) for part in plain])
 
-    if write is None:
-        return _TypeCodec(None, read_all, tuple)
-    return _TypeCodec(lambda value: [write(part) for part in value], read_all, tuple)
+    return _Decoder(read_all, tuple)
 
 
-def _frozenset_codec(item: _TypeCodec) -> _TypeCodec:
-    many = _sequence_codec(item)
-    return _TypeCodec(lambda value: sorted(value), lambda plain: frozenset(many.read(plain)))
-
-
-def _dataclass_codec(cls: type, made: dict[type, _TypeCodec]) -> _TypeCodec:
-    hints = hints_of(cls)
+def _dataclass_decoder(cls: type, made: dict[type, _Decoder]) -> _Decoder:
+    hints, title = hints_of(cls), cls.__name__
     names = tuple(field.name for field in dataclasses.fields(cls))
-    codecs = tuple(_codec_of(hints[name], made) for name in names)
-    made[cls] = codec = _fields_codec(lambda row: cls(*row), codecs, names, title=cls.__name__)
-    return codec
+    _FIELDS_OF[cls] = attrgetter("__class__.__name__", *names) if names else lambda _: (title,)
+
+    def build(row: list[Any]) -> Any:
+        del row[0]
+        return cls(*row)
+
+    name = _Decoder(_literal_decoder((title,)).read, str, deep=False)
+    decoders = (name, *(_decoder_of(hints[name], made) for name in names))
+    made[cls] = decoder = _fields_decoder(build, decoders, (title, *names), title)
+    return decoder
 
 
-def _fields_codec(
-    build: Callable[[Any], Any],
-    codecs: tuple[_TypeCodec, ...],
-    names: tuple[str, ...],
-    *,
-    title: str = "",
-) -> _TypeCodec:
-    """A fixed number of fields; fields without a conversion cost one C call together."""
-    count = len(codecs)
-    fields_of = _fields_of(names) if title else tuple
-    writes = [(at, codec.write) for at, codec in enumerate(codecs) if codec.write is not None]
-    reads = [codec.read for codec in codecs]
-
-    def write(value: Any) -> Any:
-        if not writes:
-            return fields_of(value)
-        row = list(fields_of(value))
-        for at, part in writes:
-            row[at] = part(row[at])
-        return row
-
-    kinds = tuple(codec.kind for codec in codecs)
-    deep = [(at, codec.read) for at, codec in enumerate(codecs) if codec.deep]
+def _fields_decoder(
+    build: Read, decoders: tuple[_Decoder, ...], names: tuple[str, ...], title: str = ""
+) -> _Decoder:
+    """A fixed number of fields; those without a conversion cost one C call together."""
+    count = len(decoders)
+    reads = [decoder.read for decoder in decoders]
+    kinds = tuple(decoder.kind for decoder in decoders)
+    deep = [(at, decoder.read) for at, decoder in enumerate(decoders) if decoder.deep]
 
     def read(plain: Any) -> Any:
         if type(plain) is not tuple or tuple(map(type, plain)) != kinds:
             return read_each(plain)
+        if title and plain[0] != title:
+            raise _Mismatch(f"{title} expected, got {plain[0]}")
         row = list(plain)
         try:
             for at, part in deep:
@@ -291,65 +292,35 @@ def _fields_codec(
         """Read field by field if a field has several types, or to name the wrong one."""
         if type(plain) is not tuple or len(plain) != count:
             raise _Mismatch(f"{title or 'a row'} of {count} fields expected, got {plain!r:.60}")
-        try:
-            return build([part(item) for part, item in zip(reads, plain, strict=True)])
-        except _Mismatch as error:
-            raise _Mismatch(f"{_wrong_field(title, names, reads, plain)}: {error}") from None
+        row: list[Any] = []
+        for name, part, item in zip(names, reads, plain, strict=True):
+            try:
+                row.append(part(item))
+            except _Mismatch as error:
+                raise _Mismatch(f"{title}.{name}: {error}" if title else str(error)) from None
+        return build(row)
 
-    return _TypeCodec(write if title or writes else None, read, tuple)
-
-
-def _fields_of(names: tuple[str, ...]) -> Plain:
-    if not names:
-        return lambda value: ()
-    get = attrgetter(*names)
-    return (lambda value: (get(value),)) if len(names) == 1 else get
+    return _Decoder(read, tuple)
 
 
-def _wrong_field(
-    title: str, names: tuple[str, ...], reads: list[Plain], plain: tuple[Any, ...]
-) -> str:
-    for name, read, item in zip(names, reads, plain, strict=True):
-        try:
-            read(item)
-        except _Mismatch:
-            return f"{title}.{name}"
-    return title
-
-
-def _union_of(members: tuple[Any, ...], made: dict[type, _TypeCodec]) -> _TypeCodec:
+def _union_of(members: tuple[Any, ...], made: dict[type, _Decoder]) -> _Decoder:
     """One of several types: classes by their name, plain values by trial in order."""
-    classes: list[Any] = [member for member in members if dataclasses.is_dataclass(member)]
-    plains = [_codec_of(member, made) for member in members if member not in classes]
-    codecs: dict[str, _TypeCodec] = {cls.__name__: _codec_of(cls, made) for cls in classes}
-    writes = {name: codec.write for name, codec in codecs.items()}
-    plain_writes = [codec.write for codec in plains if codec.write is not None]
-    if len(plain_writes) > 1:
-        raise TypeError(f"no frame for the union {members!r}: its members look alike")
-
-    def write(value: Any) -> Any:
-        part = writes.get(type(value).__name__)
-        if part is not None:
-            return (type(value).__name__, part(value))
-        if not plains or dataclasses.is_dataclass(value):
-            raise InternalError(f"a {type(value).__name__} does not belong on this wire")
-        return plain_writes[0](value) if plain_writes and value is not None else value
+    decoders = [(member, _decoder_of(member, made)) for member in members]
+    classes = {
+        member.__name__: decoder.read
+        for member, decoder in decoders
+        if isinstance(member, type) and dataclasses.is_dataclass(member)
+    }
+    plains = [one.read for member, one in decoders if not dataclasses.is_dataclass(member)]
 
     def read(plain: Any) -> Any:
-        if type(plain) is tuple and len(plain) == 2 and classes:
-            codec = codecs.get(plain[0]) if type(plain[0]) is str else None
-            if codec is not None:
-                return codec.read(plain[1])
-        return _read_first_match(plains, plain, tuple(codecs))
+        if type(plain) is tuple and plain and type(plain[0]) is str and plain[0] in classes:
+            return classes[plain[0]](plain)
+        for part in plains:
+            try:
+                return part(plain)
+            except _Mismatch:
+                continue
+        raise _Mismatch(f"one of {(*classes,) or 'the plain types'} expected, got {plain!r:.60}")
 
-    simple = not classes and all(codec.write is None for codec in plains)
-    return _TypeCodec(None if simple else write, read)
-
-
-def _read_first_match(plains: list[_TypeCodec], plain: Any, names: tuple[str, ...]) -> Any:
-    for codec in plains:
-        try:
-            return codec.read(plain)
-        except _Mismatch:
-            continue
-    raise _Mismatch(f"one of {names or 'the plain types'} expected, got {plain!r:.60}")
+    return _Decoder(read)

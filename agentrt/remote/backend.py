@@ -20,7 +20,13 @@ from agentrt.base.errors import (
     record_of,
 )
 from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
-from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.backend import (
+    Capabilities,
+    GenerateRequest,
+    HoleFill,
+    PrefixHint,
+    SchedulingInfo,
+)
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import BackendEvent, Delta, End, FinishReason, StepDone
 from agentrt.remote.body import RemoteServer, build_request
@@ -41,7 +47,7 @@ class Exchange:
 
 
 class RemoteBackend:
-    """A remote engine: one streamed request each, and no feature that it does not really have.
+    """A remote engine: one streamed request each, and only features that were proven.
 
     Args:
         url: `http://host:port`, or with the API's own path.
@@ -102,27 +108,20 @@ class RemoteBackend:
         task.add_done_callback(lambda done: self._end(exchange, done))
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Nothing: prompts are complete (`holes` is false)."""
+        """Do nothing: prompts are sent complete, as `holes` is false."""
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        """Nothing: the server orders its own queue."""
+        """Do nothing: the server orders its own queue."""
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         if request_id in self._tasks:
             self._tasks[request_id].cancel()
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        """Nothing: the server keeps its own cache."""
+    def hint(self, hint: PrefixHint) -> None:
+        """Do nothing: the server keeps its own cache."""
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        """Nothing: the server compiles grammars on demand."""
+        """Do nothing: the server compiles grammars on demand."""
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()

@@ -9,9 +9,14 @@ from typing import Any
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.sampling_params import SamplingParams
+from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.constraint_dialects import ConstraintDialect, dialect_for, tools_instruction
-from agentrt.remote.messages import messages_of, tools_of
+from agentrt.remote.constraint_dialects import (
+    ConstraintDialect,
+    dialect_for,
+    tools_instruction,
+    tools_of,
+)
 
 Json = dict[str, Any]
 
@@ -136,32 +141,33 @@ def _sampling(sampling: SamplingParams, server: RemoteServer) -> Json:
     }
     if sampling.logprobs:
         raise Unsupported(f"{server.where}: logprobs of a remote engine have no token ids")
-    if sampling.top_p != 1.0:
-        body["top_p"] = sampling.top_p
-    if sampling.presence_penalty:
-        body["presence_penalty"] = sampling.presence_penalty
-    if sampling.frequency_penalty:
-        body["frequency_penalty"] = sampling.frequency_penalty
     if sampling.stop:
         body["stop"] = list(sampling.stop)
-    return body | _extensions(sampling, server)
+    return body | _given(sampling, _OPENAI) | _extensions(sampling, server)
 
 
 def _extensions(sampling: SamplingParams, server: RemoteServer) -> Json:
     """Parameters beyond OpenAI's; an unknown server would drop them silently."""
-    repeat = "repeat_penalty" if server.family == "llamacpp" else "repetition_penalty"
-    extra: Json = {}
-    if sampling.ignore_eos:
-        extra["ignore_eos"] = True
-    if sampling.top_k:
-        extra["top_k"] = sampling.top_k
-    if sampling.min_p:
-        extra["min_p"] = sampling.min_p
-    if sampling.repetition_penalty != 1.0:
-        extra[repeat] = sampling.repetition_penalty
+    extra = _given(sampling, _EXTENSIONS)
     if extra and not server.family:
         raise Unsupported(
             f"{server.where} is not known to take {', '.join(extra)}",
             hint="Leave these out, or use vLLM, SGLang, llama.cpp or the embedded engine",
         )
-    return extra
+    names = _OWN_NAMES.get(server.family, {})
+    return {names.get(name, name): value for name, value in extra.items()}
+
+
+def _given(sampling: SamplingParams, names: Iterable[str]) -> Json:
+    """Parameters that differ from their defaults."""
+    return {
+        name: value
+        for name in names
+        if (value := getattr(sampling, name)) != getattr(_DEFAULT, name)
+    }
+
+
+_DEFAULT = SamplingParams()
+_OPENAI = ("top_p", "presence_penalty", "frequency_penalty")
+_EXTENSIONS = ("ignore_eos", "top_k", "min_p", "repetition_penalty")
+_OWN_NAMES = {"llamacpp": {"repetition_penalty": "repeat_penalty"}}

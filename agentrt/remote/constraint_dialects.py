@@ -15,7 +15,7 @@ from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.segments import ToolSchema
-from agentrt.remote.messages import tools_of
+from agentrt.prompt.message_form import function_of
 
 Json = dict[str, Any]
 
@@ -63,6 +63,11 @@ def _gbnf_choice(spec: ConstraintSpec) -> Json:
     """llama.cpp has its own grammar notation (GBNF); a choice is one rule of literals."""
     literals = (json.dumps(option, ensure_ascii=False) for option in spec.options)
     return {"grammar": f"root ::= {' | '.join(literals)}"}
+
+
+def tools_of(tools: Sequence[ToolSchema]) -> list[Json]:
+    """Tools in the form of the API."""
+    return [{"type": "function", "function": function_of(tool)} for tool in tools]
 
 
 def _tools(spec: ConstraintSpec) -> Json:
@@ -147,7 +152,7 @@ def dialect_for(
 
 def tools_instruction(tools: Sequence[ToolSchema], *, final: bool) -> str:
     """Instruction to the model, if calls are written into the text."""
-    listed = canonical_json.dumps([function["function"] for function in tools_of(tools)])
+    listed = canonical_json.dumps([function_of(tool) for tool in tools])
     answer = " or, when you know the answer, with the answer as JSON" if final else ""
     return (
         f"You can call these tools: {listed}\nReply with a JSON array of calls, each "

@@ -7,7 +7,6 @@ off before their first text.
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import json
 import os
@@ -31,6 +30,8 @@ from agentrt.base.errors import (
     RequestRejected,
     UsageError,
 )
+from agentrt.base.key_reference import key_name
+from agentrt.base.loopback import is_loopback
 from agentrt.remote.answer_shape import Malformed, check_chunk, parsed_object
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.sse import EventStream, EventTooLong
@@ -68,7 +69,7 @@ class Http:
         self.url = _base(url)
         self.limits = limits
         self._clock = clock or MonotonicClock()
-        self._key = _key(api_key)
+        self._key = os.environ[key_name(api_key, "api_key")] if api_key is not None else ""
         self._random = random.Random(seed)
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         headers["Accept-Encoding"] = "identity"  # what expands has no size to limit
@@ -76,7 +77,9 @@ class Http:
             headers=headers,
             timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=not _is_loopback(self.url),  # no proxy for this machine
+            trust_env=not is_loopback(
+                urlsplit(self.url).hostname or ""
+            ),  # no proxy for this machine
         )
 
     async def get(self, path: str) -> Json:
@@ -269,28 +272,6 @@ def _base(url: str) -> str:
         )
     bare = url.rstrip("/")
     return bare if parts.path.strip("/") else f"{bare}/v1"
-
-
-def _key(reference: str | None) -> str:
-    """The key in the variable of `env:NAME`; keys themselves stay out of arguments and traces."""
-    if reference is None:
-        return ""
-    scheme, _, name = reference.partition(":")
-    if scheme != "env" or not name:
-        raise UsageError(
-            "api_key is not a reference", hint="Put the key in a variable and give 'env:NAME'"
-        )
-    if not os.environ.get(name):
-        raise UsageError(f"the variable {name} holds no API key", hint=f"export {name}=...")
-    return os.environ[name]
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def retry_after_s(value: str, unix_s: float) -> float:

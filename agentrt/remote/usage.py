@@ -23,37 +23,25 @@ class RequestTimes:
 
 def ledger(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
     """The ledger of a request that ended at `now_s`."""
-    reported = _reported(reader)
-    if reported is None or times.first_at_s == 0.0:
-        return _inferred(reader, times, now_s)
-    queue_s, prefill_s, decode_s = reported
-    # The server's own time ends with the answer; time on the wire before it is not its.
-    received_at_s = max(times.sent_at_s, now_s - queue_s - prefill_s - decode_s)
+    reported = _reported(reader) if times.first_at_s else None
+    if reported is None:
+        queue_s, prefill_s = 0.0, (times.first_at_s or now_s) - times.sent_at_s
+        received_at_s, first_token_at_s = times.sent_at_s, times.first_at_s
+    else:
+        queue_s, prefill_s, decode_s = reported
+        # The server's own time ends with the answer; time on the wire before it is not its.
+        received_at_s = max(times.sent_at_s, now_s - queue_s - prefill_s - decode_s)
+        first_token_at_s = min(now_s, received_at_s + queue_s + prefill_s)
     return Ledger(
         received_at_s=received_at_s,
         completed_at_s=received_at_s,
         admitted_at_s=received_at_s + queue_s,
-        first_token_at_s=min(now_s, received_at_s + queue_s + prefill_s),
+        first_token_at_s=first_token_at_s,
         finished_at_s=now_s,
         queue_s=queue_s,
         prefill_s=prefill_s,
         decode_s=max(0.0, now_s - received_at_s - queue_s - prefill_s),
-        source="engine_reported",
-        **_counts(reader),
-    )
-
-
-def _inferred(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
-    first_at_s = times.first_at_s or now_s
-    return Ledger(
-        received_at_s=times.sent_at_s,
-        completed_at_s=times.sent_at_s,
-        admitted_at_s=times.sent_at_s,
-        first_token_at_s=times.first_at_s,
-        finished_at_s=now_s,
-        prefill_s=first_at_s - times.sent_at_s,
-        decode_s=now_s - first_at_s,
-        source="inferred",
+        source="inferred" if reported is None else "engine_reported",
         **_counts(reader),
     )
 

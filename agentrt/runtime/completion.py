@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agentrt.base.errors import AgentrtError, NodeCancelled, record_of
 from agentrt.program import Node
 from agentrt.program.call_site import raised_at
-from agentrt.protocol.events import NodeFinished, Outcome
-from agentrt.protocol.step_output import Ledger
+from agentrt.protocol.events import Event, NodeFinished, Outcome
+from agentrt.protocol.step_output import End
 from agentrt.runtime.message_capture import captured_content
 from agentrt.runtime.run import Run
+from agentrt.runtime.task import Task, TaskEnd
+from agentrt.scheduler import InternalEvent
 
 
-def succeeded(
-    run: Run,
-    node: Node[Any],
-    value: Any,
-    *,
-    ledger: Ledger | None = None,
-    closed_early: bool = False,
-    finish_reason: str = "",
-) -> NodeFinished:
+def succeeded(run: Run, node: Node[Any], value: Any, end: End | None = None) -> NodeFinished:
     """Give a node its value, and make the event of its end."""
     node.succeed(value)
-    return _event(run, node, "ok", None, ledger, closed_early, finish_reason)
+    return _event(run, node, "ok", None, end)
 
 
-def failed(
-    run: Run,
-    node: Node[Any],
-    error: Exception,
-    *,
-    ledger: Ledger | None = None,
-    finish_reason: str = "",
-) -> NodeFinished:
+def failed(run: Run, node: Node[Any], error: Exception, end: End | None = None) -> NodeFinished:
     """Give a node its error, and make the event of its end; dependents get the same error."""
     if isinstance(error, AgentrtError) and not error.where:
         raised = raised_at(error) if node.kind == "program" else ""
@@ -47,22 +35,44 @@ def failed(
         error.add_note(note)
     node.fail(error)
     outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"
-    return _event(run, node, outcome, error, ledger, False, finish_reason)
+    return _event(run, node, outcome, error, end)
 
 
-def torn_down(node: Node[Any]) -> NodeCancelled:
+async def carry_out(
+    run: Run,
+    node: Node[Any],
+    task: Task,
+    body: Callable[[], Awaitable[Any]],
+    ended: Callable[[Any], Event],
+    post: Callable[[InternalEvent], None],
+) -> None:
+    """Run what a node needs done, and post its failure, or the event of its end.
+
+    Args:
+        run: Run of the node.
+        node: The node.
+        task: Task of the node.
+        body: The work.
+        ended: Makes the event of the value that the work gave.
+        post: Leaves an event for the loop.
+    """
+    end: TaskEnd | None = None
+    try:
+        end = await run.attempt(node, task, body)
+    finally:
+        run.tasks.pop(node.id, None)
+        end = end or TaskEnd(error=_torn_down(node))
+        if not node.done:  # else the loop has ended, and every node with it
+            post(ended(end.value) if end.error is None else failed(run, node, end.error))
+
+
+def _torn_down(node: Node[Any]) -> NodeCancelled:
     """The error of a node after its task was cancelled from outside."""
     return NodeCancelled(f"{node.label} was torn down", reason="torn down")
 
 
 def _event(
-    run: Run,
-    node: Node[Any],
-    outcome: Outcome,
-    error: Exception | None,
-    ledger: Ledger | None,
-    closed_early: bool,
-    finish_reason: str,
+    run: Run, node: Node[Any], outcome: Outcome, error: Exception | None, end: End | None
 ) -> NodeFinished:
     run.nodes.pop(node.id, None)
     run.tasks.pop(node.id, None)
@@ -71,6 +81,7 @@ def _event(
     run.revised_pieces.pop(node.id, None)
     run.deferred.discard(node.id)
     waited = run.last_waits.pop(node.id, None)
+    finish_reason = "" if end is None else end.reason
     attributes = captured_content(node, finish_reason) if run.captures_content else {}
     stop = run.stop_requests.pop(node.id, None)
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
@@ -83,8 +94,8 @@ def _event(
         run.now_s(),
         reason=error.reason if isinstance(error, NodeCancelled) else "",
         error=record_of(error) if error is not None and outcome == "failed" else None,
-        ledger=ledger,
-        closed_early=closed_early,
+        ledger=None if end is None else end.ledger,
+        closed_early=outcome == "ok" and end is not None and end.closed_early,
         finish_reason=finish_reason,
         attributes=attributes,
         after=after,

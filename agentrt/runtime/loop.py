@@ -6,8 +6,6 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 
-import anyio
-
 from agentrt.base.clock import Clock
 from agentrt.base.errors import AgentrtError, InternalError, revive
 from agentrt.program.scope import sooner
@@ -70,7 +68,6 @@ class Loop:
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s: float | None = None
-        self._waiting: list[tuple[InternalEvent, anyio.Event]] = []
 
     def post(self, event: InternalEvent) -> None:
         """Leave an event for the next batch, which is handled in the event loop's next turn."""
@@ -82,20 +79,10 @@ class Loop:
             self._asyncio.call_soon(self._posted, context=self._context)
 
     def deliver(self, event: InternalEvent) -> None:
-        """Handle an engine's event now, with all that has arrived; no program code is running."""
+        """Handle an event now, with all that has arrived; on return all observers have seen it."""
         if not self._closed:
             self._inbox.append(event)
-            self._turn()
-
-    async def post_and_wait(self, event: InternalEvent) -> None:
-        """Leave an event and wait until it was handled and every observer has seen it."""
-        if self.ended is not None:
-            return
-        done = anyio.Event()
-        self._waiting.append((event, done))
-        self.post(event)
-        with anyio.CancelScope(shield=True):
-            await done.wait()
+            self._context.run(self._turn)
 
     def close(self) -> None:
         """Take no more turns."""
@@ -157,15 +144,11 @@ class Loop:
             self.retention.send_hints(self.state, self._clock.now_s())
         if self._observers and seen:
             self._observers.on_events(seen)
-        if self._waiting:
-            self._release_waiting(arrived)
 
     def end(self, error: AgentrtError) -> None:
         """Handle nothing more: every node that has not ended fails with `error`."""
         self.ended = error
         self._on_end(error)
-        for _, done in self._waiting:
-            done.set()
 
     def _handle(self, event: InternalEvent, seen: list[Event]) -> None:
         apply(self.state, event)
@@ -179,11 +162,3 @@ class Loop:
                 self.down = revive(event.error)
             for following in self._outputs.fail_lost(event):
                 self._handle(following, seen)
-
-    def _release_waiting(self, arrived: list[InternalEvent]) -> None:
-        """Wake the callers of `post_and_wait` for events that have been handled."""
-        handled = {id(event) for event in arrived}
-        for event, done in self._waiting:
-            if id(event) in handled:
-                done.set()
-        self._waiting = [(event, done) for event, done in self._waiting if not done.is_set()]

@@ -20,6 +20,7 @@ from agentrt.base.segments import (
     Text,
 )
 from agentrt.program import Gen, Node, ToolWork
+from agentrt.prompt.message_form import function_of
 from agentrt.protocol.events import AttributeValue
 
 Part = dict[str, Any]
@@ -64,15 +65,7 @@ def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
         [{**message, "finish_reason": finish_reason} for message in answer]
     )
     if gen.work.chat.tools:
-        tools = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-            }
-            for tool in gen.work.chat.tools
-        ]
+        tools = [{"type": "function", **function_of(tool)} for tool in gen.work.chat.tools]
         found["gen_ai.tool.definitions"] = dumps(tools)
     return found
 

@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, NodeCancelled, Unsupported, UsageError
+from agentrt.base.errors import (
+    AgentrtError,
+    DeadlineExceeded,
+    NodeCancelled,
+    Unsupported,
+    UsageError,
+)
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
@@ -187,7 +193,17 @@ class Run:
                 return TaskEnd(error=error)
             except SystemExit as system_exit:
                 return TaskEnd(error=self.exit(node, system_exit))
-        return TaskEnd(error=task.stop_error, timed_out=task.stop_error is None)
+        return TaskEnd(error=task.stop_error or self._too_late(node, task))
+
+    def _too_late(self, node: Node[Any], task: Task) -> AgentrtError:
+        work = node.work
+        allowed_s = work.deadline_s if isinstance(work, ProgramWork) else None
+        allowed = "" if allowed_s is None else f" of {allowed_s:g} s"
+        return DeadlineExceeded(
+            f"{node.label} passed its deadline{allowed}",
+            progress=task.progress or self.progress(),
+            where=node.site,
+        )
 
     def exit(self, node: Node[Any], system_exit: SystemExit) -> NodeCancelled:
         """End the whole run in order, because a program called `sys.exit`.

@@ -39,7 +39,6 @@ from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.runner import TaskRunner
-from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import Estimates, InternalEvent, State
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
 
@@ -114,7 +113,6 @@ class Runtime:
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
         self._loop: Loop | None = None
-        self._speculation: Speculation | None = None
         self._stack: AsyncExitStack | None = None
         self._close: Callable[[], Awaitable[None]] | None = None
 
@@ -219,6 +217,9 @@ class Runtime:
 
         async def body() -> R:
             scope.adopt(node)
+            if work.deadline_s is None:  # it cannot be refused, so nothing has to decide its start
+                node.add_demand()
+                await self._tasks.run_here(run, node)
             return await node
 
         error: BaseException | None = None
@@ -266,13 +267,12 @@ class Runtime:
 
     async def _end(self, run: Run, error: BaseException | None, loop: Loop) -> None:
         """Report the end of a run, and drop what was kept for it."""
-        if self._speculation is not None:
-            self._speculation.forget_run(run.run_id)
+        self._tasks.speculation.forget_run(run.run_id)
         outcome: Outcome = "ok" if error is None else "cancelled"
         if isinstance(error, Exception):
             outcome = "failed"
         cause = None if error is None else record_of(error)
-        await loop.post_and_wait(RunFinished(run.run_id, outcome, self._clock.now_s(), cause))
+        loop.deliver(RunFinished(run.run_id, outcome, self._clock.now_s(), cause))
         del self._runs[run.run_id]
         loop.retention.forget_run(run.run_id)
         await run.task_set.wait_until_done()
@@ -333,8 +333,9 @@ class Runtime:
             retention,
         )
         speculate = self.scheduler.speculate
-        tasks = TaskRunner(self._post, self._clock, threads, self.patterns, speculate=speculate)
-        self._speculation = tasks.speculation
+        self._tasks = tasks = TaskRunner(
+            self._post, self._clock, threads, self.patterns, speculate=speculate
+        )
         return Loop(
             state,
             Effects(self._runs, dispatcher, tasks, retention),

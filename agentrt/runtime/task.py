@@ -37,12 +37,10 @@ class TaskEnd:
     Attributes:
         value: The value of the node; None with an error.
         error: The error of the node, or None.
-        timed_out: Whether the deadline of the task passed.
     """
 
     value: Any = None
     error: Exception | None = None
-    timed_out: bool = False
 
 
 class TaskSet:
@@ -69,9 +67,10 @@ class TaskSet:
         Raises:
             BaseException: An error that went through a task and that no node can hold.
         """
-        with anyio.CancelScope(shield=True):
-            while self._tasks:
-                await self._all_done.wait()
+        if self._tasks:
+            with anyio.CancelScope(shield=True):
+                while self._tasks:
+                    await self._all_done.wait()
         if self._error is not None:
             raise self._error
 

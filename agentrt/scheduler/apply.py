@@ -21,11 +21,18 @@ from agentrt.scheduler.state import State
 
 
 def apply(state: State, event: InternalEvent) -> None:
-    """Apply one event to `state`.
+    """Apply one event to `state`; events of nodes that have ended change nothing.
 
-    Transitions are looked up in a table: a node has many events, and a `match` over fifteen classes
-    costs more than all that follows. A test compares the table with `InternalEvent`.
+    Transitions are looked up in tables: a node has many events, and a `match` over fifteen classes
+    costs more than all that follows. A test compares the tables with `InternalEvent`.
     """
+    node_transition = NODE_TRANSITIONS.get(type(event))
+    if node_transition is not None:
+        known: Any = event
+        node = state.node(known.run_id, known.node_id)
+        if node is not None:
+            node_transition(state, node, known)
+        return
     transition = TRANSITIONS[type(event)]
     if transition is not None:
         transition(state, event)
@@ -109,10 +116,7 @@ def _make_ready(state: State, node: NodeState, at_s: float) -> None:
         state.ready[node] = None
 
 
-def _finished(state: State, event: events.NodeFinished) -> None:
-    node = state.node(event.run_id, event.node_id)
-    if node is None:
-        return
+def _finished(state: State, node: NodeState, event: events.NodeFinished) -> None:
     if node.needs_thread and node.status == "running":
         state.tool_slots.busy -= 1
     node.status = "ended"
@@ -200,33 +204,16 @@ def _admitted(state: State, decision: decisions.Admit) -> None:
             admission.held[run] = True
 
 
-def _demanded(state: State, event: events.NodeDemanded) -> None:
-    if node := state.node(event.run_id, event.node_id):
-        add_demand(state, node)
-
-
-def _demand_ended(state: State, event: internal_events.DemandEnded) -> None:
-    if node := state.node(event.run_id, event.node_id):
-        end_demand(state, node)
-
-
-def _sent(state: State, event: events.RequestSent) -> None:
-    if node := state.node(event.run_id, event.node_id):
-        record_sent(state, node, event)
-
-
-def _filled(state: State, event: events.HoleFilled) -> None:
+def _filled(state: State, node: NodeState, event: events.HoleFilled) -> None:
     """A prompt is complete: from now on it waits for its engine."""
-    node = state.node(event.run_id, event.node_id)
-    if node is not None and node.request_id is not None and node.started_at_s is None:
+    if node.request_id is not None and node.started_at_s is None:
         node.run.start_waiting(node, event.at_s)
         state.admission.add_active(node)
 
 
-def _revised(state: State, event: events.PromptRevised) -> None:
+def _revised(state: State, node: NodeState, event: events.PromptRevised) -> None:
     """A prompt has changed: the generation starts anew, and no input of it is pending."""
-    node = state.node(event.run_id, event.node_id)
-    if node is None or node.is_stopping:
+    if node.is_stopping:
         return
     node.status = "waiting"
     if node.request_id is not None:
@@ -241,14 +228,8 @@ def _revised(state: State, event: events.PromptRevised) -> None:
     state.ready[node] = None
 
 
-def _first_token(state: State, event: events.FirstToken) -> None:
-    if node := state.node(event.run_id, event.node_id):
-        record_admitted(node, event.at_s)
-
-
-def _tool_started(state: State, event: events.ToolStarted) -> None:
-    node = state.node(event.run_id, event.node_id)
-    if node is not None and node.started_at_s is None:
+def _tool_started(state: State, node: NodeState, event: events.ToolStarted) -> None:
+    if node.started_at_s is None:
         node.started_at_s = event.at_s
 
 
@@ -263,33 +244,28 @@ def _stepped(state: State, event: StepDone) -> None:
             record_admitted(node, one.at_s)
 
 
-def _held(state: State, event: internal_events.Held) -> None:
-    if node := state.node(event.run_id, event.node_id):
-        node.holds += 1
-        state.ready.pop(node, None)
-        state.tool_slots.remove_tool(node)
-        if node.held_at_s is not None:
-            state.admission.remove_held(node)
-            node.run.stop_waiting(node, node.held_at_s)
-            node.held_at_s = None
+def _held(state: State, node: NodeState, event: internal_events.Held) -> None:
+    node.holds += 1
+    state.ready.pop(node, None)
+    state.tool_slots.remove_tool(node)
+    if node.held_at_s is not None:
+        state.admission.remove_held(node)
+        node.run.stop_waiting(node, node.held_at_s)
+        node.held_at_s = None
 
 
-def _released(state: State, event: internal_events.Released) -> None:
-    if node := state.node(event.run_id, event.node_id):
-        node.holds -= 1
-        _make_ready(state, node, max(event.at_s, node.declared_at_s))
+def _released(state: State, node: NodeState, event: internal_events.Released) -> None:
+    node.holds -= 1
+    _make_ready(state, node, max(event.at_s, node.declared_at_s))
 
 
-def _cancel_wanted(state: State, event: internal_events.CancelRequested) -> None:
-    node = state.node(event.run_id, event.node_id)
-    if node is not None and not node.is_stopping:
+def _cancel_wanted(state: State, node: NodeState, event: internal_events.CancelRequested) -> None:
+    if not node.is_stopping:
         state.to_stop.setdefault(node, event.reason)
 
 
-def _close_wanted(state: State, event: internal_events.CloseRequested) -> None:
-    """An engine treats the request as one with a deadline that has come."""
-    node = state.node(event.run_id, event.node_id)
-    if node is not None and not node.is_stopping:
+def _close_wanted(state: State, node: NodeState, event: internal_events.CloseRequested) -> None:
+    if not node.is_stopping:
         node.deadline_at_s = event.at_s
         if node.request_id is not None:
             state.to_update[node] = None
@@ -308,22 +284,24 @@ def _run_finished(state: State, event: events.RunFinished) -> None:
     state.fair_share.end_run(run.account)
 
 
-TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
-    events.NodeDeclared: _declared,
-    events.NodeDemanded: _demanded,
+NODE_TRANSITIONS: dict[type[Any], Callable[[State, NodeState, Any], None]] = {
+    events.NodeDemanded: lambda state, node, event: add_demand(state, node),
     events.NodeFinished: _finished,
-    events.RequestSent: _sent,
+    events.RequestSent: record_sent,
     events.HoleFilled: _filled,
     events.PromptRevised: _revised,
-    events.FirstToken: _first_token,
+    events.FirstToken: lambda state, node, event: record_admitted(node, event.at_s),
     events.ToolStarted: _tool_started,
-    StepDone: _stepped,
-    internal_events.Performed: lambda state, event: _performed(state, event.decision),
     internal_events.Held: _held,
     internal_events.Released: _released,
-    internal_events.DemandEnded: _demand_ended,
+    internal_events.DemandEnded: lambda state, node, event: end_demand(state, node),
     internal_events.CancelRequested: _cancel_wanted,
     internal_events.CloseRequested: _close_wanted,
+}
+TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
+    events.NodeDeclared: _declared,
+    StepDone: _stepped,
+    internal_events.Performed: lambda state, event: _performed(state, event.decision),
     events.RunStarted: _run_started,
     events.RunFinished: _run_finished,
     # For observers only; their consequences arrive as other events.

@@ -9,53 +9,51 @@ from agentrt.scheduler.policies.priority_key import KeyTerms
 
 
 @record
-class Send:
-    """Hand a generation to its engine, complete or with holes.
+class NodeDecision:
+    """A decision about one node.
 
     Attributes:
-        run_id: Run of the generation.
-        node_id: The generation.
-        info: Scheduling info of the request, its number included.
-        held_s: Seconds for which admission control held it back.
+        run_id: Run of the node.
+        node_id: The node.
     """
 
     run_id: RunId
     node_id: NodeId
+
+
+@record
+class Send(NodeDecision):
+    """Hand a generation to its engine, complete or with holes.
+
+    Attributes:
+        info: Scheduling info of the request, its number included.
+        held_s: Seconds for which admission control held it back.
+    """
+
     info: SchedulingInfo
     held_s: float = 0.0
 
 
 @record
-class Fill:
+class Fill(NodeDecision):
     """Update the prompt of a generation: an input of it has become known."""
 
-    run_id: RunId
-    node_id: NodeId
-
 
 @record
-class Start:
+class Start(NodeDecision):
     """Start a tool, a program or a question."""
 
-    run_id: RunId
-    node_id: NodeId
-
 
 @record
-class StopNode:
+class StopNode(NodeDecision):
     """End a cancelled node."""
 
-    run_id: RunId
-    node_id: NodeId
     reason: str
 
 
 @record
-class Expire:
+class Expire(NodeDecision):
     """End a node at its deadline."""
-
-    run_id: RunId
-    node_id: NodeId
 
 
 @record
@@ -123,11 +121,9 @@ class Refusal:
 
 
 @record
-class Refuse:
+class Refuse(NodeDecision):
     """End a run before it begins: it cannot meet its deadline."""
 
-    run_id: RunId
-    node_id: NodeId
     refusal: Refusal
 
 

@@ -9,45 +9,46 @@ from agentrt.scheduler.decisions import Decision
 
 
 @record
-class Held:
-    """A declared node may not start yet."""
+class NodeEvent:
+    """An event of one node.
+
+    Attributes:
+        run_id: Run of the node.
+        node_id: The node.
+    """
 
     run_id: RunId
     node_id: NodeId
 
 
 @record
-class Released:
+class Held(NodeEvent):
+    """A declared node may not start yet."""
+
+
+@record
+class Released(NodeEvent):
     """A held node may start."""
 
-    run_id: RunId
-    node_id: NodeId
     at_s: float = 0.0
 
 
 @record
-class DemandEnded:
+class DemandEnded(NodeEvent):
     """Code no longer awaits the node."""
-
-    run_id: RunId
-    node_id: NodeId
 
 
 @record
-class CancelRequested:
+class CancelRequested(NodeEvent):
     """The node shall end."""
 
-    run_id: RunId
-    node_id: NodeId
     reason: str
 
 
 @record
-class CloseRequested:
+class CloseRequested(NodeEvent):
     """The output of a generation shall end validly as soon as possible."""
 
-    run_id: RunId
-    node_id: NodeId
     at_s: float
 
 

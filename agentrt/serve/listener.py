@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import math
 import signal
 import socket
@@ -17,6 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from agentrt.base.errors import UsageError
+from agentrt.base.loopback import is_loopback
 from agentrt.runtime import Runtime
 from agentrt.serve.api_keys import ApiKey
 from agentrt.serve.application import application
@@ -40,7 +40,7 @@ class ServeConfig:
         host: Address to listen at.
         port: 0 takes a free one.
         keys: Keys of which requests have to bring one; () requires none.
-        most_requests: Requests under way at once; clients of more are told to come back.
+        most_requests: Requests under way at once; further ones are refused for the moment.
         grace_s: Time that answers under way may still take at the end.
     """
 
@@ -52,7 +52,7 @@ class ServeConfig:
     grace_s: float = 10.0
 
     def __post_init__(self) -> None:
-        if not self.keys and not _is_loopback(self.host):
+        if not self.keys and not is_loopback(self.host):
             raise UsageError(
                 f"--host {self.host} lets others in, and there is no key",
                 hint="Give --api-key env:NAME too, or listen at 127.0.0.1",
@@ -175,10 +175,3 @@ def _listening(config: ServeConfig) -> socket.socket:
         ) from None
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -38,10 +38,11 @@ class RequestRefused(Exception):
 
     def body(self) -> dict[str, Any]:
         """The JSON of the response."""
+        otherwise = "server_error" if self.status >= 500 else "invalid_request_error"
         return {
             "error": {
                 "message": self.message,
-                "type": _TYPES.get(self.status, "server_error"),
+                "type": _TYPES.get(self.status, otherwise),
                 "param": self.param or None,
                 "code": self.code or None,
             }
@@ -65,30 +66,15 @@ def refusal_of(error: AgentrtError, *, param: str = "") -> RequestRefused:
         error: The failure.
         param: Field at fault, or "".
     """
-    status, code = 500, type(error).__name__
-    for kind, found in _STATUS:
-        if isinstance(error, kind):
-            status = found
-            break
+    code, status = type(error).__name__, 500
+    if isinstance(error, ProgramError | RequestRejected | Unsupported | OutOfPages):
+        status = 400
+    elif isinstance(error, EngineUnavailable | EngineDied):
+        status = 503
     if isinstance(error, ContextOverflow):
         code = "context_length_exceeded"
     return RequestRefused(status, str(error), param=param, code=code)
 
 
-_STATUS: tuple[tuple[type[AgentrtError], int], ...] = (
-    (ProgramError, 400),
-    (RequestRejected, 400),
-    (Unsupported, 400),
-    (OutOfPages, 400),
-    (EngineUnavailable, 503),
-    (EngineDied, 503),
-)
-_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    404: "invalid_request_error",
-    405: "invalid_request_error",
-    413: "invalid_request_error",
-    415: "invalid_request_error",
-    429: "rate_limit_error",
-}
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+"""Types of the faults of clients that have one of their own."""

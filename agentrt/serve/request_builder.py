@@ -98,6 +98,13 @@ def _segments(message: ChatMessage) -> list[Segment]:
     return [*found, *calls, Close()]
 
 
+_SAMPLING = (
+    *("temperature", "top_p", "top_k", "min_p", "seed"),
+    *("presence_penalty", "frequency_penalty", "repetition_penalty"),
+)
+"""Fields of a request that are options of a generation under the same name."""
+
+
 def _options(question: ChatRequest, most_tokens: int) -> GenOptions:
     """Sampling and limits: by default the API draws at temperature 1 and from a new seed."""
     given: GenOptions = {
@@ -107,17 +114,8 @@ def _options(question: ChatRequest, most_tokens: int) -> GenOptions:
         "temperature": 1.0,
         "seed": secrets.randbits(31),
     }
-    asked = {
-        "temperature": question.temperature,
-        "top_p": question.top_p,
-        "top_k": question.top_k,
-        "min_p": question.min_p,
-        "presence_penalty": question.presence_penalty,
-        "frequency_penalty": question.frequency_penalty,
-        "repetition_penalty": question.repetition_penalty,
-        "seed": question.seed,
-    }
-    given.update({name: value for name, value in asked.items() if value is not None})  # type: ignore[typeddict-item]
+    asked = {name: value for name in _SAMPLING if (value := getattr(question, name)) is not None}
+    given.update(asked)  # type: ignore[typeddict-item]
     try:
         sampling_of(given, 0)
     except UsageError as error:

@@ -29,7 +29,7 @@ class ServedModel:
     Args:
         runtime: An open runtime; its engine of the role `default` serves the model.
         name: Name that clients call the model by.
-        most_requests: Requests under way at once; clients of more are told to come back.
+        most_requests: Requests under way at once; further ones are refused for the moment.
         clock: Source of instants on the calendar.
 
     Attributes:

@@ -10,15 +10,9 @@ from agentrt.structured.call_text import CallScanner, CallText
 from agentrt.structured.calls import calls_spec
 from agentrt.structured.closing.budget import Budgeted
 from agentrt.structured.masks import MaskPool, fill_bitmasks
-from agentrt.structured.matcher import (
-    CompiledConstraint,
-    ConstraintState,
-    MaskRow,
-    MaskRows,
-    bitmask_words,
-)
+from agentrt.structured.matcher import CompiledConstraint, ConstraintState, bitmask_words
 from agentrt.structured.partial import NOTHING, PartialJson
-from agentrt.structured.sandbox.cache import CacheCounts, CompileCache
+from agentrt.structured.sandbox.cache import CompileCache
 from agentrt.structured.sandbox.compiled import compile_constraint
 from agentrt.structured.types.checking import checked_schema_shape, checked_shape_of
 from agentrt.structured.types.items import ItemScanner
@@ -36,7 +30,6 @@ from agentrt.structured.types.shape import (
 __all__ = [
     "NOTHING",
     "Budgeted",
-    "CacheCounts",
     "CallScanner",
     "CallText",
     "CompileCache",
@@ -44,8 +37,6 @@ __all__ = [
     "ConstraintState",
     "ItemScanner",
     "MaskPool",
-    "MaskRow",
-    "MaskRows",
     "PartialJson",
     "Shape",
     "array_shape",

@@ -29,6 +29,7 @@ class CallScanner:
 
     Attributes:
         frame: Frame of the model's calls.
+        calls: Number of calls found.
     """
 
     def __init__(self, frame: CallFrame) -> None:
@@ -38,8 +39,9 @@ class CallScanner:
         self._name = ""
         self._parts: list[str] = []
         self._value = ValueScanner()
-        self._state = "content"  # content | name | arguments | after | next
-        self._calls = 0
+        self._found: list[CallText] = []
+        self.calls = 0
+        self._step = self._find_opening  # false if more text is needed
 
     @property
     def content(self) -> str:
@@ -47,21 +49,16 @@ class CallScanner:
         return "".join(self._content)
 
     @property
-    def calls(self) -> int:
-        """Number of calls found."""
-        return self._calls
-
-    @property
     def in_call(self) -> bool:
         """Whether a frame is open: the text cannot end here."""
-        return self._state in ("name", "arguments", "after")
+        return self._step in (self._find_name, self._find_arguments, self._expect_after)
 
     def feed_text(self, text: str) -> list[CallText]:
         """Calls completed by `text`."""
         self._pending += text
-        found: list[CallText] = []
-        while self._advance(found):
+        while self._step():
             pass
+        found, self._found = self._found, []
         return found
 
     def end_text(self) -> str:
@@ -69,20 +66,6 @@ class CallScanner:
         if not self.in_call:
             self._take_content(len(self._pending))
         return self.content
-
-    def _advance(self, found: list[CallText]) -> bool:
-        """Make one step in the pending text; False if more text is needed."""
-        match self._state:
-            case "content":
-                return self._find_opening()
-            case "name":
-                return self._find_name()
-            case "arguments":
-                return self._find_arguments(found)
-            case "after":
-                return self._expect_after()
-            case _:
-                return self._find_next()
 
     def _find_opening(self) -> bool:
         opening = self.frame.first + self.frame.before
@@ -101,10 +84,10 @@ class CallScanner:
         self._name = self._pending[:at]
         self._pending = self._pending[at + len(self.frame.middle) :]
         self._value = ValueScanner()
-        self._state = "arguments"
+        self._step = self._find_arguments
         return True
 
-    def _find_arguments(self, found: list[CallText]) -> bool:
+    def _find_arguments(self) -> bool:
         start = 0 if self._value.started else skip_space(self._pending, 0)
         if start == len(self._pending):
             self._pending = ""
@@ -114,21 +97,21 @@ class CallScanner:
         self._pending = "" if end is None else self._pending[end:]
         if end is None:
             return False
-        found.append(CallText(self._name, "".join(self._parts)))
+        self._found.append(CallText(self._name, "".join(self._parts)))
         self._parts.clear()
-        self._calls += 1
-        self._state = "after"
+        self.calls += 1
+        self._step = self._expect_after
         return True
 
     def _expect_after(self) -> bool:
         after = self.frame.after
         if self._pending.startswith(after):
             self._pending = self._pending[len(after) :]
-            self._state = "next"
+            self._step = self._find_next
             return True
         if after.startswith(self._pending):
             return False
-        self._state = "content"  # the model did not close the frame: content follows
+        self._step = self._find_opening  # the model did not close the frame: content follows
         return True
 
     def _find_next(self) -> bool:
@@ -139,16 +122,16 @@ class CallScanner:
             return True
         if self.frame.last and self._pending.startswith(self.frame.last):
             self._pending = self._pending[len(self.frame.last) :]
-            self._state = "content"
+            self._step = self._find_opening
             return True
         if again.startswith(self._pending) or self.frame.last.startswith(self._pending):
             return False
-        self._state = "content"
+        self._step = self._find_opening
         return True
 
     def _open(self, marker_chars: int) -> None:
         self._pending = self._pending[marker_chars:]
-        self._state = "name"
+        self._step = self._find_name
 
     def _take_content(self, chars: int) -> None:
         if chars:

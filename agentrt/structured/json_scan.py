@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 _IN_STRING = re.compile(r'["\\]')
 _STRUCTURE = re.compile(r'["{}\[\]]')
@@ -10,26 +11,23 @@ _AFTER_SCALAR = re.compile(r"[,\]}\s]")
 _SPACE = " \t\n\r"
 
 
+@dataclass(slots=True, eq=False)
 class ValueScanner:
     """Finds the end of one JSON value.
 
     Objects, arrays and strings end at their closing character; numbers and words before the
     next character.
+
+    Attributes:
+        started: Whether the value's first character was seen.
+        in_string: Whether the text so far ends inside of a string.
     """
 
-    __slots__ = ("_depth", "_escaped", "_in_string", "_scalar", "_started")
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._in_string = False
-        self._escaped = False
-        self._scalar = False
-        self._started = False
-
-    @property
-    def started(self) -> bool:
-        """Whether the value's first character was seen."""
-        return self._started
+    started: bool = False
+    in_string: bool = False
+    _depth: int = 0
+    _escaped: bool = False
+    _scalar: bool = False
 
     def feed(self, text: str, start: int) -> int | None:
         """Scan `text[start:]`.
@@ -40,8 +38,8 @@ class ValueScanner:
             Index after the value, or None if it continues.
         """
         at = start
-        if not self._started and at < len(text):
-            self._started = True
+        if not self.started and at < len(text):
+            self.started = True
             self._scalar = text[at] not in '{["'
         if self._scalar:
             end = _AFTER_SCALAR.search(text, at)
@@ -51,7 +49,7 @@ class ValueScanner:
                 self._escaped = False
                 at += 1
                 continue
-            found = (_IN_STRING if self._in_string else _STRUCTURE).search(text, at)
+            found = (_IN_STRING if self.in_string else _STRUCTURE).search(text, at)
             if found is None:
                 return None
             at = found.end()
@@ -64,8 +62,8 @@ class ValueScanner:
         if mark == "\\":
             self._escaped = True
         elif mark == '"':
-            self._in_string = not self._in_string
-            return not self._in_string and self._depth == 0
+            self.in_string = not self.in_string
+            return not self.in_string and self._depth == 0
         elif mark in "{[":
             self._depth += 1
         else:

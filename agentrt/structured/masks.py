@@ -56,14 +56,17 @@ class MaskPool:
         before = self._row_s[threaded] or seconds / rows
         self._row_s[threaded] = _OLD_WEIGHT * before + (1 - _OLD_WEIGHT) * seconds / rows
 
-    def fill_rows(self, rows: Sequence[tuple[LlguidanceState, int]], mask: MaskRows) -> None:
-        """Compute the rows in the library's threads."""
+    def fill_rows(
+        self, rows: Sequence[tuple[LlguidanceState, int]], mask: MaskRows
+    ) -> dict[int, ConstraintError]:
+        """Compute the rows in the library's threads; returns the failed ones with their errors."""
         if self._executor is None:
             self._executor = LLExecutor(self.threads)
         jobs = [(state.native, index) for state, index in rows]
         self._executor.unsafe_compute_mask_ptr(
             jobs, mask.ctypes.data, mask.shape[1] * mask.itemsize, mask.shape[0]
         )
+        return {index: matcher_error(native) for native, index in jobs if native.is_error()}
 
 
 def fill_bitmasks(
@@ -96,18 +99,9 @@ def fill_bitmasks(
         return failed | _fill_singly(grammars, mask)
     threaded = pool.should_use_threads(len(grammars))
     started_s = pool.now_s()
-    failed |= _fill_threaded(grammars, mask, pool) if threaded else _fill_singly(grammars, mask)
+    failed |= pool.fill_rows(grammars, mask) if threaded else _fill_singly(grammars, mask)
     pool.record_time(len(grammars), pool.now_s() - started_s, threaded=threaded)
     return failed
-
-
-def _fill_threaded(
-    grammars: Sequence[tuple[LlguidanceState, int]], mask: MaskRows, pool: MaskPool
-) -> dict[int, ConstraintError]:
-    pool.fill_rows(grammars, mask)
-    return {
-        index: matcher_error(state.native) for state, index in grammars if state.native.is_error()
-    }
 
 
 def _fill_singly(

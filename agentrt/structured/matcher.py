@@ -25,7 +25,6 @@ class Masking(Protocol):
 
     def fill_bitmask(self, row: MaskRow) -> bool:
         """Write the allowed tokens; False if all are allowed (row untouched)."""
-        ...
 
 
 class ConstraintState(Protocol):
@@ -37,7 +36,6 @@ class ConstraintState(Protocol):
         Raises:
             ConstraintError: The grammar is too ambiguous to continue from here.
         """
-        ...
 
     def advance(self, tokens: Sequence[int]) -> int:
         """Accept tokens, end tokens included; stops at the first refusal.
@@ -45,45 +43,36 @@ class ConstraintState(Protocol):
         Returns:
             Number of accepted tokens.
         """
-        ...
 
     def rollback(self, count: int) -> None:
         """Undo the last `count` tokens."""
-        ...
 
     def fork(self) -> ConstraintState:
         """Make an independent copy."""
-        ...
 
     def forced_tokens(self, limit: int) -> list[int]:
         """Tokens that must come next (jump-forward), at most `limit`, possibly none.
 
         Only tokens without another spelling in any continuation; never an end token.
         """
-        ...
 
     def forced_text(self) -> bytes:
         """Bytes that must come next, in any spelling; may be fewer than are determined."""
-        ...
 
     def completion(self, limit: int) -> list[int] | None:
         """At most `limit` tokens that complete the text, verified; None if none were found.
 
         The end token is not included. [] if the text is complete already.
         """
-        ...
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
         """Whether these tokens would complete the text. The state does not change."""
-        ...
 
     def can_stop(self) -> bool:
         """Whether the text so far is complete."""
-        ...
 
     def must_stop(self) -> bool:
         """Whether only an end token is allowed."""
-        ...
 
 
 class CompiledConstraint(Protocol):
@@ -92,36 +81,42 @@ class CompiledConstraint(Protocol):
     @property
     def backend(self) -> str:
         """Name of the library."""
-        ...
 
     @property
     def size_bytes(self) -> int:
         """Approximate memory of the constraint."""
-        ...
 
     @property
     def shortest(self) -> tuple[int, ...] | None:
         """The shortest complete text found, without end token; None: not closable."""
-        ...
 
     @property
     def min_tokens(self) -> int | None:
         """Number of tokens in `shortest`."""
-        ...
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
         """Tokens that end the output."""
-        ...
 
     def start(self) -> ConstraintState:
         """The state before the first token."""
-        ...
 
 
 def bitmask_words(logits_size: int) -> int:
     """Words in a bitmask row, for a vocabulary as wide as the model's logits."""
     return (logits_size + 31) // 32
+
+
+def row_of(token_ids: Sequence[int] | NDArray[np.int32], logits_size: int) -> MaskRow:
+    """The bitmask row that allows exactly these tokens.
+
+    Returns:
+        [ceil(logits_size / 32)]
+    """
+    bits = np.zeros(bitmask_words(logits_size) * 32, dtype=np.uint8)
+    bits[token_ids] = 1
+    row: MaskRow = np.packbits(bits, bitorder="little").view(np.int32)
+    return row
 
 
 def allowed_ids(row: MaskRow) -> list[int]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from agentrt.structured.json_scan import ValueScanner, skip_space
+
 _NUMBER_END = re.compile(r"-?(?:[0-9][-+.0-9eE]*)?$")
-_QUOTE = re.compile(r'"')
-_IN_STRING = re.compile(r'["\\\\]')
 
 NOTHING = object()
 """No value is known yet (`None` would be a value)."""
@@ -23,26 +23,19 @@ class PartialJson:
 
     def __init__(self) -> None:
         self._text = ""
-        self._in_string = False
-        self._escaped = False
+        self._scanner = ValueScanner()
+        self._ended = False
 
     def feed_text(self, text: str) -> None:
         """Append text."""
+        start = 0 if self._scanner.started else skip_space(text, 0)
         self._text += text
-        at = 1 if self._escaped and text else 0
-        self._escaped = self._escaped and not text
-        while found := (_IN_STRING if self._in_string else _QUOTE).search(text, at):
-            at = found.end()
-            if found.group() == '"':
-                self._in_string = not self._in_string
-            elif at == len(text):
-                self._escaped = True
-            else:
-                at += 1
+        if not self._ended and start < len(text):
+            self._ended = self._scanner.feed(text, start) is not None
 
     def value(self) -> Any:
         """The value so far, or `NOTHING`."""
-        text = self._text if self._in_string else _NUMBER_END.sub("", self._text)
+        text = self._text if self._scanner.in_string else _NUMBER_END.sub("", self._text)
         if not text.strip():
             return NOTHING
         try:

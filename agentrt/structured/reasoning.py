@@ -12,7 +12,7 @@ import numpy as np
 from agentrt.base.segments import ThinkFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.calls import pieces
-from agentrt.structured.matcher import MaskRow, bitmask_words, set_only
+from agentrt.structured.matcher import MaskRow, row_of, set_only
 from agentrt.structured.vocabulary import Alphabet, PerVocab, alphabet_of
 
 
@@ -28,18 +28,6 @@ class Thinking:
         ended: Whether the frame is closed and the answer follows.
         tokens: Accepted tokens, the frame's included.
     """
-
-    __slots__ = (
-        "_closing",
-        "_forced_ids",
-        "_frame",
-        "_left_tokens",
-        "_marker",
-        "_tail",
-        "_vocab",
-        "ended",
-        "tokens",
-    )
 
     def __init__(self, frame: ThinkFrame, vocab: Vocab, max_tokens: int) -> None:
         self.ended = False
@@ -129,9 +117,7 @@ def frame_tokens(frame: ThinkFrame, text: str, vocab: Vocab) -> list[int]:
     """Tokens of a part of the frame: special ones by their id, the rest as text."""
     special = {name: vocab.special_ids[name] for name in frame.special if name in vocab.special_ids}
     alphabet: Alphabet = alphabet_of(vocab)
-    parts = pieces(text, special)
-    ids = ([part] if isinstance(part, int) else alphabet.tokenize(part.encode()) for part in parts)
-    return [token for tokens in ids for token in tokens]
+    return alphabet.tokenize_pieces(pieces(text, special))
 
 
 def _free_bitmask(frame: ThinkFrame, vocab: Vocab) -> MaskRow:
@@ -146,11 +132,8 @@ def _free_bitmask(frame: ThinkFrame, vocab: Vocab) -> MaskRow:
 
 
 def _build_text_bitmask(vocab: Vocab) -> MaskRow:
-    bits = np.zeros(bitmask_words(vocab.logits_size) * 32, dtype=np.uint8)
-    bits[: vocab.size] = [bool(text) for text in vocab.token_bytes]
-    bits[list(vocab.eos_ids)] = 0
-    row: MaskRow = np.packbits(bits, bitorder="little").view(np.int32)
-    return row
+    texts = (token for token, text in enumerate(vocab.token_bytes) if text)
+    return row_of([token for token in texts if token not in vocab.eos_ids], vocab.logits_size)
 
 
 _text_bitmask: PerVocab[MaskRow] = PerVocab(_build_text_bitmask)

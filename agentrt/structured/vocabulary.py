@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -72,6 +72,11 @@ class Alphabet:
         first = self.byte_ids[text[cut]]
         head = self.tokenize(text[:cut]) if cut else []
         return head + ([] if first is None else [first]) + self.tokenize(text[cut + 1 :])
+
+    def tokenize_pieces(self, pieces: Sequence[str | int]) -> list[int]:
+        """Tokens of pieces of text, and of special tokens given by id."""
+        spelled = ([p] if isinstance(p, int) else self.tokenize(p.encode()) for p in pieces)
+        return [token for tokens in spelled for token in tokens]
 
     def bytes_of(self, tokens: list[int]) -> bytes | None:
         """The text of tokens; None if a special token is among them."""

@@ -13,20 +13,13 @@ from agentrt.analysis import (
     stages,
     work_s,
 )
+from agentrt.analysis.stage import Label
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, trace_id_of
-from agentrt.protocol.events import AttemptFailed
+from agentrt.protocol.events import AttemptFailed, Scheduled
 from agentrt.telemetry import names
 from agentrt.telemetry.background import Background
-from agentrt.telemetry.content import (
-    Capture,
-    content_of,
-    redact,
-    sanitize,
-    truncate,
-    without_content,
-)
-from agentrt.telemetry.decisions import decision_events
+from agentrt.telemetry.content import Capture, content_of, sanitize, sanitize_text, without_content
 from agentrt.telemetry.node_attributes import (
     given_attributes,
     node_attributes,
@@ -34,7 +27,7 @@ from agentrt.telemetry.node_attributes import (
     span_kind,
     span_name,
 )
-from agentrt.telemetry.span import Attributes, Span, SpanEvent, SpanIds, SpanLink, Trace
+from agentrt.telemetry.span import Attributes, Span, SpanEvent, SpanLink, Trace, span_ids
 from agentrt.telemetry.timeline import GAP_US, Timeline
 
 _ENGINE_STAGES = {"queue", "kv_reload", "constraint", "prefill", "decode"}
@@ -55,7 +48,7 @@ class _Builder:
         self.record = record
         self.capture = capture
         self.trace_id = trace_id_of(record.run_id)
-        self.ids = SpanIds(self.trace_id)
+        self.ids = span_ids(self.trace_id)
         self.causes = Causes(record)
         self.path = critical_path(record, self.causes)
         self.slack = slack_s(record, self.causes)
@@ -83,11 +76,9 @@ class _Builder:
         """Add a span for a run that failed before its program began."""
         start_us = self.timeline.us(self.record.started_at_s)
         end_us = max(start_us + 1, self.timeline.us(self.record.ended_at_s))
-        root = Span(f"{names.INVOKE_WORKFLOW} {name}", self.ids.next(), None, start_us, end_us)
-        root.attributes[names.OPERATION] = names.INVOKE_WORKFLOW
-        root.attributes[names.WORKFLOW] = name
+        given: Attributes = {names.OPERATION: names.INVOKE_WORKFLOW, names.WORKFLOW: name}
+        root = self._add(f"{names.INVOKE_WORKFLOW} {name}", None, start_us, end_us, given)
         self._end_of_run(root)
-        self.spans.append(root)
 
     def _node(self, node: NodeRecord) -> None:
         parent_id = node.declared.parent
@@ -97,13 +88,13 @@ class _Builder:
         kind = span_kind(node)
         if node.node_id in self.background.nodes and parent_id and parent:
             parent, kind = self._producer(parent_id, parent, node, start_us), "consumer"
-        span = Span(span_name(node), self.ids.next(), parent, start_us, end_us, kind=kind)
-        self.span_ids[node.node_id] = span.span_id
-        self.spans.append(span)
         critical = node.node_id in self.background.critical
-        span.attributes = node_attributes(node, self.slack[node.node_id], critical=critical)
+        attributes = node_attributes(node, self.slack[node.node_id], critical=critical)
         declared_s = node.declared.at_s - self.record.started_at_s
-        span.attributes[names.NODE_DECLARED_MS] = round(declared_s * 1e3, 3)
+        attributes[names.NODE_DECLARED_MS] = round(declared_s * 1e3, 3)
+        span = self._add(span_name(node), parent, start_us, end_us, attributes)
+        span.kind = kind
+        self.span_ids[node.node_id] = span.span_id
         self._describe(span, node, given_attributes(node))
         if parent_id is None:
             self._end_of_run(span)
@@ -125,25 +116,42 @@ class _Builder:
         if node.finished is not None and node.finished.error is not None:
             span.error = self._error(node.finished.error)
         if node.first_token_at_s is not None:
-            at_us = self._inside(span, node.first_token_at_s)
+            at_us = self.timeline.us_inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
         span.events += tuple(self._failed(span, attempt) for _, attempt in node.failed)
-        if node.scheduled:
-            span.events += decision_events(
-                self.record, node, self.timeline, span.start_us, span.end_us
-            )
+        span.events += tuple(self._decision(span, decision) for decision in node.scheduled)
         self._link(span, node)
 
     def _failed(self, span: Span, attempt: AttemptFailed) -> SpanEvent:
         """Event of an answer that failed its check; the reason may quote it, so it is content."""
         attributes: Attributes = {names.ATTEMPT: attempt.attempt + 1}
         if self.capture != "NO_CONTENT":
-            attributes[names.CHECK_REASON] = truncate(redact(attempt.reason))
-        return SpanEvent(names.CHECK_FAILED, self._inside(span, attempt.at_s), attributes)
+            attributes[names.CHECK_REASON] = sanitize_text(attempt.reason)
+        at_us = self.timeline.us_inside(span, attempt.at_s)
+        return SpanEvent(names.CHECK_FAILED, at_us, attributes)
+
+    def _decision(self, span: Span, decision: Scheduled) -> SpanEvent:
+        """Event of a decision of the scheduler about a node.
+
+        A node may be held back, or admitted with the known part of its prompt, before its span
+        begins: the exact instant is an attribute.
+        """
+        at_ms = round((decision.at_s - self.record.started_at_s) * 1e3, 3)
+        attributes: Attributes = {
+            names.DECISION: decision.decision,
+            names.DECISION_REASON: decision.reason,
+            names.AT_MS: at_ms,
+        }
+        if decision.policy:
+            attributes[names.POLICY] = decision.policy
+        for name, value in decision.terms:
+            attributes[names.TERM.format(name)] = round(value, 6)
+        at_us = self.timeline.us_inside(span, decision.at_s)
+        return SpanEvent(names.SCHEDULED, at_us, attributes)
 
     def _error(self, error: ErrorRecord) -> str:
         """Text of an error; messages quote prompts and arguments, so they are content."""
-        return error.type if self.capture == "NO_CONTENT" else truncate(redact(error.message))
+        return error.type if self.capture == "NO_CONTENT" else sanitize_text(error.message)
 
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished
@@ -156,14 +164,10 @@ class _Builder:
         declared = node.declared
         linked: list[tuple[NodeId | None, str]] = [(dep, "value") for dep in declared.deps]
         linked += [(declared.plan, "item"), (declared.fork_of, "fork")]
-        found = [(self.span_ids.get(node_id) if node_id else None, how) for node_id, how in linked]
-        span.links = tuple(
-            [
-                SpanLink(self.trace_id, target, {names.LINK: how})
-                for target, how in found
-                if target is not None and target != span.span_id
-            ]
-        )
+        for node_id, how in linked:
+            target = self.span_ids.get(node_id) if node_id else None
+            if target is not None and target != span.span_id:
+                span.links += (SpanLink(self.trace_id, target, {names.LINK: how}),)
 
     def _engine(self, span: Span, node: NodeRecord) -> None:
         """Add spans of the engine's work for a generation, stage by stage, in its own service."""
@@ -179,7 +183,7 @@ class _Builder:
             end_us = min(self.timeline.us(stage.ended_at_s), span.end_us)
             if end_us <= start_us:
                 continue
-            made = self._child(span.span_id, f"engine.{stage.label}", start_us, end_us, node)
+            made = self._engine_span(span.span_id, stage.label, start_us, end_us, node)
             if ledger is not None and stage.label == "prefill":
                 made.attributes[names.PREFILL_TOKENS] = ledger.prompt_tokens - ledger.cached_tokens
             elif ledger is not None and stage.label == "decode":
@@ -203,7 +207,7 @@ class _Builder:
         if early_s <= 1e-6:
             return
         producer = self._producer(parent_id, parent, node, start_us)
-        made = self._child(producer, "engine.prefill", start_us, end_us, node)
+        made = self._engine_span(producer, "prefill", start_us, end_us, node)
         made.kind = "consumer"
         made.attributes[names.PREFILL_EARLY_MS] = round(early_s * 1e3, 3)
         span.attributes[names.PREFILL_EARLY_MS] = made.attributes[names.PREFILL_EARLY_MS]
@@ -211,11 +215,9 @@ class _Builder:
     def _producer(self, program_id: NodeId, parent: str, node: NodeRecord, at_us: int) -> str:
         """A span of 1 us below a program, as the parent of background work."""
         at_us = self.background.producer_at_us(program_id, at_us)
-        span = Span(
-            f"start {node.kind}", self.ids.next(), parent, at_us, at_us + 1, kind="producer"
-        )
-        span.attributes = {names.NODE_ID: program_id, names.NODE_STARTED: node.node_id}
-        self.spans.append(span)
+        given: Attributes = {names.NODE_ID: program_id, names.NODE_STARTED: node.node_id}
+        span = self._add(f"start {node.kind}", parent, at_us, at_us + 1, given)
+        span.kind = "producer"
         return span.span_id
 
     def _items(self, node: NodeRecord) -> None:
@@ -227,23 +229,16 @@ class _Builder:
         until_us = self.timeline.item_us[(node.node_id, last)][1]
         for item in node.items:
             start_us, end_us = self.timeline.item_us[(node.node_id, item)]
-            if end_us > until_us:
-                continue
-            made = Span(f"item {node.name}", self.ids.next(), parent, start_us, end_us)
-            made.attributes = {
-                names.NODE_ID: node.node_id,
-                names.NODE_ITEM: item,
-                names.CRITICAL: True,
-            }
-            self.spans.append(made)
+            if end_us <= until_us:
+                given: Attributes = {names.NODE_ID: node.node_id, names.NODE_ITEM: item}
+                given[names.CRITICAL] = True
+                self._add(f"item {node.name}", parent, start_us, end_us, given)
 
     def _stop(self, node: NodeRecord, program_id: NodeId) -> None:
         """Add the time from a node's cancellation to its end, if it is on the critical path."""
         start_us, end_us = self.timeline.stop_us[node.node_id]
-        parent = self.span_ids[program_id]
-        made = Span(f"cancel {node.kind}", self.ids.next(), parent, start_us, end_us)
-        made.attributes = {names.NODE_ID: node.node_id, names.CRITICAL: True}
-        self.spans.append(made)
+        given: Attributes = {names.NODE_ID: node.node_id, names.CRITICAL: True}
+        self._add(f"cancel {node.kind}", self.span_ids[program_id], start_us, end_us, given)
 
     def _tool(self, span: Span, node: NodeRecord) -> None:
         """Add the time spent waiting for a worker, and the attempts if there are several."""
@@ -263,19 +258,25 @@ class _Builder:
             end_us = min(end_us, span.end_us)
             if end_us <= start_us:
                 continue
-            made = Span("attempt", self.ids.next(), span.span_id, start_us, end_us)
-            made.attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
+            given: Attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
+            made = self._add("attempt", span.span_id, start_us, end_us, given)
             if attempt.error is not None:
                 made.error = self._error(attempt.error)
                 made.attributes[names.ERROR_TYPE] = attempt.error.type
-            self.spans.append(made)
             at_us = end_us + GAP_US
 
-    def _child(self, parent: str, name: str, start_us: int, end_us: int, node: NodeRecord) -> Span:
-        span = Span(name, self.ids.next(), parent, start_us, end_us, service="engine")
-        span.attributes = {names.NODE_ID: node.node_id}
-        self.spans.append(span)
+    def _engine_span(
+        self, parent: str, label: Label, start_us: int, end_us: int, node: NodeRecord
+    ) -> Span:
+        given: Attributes = {names.NODE_ID: node.node_id}
+        span = self._add(f"engine.{label}", parent, start_us, end_us, given)
+        span.service = "engine"
         return span
 
-    def _inside(self, span: Span, at_s: float) -> int:
-        return min(max(self.timeline.us(at_s), span.start_us), span.end_us)
+    def _add(
+        self, name: str, parent: str | None, start_us: int, end_us: int, attributes: Attributes
+    ) -> Span:
+        """Add a span with the next id."""
+        span = Span(name, next(self.ids), parent, start_us, end_us, attributes=attributes)
+        self.spans.append(span)
+        return span

@@ -58,13 +58,18 @@ def sanitize_json(text: str) -> str:
     try:
         value = json.loads(text)
     except ValueError:
-        return truncate(redact(text))
+        return sanitize_text(text)
     value = _redact_deep(value)
     for longest in (LIMIT_BYTES, 1024, 256, 64, 16):
         dumped = json.dumps(_shorten(value, longest), ensure_ascii=False, separators=(",", ":"))
         if len(dumped.encode()) <= LIMIT_BYTES:
             return dumped
     return json.dumps(truncate(dumped, LIMIT_BYTES // 2 - 2), ensure_ascii=False)  # as one string
+
+
+def sanitize_text(text: str) -> str:
+    """Text fit for export: without secrets, truncated."""
+    return truncate(redact(text))
 
 
 def redact(text: str) -> str:

@@ -32,7 +32,7 @@ def _trace(trace: Trace, resources: Resources) -> str:
     trace_id = f'"traceID":"{trace.trace_id}"'
     spans = ",".join([_span(span, trace_id) for span in trace.spans])
     services = sorted({span.service for span in trace.spans}, reverse=True)
-    processes = ",".join([f'"{_PROCESS[one]}":{_process(resources.of(one))}' for one in services])
+    processes = ",".join([f'"{_PROCESS[one]}":{_process(resources[one])}' for one in services])
     return f'{{{trace_id},"spans":[{spans}],"processes":{{{processes}}}}}'
 
 

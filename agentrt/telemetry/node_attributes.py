@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agentrt.analysis import NodeRecord, RunRecord, Split
 from agentrt.base.ids import NodeId
-from agentrt.protocol.events import AttributeValue
 from agentrt.protocol.step_output import Ledger
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanKind
@@ -58,7 +57,7 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
         case "ask":
             pass
     if finished is not None:
-        if finished.outcome == "cancelled":
+        if node.outcome == "cancelled":
             attributes[names.CANCELLED_REASON] = finished.reason or "cancelled"
         if finished.error is not None:
             attributes[names.ERROR_TYPE] = finished.error.type
@@ -67,10 +66,7 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
 
 def given_attributes(node: NodeRecord) -> Attributes:
     """Attributes set by the runtime for a node's span; they override the others."""
-    given = node.declared.attributes
-    if node.finished is not None and node.finished.attributes:
-        return {**given, **node.finished.attributes}
-    return given
+    return node.declared.attributes | (node.finished.attributes if node.finished else {})
 
 
 def run_attributes(
@@ -156,14 +152,14 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
             attributes[names.ITL_MEAN] = _ms(rest_s / (ledger.output_tokens - 1))
     if ledger.steps:
         attributes[names.BATCH_MEAN] = round(ledger.batch_size_sum / ledger.steps, 2)
-    optional: tuple[tuple[str, AttributeValue], ...] = (
-        (names.PREFILL_CHUNKS, ledger.prefill_chunks),
-        (names.RECOMPUTED, ledger.recomputed_tokens),
-        (names.FORCED, ledger.forced_tokens),
-        (names.THINKING_TOKENS, ledger.thinking_tokens),
-        (names.PREEMPTED, ledger.preemptions),
-    )
-    attributes.update((key, value) for key, value in optional if value)
+    counts = {
+        names.PREFILL_CHUNKS: ledger.prefill_chunks,
+        names.RECOMPUTED: ledger.recomputed_tokens,
+        names.FORCED: ledger.forced_tokens,
+        names.THINKING_TOKENS: ledger.thinking_tokens,
+        names.PREEMPTED: ledger.preemptions,
+    }
+    attributes.update({name: count for name, count in counts.items() if count})
 
 
 def _ms(seconds: float) -> float:

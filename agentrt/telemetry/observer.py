@@ -29,7 +29,6 @@ class Exporter(Protocol):
 
     def export(self, traces: Sequence[Trace]) -> Path | None:
         """Export the traces of one run; returns the file, if there is one."""
-        ...
 
 
 class SpanObserver:

@@ -21,7 +21,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from agentrt.telemetry import names
 from agentrt.telemetry.resource import resources_of
-from agentrt.telemetry.span import Service, Span, Trace
+from agentrt.telemetry.span import Span, Trace
 
 QUEUE_SPANS = 65_536
 BATCH_SPANS = 512
@@ -34,13 +34,7 @@ _NOISY = (
     "opentelemetry.sdk._shared_internal",
 )
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
-_KINDS = {
-    "internal": SpanKind.INTERNAL,
-    "server": SpanKind.SERVER,
-    "client": SpanKind.CLIENT,
-    "producer": SpanKind.PRODUCER,
-    "consumer": SpanKind.CONSUMER,
-}
+_KINDS = {kind.name.lower(): kind for kind in SpanKind}
 
 
 class OtlpExport:
@@ -79,10 +73,9 @@ class OtlpExport:
         self._endpoint = endpoint
         self._warn = warn
         self._warned = False
-        resources = resources_of(environment)
-        self._resources: dict[Service, Resource] = {
-            "runtime": Resource.create(resources.runtime),
-            "engine": Resource.create(resources.engine),
+        self._resources = {
+            service: Resource.create(attributes)
+            for service, attributes in resources_of(environment).items()
         }
         self._limits = SpanLimits()
         self._sampler: Sampler = TracerProvider(shutdown_on_exit=False).sampler

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import unquote
 
 from agentrt.telemetry.names import RUNTIME_SERVICE
 from agentrt.telemetry.span import Attributes, Service
 
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """Resource attributes of each service."""
-
-    runtime: Attributes
-    engine: Attributes
-
-    def of(self, service: Service) -> Attributes:
-        """The attributes of one service, `service.name` included."""
-        return self.runtime if service == "runtime" else self.engine
+Resources = dict[Service, Attributes]
+"""Resource attributes of each service, `service.name` included."""
 
 
 def resources_of(environment: Mapping[str, str]) -> Resources:
@@ -33,10 +23,10 @@ def resources_of(environment: Mapping[str, str]) -> Resources:
     name = environment.get("OTEL_SERVICE_NAME", "").strip()
     service = name or str(given.get("service.name", RUNTIME_SERVICE))
     shared = {"service.version": _version(), **given}
-    return Resources(
-        {**shared, "service.name": service},
-        {**shared, "service.name": f"{service}-engine"},
-    )
+    return {
+        "runtime": {**shared, "service.name": service},
+        "engine": {**shared, "service.name": f"{service}-engine"},
+    }
 
 
 def _version() -> str:

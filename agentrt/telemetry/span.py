@@ -5,6 +5,8 @@ Instants are whole microseconds since 1970: the resolution of Jaeger, and exact 
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -80,15 +82,9 @@ class Trace:
     spans: tuple[Span, ...]
 
 
-class SpanIds:
+def span_ids(trace_id: str) -> Iterator[str]:
     """Span ids of one trace: distinct, never zero, the same for the same run."""
-
-    def __init__(self, trace_id: str) -> None:
-        self._base = int(trace_id[:16], 16)
-        self._count = 0
-
-    def next(self) -> str:
-        """The next unused id."""
-        self._count += 1
-        value = (self._base + self._count) & 0xFFFF_FFFF_FFFF_FFFF
-        return f"{value:016x}" if value else self.next()
+    base = int(trace_id[:16], 16)
+    for count in itertools.count(1):
+        if value := (base + count) & 0xFFFF_FFFF_FFFF_FFFF:
+            yield f"{value:016x}"

@@ -10,7 +10,7 @@ from agentrt.analysis import RunRecord
 from agentrt.base.ids import RequestId, RunId, trace_id_of
 from agentrt.protocol.step_output import StepRecord
 from agentrt.telemetry import names
-from agentrt.telemetry.span import Span, SpanIds, SpanLink, Trace
+from agentrt.telemetry.span import Span, SpanLink, Trace, span_ids
 
 _MAX_LINKS = 128  # OpenTelemetry's default limit of links
 
@@ -29,9 +29,9 @@ def step_trace(record: RunRecord, run: Trace, every: int) -> Trace | None:
     trace_id = trace_id_of(RunId(f"{record.run_id}/steps"))
     zero_us = started.unix_ns / 1000 - started.at_s * 1e6
     spans_of = _spans_of(record, run)
-    ids = SpanIds(trace_id)
+    ids = span_ids(trace_id)
     spans = [
-        _span(step, ids.next(), zero_us, run.trace_id, spans_of)
+        _span(step, next(ids), zero_us, run.trace_id, spans_of)
         for step in record.steps
         if step.index % every == 0
     ]

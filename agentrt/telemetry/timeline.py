@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agentrt.analysis import Causes, Input, NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
+from agentrt.telemetry.span import Span
 
 GAP_US = 2
 
@@ -37,14 +38,15 @@ class Timeline:
         """An instant of the run's clock on the calendar."""
         return round(self._zero_us + at_s * 1e6)
 
+    def us_inside(self, span: Span, at_s: float) -> int:
+        """The same, moved into a span."""
+        return min(max(self.us(at_s), span.start_us), span.end_us)
+
     def _place_all(self) -> None:
         """Place in causal order, so that every cause is placed before its effects."""
-        never = 1 << 62
         moments: list[tuple[int, int, NodeRecord, int | None]] = []
         for node in self._record.nodes.values():
-            # Open nodes end with the run, the innermost first.
-            seq = node.finished_seq if node.finished else never - node.seq
-            moments.append((seq, 0, node, None))
+            moments.append((node.end_seq, 0, node, None))
             moments += [(closed.seq, 1, node, index) for index, closed in node.items.items()]
         moments.sort(key=lambda moment: moment[:2])
         for _, _, node, item in moments:

@@ -45,6 +45,14 @@ class ScriptedAnswer:
     stopped_by: str = ""
 
 
+CANCELLED = ScriptedAnswer((), (), "cancelled")
+
+
+def failed(error: AgentrtError) -> ScriptedAnswer:
+    """The answer of a request that fails without output."""
+    return ScriptedAnswer((), (), "failed", error=record_of(error))
+
+
 class Answerer:
     """Makes answers obey their requests, as a real engine's do."""
 
@@ -65,7 +73,7 @@ class Answerer:
                 f"{request.sampling.max_tokens}",
                 hint="Raise max_tokens",
             )
-            return ScriptedAnswer((), (), "failed", error=record_of(error))
+            return failed(error)
         self._thoughts[request.request_id] = thought
         sampling = replace(request.sampling, max_tokens=left_tokens)
         answer = self._answer(replace(request, sampling=sampling), reply)
@@ -89,9 +97,9 @@ class Answerer:
         try:
             answer = self._obey(request, ids, stopped=bool(stop))
         except AgentrtError as error:
-            return ScriptedAnswer((), (), "failed", error=record_of(error))
+            return failed(error)
         if request.sampling.ignore_eos and answer.reason == "stop" and not stop:
-            return ScriptedAnswer((), (), "failed", error=record_of(_too_short(request, answer)))
+            return failed(_too_short(request, answer))
         if not stop or answer.reason != "stop":
             return answer
         pieces = _without_tail(answer.pieces, len(stop))
@@ -129,10 +137,25 @@ class Answerer:
                 kept = _closed_within(compiled, ids, limit, request)
                 return self._tokenized(request, kept, "length", closed_early=True)
             partial = stopped or len(ids) > limit
-            _check(compiled, ids, request, self._spelling, partial=partial)
+            self._check(compiled, ids, request.node_id, partial=partial)
         if len(ids) > limit:
             return self._tokenized(request, ids[:limit], "length", closed_early=closes)
         return self._tokenized(request, ids, "stop")
+
+    def _check(
+        self, compiled: CompiledConstraint, ids: tuple[int, ...], node_id: str, *, partial: bool
+    ) -> None:
+        """Refuse an answer that violates its constraint: no engine could give it."""
+        state = compiled.start()
+        taken = state.advance(ids)
+        if taken == len(ids) and (partial or state.can_stop()):
+            return
+        written = "".join(self._spelling.pieces(ids[:taken], keep_special=True))
+        rest = "".join(self._spelling.pieces(ids[taken:], keep_special=True))
+        what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
+        problem = f"the script's answer to {node_id} {what} after {written[-60:]!r}"
+        hint = "Let the script answer what the constraint allows (JSON is compact, without spaces)"
+        raise RequestRejected(problem, hint=hint)
 
     def _tokenized(
         self,
@@ -172,28 +195,6 @@ def _without_tail(pieces: tuple[str, ...], chars: int) -> tuple[str, ...]:
         kept.append(piece[:left])
         left = max(0, left - len(piece))
     return tuple(kept)
-
-
-def _check(
-    compiled: CompiledConstraint,
-    ids: tuple[int, ...],
-    request: GenerateRequest,
-    spelling: Spelling,
-    *,
-    partial: bool,
-) -> None:
-    """Refuse an answer that violates its constraint: no engine could give it."""
-    state = compiled.start()
-    taken = state.advance(ids)
-    if taken == len(ids) and (partial or state.can_stop()):
-        return
-    written = "".join(spelling.pieces(ids[:taken], keep_special=True))
-    rest = "".join(spelling.pieces(ids[taken:], keep_special=True))
-    what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
-    raise RequestRejected(
-        f"the script's answer to {request.node_id} {what} after {written[-60:]!r}",
-        hint="Let the script answer what the constraint allows (JSON is compact, without spaces)",
-    )
 
 
 def _closed_within(

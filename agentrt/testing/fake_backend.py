@@ -29,17 +29,17 @@ from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
     HoleFill,
-    KvHint,
     MessagePrompt,
+    PrefixHint,
     SchedulingInfo,
     TokenPrompt,
 )
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import BackendDown, BackendEvent, Delta, End, StepDone, StepRecord
-from agentrt.testing.answer import Answerer
+from agentrt.testing.answer import CANCELLED, Answerer, failed
 from agentrt.testing.request import ScriptedRequest
 from agentrt.testing.script import Answers, Reply, Script, prompt_text
-from agentrt.testing.seen import Hint, SeenByBackend
+from agentrt.testing.seen import SeenByBackend
 from agentrt.testing.spelling import ByteSpelling, CodecSpelling, Spelling
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class ScriptedBackend:
         if error is None:
             self._ongoing[request.request_id] = ongoing
         else:
-            self._refused.append(ongoing.end("failed", now_s, error=record_of(error)))
+            self._refused.append(ongoing.end(failed(error), now_s))
         self._notify()
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
@@ -164,15 +164,8 @@ class ScriptedBackend:
             self._ongoing[request_id].cancelled = True
             self._notify()
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        self.seen.hints.append(Hint(token_ids, hint, until_s, from_tokens, cache_salt))
+    def hint(self, hint: PrefixHint) -> None:
+        self.seen.hints.append(hint)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self.seen.prewarmed += constraints
@@ -196,7 +189,7 @@ class ScriptedBackend:
             await asyncio.wait([self._stepping])
             self._stepping = None
         now_s = self._clock.now_s()
-        ends = [*self._refused, *(one.end("cancelled", now_s) for one in self._ongoing.values())]
+        ends = [*self._refused, *(one.end(CANCELLED, now_s) for one in self._ongoing.values())]
         self._refused = []
         self._ongoing.clear()
         self._deliver(None, [], ends)
@@ -226,7 +219,11 @@ class ScriptedBackend:
             one.account_step(now_s, len(batch))
             if not one.cancelled and (delta := one.next_delta(now_s)) is not None:
                 deltas.append(delta)
-        ends = [self._finish(one, now_s) for one in alive if one.done and not one.cancelled]
+        ends: list[End] = []
+        for one in alive:
+            if one.done and not one.cancelled and one.answer is not None:
+                del self._ongoing[one.request.request_id]
+                ends.append(one.end(one.answer, now_s))
         step = StepRecord(
             index=len(self.seen.steps),
             started_at_s=started_at_s,
@@ -263,18 +260,6 @@ class ScriptedBackend:
         except AgentrtError as error:
             return Reply(error=error)
 
-    def _finish(self, one: ScriptedRequest, now_s: float) -> End:
-        answer = one.answer
-        assert answer is not None
-        del self._ongoing[one.request.request_id]
-        return one.end(
-            answer.reason,
-            now_s,
-            closed_early=answer.closed_early,
-            error=answer.error,
-            stopped_by=answer.stopped_by,
-        )
-
     def _expire(self, now_s: float) -> tuple[list[Delta], list[End]]:
         """Ends between steps: requests refused, aborted, or closed for their deadline."""
         deltas: list[Delta] = []
@@ -282,7 +267,7 @@ class ScriptedBackend:
         for request_id, one in list(self._ongoing.items()):
             if one.cancelled:
                 del self._ongoing[request_id]
-                ends.append(one.end("cancelled", now_s))
+                ends.append(one.end(CANCELLED, now_s))
             elif (close_at_s := self._close_at_s(one)) is not None and now_s >= close_at_s:
                 del self._ongoing[request_id]
                 more, end = self._close(one, now_s)
@@ -300,7 +285,7 @@ class ScriptedBackend:
         try:
             rest = self._answerer.close(one.request, one.written)
         except AgentrtError as error:
-            return [], one.end("failed", now_s, error=record_of(error))
+            return [], one.end(failed(error), now_s)
         return one.close_with(rest, now_s)
 
     async def _idle(self) -> None:

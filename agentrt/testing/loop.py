@@ -164,11 +164,9 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 def _anyio_thread_busy(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether `anyio.to_thread.run_sync` has a running call of `loop`."""
-    for thread in threading.enumerate():
-        queue = getattr(thread, "queue", None)
-        if getattr(thread, "loop", None) is loop and getattr(queue, "unfinished_tasks", None):
-            return True
-    return False
+    own = (thread for thread in threading.enumerate() if getattr(thread, "loop", None) is loop)
+    queues = (getattr(thread, "queue", None) for thread in own)
+    return any(getattr(queue, "unfinished_tasks", None) for queue in queues)
 
 
 def run_virtual(

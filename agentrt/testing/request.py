@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentrt.base.errors import ErrorRecord
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.protocol.step_output import Delta, End, FinishReason, Ledger
+from agentrt.protocol.step_output import Delta, End, Ledger
 from agentrt.testing.answer import ScriptedAnswer
 
 
@@ -101,18 +100,10 @@ class ScriptedRequest:
             deltas = [Delta(self.request.request_id, rest.token_ids, text)]
             self.ledger.setdefault("first_token_at_s", now_s)
             self.produced += len(rest.token_ids)
-        return deltas, self.end(rest.reason, now_s, closed_early=True)
+        return deltas, self.end(rest, now_s)
 
-    def end(
-        self,
-        reason: FinishReason,
-        now_s: float,
-        *,
-        closed_early: bool = False,
-        error: ErrorRecord | None = None,
-        stopped_by: str = "",
-    ) -> End:
-        """End event of the request."""
+    def end(self, answer: ScriptedAnswer, now_s: float) -> End:
+        """End event of the request, as its answer ends."""
         figures = self.ledger
         figures["finished_at_s"] = now_s
         if self.complete:
@@ -123,4 +114,11 @@ class ScriptedRequest:
             prompt_tokens=len(self.prompt_ids),
             output_tokens=self.produced,
         )
-        return End(self.request.request_id, reason, ledger, closed_early, error, stopped_by)
+        return End(
+            self.request.request_id,
+            answer.reason,
+            ledger,
+            answer.closed_early,
+            answer.error,
+            answer.stopped_by,
+        )

@@ -6,27 +6,8 @@ from dataclasses import dataclass, field
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.backend import GenerateRequest, HoleFill, PrefixHint, SchedulingInfo
 from agentrt.protocol.step_output import StepRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """One hint about a prefix.
-
-    Attributes:
-        token_ids: The prefix.
-        hint: Kind of hint.
-        until_s: End of a `keep`.
-        from_tokens: Number of first tokens that a `drop` leaves alone.
-        cache_salt: Salt of the prefix.
-    """
-
-    token_ids: tuple[int, ...]
-    hint: KvHint
-    until_s: float | None = None
-    from_tokens: int = 0
-    cache_salt: str = ""
 
 
 @dataclass(slots=True)
@@ -49,6 +30,6 @@ class SeenByBackend:
     fills: list[tuple[RequestId, HoleFill]] = field(default_factory=list)
     updates: list[SchedulingInfo] = field(default_factory=list)
     cancels: dict[RequestId, str] = field(default_factory=dict)
-    hints: list[Hint] = field(default_factory=list)
+    hints: list[PrefixHint] = field(default_factory=list)
     prewarmed: list[ConstraintSpec] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)

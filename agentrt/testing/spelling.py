@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from agentrt.base.segments import JSON_ARRAY_FRAME, PLAIN_THINK_FRAME, CallFrame, ThinkFrame
 from agentrt.base.vocabulary import Vocab
+from agentrt.prompt.token_bytes import byte_of_character
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
@@ -29,15 +30,12 @@ class Spelling(Protocol):
     @property
     def vocab(self) -> Vocab:
         """Vocabulary for constraints."""
-        ...
 
     def ids(self, text: str) -> tuple[int, ...]:
         """The tokens of `text`."""
-        ...
 
     def pieces(self, ids: tuple[int, ...], *, keep_special: bool) -> list[str]:
         """The text added by each token (incremental detokenization)."""
-        ...
 
 
 class CodecSpelling:
@@ -104,11 +102,8 @@ def _with_tail(pieces: list[str], tail: str) -> list[str]:
 
 def _byte_tokenizer_json() -> str:
     """A `tokenizer.json` with bytes as ids (written as printable letters, as GPT-2 does)."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    letters = {byte: chr(byte) for byte in printable}
-    others = [byte for byte in range(256) if byte not in letters]
-    letters |= {byte: chr(256 + at) for at, byte in enumerate(others)}
-    tokenizer = Tokenizer(models.BPE(vocab={letters[byte]: byte for byte in range(256)}, merges=[]))
+    vocab = {chr(letter): byte for letter, byte in byte_of_character().items()}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([END_TEXT])

@@ -45,7 +45,7 @@ def read_docstring(text: str | None) -> Documented:
         elif parameter:
             section, name = "fields", parameter[1]
             arguments[name] = parameter[2]
-        elif section in ("args", "arguments", "parameters") and stripped:
+        elif section in ("args", "arguments", "parameters", "attributes") and stripped:
             indent = depth if indent is None else indent
             found = ARGUMENT.match(stripped) if depth <= indent else None
             if found:

@@ -11,7 +11,7 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import HoleFill, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import HoleFill, KvHint, PrefixHint, SchedulingInfo, TokenPrompt
 
 
 def test_every_request_ends_once(bench, play):
@@ -168,8 +168,9 @@ def test_cancelling_and_filling_what_is_over_or_unknown_does_nothing(bench, play
 
 
 def test_hints_are_never_needed(bench, play, portal):
-    for hint in ("keep", "demote", "drop", "prefetch"):
-        portal.call(bench.backend.hint, (1, 2, 3), hint)
+    hints: tuple[KvHint, ...] = ("keep", "demote", "drop", "prefetch")
+    for hint in hints:
+        portal.call(bench.backend.hint, PrefixHint((1, 2, 3), hint))
     (outcome,) = play(bench.request())
     assert outcome.over.error is None
 

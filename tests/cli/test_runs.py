@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.cli.main import answer
-from agentrt.cli.run_flags import settings_of
+from agentrt.cli.settings import RunSettings
 from agentrt.runtime.estimate_store import EstimateRow
 from agentrt.runtime.estimate_store.database import EstimateStore
 from agentrt.scheduler.estimates.call_model import EndedCall
@@ -146,10 +146,10 @@ def test_a_file_that_somebody_changed_is_told(
 
 
 def test_a_run_says_who_pays_and_how_urgent_it_is() -> None:
-    settings = settings_of("x.py", tenant="research", priority=-2)
+    settings = RunSettings("x.py", tenant="research", priority=-2)
     assert (settings.tenant, settings.priority) == ("research", -2)
 
 
 def test_tools_are_called_ahead_only_when_asked() -> None:
-    assert not settings_of("x.py").speculate
-    assert settings_of("x.py", speculate=True).speculate
+    assert not RunSettings("x.py").speculate
+    assert RunSettings("x.py", speculate=True).speculate

@@ -2,7 +2,7 @@
 
 That many requests decode, with a context of 1,000 to 4,000 tokens each, on a machine that packs
 batches as the real one does and then computes nothing. Timed apart: sharing out tokens (order,
-pages, block tables), packing (with the groups of siblings), drawing and telling with its account.
+pages, block tables), packing (with the groups of siblings), sampling, and collecting the output.
 Then sharing out while as many wait, under each policy; then the radix tree alone: matching 4,096
 tokens among 400 siblings under one prefix. Median and least of 300 steps, in microseconds: on a
 machine that does other things, too, the least says more.
@@ -125,9 +125,9 @@ def steps(running: int) -> dict[str, list[float]]:
     while core.decode_forwards == 0 or any(one.is_prefilling for one in core.scheduler):
         core.step()
     plan = timed(core.scheduler, "schedule")
-    settle = timed(core, "_settle")
+    settle = timed(core, "_update_waiting")
     launch = timed(core._steps, "launch")
-    tell = timed(core._steps, "tell")
+    complete = timed(core._steps, "complete")
     machine.pack_us.clear()
     whole = []
     for _ in range(STEPS):
@@ -142,7 +142,7 @@ def steps(running: int) -> dict[str, list[float]]:
             whole - packing for whole, packing in zip(launch, machine.pack_us, strict=True)
         ],
         "pack": machine.pack_us,
-        "tell": tell,
+        "complete": complete,
         "whole step": whole,
     }
 
@@ -150,14 +150,14 @@ def steps(running: int) -> dict[str, list[float]]:
 def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> list[float]:
     """Sharing out tokens while others wait: for slots, or for memory that there is not."""
     core, _ = engine(running, spare_slots=waiting if slots else 0)
-    core.scheduler.queue = WaitingQueue(replace(core._config, policy=policy), core.paging)
+    core.scheduler.queue = WaitingQueue(replace(core._config, policy=policy), core.allocator)
     source = random.Random(0)
     shared = [source.randrange(60) for _ in range(800)]
     for number in range(running + waiting):
         if number == running:
             while core.decode_forwards == 0 or any(one.is_prefilling for one in core.scheduler):
                 core.step()
-            held = core.paging.pool.allocate(core.paging.pool.free_pages - running)
+            held = core.allocator.pool.allocate(core.allocator.pool.free_pages - running)
         own = [source.randrange(60) for _ in range(1000)]
         facts = SchedulingInfo(
             RequestId(number),
@@ -184,7 +184,7 @@ def planning(running: int, waiting: int, policy: PolicyName, *, slots: bool) -> 
         core.scheduler.schedule(core._clock.now_s())
         spent.append((perf_counter() - began) * 1e6)
     assert len(core.scheduler.running) == running
-    core.paging.pool.free(held)
+    core.allocator.pool.free(held)
     core.close()
     return spent
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import HoleFill, SchedulingInfo
+from agentrt.protocol.backend import HoleFill, PrefixHint, SchedulingInfo
 
 STEM = [(13 * at) % 249 for at in range(60)]
 SPECS = (
@@ -74,11 +74,11 @@ def test_every_request_ends_once(actions, kv_pages, chunk, slots, model_dir, eng
     engine.drain(core, served)
     core.close()
     assert served.ends.keys() == pending.keys()
-    pool, tree = core.paging.pool, core.paging.tree
+    pool, tree = core.allocator.pool, core.allocator.tree
     assert pool.owned_pages == 0
     assert pool.free_pages + pool.tree_pages == kv_pages
     assert tree.evictable_pages == pool.tree_pages
-    assert core.paging.free_slots == slots
+    assert core.allocator.free_slots == slots
     for number, end in served.ends.items():
         assert end.ledger.output_tokens == len(served.ids(number))
         assert end.reason != "failed" or end.error.type in {
@@ -97,7 +97,7 @@ def _act(core, engine, served, pending, action):
     elif do == "step":
         engine.drain(core, served, most_steps=action["count"])
     elif do in ("drop", "keep"):
-        core.hint(tuple(action["more"]), do)
+        core.hint(PrefixHint(tuple(action["more"]), do))
     elif action["which"] in pending:
         number = RequestId(action["which"])
         if do == "cancel":

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt.base.ids import RequestId
 from agentrt.kv_cache import EvictionPriority, key_of
-from agentrt.protocol.backend import HoleFill
+from agentrt.protocol.backend import HoleFill, PrefixHint
 
 PROMPT = [(5 * at) % 250 for at in range(160)]
 
@@ -54,12 +54,12 @@ def test_a_prompt_that_came_in_pieces_has_the_same_key(cut, core, engine):
 def test_hints_are_of_one_salt(core, engine):
     for number, salt in enumerate(["", "a", "b"]):
         ask(core, engine, number, salt, PROMPT[:80])
-    core.hint(tuple(PROMPT[:64]), "keep", cache_salt="a")
-    core.hint(tuple(PROMPT[:80]), "drop", cache_salt="b")
-    core.hint(tuple(PROMPT[:80]), "drop", cache_salt="c")
-    marks = sorted(node.priority for node in core.paging.tree.nodes() if not node.children)
+    core.hint(PrefixHint(tuple(PROMPT[:64]), "keep", cache_salt="a"))
+    core.hint(PrefixHint(tuple(PROMPT[:80]), "drop", cache_salt="b"))
+    core.hint(PrefixHint(tuple(PROMPT[:80]), "drop", cache_salt="c"))
+    marks = sorted(node.priority for node in core.allocator.tree.nodes() if not node.children)
     assert marks == [EvictionPriority.DROP, EvictionPriority.NORMAL, EvictionPriority.NORMAL]
-    kept = [n for n in core.paging.tree.nodes() if n.priority is EvictionPriority.KEEP]
+    kept = [n for n in core.allocator.tree.nodes() if n.priority is EvictionPriority.KEEP]
     assert [node.key for node in kept] == [key_of(PROMPT[:64], "a")]
 
 
@@ -68,8 +68,8 @@ def test_the_host_keeps_salts_apart(tokenizer_dir, engine):
         tokenizer_dir, kv_pages=24, eos_bias=-9.0, host_kv_bytes=60 * 16 * 2 * 4
     )
     ask(core, engine, 1, "a", PROMPT[:128])
-    core.hint(tuple(PROMPT[:128]), "demote", cache_salt="a")
-    core.paging.tree.evict(24)
+    core.hint(PrefixHint(tuple(PROMPT[:128]), "demote", cache_salt="a"))
+    core.allocator.tree.evict(24)
     assert ask(core, engine, 2, "b", PROMPT[:128])[0] == 0
     assert ask(core, engine, 3, "a", PROMPT[:128])[0] == 112
 

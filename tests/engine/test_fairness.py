@@ -1,6 +1,6 @@
 """What waits under pressure: bounds on waiting, on the express lane, and between tenants.
 
-The roster, the pages and the policies are the engine's own; time is virtual, and a step takes as
+The scheduler, the pages and the policies are the engine's own; time is virtual, and a step takes as
 long whatever is in it.
 """
 
@@ -63,8 +63,8 @@ class Engine:
             prefill_chunk_tokens=step_tokens,
             policy=policy,
         )
-        self.paging = KvAllocator(PagePool(pages), PAGE, NoTables(), slots)
-        self.roster = Scheduler(self.config, self.paging)
+        self.allocator = KvAllocator(PagePool(pages), PAGE, NoTables(), slots)
+        self.scheduler = Scheduler(self.config, self.allocator)
         self.jobs: list[Job] = []
         self.served: list[RequestId] = []
         self.now_s = 0.0
@@ -95,7 +95,7 @@ class Engine:
         sequence = Sequence(
             request=request,
             serial=number,
-            info=self.roster.initial_info(request, self.now_s),
+            info=self.scheduler.initial_info(request, self.now_s),
             tokens=tokens,
             prompt_tokens=len(tokens),
             complete=True,
@@ -104,12 +104,12 @@ class Engine:
             stops=StopStrings(()),
             max_output_tokens=job.output_tokens,
         )
-        self.roster.add_sequence(sequence)
+        self.scheduler.add_sequence(sequence)
 
     def step(self) -> dict[int, int]:
         """One step: how many tokens of a prompt it computed, by job; others decoded."""
-        shares = self.roster.schedule(self.now_s)
-        assert not self.roster.unschedulable
+        shares = self.scheduler.schedule(self.now_s)
+        assert not self.scheduler.unschedulable
         self.served = [sequence.request.request_id for sequence, _ in shares]
         self.now_s += STEP_S
         prompts: dict[int, int] = {}
@@ -118,12 +118,12 @@ class Engine:
             if sequence.is_prefilling:
                 prompts[number] = count
             sequence.computed_tokens += count
-            self.paging.cache_prefix(sequence)
+            self.allocator.cache_prefix(sequence)
             if sequence.computed_tokens < len(sequence.tokens):
                 continue
             sequence.tokens.append(number * 10_000 + len(sequence.tokens))
             if sequence.output_tokens == self.jobs[number].output_tokens:
-                self.roster.remove_sequence(sequence)
+                self.scheduler.remove_sequence(sequence)
                 self.jobs[number].ended_s = self.now_s
         return prompts
 
@@ -159,9 +159,9 @@ def serve_all(engine: Engine, coming: list[tuple[int, Job]], most_steps: int = 4
             pause = todo[0][0] if todo else 0
         pause -= 1
         engine.step()
-        if not todo and not len(engine.roster):
+        if not todo and not len(engine.scheduler):
             return
-    raise AssertionError(f"{len(engine.roster)} are still there")
+    raise AssertionError(f"{len(engine.scheduler)} are still there")
 
 
 def bound_s(job: Job, earlier: int) -> float:
@@ -230,7 +230,7 @@ def test_the_express_lane_gets_its_share_of_a_step_and_no_more() -> None:
         given = engine.step()
         assert sum(count for number, count in given.items() if number < 3) == share
         assert sum(given.values()) > step_tokens - 5
-    while len(engine.roster):
+    while len(engine.scheduler):
         engine.step()
     assert [job.ended_s for job in engine.jobs[:3]] == sorted(
         job.ended_s or 0.0 for job in engine.jobs[:3]
@@ -247,7 +247,7 @@ def test_the_express_lane_has_a_tenth_of_the_slots() -> None:
     while engine.jobs[1].ended_s is None:
         engine.step()
     engine.step()
-    assert [number for number in engine.roster.running if number % 2] == [3, 5]
+    assert [number for number in engine.scheduler.running if number % 2] == [3, 5]
 
 
 def test_one_overdue_request_goes_on_however_small_a_tenth_is() -> None:
@@ -297,16 +297,16 @@ def test_backlogged_tenants_have_the_same_up_to_two_quanta_or_nodes(
             facts = {"tenant": tenant, "rest_s": rest_s, "true_rest_s": rest_s, **never_overdue}
             engine.submit(Job(prompt_tokens, output_tokens, facts))
     while True:
-        waiting = {owners[one.request.request_id] for one in engine.roster}
+        waiting = {owners[one.request.request_id] for one in engine.scheduler}
         if len(waiting) < 2:
             return
-        for sequence in engine.roster:
+        for sequence in engine.scheduler:
             tenant = owners[sequence.request.request_id]
             debt_s = accounts[tenant].debt_s
-            engine.roster.update_info(replace(sequence.info, tenant_debt_s=debt_s))
-        before = len(engine.roster)
+            engine.scheduler.update_info(replace(sequence.info, tenant_debt_s=debt_s))
+        before = len(engine.scheduler)
         began_s = engine.now_s
-        while len(engine.roster) == before:
+        while len(engine.scheduler) == before:
             engine.step()
         (runs,) = engine.served
         accounts[owners[runs]].charge(engine.now_s - began_s)

@@ -2,7 +2,7 @@
 
 from agentrt.base.ids import RequestId
 from agentrt.kv_cache import EvictionPriority, key_of
-from agentrt.protocol.backend import HoleFill
+from agentrt.protocol.backend import HoleFill, PrefixHint
 
 PROMPT = [(3 * at) % 250 for at in range(160)]
 
@@ -12,7 +12,7 @@ def core_of(engine, folder, **settings):
 
 
 def kept_tokens(core):
-    nodes = [node for node in core.paging.tree.nodes() if node.priority is EvictionPriority.KEEP]
+    nodes = [node for node in core.allocator.tree.nodes() if node.priority is EvictionPriority.KEEP]
     return max((16 * len(node.path()[1]) for node in nodes), default=0)
 
 
@@ -25,7 +25,7 @@ def test_a_prompt_around_a_hole_is_kept_as_it_is_computed(tokenizer_dir, engine)
     """It is said when the prompt is sent, before any of it is computed."""
     core = core_of(engine, tokenizer_dir)
     core.submit(engine.request(1, PROMPT, complete=False))
-    core.hint(tuple(PROMPT), "keep", core.clock.now_s() + 5.0)
+    core.hint(PrefixHint(tuple(PROMPT), "keep", core.clock.now_s() + 5.0))
     assert kept_tokens(core) == 0
     engine.drain(core)
     core.step()
@@ -41,9 +41,9 @@ def test_a_prompt_around_a_hole_is_kept_as_it_is_computed(tokenizer_dir, engine)
 def test_what_never_comes_is_not_looked_for_for_ever(tokenizer_dir, engine):
     core = core_of(engine, tokenizer_dir)
     for number in range(100):
-        core.hint((number, *PROMPT), "keep", 1e9)
+        core.hint(PrefixHint((number, *PROMPT), "keep", 1e9))
     assert len(core.hints.pending) == 64
-    core.hint((5, *PROMPT), "keep", core.clock.now_s() - 1.0)
+    core.hint(PrefixHint((5, *PROMPT), "keep", core.clock.now_s() - 1.0))
     core.step()
     assert key_of([5, *PROMPT]) not in core.hints.pending
 
@@ -51,7 +51,7 @@ def test_what_never_comes_is_not_looked_for_for_ever(tokenizer_dir, engine):
 def test_what_was_kept_on_its_way_is_let_go_too(tokenizer_dir, engine):
     core = core_of(engine, tokenizer_dir)
     cached(core, engine, 1, PROMPT[:64])
-    core.hint(tuple(PROMPT), "keep", core.clock.now_s() + 5.0)
+    core.hint(PrefixHint(tuple(PROMPT), "keep", core.clock.now_s() + 5.0))
     cached(core, engine, 2, PROMPT)
     core.step()
     assert kept_tokens(core) == 160
@@ -66,18 +66,18 @@ def test_what_the_host_has_no_room_for_is_not_given_up_here(tokenizer_dir, engin
     for host_pages, said in ((40, EvictionPriority.DEMOTED), (4, EvictionPriority.NORMAL)):
         core = core_of(engine, tokenizer_dir, host_kv_bytes=host_pages * page_bytes)
         cached(core, engine, 1, PROMPT)
-        core.hint(tuple(PROMPT), "demote")
-        assert {node.priority for node in core.paging.tree.nodes()} <= {
+        core.hint(PrefixHint(tuple(PROMPT), "demote"))
+        assert {node.priority for node in core.allocator.tree.nodes()} <= {
             said,
             EvictionPriority.NORMAL,
         }
-        assert any(node.priority is said for node in core.paging.tree.nodes())
+        assert any(node.priority is said for node in core.allocator.tree.nodes())
 
 
 def test_what_was_fetched_is_kept_for_who_needs_it(tokenizer_dir, engine):
     core = core_of(engine, tokenizer_dir, host_kv_bytes=40 * 16 * 2 * 4)
     cached(core, engine, 1, PROMPT)
-    core.hint(tuple(PROMPT), "demote")
-    core.paging.tree.evict(24)
-    core.hint(tuple(PROMPT), "prefetch", core.clock.now_s() + 5.0)
+    core.hint(PrefixHint(tuple(PROMPT), "demote"))
+    core.allocator.tree.evict(24)
+    core.hint(PrefixHint(tuple(PROMPT), "prefetch", core.clock.now_s() + 5.0))
     assert kept_tokens(core) == 160

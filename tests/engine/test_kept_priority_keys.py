@@ -13,7 +13,7 @@ COMMON = [(3 * at) % 250 for at in range(96)]
 def test_a_kept_place_is_the_one_worked_out_anew(policy, deadline_s, tokenizer_dir, engine):
     core = engine.hash_core(tokenizer_dir, eos_bias=-9.0, kv_pages=60, max_running=6, policy=policy)
     queue, source = core.scheduler.queue, random.Random(7)
-    sort, look = queue.sort, core.paging.lookup_prefix
+    sort, look = queue.sort, core.allocator.lookup_prefix
     asked, sorted_anew, kept = [], [], []
 
     def noting(key):
@@ -33,7 +33,7 @@ def test_a_kept_place_is_the_one_worked_out_anew(policy, deadline_s, tokenizer_d
         assert found == sorted_anew[-1]
         return found
 
-    queue.sort, core.paging.lookup_prefix = comparing, noting
+    queue.sort, core.allocator.lookup_prefix = comparing, noting
     for number in range(40):
         kind = number % 12  # who comes first computes what the others of its kind then find
         own = [(kind * 17 + at) % 250 for at in range(16 * (1 + kind % 4))]

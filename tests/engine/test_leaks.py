@@ -7,7 +7,7 @@ import torch
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import HoleFill
+from agentrt.protocol.backend import HoleFill, KvHint, PrefixHint
 
 OPERATIONS = 2500
 FEW_OPERATIONS = 500
@@ -99,9 +99,9 @@ class Storm:
     def hint(self):
         if self.prompts:
             of = self.random.choice(list(self.prompts))
-            hint = self.random.choice(["keep", "drop", "demote", "prefetch"])
+            hint: KvHint = self.random.choice(["keep", "drop", "demote", "prefetch"])
             until_s = self.random.choice([None, self.core.clock.now_s() + 0.05])
-            self.core.hint(tuple(self.prompts[of]), hint, until_s)
+            self.core.hint(PrefixHint(tuple(self.prompts[of]), hint, until_s))
 
     def fail(self):
         self.breaks = True
@@ -118,7 +118,7 @@ class Storm:
 
 def hold(core, *, idle):
     """What is true of pages at any time, and more of an idle engine."""
-    tiers = [(core.paging.pool, core.paging.tree)]
+    tiers = [(core.allocator.pool, core.allocator.tree)]
     if core.executor.offload is not None:
         tiers.append((core.executor.offload.tier.pool, core.executor.offload.tier.tree))
     for pool, tree in tiers:
@@ -162,7 +162,7 @@ def test_an_idle_engine_holds_nothing_outside_its_trees(
             storm.rest()
             assert not core.has_work()
             hold(core, idle=True)
-            assert core.paging.free_slots == 6
+            assert core.allocator.free_slots == 6
     core.close()
     ends = storm.served.ends
     assert ends.keys() == storm.prompts.keys()

@@ -9,7 +9,8 @@ from agentrt.base.clock import FakeClock
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
 from agentrt.engine.kv.cache import KvCache, KvLayout
-from agentrt.engine.kv.offload import CopyRates, HostCopier, contiguous_runs, copy_pays
+from agentrt.engine.kv.offload import CopyRates, CopyStream, HostCopier, contiguous_runs, copy_pays
+from agentrt.protocol.backend import PrefixHint
 from agentrt_kernels.reference import Reference
 
 PAGE_BYTES = 16 * 2 * 4  # of the hash machine: one layer, one head, one value
@@ -71,12 +72,12 @@ def test_who_is_preempted_gets_its_pages_back(tokenizer_dir, engine):
 def test_demoted_and_fetched_ahead(tokenizer_dir, engine):
     core = core_with(engine, tokenizer_dir)
     ask(core, engine, 1, FIRST)
-    core.hint(tuple(FIRST), "demote")
+    core.hint(PrefixHint(tuple(FIRST), "demote"))
     assert core.executor.offload.tier.pool.tree_pages == 8
-    core.paging.tree.evict(12)
+    core.allocator.tree.evict(12)
     assert core.executor.offload.tier.saved_pages == 8, "it had been saved"
-    core.hint(tuple(FIRST), "prefetch")
-    assert core.paging.pool.tree_pages == 8
+    core.hint(PrefixHint(tuple(FIRST), "prefetch"))
+    assert core.allocator.pool.tree_pages == 8
     served = ask(core, engine, 2, FIRST)
     assert served.ends[2].ledger.cached_tokens == 112
     assert served.ends[2].ledger.cached_host_tokens == 0
@@ -86,7 +87,7 @@ def test_what_is_kept_until_an_instant_goes_after_it(tokenizer_dir, engine):
     core = core_with(engine, tokenizer_dir, host_kv_bytes=0, kv_pages=18)
     clock = core.clock
     ask(core, engine, 1, FIRST)
-    core.hint(tuple(FIRST), "keep", clock.now_s() + 5.0)
+    core.hint(PrefixHint(tuple(FIRST), "keep", clock.now_s() + 5.0))
     for number in (2, 3):
         ask(core, engine, number, [number, *SECOND[:90]])
     assert ask(core, engine, 4, FIRST).ends[4].ledger.cached_tokens == 112
@@ -118,8 +119,10 @@ def test_swapping_pays_where_copies_are_faster_than_prefill():
     assert not rates.swap_pays(4096)
 
 
-class LoggedStream:
+class LoggedStream(CopyStream):
     """Stands in for a CUDA stream: logs what it is asked for."""
+
+    is_synchronous = False
 
     def __init__(self, layers):
         self.layers = layers

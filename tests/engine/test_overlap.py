@@ -86,9 +86,9 @@ def test_tokens_are_those_of_the_plain_loop(
         told.append((core, serve(core, engine, requests)))
         core.close()
         assert not core.has_work()
-        assert core.paging.pool.owned_pages == 0
-        assert core.paging.tree.evictable_pages == core.paging.pool.tree_pages
-        assert core.paging.free_slots == slots
+        assert core.allocator.pool.owned_pages == 0
+        assert core.allocator.tree.evictable_pages == core.allocator.pool.tree_pages
+        assert core.allocator.free_slots == slots
     (_, plain), (_, overlapped) = told
     assert plain.ends.keys() == overlapped.ends.keys()
     for number, end in plain.ends.items():
@@ -127,7 +127,7 @@ def test_an_end_is_noticed_one_forward_late_and_nobody_is_told(tokenizer_dir, en
     assert served.ids(1) == served_late.ids(1)
     assert late.forwards == plain.forwards + 1
     assert served.ends[1].ledger.steps == served_late.ends[1].ledger.steps
-    assert late.paging.pool.owned_pages == 0
+    assert late.allocator.pool.owned_pages == 0
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3"])

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
-from agentrt.engine.core import EngineCore
 from agentrt.engine.runner.model_executor import ModelExecutor
 from tests.engine.transformers_said import EPSILON, said
+from tests.oracles.clocked_core import ClockedCore
 
 MOST_UNCOMPARED = 0.05
 """Share of the tokens that may come after such a difference, where there is nothing to compare."""
@@ -98,7 +98,7 @@ def _serve_and_compare(path, plan, engine, seen):
     order, late, tile = plan.pop("order"), plan.pop("late"), plan.pop("tile_tokens")
     config = EngineConfig(path, kv_pages=pages, threads=1, **plan)
     clock = FakeClock()
-    core = EngineCore(config, clock, ModelExecutor(config, clock, tile_tokens=tile))
+    core = ClockedCore(config, clock, ModelExecutor(config, clock, tile_tokens=tile))
     for index in order[late:]:
         core.submit(engine.request(index, PROMPTS[index], max_tokens=NEW_TOKENS))
     served = engine.drain(core, most_steps=5)
@@ -114,8 +114,8 @@ def _serve_and_compare(path, plan, engine, seen):
         seen["ties"] += uncompared > 0
         seen["uncompared"] += uncompared
         seen["tokens"] += len(served.ids(index))
-    assert core.paging.pool.owned_pages == 0
-    assert core.paging.tree.evictable_pages == core.paging.pool.tree_pages
+    assert core.allocator.pool.owned_pages == 0
+    assert core.allocator.tree.evictable_pages == core.allocator.pool.tree_pages
 
 
 def _uncompared(mine, theirs, gaps):

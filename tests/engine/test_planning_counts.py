@@ -68,18 +68,18 @@ def test_planning_asks_the_tree_about_a_part_of_those_that_wait(
     )
     core.submit(engine.request(0, PROMPT, max_tokens=200))
     engine.drain(core, most_steps=2)
-    core.paging.pool.allocate(core.paging.pool.free_pages - 2)  # the others wait for memory
+    core.allocator.pool.allocate(core.allocator.pool.free_pages - 2)  # the others wait for memory
     for number in range(1, 65):
         core.submit(engine.request(number, [number] * 64, max_tokens=50, run=f"run {number}"))
     core.step()
     asked = []
-    plain = core.paging.lookup_prefix
+    plain = core.allocator.lookup_prefix
 
     def noting(key):
         asked.append(key)
         return plain(key)
 
-    core.paging.lookup_prefix = noting
+    core.allocator.lookup_prefix = noting
     counts = []
     for _ in range(16):
         core.scheduler.schedule(core.clock.now_s())

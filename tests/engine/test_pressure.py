@@ -18,7 +18,7 @@ def test_preemption_changes_no_token(build, engine):
     for number in range(5):
         assert tight.ids(number) == roomy.ids(number)
         assert tight.ends[number].reason == roomy.ends[number].reason
-    assert tight_core.paging.pool.owned_pages == 0
+    assert tight_core.allocator.pool.owned_pages == 0
 
 
 def test_what_can_never_fit_is_told_at_once(build, engine):
@@ -38,7 +38,7 @@ def test_what_outgrows_the_memory_ends_and_the_others_go_on(build, engine):
     assert served.ends[1].error.type == "OutOfPages"
     assert 20 <= len(served.ids(1)) <= 25
     assert served.ends[2].reason == "length"
-    assert core.paging.pool.owned_pages == 0
+    assert core.allocator.pool.owned_pages == 0
 
 
 def test_the_preempted_goes_before_those_that_came_later(build, engine):

@@ -22,7 +22,6 @@ from agentrt.engine.process.messages import (
     Cancel,
     Command,
     ExtendPrompt,
-    HintPrefix,
     LoadEngine,
     Ping,
     Pong,
@@ -35,6 +34,7 @@ from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
     HoleFill,
+    PrefixHint,
     SchedulingInfo,
     TokenPrompt,
 )
@@ -81,15 +81,8 @@ class Counter:
         del self.left[request_id]
         self.ends.append(End(request_id, "cancelled"))
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: str,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        self.told.append(hint)
+    def hint(self, hint: PrefixHint) -> None:
+        self.told.append(hint.hint)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None:
         self.told += [(constraint, wait_s > 0) for constraint in constraints]
@@ -193,7 +186,7 @@ def test_commands_for_what_is_over_stay_outside(hosted):
         Cancel(ONE, "late"),
         ExtendPrompt(ONE, fill),
         Reprioritize((fact,)),
-        HintPrefix((1,), "keep"),
+        PrefixHint((1,), "keep"),
     )
     hosted.tell(request(2, 5), Reprioritize((fact, SchedulingInfo(RequestId(2), demanded=False))))
     hosted.hear_until(2)

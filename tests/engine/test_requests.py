@@ -18,7 +18,7 @@ def test_cancelling_keeps_what_was_computed(build, engine):
     end = engine.drain(core, served).ends[1]
     assert end.reason == "cancelled"
     assert end.ledger.output_tokens == len(served.ids(1)) == 5
-    assert core.paging.pool.owned_pages == 0
+    assert core.allocator.pool.owned_pages == 0
     core.submit(engine.request(2, PROMPT, max_tokens=1))
     assert engine.drain(core).ends[2].ledger.cached_tokens == 96
 
@@ -42,9 +42,9 @@ def test_an_incomplete_prompt_is_computed_and_holds_nothing(build, engine):
     core.submit(engine.request(1, PROMPT[:70], complete=False, max_tokens=4))
     served = engine.drain(core)
     assert served.ends == {}
-    pool = core.paging.pool
+    pool = core.allocator.pool
     assert (pool.owned_pages, pool.tree_pages) == (0, 4)
-    assert core.paging.tree.evictable_pages == 4
+    assert core.allocator.tree.evictable_pages == 4
     core.fill_hole(1, HoleFill(tuple(PROMPT[70:90]), complete=False))
     engine.drain(core, served)
     assert pool.tree_pages == 5
@@ -106,7 +106,7 @@ def test_an_incomplete_prompt_that_is_too_long_already_is_refused(at_once, build
         core.fill_hole(RequestId(1), HoleFill(tuple(long[50:]), complete=False))
         engine.drain(core, served)
     assert served.ends[1].error.type == "ContextOverflow"
-    assert core.paging.pool.owned_pages == 0
+    assert core.allocator.pool.owned_pages == 0
 
 
 def test_messages_are_refused(build, engine):

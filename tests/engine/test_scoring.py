@@ -107,7 +107,7 @@ def test_at_a_temperature_options_are_drawn_by_their_probabilities(build, engine
 
 def test_others_go_on_beside_it_and_pages_come_back(build, engine, scored):
     core = build(max_running=4)
-    free = core.paging.available_pages
+    free = core.allocator.available_pages
     alone = engine.request(1, PROMPT[:30], max_tokens=20)
     core.submit(alone)
     text = engine.drain(core).text(1)
@@ -117,8 +117,8 @@ def test_others_go_on_beside_it_and_pages_come_back(build, engine, scored):
     served = engine.drain(core)
     assert served.text(9) == text
     assert all(len(served.ends[number].scores) == len(OPTIONS) for number in range(2, 8))
-    assert core.paging.available_pages == free
-    assert core.paging.free_slots == 4
+    assert core.allocator.available_pages == free
+    assert core.allocator.free_slots == 4
 
 
 def test_more_options_than_fit_take_more_forwards(build, engine, scored, monkeypatch):

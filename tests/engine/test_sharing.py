@@ -2,6 +2,8 @@
 
 import pytest
 
+from agentrt.protocol.backend import PrefixHint
+
 PREFIX = [(7 * at) % 251 for at in range(1000)]
 
 
@@ -16,7 +18,7 @@ def test_eight_branches_prefill_their_prefix_once(build, engine):
     ledgers = [served.ends[branch].ledger for branch in range(8)]
     assert sorted(one.cached_tokens for one in ledgers) == [0, *[992] * 7]
     assert all(one.recomputed_tokens == 0 for one in ledgers)
-    assert core.paging.pool.tree_pages < 63 + 8 * 2
+    assert core.allocator.pool.tree_pages < 63 + 8 * 2
 
 
 @pytest.mark.parametrize("prompt_tokens", [5, 40, 300])
@@ -74,7 +76,7 @@ def test_a_dropped_prefix_makes_room_first(build, engine):
     for number, start in enumerate((0, 200)):
         core.submit(engine.request(number, PREFIX[start : start + 64], max_tokens=1))
         engine.drain(core)
-    core.hint(tuple(PREFIX[200:264]), "drop")
+    core.hint(PrefixHint(tuple(PREFIX[200:264]), "drop"))
     core.submit(engine.request(9, PREFIX[600:690], max_tokens=1))
     engine.drain(core)
     for number, start in ((10, 0), (11, 200)):

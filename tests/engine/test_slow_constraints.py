@@ -7,9 +7,8 @@ import threading
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.sampling import grammar_masks
+from agentrt.engine.sampling import grammar_masks, sequence_output
 from agentrt.engine.sequence import grammar_state
-from agentrt.structured import compile_constraint
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 NUMBERS = ConstraintSpec("json", '{"type":"array","items":{"type":"integer"},"maxItems":9}')
@@ -91,18 +90,21 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
 
 def test_a_way_out_waits_for_the_mask_under_way(build, engine):
     core = build()
-    compiled = compile_constraint(NUMBERS, core.codec.vocab, core.codec.call_frame)
-    walk = grammar_state.GrammarState(compiled, 24, "close")
+    core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))
+    sequence = one_of(core)
+    while sequence.grammar is None:
+        core.step()
     waited = []
 
     class Busy:
         def wait(self):
             waited.append(True)
 
-    walk.detached_mask = Busy()
-    walk.await_detached_mask()
+    assert sequence.grammar is not None
+    sequence.grammar.detached_mask = Busy()
+    sequence_output.close_output(sequence)
     assert waited
-    assert walk.detached_mask is None
+    assert sequence.grammar.detached_mask is None
 
 
 @pytest.mark.parametrize("name", list(HOSTILE))

@@ -1,16 +1,18 @@
 """The pure part of planning."""
 
+from operator import attrgetter
+from types import SimpleNamespace
+
 import pytest
 
 from agentrt.base.ids import RequestId
 from agentrt.engine.scheduling.token_budget import (
-    PreemptionCandidate,
     TokenBudget,
-    common_tokens,
     preemption_victim,
     prefix_owner,
 )
 from agentrt.kv_cache import key_of
+from agentrt.kv_cache.node import TOKEN_BYTES, common_bytes
 
 A, B, C, D = (RequestId(number) for number in range(1, 5))
 
@@ -28,23 +30,39 @@ def test_shares_never_exceed_the_budget():
 
 
 def test_the_victim_is_the_least_urgent_and_of_those_has_done_least():
-    assert preemption_victim([]) is None
+    def victim(candidates):
+        return preemption_victim(candidates, attrgetter("urgency"))
+
+    def candidate(urgency, output_tokens, prompt_tokens, serial):
+        return SimpleNamespace(
+            urgency=urgency,
+            output_tokens=output_tokens,
+            prompt_tokens=prompt_tokens,
+            serial=serial,
+        )
+
     some = [
-        PreemptionCandidate(A, (1,), 5, 10, 0),
-        PreemptionCandidate(B, (1,), 2, 10, 1),
-        PreemptionCandidate(C, (1,), 2, 40, 2),
-        PreemptionCandidate(D, (0,), 0, 90, 3),
+        candidate((1,), 5, 10, 0),
+        candidate((1,), 2, 10, 1),
+        candidate((1,), 2, 40, 2),
+        candidate((0,), 0, 90, 3),
     ]
-    assert preemption_victim(some) == C
-    assert preemption_victim([*some, PreemptionCandidate(RequestId(5), (2,), 50, 1, 4)]) == 5
+    assert victim([]) is None
+    assert victim(some) is some[2]
+    last = candidate((2,), 50, 1, 4)
+    assert victim([*some, last]) is last
+    assert victim([some[1], candidate((1,), 2, 10, 7)]).serial == 7
 
 
+@pytest.mark.parametrize("unit_tokens", [1, 4])
 @pytest.mark.parametrize("shared", [0, 1, 5, 63, 64])
-def test_common_tokens(shared):
+def test_the_common_prefix_of_two_keys(shared, unit_tokens):
     one = list(range(64))
     other = one[:shared] + [1000 + at for at in range(shared, 64)]
-    assert common_tokens(key_of(one), key_of(other)) == shared
-    assert common_tokens(key_of(one), key_of(other[: shared // 2])) == shared // 2
+    unit = unit_tokens * TOKEN_BYTES
+    for cut in (64, shared // 2):
+        whole = min(shared, cut) // unit_tokens * unit
+        assert common_bytes(key_of(one), key_of(other[:cut]), unit) == whole
 
 
 @pytest.mark.parametrize(

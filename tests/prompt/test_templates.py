@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -193,9 +194,9 @@ def test_tools_change_only_what_they_change(archive, shard):
             continue
         codec = codec_of((archive / f"{name}.jinja").read_text("utf-8"), name)
         view = codec.tool_views.for_tools(())
-        tools = escaped_tools(codec.parts, TOOLS)
-        found = layout_with(view.probe, tools, view.layout)
-        full = find_layout(view.probe, tools)
+        probe = replace(view.probe, tools=escaped_tools(codec.parts, TOOLS))
+        found = layout_with(probe, view.layout)
+        full = find_layout(probe)
         if found is None:
             continue
         quick += 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentrt.base import constraint_spec, errors, ids, sampling_params, segments
 from agentrt.base.config import EngineConfig
-from agentrt.protocol import backend
+from agentrt.protocol import backend, step_output
 from agentrt.protocol.wire import FrameReader, Wire
 
 SEEDED = settings(
@@ -52,8 +52,8 @@ TRAVELLERS = (
     backend.HoleFill,
     backend.SchedulingInfo,
     backend.Capabilities,
-    backend.StepDone,
-    backend.BackendDown,
+    step_output.StepDone,
+    step_output.BackendDown,
     backend.TokenPrompt,
     backend.MessagePrompt,
     constraint_spec.ConstraintSpec,
@@ -117,22 +117,22 @@ def test_frames_survive_any_cutting(fills, cuts):
     assert [wire.value(payload) for payload in got] == fills
 
 
-STOP = backend.End(ids.RequestId(1), "stop")
+STOP = step_output.End(ids.RequestId(1), "stop")
 MALFORMED = [
     ("empty", b"", "malformed frame"),
     ("not msgpack", b"\xc1", "malformed frame"),
-    ("trailing bytes", msgpack.packb(["HoleFill", [[1], True]]) + b"\x00", "malformed frame"),
-    ("unknown class", msgpack.packb(["Nope", []]), "one of"),
-    ("missing field", msgpack.packb(["HoleFill", [[1]]]), "HoleFill of 2 fields expected"),
-    ("wrong type", msgpack.packb(["HoleFill", [["x"], True]]), "HoleFill.token_ids: int expected"),
+    ("trailing bytes", msgpack.packb(["HoleFill", [1], True]) + b"\x00", "malformed frame"),
+    ("unknown class", msgpack.packb(["Nope"]), "one of"),
+    ("missing field", msgpack.packb(["HoleFill", [1]]), "HoleFill of 3 fields expected"),
+    ("wrong type", msgpack.packb(["HoleFill", ["x"], True]), "HoleFill.token_ids: int expected"),
     (
         "bool for int",
-        msgpack.packb(["HoleFill", [[True], True]]),
+        msgpack.packb(["HoleFill", [True], True]),
         "HoleFill.token_ids: int expected",
     ),
     (
         "scalar for array",
-        msgpack.packb(["HoleFill", [7, True]]),
+        msgpack.packb(["HoleFill", 7, True]),
         "HoleFill.token_ids: an array expected",
     ),
     ("unknown extension", msgpack.packb(msgpack.ExtType(9, b"")), "extension 9"),
@@ -149,10 +149,18 @@ def test_malformed_payloads_are_errors(payload, message):
 
 
 def test_a_literal_outside_its_values_is_an_error():
-    wire = Wire(backend.End)
+    wire = Wire(step_output.End)
     payload = wire.frame(STOP)[4:].replace(b"stop", b"halt")
     with pytest.raises(errors.InternalError, match=r"End\.reason: one of"):
         wire.value(payload)
+
+
+def test_a_field_of_another_class_is_an_error():
+    wire = Wire(step_output.BackendDown)
+    error = errors.ErrorRecord("EngineDied", "")
+    payload = wire.frame(step_output.BackendDown(error, (), restarting=True))[4:]
+    with pytest.raises(errors.InternalError, match=r"BackendDown\.error: ErrorRecord expected"):
+        wire.value(payload.replace(b"ErrorRecord", b"EnvErrorRec"))
 
 
 def test_a_value_out_of_range_is_an_error():

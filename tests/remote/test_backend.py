@@ -19,7 +19,7 @@ from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote import RemoteBackend
 from agentrt.remote.http import Http
-from agentrt.telemetry.span import SpanIds
+from agentrt.telemetry.span import span_ids
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 KEY = "sk-let-me-in"
@@ -120,7 +120,7 @@ def test_the_trace_goes_along(portal, server_url):
         if one["body"]["messages"][0]["content"] == "find this one"
     )
     trace_id = trace_id_of(RUN)
-    assert header == f"00-{trace_id}-{SpanIds(trace_id).next()}-01"
+    assert header == f"00-{trace_id}-{next(span_ids(trace_id))}-01"
 
 
 PAINT = ToolSchema(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import InternalError, Unsupported
+from agentrt.base.errors import InternalError, NotYetKnown, Unsupported
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import (
@@ -19,10 +19,10 @@ from agentrt.base.segments import (
     Text,
     ToolSchema,
 )
+from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.body import RemoteServer, build_request
 from agentrt.remote.constraint_dialects import DIALECTS
-from agentrt.remote.messages import messages_of
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
 CALL = CallMade("c1", "price", '{"symbol":"IBM"}')
@@ -52,12 +52,16 @@ def test_messages_say_what_the_segments_say():
         (Text("loose"),),
         (Open("user"), Text("open")),
         (Open("user"), Open("user")),
-        (Open("user"), Hole("n"), Close()),
     ],
 )
 def test_what_are_not_whole_messages_is_our_own_bug(segments):
     with pytest.raises(InternalError):
         messages_of(segments)
+
+
+def test_a_pending_part_has_no_message_yet():
+    with pytest.raises(NotYetKnown):
+        messages_of((Open("user"), Hole("n"), Close()))
 
 
 def request(spec=None, tools=(), **sampling):

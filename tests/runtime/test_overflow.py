@@ -2,6 +2,7 @@
 
 import json
 from bisect import bisect_left
+from graphlib import TopologicalSorter
 from typing import Any
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import Chat, ContextOverflow, Overflow, chat, gather, program, tool, trim
-from agentrt.analysis import RunRecord, critical_path, order, split
+from agentrt.analysis import Causes, RunRecord, critical_path, split
 from agentrt.base.segments import Open, Text
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import (
@@ -141,7 +142,9 @@ def test_a_hook_may_generate(bench: Any, codec: Any) -> None:
     record.on_events(rig.recorder.events)
     path = [step.node_id for step in critical_path(record) if step.part == "work"]
     assert path == ["talks#0/say#0/summary#0", "talks#0/say#0"]
-    assert [node.node_id for node in order(record)] == ["talks#0", *path]
+    causes, nodes = Causes(record), record.nodes.values()
+    sources = {node.node_id: {one.node.node_id for one in causes.inputs(node)} for node in nodes}
+    assert list(TopologicalSorter(sources).static_order()) == ["talks#0", *path]
     parts = split(record)
     assert parts.unattributed == pytest.approx(0.0, abs=1e-6)
 

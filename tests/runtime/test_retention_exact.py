@@ -23,6 +23,7 @@ from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.ids import RunId
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import PrefixHint
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing.tiny_model import tiny_engine
 
@@ -88,9 +89,9 @@ class Listening(EmbeddedBackend):
 
     hints: dict[str, int]
 
-    def hint(self, token_ids: Any, hint: Any, *args: Any, **kwargs: Any) -> None:
-        self.hints[hint] = self.hints.get(hint, 0) + 1
-        super().hint(token_ids, hint, *args, **kwargs)
+    def hint(self, hint: PrefixHint) -> None:
+        self.hints[hint.hint] = self.hints.get(hint.hint, 0) + 1
+        super().hint(hint)
 
 
 class Pair:

@@ -39,7 +39,7 @@ from agentrt.scheduler import (
     apply,
     decide,
 )
-from agentrt.scheduler.apply import TRANSITIONS
+from agentrt.scheduler.apply import NODE_TRANSITIONS, TRANSITIONS
 from tests.scheduler.likeness import decide_alike
 
 RUN = RunId("0" * 16)
@@ -382,4 +382,4 @@ def test_the_same_facts_give_the_same_decisions(seed: int, size: int) -> None:
 
 
 def test_every_kind_of_fact_is_known() -> None:
-    assert set(TRANSITIONS) == set(get_args(InternalEvent))
+    assert {*TRANSITIONS, *NODE_TRANSITIONS} == set(get_args(InternalEvent))

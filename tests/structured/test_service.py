@@ -16,7 +16,7 @@ from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.structured import CompileCache, json_schema_shape, shape_of
 from agentrt.structured.sandbox.compile_cost import may_be_hostile
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly, ProbeProcess
-from agentrt.structured.sandbox.probe_wire import Learn, TryLimits
+from agentrt.structured.sandbox.probe_wire import Learn, Try, TryLimits
 from agentrt.structured.sandbox.service import LIMITS, CompileService
 
 DATA = Path(__file__).parent / "data"
@@ -135,10 +135,14 @@ def test_what_was_found_over_there_is_used_here(service, vocab, frame):
 def test_what_takes_too_long_is_killed_and_the_next_goes_on(vocab, frame):
     probe = CompileProbe()
     with pytest.raises(CompileTooCostly):
-        probe.find_shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=0.05, wall_s=20.0))
+        probe.find_shortest(
+            Try(EXPLODES, frame, "table", TryLimits(cpu_s=0.05, wall_s=20.0)), vocab
+        )
     with pytest.raises(CompileTooCostly):
-        probe.find_shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=20.0, wall_s=0.05))
-    assert probe.find_shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
+        probe.find_shortest(
+            Try(EXPLODES, frame, "table", TryLimits(cpu_s=20.0, wall_s=0.05)), vocab
+        )
+    assert probe.find_shortest(Try(LONG, frame, "parser", TryLimits(20.0, 20.0)), vocab) is not None
     assert probe.starts == 3
     probe.close()
 
@@ -146,7 +150,9 @@ def test_what_takes_too_long_is_killed_and_the_next_goes_on(vocab, frame):
 def test_what_takes_too_much_memory_is_killed(vocab, frame):
     probe = CompileProbe(more_bytes=1 << 20)
     with pytest.raises((CompileTooCostly, ConstraintError)) as caught:
-        probe.find_shortest(EXPLODES, vocab, frame, "table", TryLimits(cpu_s=30.0, wall_s=30.0))
+        probe.find_shortest(
+            Try(EXPLODES, frame, "table", TryLimits(cpu_s=30.0, wall_s=30.0)), vocab
+        )
     assert caught.type is CompileTooCostly or "memory" in str(caught.value)
     probe.close()
 
@@ -165,10 +171,13 @@ def test_a_slow_start_is_waited_for_while_it_gets_on(vocab, frame, computed_s, s
 
     probe = CompileProbe(start_process=Slow)
     if starts:
-        assert probe.find_shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0)) is not None
+        assert (
+            probe.find_shortest(Try(LONG, frame, "parser", TryLimits(20.0, 20.0)), vocab)
+            is not None
+        )
     else:
         with pytest.raises(InternalError, match="does not start"):
-            probe.find_shortest(LONG, vocab, frame, "parser", TryLimits(20.0, 20.0))
+            probe.find_shortest(Try(LONG, frame, "parser", TryLimits(20.0, 20.0)), vocab)
     probe.close()
 
 

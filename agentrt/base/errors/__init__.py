@@ -31,91 +31,38 @@ An error crosses a process as an `ErrorRecord` and comes back as the same class.
 
 from agentrt.base.errors.engine_errors import (
     BackendError as BackendError,
-)
-from agentrt.base.errors.engine_errors import (
     EngineDied as EngineDied,
-)
-from agentrt.base.errors.engine_errors import (
     EngineUnavailable as EngineUnavailable,
-)
-from agentrt.base.errors.engine_errors import (
     InternalError as InternalError,
-)
-from agentrt.base.errors.engine_errors import (
     ModelInvalid as ModelInvalid,
-)
-from agentrt.base.errors.engine_errors import (
     OutOfPages as OutOfPages,
-)
-from agentrt.base.errors.engine_errors import (
     RequestRejected as RequestRejected,
-)
-from agentrt.base.errors.engine_errors import (
     ToolError as ToolError,
-)
-from agentrt.base.errors.engine_errors import (
     ToolFailed as ToolFailed,
-)
-from agentrt.base.errors.engine_errors import (
     Unsupported as Unsupported,
 )
 from agentrt.base.errors.error_record import (
     ErrorRecord as ErrorRecord,
-)
-from agentrt.base.errors.error_record import (
     record_of as record_of,
-)
-from agentrt.base.errors.error_record import (
     revive as revive,
 )
 from agentrt.base.errors.program_errors import (
     BudgetExceeded as BudgetExceeded,
-)
-from agentrt.base.errors.program_errors import (
     CheckFailed as CheckFailed,
-)
-from agentrt.base.errors.program_errors import (
     ConstraintError as ConstraintError,
-)
-from agentrt.base.errors.program_errors import (
     ContextOverflow as ContextOverflow,
-)
-from agentrt.base.errors.program_errors import (
     DeadlineExceeded as DeadlineExceeded,
-)
-from agentrt.base.errors.program_errors import (
     Degenerate as Degenerate,
-)
-from agentrt.base.errors.program_errors import (
     FailedAttempt as FailedAttempt,
-)
-from agentrt.base.errors.program_errors import (
     LimitExceeded as LimitExceeded,
-)
-from agentrt.base.errors.program_errors import (
     NodeCancelled as NodeCancelled,
-)
-from agentrt.base.errors.program_errors import (
     NoRun as NoRun,
-)
-from agentrt.base.errors.program_errors import (
     NotYetKnown as NotYetKnown,
-)
-from agentrt.base.errors.program_errors import (
     ProgramError as ProgramError,
-)
-from agentrt.base.errors.program_errors import (
     PromptPart as PromptPart,
-)
-from agentrt.base.errors.program_errors import (
     RunTooLarge as RunTooLarge,
-)
-from agentrt.base.errors.program_errors import (
     Truncated as Truncated,
-)
-from agentrt.base.errors.program_errors import (
     UsageError as UsageError,
 )
 from agentrt.base.errors.root import AgentrtError as AgentrtError
-from agentrt.base.run_progress import NodeProgress as NodeProgress
-from agentrt.base.run_progress import RunProgress as RunProgress
+from agentrt.base.run_progress import NodeProgress as NodeProgress, RunProgress as RunProgress

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from agentrt.base.errors.root import AgentrtError
 
 
@@ -15,6 +17,7 @@ class ToolError(AgentrtError):
     """
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ToolFailed(ToolError):
     """A tool raised, timed out or refused its arguments.
 
@@ -39,12 +42,8 @@ class ToolFailed(ToolError):
         attempts: Number of attempts made.
     """
 
-    def __init__(
-        self, message: str, *, tool: str = "", attempts: int = 1, hint: str = "", where: str = ""
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.tool = tool
-        self.attempts = attempts
+    tool: str = ""
+    attempts: int = 1
 
 
 class BackendError(AgentrtError):
@@ -94,6 +93,7 @@ class ModelInvalid(BackendError):
     """
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutOfPages(BackendError):
     """A request can never fit in the KV cache; shorten the prompt or give the engine more memory.
 
@@ -108,18 +108,8 @@ class OutOfPages(BackendError):
         total_pages: KV pages of the pool.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        wanted_pages: int = 0,
-        total_pages: int = 0,
-        hint: str = "",
-        where: str = "",
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.wanted_pages = wanted_pages
-        self.total_pages = total_pages
+    wanted_pages: int = 0
+    total_pages: int = 0
 
 
 class RequestRejected(BackendError):

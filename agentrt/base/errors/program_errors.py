@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base.errors.root import AgentrtError
@@ -63,6 +63,7 @@ class NotYetKnown(ProgramError, TypeError):
     default_hint = "await it first, or pass it as its own part of the prompt"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConstraintError(ProgramError):
     """A type, schema, regex or grammar cannot be enforced; raised where it is declared.
 
@@ -81,12 +82,8 @@ class ConstraintError(ProgramError):
 
     exit_code = 4
 
-    def __init__(
-        self, message: str, *, pointer: str = "", keyword: str = "", hint: str = "", where: str = ""
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.pointer = pointer
-        self.keyword = keyword
+    pointer: str = ""
+    keyword: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +99,7 @@ class PromptPart:
     tokens: int
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ContextOverflow(ProgramError):
     """The prompt (with the smallest valid output) does not fit the model's window.
 
@@ -120,20 +118,9 @@ class ContextOverflow(ProgramError):
         parts: Parts of the prompt, the largest first.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        needed_tokens: int = 0,
-        window_tokens: int = 0,
-        parts: tuple[PromptPart, ...] = (),
-        hint: str = "",
-        where: str = "",
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.needed_tokens = needed_tokens
-        self.window_tokens = window_tokens
-        self.parts = parts
+    needed_tokens: int = 0
+    window_tokens: int = 0
+    parts: tuple[PromptPart, ...] = ()
 
 
 class LimitExceeded(ProgramError):
@@ -154,6 +141,7 @@ class LimitExceeded(ProgramError):
     exit_code = 5
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DeadlineExceeded(LimitExceeded):
     """The deadline of a program, node or `limits` block passed.
 
@@ -176,12 +164,12 @@ class DeadlineExceeded(LimitExceeded):
 
     default_hint = "Raise the deadline, or use on_limit='close' to get the shortest valid answer"
 
-    def __init__(
-        self, message: str, *, progress: RunProgress | None = None, hint: str = "", where: str = ""
-    ) -> None:
-        self.progress = progress or RunProgress()
-        text = f"{message}: {self.progress}" if self.progress.path else message
-        super().__init__(text, hint=hint, where=where)
+    progress: RunProgress = field(default_factory=RunProgress)
+
+    def __post_init__(self) -> None:
+        if self.progress.path:
+            self.message = f"{self.message}: {self.progress}"
+        super().__post_init__()
 
 
 class BudgetExceeded(LimitExceeded):
@@ -222,6 +210,7 @@ class RunTooLarge(LimitExceeded):
     default_hint = "End the recursion or the loop, or raise the limit"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Truncated(LimitExceeded):
     """`max_tokens` ended an output that was not complete; use the part that is there.
 
@@ -245,18 +234,8 @@ class Truncated(LimitExceeded):
     exit_code = 4
     default_hint = "Raise max_tokens, or use on_limit='close'"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        partial_text: str = "",
-        partial: Any = None,
-        hint: str = "",
-        where: str = "",
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.partial_text = partial_text
-        self.partial = partial
+    partial_text: str = ""
+    partial: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +251,7 @@ class FailedAttempt:
     reason: str
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CheckFailed(ProgramError):
     """No attempt passed its check; `attempts` shows the answers and what was wrong with them.
 
@@ -294,16 +274,7 @@ class CheckFailed(ProgramError):
     exit_code = 4
     default_hint = "Say in the prompt what is wanted, raise retries, or ask for a simpler type"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        attempts: tuple[FailedAttempt, ...] = (),
-        hint: str = "",
-        where: str = "",
-    ) -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.attempts = attempts
+    attempts: tuple[FailedAttempt, ...] = ()
 
 
 class Degenerate(ProgramError):
@@ -326,6 +297,7 @@ class Degenerate(ProgramError):
     default_hint = "Lower max_tokens, raise temperature or set repetition_penalty"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NodeCancelled(ProgramError):
     """A cancelled node was awaited.
 
@@ -346,6 +318,4 @@ class NodeCancelled(ProgramError):
         reason: Cause of the cancellation, in one phrase.
     """
 
-    def __init__(self, message: str, *, reason: str = "", hint: str = "", where: str = "") -> None:
-        super().__init__(message, hint=hint, where=where)
-        self.reason = reason
+    reason: str = ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 
+@dataclass(eq=False, repr=False)
 class AgentrtError(Exception):
     """Any error of agentrt; catch it to report every fault of a run in one place.
 
@@ -28,11 +30,14 @@ class AgentrtError(Exception):
     exit_code: ClassVar[int] = 1
     default_hint: ClassVar[str] = ""
 
-    def __init__(self, message: str, *, hint: str = "", where: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint or self.default_hint
-        self.where = where
+    message: str
+    _: KW_ONLY
+    hint: str = ""
+    where: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
+        self.hint = self.hint or self.default_hint
 
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message

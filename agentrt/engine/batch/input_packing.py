@@ -107,10 +107,14 @@ class PackedInputs:
     has_unknown_tokens: bool
 
 
+_FEW_ROWS = 96
+"""Rows up to which plain Python maps the chunks of prompts faster than numpy."""
+
+
 class InputPacker:
     """Writes batches into flat buffers.
 
-    Plain Python: for decodes it is faster than numpy, and long prompts are mapped page by page.
+    Plain Python maps decodes to their slots, numpy maps batches with long chunks of prompts.
 
     Args:
         pages: `[slots, pages]` int32 page numbers, read when a buffer is packed.
@@ -118,7 +122,7 @@ class InputPacker:
     """
 
     def __init__(self, pages: NDArray[np.int32], page_tokens: int) -> None:
-        self._page_of = pages.item
+        self._pages = pages
         self._page_tokens = page_tokens
 
     def pack_inputs(
@@ -136,7 +140,7 @@ class InputPacker:
             padding: How many slices, the last ones, have one token each and store no KV.
             padded_tokens: Rows to pad to; added rows belong to no sequence.
         """
-        page_of, size = self._page_of, self._page_tokens
+        page_of, size = self._pages.item, self._page_tokens
         ids: list[int] = []
         positions: list[int] = []
         mapping: list[int] = []
@@ -150,39 +154,45 @@ class InputPacker:
             if count == 1:  # a decode
                 positions.append(first)
                 mapping.append(page_of(part.slot, first // size) * size + first % size)
-            else:
-                positions += range(first, first + count)
-                self._map_slots(mapping, part.slot, first, first + count)
+            elif len(ids) <= _FEW_ROWS:
+                for position in range(first, first + count):
+                    positions.append(position)
+                    mapping.append(page_of(part.slot, position // size) * size + position % size)
             ends.append(len(ids))
             contexts.append(first + count)
             if part.wants_logits:
                 logits.append(len(ids) - 1)
             if count > longest:
                 longest = count
-        packed = PackedInputs(
-            tokens=max(len(ids), padded_tokens),
-            logits=len(logits),
-            max_query_tokens=longest,
-            max_kv_tokens=max(contexts),
-            has_unknown_tokens=min(ids) < 0,
-        )
-        more = [0] * (packed.tokens - len(ids))
-        if padding:
-            del mapping[-padding:]
-        mapping += [-1] * (packed.tokens - len(mapping))
+        tokens, total = len(ids), max(len(ids), padded_tokens)
         tables = [part.slot for part in slices]
-        logits += [0] * (len(tables) - len(logits))
-        wide = [*ids, *more, *positions, *more, *mapping, *tables, *logits]
-        narrow = len(ends) + len(contexts)
-        pack_into(f"={len(wide)}q{narrow}i", flat.data, 0, *wide, *ends, *contexts)
+        packed = PackedInputs(total, len(logits), longest, max(contexts), min(ids) < 0)
+        tail = [*tables, *logits, *[0] * (len(tables) - len(logits))]
+        narrow = [*ends, *contexts]
+        more = [0] * (total - tokens)
+        if len(mapping) == tokens:
+            if padding:
+                del mapping[-padding:]
+            mapping += [-1] * (total - len(mapping))
+            wide = [*ids, *more, *positions, *more, *mapping, *tail]
+            pack_into(f"={len(wide)}q{len(narrow)}i", flat.data, 0, *wide, *narrow)
+            return packed
+        columns = flat[: 3 * total].reshape(3, total)
+        pack_into(f"={total}q", flat.data, 0, *ids, *more)
+        columns[1:, :tokens] = self._map_rows(tables, contexts, ends)
+        columns[1, tokens:] = 0
+        columns[2, tokens - padding :] = -1
+        start = 3 * total * flat.itemsize
+        pack_into(f"={len(tail)}q{len(narrow)}i", flat.data, start, *tail, *narrow)
         return packed
 
-    def _map_slots(self, mapping: list[int], slot: int, first: int, end: int) -> None:
-        """Append the token slots of positions [first, end) of the sequence in `slot`."""
-        size = self._page_tokens
-        while first < end:
-            page, offset = divmod(first, size)
-            start = self._page_of(slot, page) * size + offset
-            count = min(size - offset, end - first)
-            mapping += range(start, start + count)
-            first += count
+    def _map_rows(
+        self, tables: list[int], contexts: list[int], ends: list[int]
+    ) -> NDArray[np.int64]:
+        """`[2, rows]`, the position and the slot of each row."""
+        slots, kv_tokens, row_ends = np.array((tables, contexts, ends[1:]))
+        counts = np.diff(ends)
+        positions = np.arange(ends[-1]) + np.repeat(kv_tokens - row_ends, counts)
+        block, offset = np.divmod(positions, self._page_tokens)
+        pages = self._pages[np.repeat(slots, counts), block]
+        return np.stack((positions, pages * self._page_tokens + offset))

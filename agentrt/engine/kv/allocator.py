@@ -56,7 +56,9 @@ class KvAllocator:
         self.page_tokens = page_tokens
         self._tables = tables
         self._free_slots = list(range(max_running - 1, -1, -1))
+        self._trees = [self.tree]
         if offload is not None:
+            self._trees.append(offload.tier.tree)
             self.tree.before_eviction = self._save_evicted
 
     @property
@@ -115,7 +117,7 @@ class KvAllocator:
         return self.lookup_prefix(key)[0]
 
     def lookup_prefix(self, key: bytes) -> tuple[int, PrefixLookup | None]:
-        """Cached tokens of `key`, and the lookup that tells whether they are still current.
+        """Cached tokens of `key`, and the lookup that shows whether they are still current.
 
         With KV offload the lookup is None: the offloaded tokens change by rules of their own.
         """
@@ -126,34 +128,30 @@ class KvAllocator:
 
     def set_time(self, now_s: float) -> None:
         """Set the current time, used for LRU ages and expected reuse."""
-        self.tree.now_s = now_s
-        if self._offload is not None:
-            self._offload.tier.tree.now_s = now_s
+        for tree in self._trees:
+            tree.now_s = now_s
 
-    def retain(
+    def set_priority(
         self,
         key: bytes,
-        retention: EvictionPriority,
+        priority: EvictionPriority,
         *,
-        back_by_s: float | None = None,
+        reuse_by_s: float | None = None,
         from_tokens: int = 0,
     ) -> None:
-        """Set the eviction priority of the prefix `key`, in both tiers; see `RadixTree.retain`."""
-        self.tree.set_priority(key, retention, reuse_by_s=back_by_s, from_tokens=from_tokens)
-        if self._offload is not None:
-            offloaded = self._offload.tier.tree
-            offloaded.set_priority(key, retention, reuse_by_s=back_by_s, from_tokens=from_tokens)
+        """Set the eviction priority of a prefix in both tiers; see `RadixTree.set_priority`."""
+        for tree in self._trees:
+            tree.set_priority(key, priority, reuse_by_s=reuse_by_s, from_tokens=from_tokens)
 
     def is_cached(self, key: bytes) -> bool:
         """Whether all of `key` is cached that a prompt can match: all but its last token."""
         matchable = max(0, len(key) // TOKEN_BYTES - 1)
         return self.tree.matched_tokens(key) >= matchable - matchable % self.page_tokens
 
-    def release(self, key: bytes) -> None:
+    def expire_keeps(self, key: bytes) -> None:
         """End the expected reuse of `key`: its time has passed."""
-        self.tree.expire_keeps(key)
-        if self._offload is not None:
-            self._offload.tier.tree.expire_keeps(key)
+        for tree in self._trees:
+            tree.expire_keeps(key)
 
     def demote(self, key: bytes) -> None:
         """Offload a prefix that is not needed soon; its device pages are evicted first."""

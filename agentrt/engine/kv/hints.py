@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.kv_cache import EvictionPriority, key_of
-from agentrt.protocol.backend import KvHint
+from agentrt.protocol.backend import PrefixHint
 
 MAX_PENDING = 64
 _RETRIES_A_STEP = 4
@@ -26,23 +26,17 @@ class KvHints:
         self.kept_until: dict[bytes, float] = {}
         self.pending: dict[bytes, None] = {}
 
-    def apply_hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
+    def apply_hint(self, hint: PrefixHint) -> None:
         """Apply a hint; an unknown prefix is no error."""
-        key = key_of(token_ids, cache_salt)
+        key, until_s = key_of(hint.token_ids, hint.cache_salt), hint.until_s
         self.kept_until.pop(key, None)
         self.pending.pop(key, None)
-        match hint:
+        match hint.hint:
             case "keep":
                 self._keep(key, until_s)
             case "drop":
-                self._allocator.retain(key, EvictionPriority.DROP, from_tokens=from_tokens)
+                drop = EvictionPriority.DROP
+                self._allocator.set_priority(key, drop, from_tokens=hint.from_tokens)
             case "demote":
                 self._allocator.demote(key)
             case "prefetch":
@@ -55,23 +49,23 @@ class KvHints:
         self._allocator.set_time(now_s)
         while self._expiries and self._expiries[0][0] <= now_s:
             until_s, key = heappop(self._expiries)
-            self._allocator.release(key)
+            self._allocator.expire_keeps(key)
             if self.kept_until.get(key) == until_s:
                 del self.kept_until[key]
                 self.pending.pop(key, None)
         for key in list(self.pending)[:_RETRIES_A_STEP]:
             del self.pending[key]
-            self._retain(key, self.kept_until[key])
+            self._keep_cached(key, self.kept_until[key])
 
     def _keep(self, key: bytes, until_s: float | None) -> None:
         if until_s is not None:
             self.kept_until[key] = until_s
             heappush(self._expiries, (until_s, key))
-        self._retain(key, until_s)
+        self._keep_cached(key, until_s)
 
-    def _retain(self, key: bytes, until_s: float | None) -> None:
+    def _keep_cached(self, key: bytes, until_s: float | None) -> None:
         """Keep the cached part of a prefix; the rest is looked for again in later steps."""
-        self._allocator.retain(key, EvictionPriority.KEEP, back_by_s=until_s)
+        self._allocator.set_priority(key, EvictionPriority.KEEP, reuse_by_s=until_s)
         if until_s is not None and not self._allocator.is_cached(key):
             self.pending[key] = None
             if len(self.pending) > MAX_PENDING:

@@ -74,50 +74,35 @@ def copy_pays(kv_bytes: float, bytes_s: float, tokens: int, tokens_s: float) -> 
     return kv_bytes / bytes_s < tokens / tokens_s
 
 
-class CopyStream(Protocol):
-    """Stream on which KV copies run, and its order with the compute stream."""
+class CopyStream:
+    """Stream on which KV copies run. Here they are done when the call returns, all layers at once.
 
-    layers: int
-    """Pieces into which a reload is cut, each with an event of its own."""
+    Attributes:
+        layers: Pieces into which a reload is cut, each with an event of its own.
+        is_synchronous: Whether copies are done when the call returns.
+    """
+
+    layers = 1
+    is_synchronous = True
 
     def activate(self) -> AbstractContextManager[None]:
         """Run copies made within beside the computation, after all launched so far."""
-        ...
-
-    def wait_all(self) -> None:
-        """Order everything launched from now on after the copies so far."""
-        ...
-
-    def record_layer(self, layer: int) -> None:
-        """Record that a layer's copies have been launched."""
-        ...
-
-    def wait_layer(self, layer: int) -> None:
-        """Order everything launched from now on after this layer's copies."""
-        ...
-
-
-class InlineCopyStream:
-    """Copies that are done when the call returns, all layers at once."""
-
-    layers = 1
-
-    def activate(self) -> AbstractContextManager[None]:
-        """Copy on the calling thread."""
         return nullcontext()
 
     def wait_all(self) -> None:
-        """Do nothing: no copy is running."""
+        """Order everything launched from now on after the copies so far."""
 
     def record_layer(self, layer: int) -> None:
-        """Do nothing: no copy is running."""
+        """Record that a layer's copies have been launched."""
 
     def wait_layer(self, layer: int) -> None:
-        """Do nothing: no copy is running."""
+        """Order everything launched from now on after this layer's copies."""
 
 
-class CudaCopyStream:
+class CudaCopyStream(CopyStream):
     """A CUDA stream for copies."""
+
+    is_synchronous = False
 
     def __init__(self, layers: int, device: torch.device) -> None:
         self.layers = layers
@@ -214,7 +199,7 @@ class HostCopier:
         self._stream.wait_layer(layer)
 
     def _note_copy(self, pages: int, began_s: float) -> None:
-        if isinstance(self._stream, InlineCopyStream):  # on CUDA the call returns too early
+        if self._stream.is_synchronous:  # on CUDA the call returns too early
             self._rates.note_copy(pages, self._clock.now_s() - began_s)
 
 
@@ -278,8 +263,7 @@ def open_offload(
         return None
     rates = CopyRates(size, config.page_tokens)
     device = kv.layout.device
-    stream = (
-        CudaCopyStream(kv.layout.layers, device) if device.type == "cuda" else InlineCopyStream()
-    )
+    on_cuda = device.type == "cuda"
+    stream = CudaCopyStream(kv.layout.layers, device) if on_cuda else CopyStream()
     copier = HostCopier(kv, pages, kernels, rates, clock, stream)
     return OffloadCache(OffloadTier(pages, config.page_tokens, copier), copier, rates)

@@ -30,12 +30,10 @@ class ChosenKernels:
     Attributes:
         kernels: The kernel set.
         reason: Why, for display.
-        fell_back: Whether it is not the best of this device, though the config left the choice.
     """
 
     kernels: Kernels
     reason: str
-    fell_back: bool = False
 
 
 def choose_kernels(choice: KernelChoice, device: Device, dtype: torch.dtype) -> ChosenKernels:
@@ -64,7 +62,7 @@ def choose_kernels(choice: KernelChoice, device: Device, dtype: torch.dtype) -> 
     except KernelsUnavailable as error:
         reason = f"{best} kernels cannot run here: {error}"
         _log.warning("%s; torch's own operations take their place", reason)
-        return ChosenKernels(TorchKernels(), reason, fell_back=True)
+        return ChosenKernels(TorchKernels(), reason)
 
 
 def wait_policies(kernels: Kernels) -> tuple[Wait, ...]:

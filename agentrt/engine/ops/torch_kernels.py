@@ -6,7 +6,6 @@ Attention in tiles (`attention`), the rest with torch's own operations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -76,6 +75,7 @@ class TorchKernels(Reference):
     """torch's fused operations where they exist, tiles for attention, else the reference."""
 
     name = "torch"
+    sample = staticmethod(sample_rows)
 
     def __init__(self) -> None:
         self._rotation: RopeRotation | None = None
@@ -134,22 +134,3 @@ class TorchKernels(Reference):
         """See `Kernels.attend`; `rows` are those of the batch that the engine has begun."""
         layer = layer_pages.storage_offset() // layer_pages.stride(1) // 2
         current_attention().attend_pages(layer, query, score, out)
-
-    def sample(
-        self,
-        logits: Tensor,
-        mask: Tensor | None,
-        temperature: Tensor,
-        top_k: Tensor,
-        top_p: Tensor,
-        min_p: Tensor,
-        uniform: Tensor,
-        out: Tensor,
-    ) -> None:
-        """See `Kernels.sample`."""
-        sample_rows(logits, mask, temperature, top_k, top_p, min_p, uniform, out)
-
-    def grouped_linear(self, x: Tensor, weight: Tensor, expert_start: Tensor, out: Tensor) -> None:
-        """See `Kernels.grouped_linear`."""
-        for expert, (start, stop) in enumerate(pairwise(expert_start.tolist())):
-            torch.mm(x[start:stop], weight[expert].t(), out=out[start:stop])

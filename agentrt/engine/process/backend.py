@@ -32,7 +32,13 @@ from agentrt.engine.process.child import Child, ChildExit, ProcessChild, ThreadC
 from agentrt.engine.process.messages import Command
 from agentrt.engine.process.pipe import Pipe
 from agentrt.engine.process.watchdog import stalls
-from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.backend import (
+    Capabilities,
+    GenerateRequest,
+    HoleFill,
+    PrefixHint,
+    SchedulingInfo,
+)
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger, StepDone
 
@@ -122,15 +128,8 @@ class EmbeddedBackend:
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._send(messages.Cancel(request_id, reason))
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        self._send(messages.HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt))
+    def hint(self, hint: PrefixHint) -> None:
+        self._send(hint)
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         """Compile constraints ahead; those given before the engine has loaded delay its start."""

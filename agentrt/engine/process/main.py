@@ -24,7 +24,13 @@ from agentrt.base.ids import RequestId
 from agentrt.engine.process import messages
 from agentrt.engine.process.channel import Channel, OwnerGone
 from agentrt.engine.process.messages import Command
-from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.backend import (
+    Capabilities,
+    GenerateRequest,
+    HoleFill,
+    PrefixHint,
+    SchedulingInfo,
+)
 from agentrt.protocol.step_output import End, StepDone
 
 _IDLE_S = 0.001
@@ -43,14 +49,7 @@ class Core(Protocol):
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None: ...
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None: ...
     def cancel(self, request_id: RequestId, reason: str) -> None: ...
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None: ...
+    def hint(self, hint: PrefixHint) -> None: ...
     def prewarm(self, constraints: tuple[ConstraintSpec, ...], wait_s: float = 0.0) -> None: ...
     def has_work(self) -> bool: ...
     def step(self) -> StepDone | None: ...
@@ -120,8 +119,8 @@ class EngineLoop:
             case messages.Cancel(request_id, reason):
                 if request_id in self._unfinished:
                     core.cancel(request_id, reason)
-            case messages.HintPrefix(token_ids, hint, until_s, from_tokens, cache_salt):
-                core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
+            case PrefixHint():
+                core.hint(command)
             case messages.Prewarm(constraints):
                 core.prewarm(constraints)
             case messages.Ping():

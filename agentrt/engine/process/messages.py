@@ -9,7 +9,13 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import Capabilities, GenerateRequest, HoleFill, KvHint, SchedulingInfo
+from agentrt.protocol.backend import (
+    Capabilities,
+    GenerateRequest,
+    HoleFill,
+    PrefixHint,
+    SchedulingInfo,
+)
 from agentrt.protocol.step_output import StepDone
 from agentrt.protocol.wire import Wire
 
@@ -45,17 +51,6 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class HintPrefix:
-    """Hint how soon a prefix is needed again."""
-
-    token_ids: tuple[int, ...]
-    hint: KvHint
-    until_s: float | None = None
-    from_tokens: int = 0
-    cache_salt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Prewarm:
     """Compile constraints ahead of their requests."""
 
@@ -78,7 +73,7 @@ class Shutdown:
 
 
 Request = GenerateRequest | ExtendPrompt | Reprioritize | Cancel
-Command = LoadEngine | Prewarm | Request | HintPrefix | Ping | Shutdown
+Command = LoadEngine | Prewarm | Request | PrefixHint | Ping | Shutdown
 Report = Capabilities | StepDone | Pong | ErrorRecord
 """`Capabilities` once, when loaded; `ErrorRecord` as the last report of an engine that fails."""
 

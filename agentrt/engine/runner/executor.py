@@ -1,7 +1,7 @@
 """The contract between the engine core and the executor of its steps.
 
 `ModelExecutor` computes with a model. `agentrt.lab.sim.executor` stands in for it on virtual time.
-Everything else of an engine is the same code for both: scheduling, paging, metrics and outputs.
+Everything else of an engine is the same code for both: scheduling, allocation, metrics, outputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentrt.prompt import Codec
 
 
 class StepSpan(NamedTuple):
-    """When a step begins and ends, in seconds of the engine's clock."""
+    """Instants at which a step begins and ends."""
 
     began_s: float
     ended_s: float
@@ -31,22 +31,22 @@ class StepSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledBatch:
-    """A step as the scheduler planned it.
+    """A scheduled step.
 
     Attributes:
-        shares: How many tokens of which sequence.
-        began_s: When planning began.
-        waiting: How many other requests have no place in it.
-        ahead: The tokens of the step before are not known yet.
-        most_steps: So many steps over the same sequences may be computed at once, each of which
+        sequences: The scheduled sequences, each with the number of tokens to compute.
+        began_s: Instant at which scheduling began.
+        waiting: Number of unfinished requests that are not in it.
+        before_tokens: Whether it is launched before the tokens of the last step are known.
+        max_steps: So many steps over the same sequences may be computed at once, each of which
             decodes one token of every sequence.
     """
 
-    shares: list[ScheduledSequence]
+    sequences: list[ScheduledSequence]
     began_s: float
     waiting: int
-    ahead: bool = False
-    most_steps: int = 1
+    before_tokens: bool = False
+    max_steps: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -54,10 +54,10 @@ class LaunchedBatch:
     """A batch that is being computed.
 
     Attributes:
-        rows: Sequences that want a token.
+        rows: Sequences that need a token.
         sampled: Rows for which a token is being sampled.
-        spans: One a step where the executor knows them beforehand; () where the clock measures
-            the only step.
+        spans: One a step if the executor knows them beforehand; () if the clock measures the only
+            step.
     """
 
     rows: list[Sequence]
@@ -78,12 +78,12 @@ class StepExecutor(Protocol[BatchT]):
 
     Attributes:
         codec: Codec of the model.
-        grammars: Constraints of requests under way.
-        offload: The lower tier of the KV cache, or None.
+        grammars: Constraints of unfinished requests.
+        offload: KV offload tier, or None.
         tables: Block tables of the running sequences.
-        pages: Pages of KV memory.
+        pages: Pages of the KV cache.
         logits_size: Width of the logits; token ids are below it.
-        window_tokens: Context length of the weights; 0 where they do not limit it.
+        window_tokens: Context length of the weights; 0 if they do not limit it.
         model: Name of the model.
         overlaps: Whether a batch may be launched before the tokens of the last are known.
     """
@@ -98,12 +98,12 @@ class StepExecutor(Protocol[BatchT]):
     model: str
     overlaps: bool
 
-    def launch(self, plan: ScheduledBatch) -> BatchT:
+    def launch(self, scheduled: ScheduledBatch) -> BatchT:
         """Start to compute a batch."""
         ...
 
     def sample(self, batch: BatchT, rows: Rows[Sequence]) -> None:
-        """Start to draw a token for those of the batch's rows that still want one."""
+        """Start to sample a token for those of the batch's rows that still need one."""
         ...
 
     def collect(self, batch: BatchT, alive: Rows[bool]) -> SampledStep:
@@ -111,20 +111,20 @@ class StepExecutor(Protocol[BatchT]):
 
         Args:
             batch: Launched and sampled.
-            alive: For each sampled row, whether its sequence is still there.
+            alive: For each sampled row, whether its sequence is unfinished.
         """
         ...
 
-    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
-        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
+    def logits_at(self, slices: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
+        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `slices`."""
         ...
 
     def plain_steps(self, sequence: Sequence) -> int:
-        """How many steps certainly bring a decoding sequence one token each, and nothing else."""
+        """Number of steps certain to give a decoding sequence one token each, and no more."""
         ...
 
     def forget(self, sequence: Sequence) -> None:
-        """The sequence is over."""
+        """Release what is kept for a finished sequence."""
         ...
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """A step computed by the model: forward pass, grammar masks, token sampler.
 
-With overlap the forward of a step is launched before the tokens of the last are known here. Its
-rows then name their last token by the slot that drew it. If a row turns out otherwise (an end, a
-forced run, another choice), it is void, not wrong: the KV that it wrote is either that of the token
-that was taken, or written again.
+With overlap the forward of a step is launched before the tokens of the last step are known on the
+host. Its rows then refer to their last token by the slot in which it was sampled. If the sequence
+goes on differently (an end, a forced run, another sample), the row is void, not wrong: the KV that
+it wrote is that of the accepted token, or is written again.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class ModelBatch(LaunchedBatch):
 
     Attributes:
         logits: `[rows, vocabulary]`, maybe still being computed.
-        masks: Masks that are being filled beside it.
-        drafted: By sequence, guesses that were computed behind its row.
-        pending: Tokens of the sampled rows, being drawn.
+        masks: Grammar masks that are being filled meanwhile.
+        drafted: Drafts that were computed behind the rows of sequences.
+        pending: Tokens of the sampled rows, being sampled.
     """
 
     logits: Tensor = field(kw_only=True)
@@ -54,7 +54,7 @@ class ModelExecutor:
     """Computes batches with a model; see `StepExecutor`.
 
     Args:
-        config: Settings of the engine.
+        config: Config of the engine.
         clock: Clock for the time of copies to the offload tier.
         tile_tokens: Most tokens of KV that attention reads at once.
         runner: Computes the forward pass; None loads the model that `config` names.
@@ -65,7 +65,7 @@ class ModelExecutor:
 
     Raises:
         ModelInvalid: The model directory cannot be loaded.
-        UsageError: The memory for the lower tier holds no page.
+        UsageError: The memory of the KV offload tier holds no page.
     """
 
     def __init__(
@@ -97,36 +97,38 @@ class ModelExecutor:
         self.runner.kv_arrival = offload.copier if offload is not None else None
         on_cuda = model.layout.device.type == "cuda"
         self.overlaps = config.overlap == "on" or (config.overlap == "auto" and on_cuda)
-        # A step that is launched before the last is told would not know which guesses were right.
+        # A step that is launched before the last one's tokens are known cannot verify a draft.
         drafts = config.jump_forward and not self.overlaps
         self.grammars = GrammarRequests(self.codec, jump_forward=config.jump_forward, drafts=drafts)
         self.grammars.prepare()
         self._step_tokens = config.step_tokens
         self._page_tokens = config.page_tokens
 
-    def launch(self, plan: ScheduledBatch) -> ModelBatch:
-        """Start the forward; one step, since only its tokens say what the next computes."""
-        parts: list[SequenceSlice] = []
+    def launch(self, scheduled: ScheduledBatch) -> ModelBatch:
+        """Start the forward of one step: what the next computes depends on its tokens."""
+        slices: list[SequenceSlice] = []
         rows: list[Sequence] = []
         drafts = False
-        for sequence, count in plan.shares:
+        for sequence, count in scheduled.sequences:
             part = _slice(sequence, count)
-            parts.append(part)
+            slices.append(part)
             if part.wants_logits:
                 rows.append(sequence)
                 drafts = drafts or bool(sequence.draft_tokens)
-        # Ahead of the tokens of the last step a grammar does not know what it masks.
-        masks = None if plan.ahead else self.sampler.begin_masks(rows)
-        if drafts and not plan.ahead:
-            self._add_drafts(plan.shares, parts)
-        logits = self.runner.forward(parts)
+        # Before the tokens of the last step are known, a grammar cannot mask the next ones.
+        masks = None if scheduled.before_tokens else self.sampler.mask_filler.begin_masks(rows)
+        if drafts and not scheduled.before_tokens:
+            self._add_drafts(scheduled.sequences, slices)
+        logits = self.runner.forward(slices)
         drafted: dict[Sequence, DraftedTokens] = {}
         if drafts:
-            logits, drafted = _apart(rows, [part for part in parts if part.wants_logits], logits)
+            logits, drafted = _split_drafts(
+                rows, [part for part in slices if part.wants_logits], logits
+            )
         return ModelBatch(rows, logits=logits, masks=masks, drafted=drafted)
 
     def sample(self, batch: ModelBatch, rows: Rows[Sequence]) -> None:
-        """Start to draw a token for those of the batch's rows that still want one."""
+        """Start to sample a token for those of the batch's rows that still need one."""
         batch.sampled = list(rows)
         if not rows:
             return
@@ -135,65 +137,65 @@ class ModelExecutor:
             kept = set(rows)
             logits = logits[[at for at, sequence in enumerate(batch.rows) if sequence in kept]]
         batch.pending = self.sampler.sample(batch.sampled, logits, batch.masks)
-        if self.overlaps:  # else every token is known here before the next step is packed
+        if self.overlaps:  # else every token is known on the host before the next step is packed
             self.runner.remember_tokens([one.slot for one in rows], batch.pending.token_ids)
 
     def collect(self, batch: ModelBatch, alive: Rows[bool]) -> SampledStep:
         """Wait for the tokens, and append each to its sequence."""
         return self.sampler.append_tokens(batch.sampled, batch.pending, alive, batch.drafted)
 
-    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
-        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `parts`."""
-        return self.runner.logits_at(parts, rows)
+    def logits_at(self, slices: Rows[SequenceSlice], rows: Rows[int]) -> Tensor:
+        """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `slices`."""
+        return self.runner.logits_at(slices, rows)
 
     def plain_steps(self, sequence: Sequence) -> int:
         """One: the next token may be the last."""
         return 1
 
     def forget(self, sequence: Sequence) -> None:
-        """The sequence is over: nothing waits for its grammar."""
+        """Drop the compilation of a finished sequence's grammar."""
         self.grammars.forget(sequence.request.request_id)
 
     def close(self) -> None:
         """End the threads. Idempotent."""
         self.grammars.close()
-        self.sampler.close()
+        self.sampler.mask_filler.close()
 
-    def _add_drafts(self, shares: Rows[ScheduledSequence], parts: list[SequenceSlice]) -> None:
-        """Guesses go with what is known, if there is room for them without asking."""
-        left = self._step_tokens - sum(len(part.token_ids) for part in parts)
-        for (sequence, _), part in zip(shares, parts, strict=True):
+    def _add_drafts(self, sequences: Rows[ScheduledSequence], slices: list[SequenceSlice]) -> None:
+        """Append drafts to slices, within the step's tokens and the pages that are allocated."""
+        step_tokens = self._step_tokens - sum(len(part.token_ids) for part in slices)
+        for (sequence, _), part in zip(sequences, slices, strict=True):
             if not sequence.draft_tokens or not part.wants_logits:
                 continue
             known_tokens = part.first_position + len(part.token_ids)
-            room = len(sequence.pages) * self._page_tokens - known_tokens
-            guess = sequence.draft_tokens[: max(0, min(left, room))]
-            part.token_ids = [*part.token_ids, *guess]
-            part.draft_tokens = len(guess)
-            left -= len(guess)
+            free_tokens = len(sequence.pages) * self._page_tokens - known_tokens
+            draft = sequence.draft_tokens[: max(0, min(step_tokens, free_tokens))]
+            part.token_ids = [*part.token_ids, *draft]
+            part.draft_tokens = len(draft)
+            step_tokens -= len(draft)
 
 
-def _apart(
-    rows: Rows[Sequence], parts: Rows[SequenceSlice], logits: Tensor
+def _split_drafts(
+    rows: Rows[Sequence], slices: Rows[SequenceSlice], logits: Tensor
 ) -> tuple[Tensor, dict[Sequence, DraftedTokens]]:
-    """The logits of `rows`, and what was computed behind them."""
-    own: list[int] = []
+    """The logits of `rows`, and the drafts that were computed behind them."""
+    known_rows: list[int] = []
     drafted: dict[Sequence, DraftedTokens] = {}
     at = 0
-    for sequence, part in zip(rows, parts, strict=True):
-        own.append(at)
-        past = at + 1 + part.draft_tokens
+    for sequence, part in zip(rows, slices, strict=True):
+        known_rows.append(at)
+        end = at + 1 + part.draft_tokens
         if part.draft_tokens:
-            guess = list(part.token_ids[-part.draft_tokens :])
-            drafted[sequence] = DraftedTokens(guess, logits[at + 1 : past])
-        at = past
-    return logits[own], drafted
+            draft = list(part.token_ids[-part.draft_tokens :])
+            drafted[sequence] = DraftedTokens(draft, logits[at + 1 : end])
+        at = end
+    return logits[known_rows], drafted
 
 
 def _slice(sequence: Sequence, count: int) -> SequenceSlice:
-    done, tokens = sequence.computed_tokens, sequence.tokens
-    known = tokens[done : done + count]
-    if len(known) < count:
-        known.append(-1 - sequence.slot)  # drawn by the step before, known on the device only
-    whole = done + count == len(tokens) + sequence.in_flight
-    return SequenceSlice(sequence.slot, known, done, sequence.complete and whole)
+    computed, tokens = sequence.computed_tokens, sequence.tokens
+    token_ids = tokens[computed : computed + count]
+    if len(token_ids) < count:
+        token_ids.append(-1 - sequence.slot)  # sampled by the last step, known on the device only
+    is_last = computed + count == len(tokens) + sequence.in_flight
+    return SequenceSlice(sequence.slot, token_ids, computed, sequence.complete and is_last)

@@ -62,54 +62,53 @@ class GrammarRequests:
         vocab, frame = self._codec.vocab, self._codec.call_frame
         return [self.cache.start_compile(constraint, vocab, frame) for constraint in constraints]
 
-    def is_pending(self, sequence: Sequence) -> bool:
-        """Whether the sequence needs a constraint that is not attached yet."""
-        return sequence.request.request_id in self._futures
+    def needs_grammar(self, sequence: Sequence) -> bool:
+        """Whether its constraint, or a state for its reasoning, is still to be attached."""
+        request = sequence.request
+        return request.request_id in self._futures or request.thinking_tokens is not None
 
     def is_compiled(self, sequence: Sequence) -> bool:
-        """Whether its constraint is compiled, or has failed to."""
-        return self._futures[sequence.request.request_id].done()
+        """Whether its constraint is compiled, or has failed to; true without a constraint."""
+        future = self._futures.get(sequence.request.request_id)
+        return future is None or future.done()
 
     def attach_grammar(self, sequence: Sequence, window_tokens: int) -> Finish | None:
         """Attach its compiled constraint to the sequence, and append the tokens forced at once.
 
         Raises:
-            Exception: The compiler's error, or that no output would fit.
+            ConstraintError: The reasoning does not fit in `max_tokens`.
+            ContextOverflow: The shortest output does not fit in the context window.
+            Exception: Error of the compiler.
         """
         request = sequence.request
-        compiled = self._futures.pop(request.request_id).result()
-        check_shortest(sequence.prompt_tokens, compiled.min_tokens, window_tokens)
-        assert request.constraint is not None
-        has_slow_mask = self._may_mask_slowly(compiled, request.constraint)
-        guesser = self._guesser(compiled) if self._drafts else None
-
-        def answer_grammar(reasoning_tokens: int) -> GrammarState:
-            return GrammarState(
-                compiled,
-                sequence.max_output_tokens - reasoning_tokens,
-                request.on_limit,
-                has_slow_mask=has_slow_mask,
-                jump_forward=self._jump_forward,
-                guesser=guesser,
-            )
-
+        future = self._futures.pop(request.request_id, None)
+        compiled = future.result() if future is not None else None
+        answer_grammar: AnswerGrammar = _free_answer
+        if compiled is not None:
+            check_shortest(sequence.prompt_tokens, compiled.min_tokens, window_tokens)
+            answer_grammar = self._answer_grammar(sequence, compiled)
         if request.thinking_tokens is None:
             sequence.grammar = answer_grammar(0)
         else:
             sequence.grammar = self._reasoning_state(
                 sequence, answer_grammar, compiled, window_tokens
             )
-        return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
+        return sequence_output.append_forced_run(sequence, sequence.max_output_tokens)
 
-    def attach_reasoning(self, sequence: Sequence, window_tokens: int) -> Finish | None:
-        """Attach a reasoning state to a sequence with a free answer.
-
-        Raises:
-            ConstraintError: The reasoning does not fit in `max_tokens`.
-            ContextOverflow: The reasoning does not fit in the context window.
-        """
-        sequence.grammar = self._reasoning_state(sequence, _free_answer, None, window_tokens)
-        return sequence_output.append_forced_prefix(sequence, sequence.max_output_tokens)
+    def _answer_grammar(self, sequence: Sequence, compiled: CompiledConstraint) -> AnswerGrammar:
+        """Makes the grammar state of the answer, behind some tokens of reasoning."""
+        request = sequence.request
+        assert request.constraint is not None
+        has_slow_mask = self._may_mask_slowly(compiled, request.constraint)
+        guesser = self._guesser(compiled) if self._drafts else None
+        return lambda reasoning_tokens: GrammarState(
+            compiled,
+            sequence.max_output_tokens - reasoning_tokens,
+            request.on_limit,
+            has_slow_mask=has_slow_mask,
+            jump_forward=self._jump_forward,
+            guesser=guesser,
+        )
 
     def _reasoning_state(
         self,

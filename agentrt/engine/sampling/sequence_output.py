@@ -69,16 +69,9 @@ def append_token(
     finish = _append_certain(
         sequence, [sampled.token_id], [sampled.logprob] if sampled.logprob else []
     )
-    grammar = sequence.grammar
-    if finish or grammar is None:
+    if finish or sequence.grammar is None:
         return finish or _length_limit(sequence, max_tokens)
-    finish = _append_forced(sequence, grammar.forced_tokens(max_tokens - sequence.output_tokens))
-    if finish or grammar.must_stop:
-        return finish or Finish("stop")
-    if grammar.must_close:
-        return close_output(sequence)
-    sequence.draft_tokens = grammar.draft_tokens(max_tokens - sequence.output_tokens - 1)
-    return _length_limit(sequence, max_tokens)
+    return append_forced_run(sequence, max_tokens)
 
 
 def choose_option(sequence: Sequence) -> Finish | None:
@@ -102,8 +95,9 @@ def choose_option(sequence: Sequence) -> Finish | None:
 def close_output(sequence: Sequence) -> Finish:
     """Append the shortest completion of the output, without a forward."""
     grammar = sequence.grammar
-    if grammar is not None:
-        grammar.await_detached_mask()
+    if grammar is not None and grammar.detached_mask is not None:
+        grammar.detached_mask.wait()
+        grammar.detached_mask = None
     if grammar is not None and not grammar.can_stop:
         finish = _append_forced(sequence, grammar.close())
         if finish:
@@ -111,8 +105,11 @@ def close_output(sequence: Sequence) -> Finish:
     return Finish("length", closed_early=True)
 
 
-def append_forced_prefix(sequence: Sequence, max_tokens: int) -> Finish | None:
-    """Append the tokens forced before the first sample; they join the prompt's last chunk."""
+def append_forced_run(sequence: Sequence, max_tokens: int) -> Finish | None:
+    """Append the tokens that the grammar forces next, and draft those behind them.
+
+    Tokens forced before the first sample join the last chunk of the prompt.
+    """
     grammar = sequence.grammar
     if grammar is None:
         return None

@@ -78,14 +78,6 @@ class TokenSampler:
         self._logits_size = logits_size
         self.mask_filler = MaskFiller(logits_size)
 
-    def close(self) -> None:
-        """End its threads."""
-        self.mask_filler.close()
-
-    def begin_masks(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
-        """Begin to fill the rows' grammar masks while the forward runs."""
-        return self.mask_filler.begin_masks(rows)
-
     def sample(
         self, rows: Rows[Sequence], logits: Tensor, begun_masks: Future[GrammarMasks] | None
     ) -> PendingSample:
@@ -94,7 +86,7 @@ class TokenSampler:
         Args:
             rows: Sequences that need a token.
             logits: `[rows, logits_size]` fp32; changed in place.
-            begun_masks: Result of `begin_masks`.
+            begun_masks: Result of `mask_filler.begin_masks`.
         """
         # Masks first: on a GPU the forward is still running.
         masks = self.mask_filler.finish_masks(rows, begun_masks)

@@ -11,7 +11,7 @@ from agentrt_kernels.reference import NEGLIGIBLE
 
 def sample_rows(
     logits: Tensor,
-    bitmask: Tensor | None,
+    mask: Tensor | None,
     temperature: Tensor,
     top_k: Tensor,
     top_p: Tensor,
@@ -20,8 +20,8 @@ def sample_rows(
     out: Tensor,
 ) -> None:
     """See `Kernels.sample`."""
-    if bitmask is not None:
-        logits = logits.masked_fill(~unpack_bitmask(bitmask, logits.shape[1]), -torch.inf)
+    if mask is not None:
+        logits = logits.masked_fill(~unpack_bitmask(mask, logits.shape[1]), -torch.inf)
     torch.argmax(logits, -1, out=out)
     broken = logits.amax(-1).isnan()  # a NaN is the largest
     out.masked_fill_(broken, -1)

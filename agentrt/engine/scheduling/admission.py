@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.engine.scheduling.token_budget import WaitCause, common_tokens, prefix_owner
+from agentrt.engine.scheduling.token_budget import WaitCause, prefix_owner
 from agentrt.engine.sequence.sequence import Sequence
+from agentrt.kv_cache.node import TOKEN_BYTES, common_bytes
 from agentrt.scheduler.policies.priority_key import REFRESH_STEPS
 
 _MAX_OVERTAKEN = 16
@@ -99,7 +100,8 @@ class BatchAdmission:
 
     def reserve(self, sequence: Sequence, owner: Sequence) -> None:
         """Reserve a slot and pages in this step for a sequence that waits for `owner`'s prefix."""
-        shared = common_tokens(sequence.key, owner.key) // self._allocator.page_tokens
+        page_bytes = self._allocator.page_tokens * TOKEN_BYTES
+        shared = common_bytes(sequence.key, owner.key, page_bytes) // page_bytes
         self._reserved_slots += 1
         self._reserved_pages = self._expected_growth() + self._growth_pages(sequence) - shared
 

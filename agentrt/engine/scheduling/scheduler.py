@@ -9,11 +9,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.admission import BatchAdmission, UnchangedQueue
-from agentrt.engine.scheduling.token_budget import (
-    PreemptionCandidate,
-    TokenBudget,
-    preemption_victim,
-)
+from agentrt.engine.scheduling.token_budget import TokenBudget, preemption_victim
 from agentrt.engine.scheduling.waiting_queue import WaitingQueue
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
@@ -345,14 +341,4 @@ class Scheduler:
         sequence.phase = Phase.WAITING
 
     def _victim(self, candidates: Iterable[Sequence], now_s: float) -> Sequence | None:
-        victim = preemption_victim(
-            PreemptionCandidate(
-                one.request.request_id,
-                self.queue.urgency(now_s, one),
-                one.output_tokens,
-                one.prompt_tokens,
-                one.serial,
-            )
-            for one in candidates
-        )
-        return None if victim is None else self.running[victim]
+        return preemption_victim(candidates, lambda one: self.queue.urgency(now_s, one))

@@ -6,12 +6,12 @@ phase: decodes are scheduled first, then prompts in chunks (chunked prefill), in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Rows
 from typing import Literal
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.sequence.sequence import Urgency
+from agentrt.engine.sequence.sequence import Sequence, Urgency
 from agentrt.kv_cache.node import TOKEN_BYTES
 
 WaitCause = Literal["pages", "slots", "budget", "prefix"]
@@ -53,57 +53,24 @@ class TokenBudget:
         self.remaining_tokens += self.scheduled_tokens.pop(request_id, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionCandidate:
-    """A running sequence, as seen by `preemption_victim`.
-
-    Attributes:
-        request_id: Request of the sequence.
-        urgency: Sort key; the largest is preempted first.
-        output_tokens: Output length so far.
-        prompt_tokens: Prompt length.
-        serial: Order of arrival.
-    """
-
-    request_id: RequestId
-    urgency: Urgency
-    output_tokens: int
-    prompt_tokens: int
-    serial: int
-
-
-def preemption_victim(candidates: Iterable[PreemptionCandidate]) -> RequestId | None:
-    """The least urgent request; ties go to the shortest output, longest prompt, latest arrival.
+def preemption_victim(
+    candidates: Iterable[Sequence], urgency: Callable[[Sequence], Urgency]
+) -> Sequence | None:
+    """The least urgent sequence; ties go to the shortest output, longest prompt, latest arrival.
 
     Urgency comes first, or a request just admitted for its urgency would be preempted for a less
     urgent one. Among equals the shortest output loses the least work, and those closest to their
     end go on and free their pages soonest.
     """
-    worst = max(
+    return max(
         candidates,
-        key=lambda one: (one.urgency, -one.output_tokens, one.prompt_tokens, one.serial),
+        key=lambda one: (urgency(one), -one.output_tokens, one.prompt_tokens, one.serial),
         default=None,
     )
-    return None if worst is None else worst.request_id
-
-
-def common_tokens(one: bytes, other: bytes) -> int:
-    """Length of the common prefix of two radix keys, in tokens."""
-    longest = min(len(one), len(other))
-    if one[:longest] == other[:longest]:
-        return longest // TOKEN_BYTES
-    low, high = 0, longest
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low // TOKEN_BYTES
 
 
 def prefix_owner(
-    key: bytes, cached_tokens: int, prefilling: Sequence[bytes], page_tokens: int
+    key: bytes, cached_tokens: int, prefilling: Rows[bytes], page_tokens: int
 ) -> int | None:
     """Index of a running prefill that computes the next page of `key` too; None for none.
 

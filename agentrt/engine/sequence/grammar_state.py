@@ -41,16 +41,6 @@ class GrammarState:
         ConstraintError: No complete text fits in `max_tokens`.
     """
 
-    __slots__ = (
-        "_budget",
-        "_forced_text",
-        "_guesser",
-        "_jump_forward",
-        "_state",
-        "detached_mask",
-        "has_slow_mask",
-    )
-
     def __init__(
         self,
         compiled: CompiledConstraint,
@@ -138,12 +128,6 @@ class GrammarState:
         """Whether only the held completion fits in the tokens left; then no forward is needed."""
         budget = self._budget
         return budget is not None and budget.tight and len(budget.witness or ()) != 1
-
-    def await_detached_mask(self) -> None:
-        """Wait for the detached mask, if one is being filled."""
-        if self.detached_mask is not None:
-            self.detached_mask.wait()
-            self.detached_mask = None
 
     def close(self) -> list[int]:
         """Tokens of the shortest completion; the state advances over them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
 
 from agentrt.protocol.step_output import Ledger
 
@@ -17,6 +17,7 @@ class RequestMetrics:
     Attributes:
         received_at_s: Instant at which the engine got the request.
         recorded_until_s: Instant up to which all time is in a bucket.
+        bucket_s: Seconds in each bucket.
     """
 
     received_at_s: float
@@ -24,12 +25,10 @@ class RequestMetrics:
     completed_at_s: float = 0.0
     admitted_at_s: float = 0.0
     first_token_at_s: float = 0.0
-    hole_s: float = 0.0
-    queue_s: float = 0.0
     kv_reload_s: float = 0.0
-    prefill_s: float = 0.0
-    decode_s: float = 0.0
-    constraint_s: float = 0.0
+    bucket_s: dict[Bucket, float] = field(
+        default_factory=lambda: dict.fromkeys(get_args(Bucket), 0.0)
+    )
     cached_tokens: int = 0
     cached_host_tokens: int = 0
     recomputed_tokens: int = 0
@@ -56,26 +55,12 @@ class RequestMetrics:
 
     def record_until(self, bucket: Bucket, now_s: float) -> None:
         """Add the time since the last record to `bucket`."""
-        self.add_time(bucket, now_s - self.recorded_until_s)
+        self.bucket_s[bucket] += now_s - self.recorded_until_s
         self.recorded_until_s = now_s
-
-    def add_time(self, bucket: Bucket, seconds: float) -> None:
-        """Add seconds to a bucket."""
-        match bucket:
-            case "hole":
-                self.hole_s += seconds
-            case "queue":
-                self.queue_s += seconds
-            case "prefill":
-                self.prefill_s += seconds
-            case "decode":
-                self.decode_s += seconds
-            case "constraint":
-                self.constraint_s += seconds
 
     def record_seconds(self, bucket: Bucket, seconds: float) -> None:
         """Add the first seconds since the last record to `bucket`."""
-        self.add_time(bucket, seconds)
+        self.bucket_s[bucket] += seconds
         self.recorded_until_s += seconds
 
     def record_step(
@@ -84,8 +69,8 @@ class RequestMetrics:
         """Record a step that it was part of, or several equal ones; masks took `masks_s` of it."""
         passed_s = now_s - self.recorded_until_s
         masks_s = min(masks_s, passed_s)
-        self.constraint_s += masks_s
-        self.add_time(bucket, passed_s - masks_s)
+        self.bucket_s["constraint"] += masks_s
+        self.bucket_s[bucket] += passed_s - masks_s
         self.recorded_until_s = now_s
         self.steps += steps
         self.batch_size_sum += steps * batch_size
@@ -96,26 +81,16 @@ class RequestMetrics:
         self, now_s: float, *, prompt_tokens: int, output_tokens: int, thinking_tokens: int = 0
     ) -> Ledger:
         """The final metrics."""
+        same: dict[str, Any] = {name: getattr(self, name) for name in _LEDGER_FIELDS}
+        same |= {f"{bucket}_s": s for bucket, s in self.bucket_s.items() if bucket != "hole"}
         return Ledger(
-            received_at_s=self.received_at_s,
-            completed_at_s=self.completed_at_s,
-            admitted_at_s=self.admitted_at_s,
-            first_token_at_s=self.first_token_at_s,
+            **same,
             finished_at_s=now_s,
-            queue_s=self.queue_s,
-            kv_reload_s=self.kv_reload_s,
-            prefill_s=self.prefill_s,
-            decode_s=self.decode_s,
-            constraint_s=self.constraint_s,
             prompt_tokens=prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            recomputed_tokens=self.recomputed_tokens,
-            prefill_chunks=self.prefill_chunks,
             output_tokens=output_tokens,
-            forced_tokens=self.forced_tokens,
-            steps=self.steps,
-            batch_size_sum=self.batch_size_sum,
-            preemptions=self.preemptions,
-            cached_host_tokens=self.cached_host_tokens,
             thinking_tokens=thinking_tokens,
         )
+
+
+_LEDGER_FIELDS = {one.name for one in fields(Ledger)} & {one.name for one in fields(RequestMetrics)}
+"""Fields with the same meaning in both."""

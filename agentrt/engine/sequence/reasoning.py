@@ -33,17 +33,6 @@ class ReasoningState:
         ConstraintError: No answer would fit.
     """
 
-    __slots__ = (
-        "_answer",
-        "_answer_grammar",
-        "_compiled",
-        "_jump_forward",
-        "_on_limit",
-        "detached_mask",
-        "has_slow_mask",
-        "thinking",
-    )
-
     def __init__(
         self,
         thinking: Thinking,
@@ -128,12 +117,6 @@ class ReasoningState:
     def must_close(self) -> bool:
         """Whether only the held completion fits in the remaining tokens."""
         return self._answer is not None and self._answer.must_close
-
-    def await_detached_mask(self) -> None:
-        """Wait for the detached mask, if one is being filled."""
-        if self.detached_mask is not None:
-            self.detached_mask.wait()
-            self.detached_mask = None
 
     def close(self) -> list[int]:
         """Tokens of the shortest completion; the state advances over them."""

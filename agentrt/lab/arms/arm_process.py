@@ -25,6 +25,7 @@ from agentrt.lab.arms.process_group import ProcessGroup
 from agentrt.lab.arms.server_process import ServerProcess
 from agentrt.lab.errors import BenchFailed
 
+OURS = "agentrt"
 _QUIT_S = 10.0
 _OPEN_S = 900.0
 

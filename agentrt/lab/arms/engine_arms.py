@@ -13,10 +13,8 @@ from typing import Any
 
 from agentrt.base.config import EngineConfig
 from agentrt.engine.process.child import environment
-from agentrt.lab.arms.arm_process import Arm
+from agentrt.lab.arms.arm_process import OURS, Arm
 from agentrt.lab.arms.peer_files import PeerFiles
-
-OURS = "agentrt"
 
 
 def our_engine_arm(model: Path, **fields: Any) -> Arm:
@@ -36,76 +34,39 @@ def our_engine_arm(model: Path, **fields: Any) -> Arm:
     )
 
 
-def llama_cpp_arm(
-    files: PeerFiles,
-    model: Path,
-    variant: str,
-    *,
-    threads: int,
-    dtype: str,
-    batch: int,
-    context_tokens: int,
-    unified: bool,
-) -> Arm:
+def llama_cpp_arm(files: PeerFiles, variant: str, **settings: Any) -> Arm:
     """llama.cpp through its own C interface.
 
     Args:
         files: Files of the peers.
-        model: GGUF file.
         variant: Difference from other arms.
-        threads: Threads that compute.
-        dtype: Dtype of weights and cache.
-        batch: Sequences at once.
-        context_tokens: Tokens of its cache.
-        unified: True for one cache for all sequences, False to divide it.
+        settings: `model`, a GGUF file; `threads`; `dtype`; `batch`, sequences at once;
+            `context_tokens` of its cache; `unified`, True for one cache for all sequences.
     """
     return Arm(
         "llama.cpp",
         variant,
         command=(str(files.python), str(files.script("llama_cpp_arm.py"))),
-        settings={
-            "model": str(model),
-            "threads": threads,
-            "batch": batch,
-            "dtype": dtype,
-            "unified": unified,
-            "context_tokens": context_tokens,
-        },
+        settings=settings,
         env={"LLAMA_CPP_LIB_PATH": str(files.libraries)},
     )
 
 
 def transformers_arm(
-    files: PeerFiles,
-    variant: str,
-    *,
-    threads: int,
-    dtype: str,
-    device: str = "cpu",
-    kv_tokens: int = 0,
-    env: Mapping[str, str],
+    files: PeerFiles, variant: str, env: Mapping[str, str], **settings: Any
 ) -> Arm:
     """transformers: a static batch, or its continuous batching.
 
     Args:
         files: Files of the peers, with the checkpoint.
         variant: Difference from other arms.
-        threads: Threads that compute.
-        dtype: Dtype of the computation.
-        device: `cpu` or `cuda`.
-        kv_tokens: Memory of continuous batching; 0 for a static batch.
         env: Variables added to its environment.
+        settings: `threads`; `dtype`; `device`; `kv_tokens`, memory of continuous batching, or 0.
     """
     return Arm(
-        "hf-cb" if kv_tokens else "hf",
+        "hf-cb" if settings["kv_tokens"] else "hf",
         variant,
         command=(str(files.transformers_python), str(files.script("hf_arm.py"))),
-        settings={
-            "model": str(files.checkpoint),
-            "threads": threads,
-            "dtype": dtype,
-            "device": device,
-            "kv_tokens": kv_tokens,
-        },
+        settings={"model": str(files.checkpoint), **settings},
         env=env,
     )

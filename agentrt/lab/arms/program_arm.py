@@ -19,14 +19,14 @@ from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.engine.process.child import environment
-from agentrt.lab.arms.arm_process import Arm, ArmProcess
+from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.server_process import ServerPlan
 from agentrt.lab.arms.servers import PAGE_TOKENS, Served
-from agentrt.lab.arms.wire import ProgramLine, ProgramSample, StepSample
+from agentrt.lab.arms.wire import ProgramLine, ProgramSample
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.workloads.step_sample import StepSample
 
-OURS = "agentrt"
 CLIENTS = {"asyncio": "asyncio_client.py", "langgraph": "langgraph_client.py"}
 
 

@@ -8,14 +8,55 @@ streamed plan would start it. Lengths are forced, by a grammar if the output has
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
-from agentrt.lab.arms.score import PartKey, ProgramScore, Scored, ScoredCall, ScoredWait
+from agentrt.base.record import record
+from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Gen, GenOptions, Node, Program, cfg, gather, program, race, tool
 from agentrt.program.arrivals import Arrivals
+
+PartKey: TypeAlias = tuple[str, str]
+"""`text`, `output` or `result`, and the text or the name."""
+
+
+@record
+class PendingNode:
+    """A node that is not declared yet; nothing is looked up in its line while it is played.
+
+    Attributes:
+        line: The node on the wire.
+        after: Nodes that must have ended before it is declared.
+        quoted: Nodes that a call quotes, which may be pending when it is declared.
+        messages: Hashable messages of a call.
+        plan: Call that writes the arguments of a tool, or "".
+        at_token: Tokens of the plan after which a tool may begin; 0 waits for the plan's end.
+    """
+
+    line: NodeLine
+    after: tuple[str, ...]
+    quoted: tuple[str, ...] = ()
+    messages: tuple[tuple[str, tuple[PartKey, ...]], ...] = ()
+    plan: str = ""
+    at_token: int = 0
+
+
+def pending_node(line: NodeLine) -> PendingNode:
+    """Make a node ready to be declared."""
+    if line["kind"] == "call":
+        messages = tuple(
+            (role, tuple(next(iter(part.items())) for part in parts))
+            for role, parts in line["messages"]
+        )
+        names = (name for _, parts in messages for kind, name in parts if kind != "text")
+        quoted = tuple(dict.fromkeys(names))
+        after = tuple(name for name in line["needs"] if name not in quoted)
+        return PendingNode(line, after, quoted, messages)
+    plan, at_token = (line["plan"], line["at_token"]) if line["kind"] == "tool" else ("", 0)
+    after = tuple(name for name in line["needs"] if not (at_token and name == plan))
+    return PendingNode(line, after, plan=plan, at_token=at_token)
 
 
 @tool(effects="read")
@@ -29,60 +70,59 @@ class Play:
     """One program while it is played.
 
     Args:
-        score: The program.
+        line: The program.
 
     Attributes:
+        line: The program.
         nodes: Declared nodes by name.
         given_up: Calls that a vote made needless.
     """
 
-    def __init__(self, score: ProgramScore) -> None:
-        self.score = score
+    def __init__(self, line: ProgramLine) -> None:
+        self.line = line
         self.nodes: dict[str, Node[str]] = {}
         self.given_up: list[str] = []
         self._tree: ChatTree[PartKey] = ChatTree()
-        self._pending: list[Scored] = list(score.nodes)
+        self._pending = [pending_node(node) for node in line["nodes"]]
 
     async def run(self) -> None:
         """Play it to its end."""
         while self._declare():
             await self._progress()
         await self._vote()
-        await gather(*(self.nodes[name] for name in self.score.result))
+        await gather(*(self.nodes[name] for name in self.line["result"]))
 
     def _declare(self) -> bool:
         """Declare what may begin now; True if any node is left."""
         left = []
-        for scored in self._pending:
-            if not self._may_begin(scored):
-                left.append(scored)
-            elif isinstance(scored, ScoredCall):
-                self.nodes[scored.name] = self._call(scored)
+        for node in self._pending:
+            line = node.line
+            if not self._may_begin(node):
+                left.append(node)
+            elif line["kind"] == "call":
+                self.nodes[line["name"]] = self._call(line, node)
             else:
-                self.nodes[scored.name] = wait(scored.seconds, scored.text)
+                self.nodes[line["name"]] = wait(line["seconds"], line["text"])
         self._pending = left
         return bool(left)
 
-    def _may_begin(self, scored: Scored) -> bool:
+    def _may_begin(self, node: PendingNode) -> bool:
         nodes = self.nodes
-        if not all(name in nodes and nodes[name].done for name in scored.after):
+        if not all(name in nodes and nodes[name].done for name in node.after):
             return False
-        if isinstance(scored, ScoredCall):
-            return all(name in nodes for name in scored.quoted)
-        if not scored.at_token:
-            return True
-        plan = nodes.get(scored.plan)
-        return isinstance(plan, Gen) and (plan.done or plan.produced_tokens >= scored.at_token)
+        if not node.at_token:
+            return all(name in nodes for name in node.quoted)
+        plan = nodes.get(node.plan)
+        return isinstance(plan, Gen) and (plan.done or plan.produced_tokens >= node.at_token)
 
     async def _progress(self) -> None:
         """Wait until another node may be declared: for tokens of a plan, or the end of a node."""
-        for scored in self._pending:
-            if isinstance(scored, ScoredWait) and scored.at_token:
-                plan = self.nodes.get(scored.plan)
-                if isinstance(plan, Gen) and not plan.done:
-                    await self._read(plan)
-                    return
-        names = {name for scored in self._pending for name in scored.after}
+        for node in self._pending:
+            plan = self.nodes.get(node.plan) if node.at_token else None
+            if isinstance(plan, Gen) and not plan.done:
+                await self._read(plan)
+                return
+        names = {name for node in self._pending for name in node.after}
         blocking = [self.nodes[name] for name in names if name in self.nodes]
         arrivals = Arrivals([node for node in blocking if not node.done])
         try:
@@ -92,32 +132,27 @@ class Play:
 
     async def _read(self, plan: Gen[Any]) -> None:
         """Read a plan until one more tool may begin."""
-        marks = [
-            scored.at_token
-            for scored in self._pending
-            if isinstance(scored, ScoredWait) and self.nodes.get(scored.plan) is plan
-        ]
+        marks = [node.at_token for node in self._pending if self.nodes.get(node.plan) is plan]
         async for _ in plan.stream():
             if plan.produced_tokens >= min(marks):
                 return
 
     async def _vote(self) -> None:
-        names, least = self.score.quorum
-        if not names:
+        quorum = self.line["quorum"]
+        if quorum is None:
             return
-        async with race([self.nodes[name] for name in names]) as finished:
+        async with race([self.nodes[name] for name in quorum["names"]]) as finished:
             ended = 0
             async for _ in finished:
                 ended += 1
-                if ended == least:
+                if ended == quorum["least"]:
                     break
         given_up = set(finished.cancelled)
-        self.given_up = [name for name in names if self.nodes[name] in given_up]
+        self.given_up = [name for name in quorum["names"] if self.nodes[name] in given_up]
 
-    def _call(self, scored: ScoredCall) -> Gen[str]:
-        line = scored.line
+    def _call(self, line: CallLine, node: PendingNode) -> Gen[str]:
         options: GenOptions = {"max_tokens": line["tokens"], "name": line["site"]}
-        prompt = self._tree.find(scored.messages, self._part)
+        prompt = self._tree.find(node.messages, self._part)
         if "pattern" in line:  # which ends by itself
             form = cfg(f"start: /{line['pattern']}/")
             return prompt.generate(form, **options)

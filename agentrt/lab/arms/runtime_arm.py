@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -20,15 +20,14 @@ from agentrt.analysis import NodeRecord, RunRecord, RunRecorder, split
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.gc_freeze import freeze_gc
-from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.record import record
+from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.replay import Play, program_of
-from agentrt.lab.arms.score import ProgramScore, ScoredCall, score_of
-from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, StepSample, WaitSample
+from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, WaitSample
+from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.program import Gen
 from agentrt.protocol.events import Event
-from agentrt.protocol.step_output import Ledger, StepDone, StepRecord
+from agentrt.protocol.step_output import StepDone, StepRecord
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.scheduler import Estimates
 
@@ -117,7 +116,7 @@ class RuntimeArm:
 
     async def play(self, programs: list[ProgramLine]) -> Json:
         """Play programs, each from its arrival on."""
-        scores = [score_of(line) for line in programs]
+        plays = dict(enumerate(Play(line) for line in programs))
         ended: dict[int, EndedPlay] = {}
         began_at_s = time.monotonic()
         self._observer.begin(began_at_s)
@@ -125,7 +124,7 @@ class RuntimeArm:
         async def one(at: int) -> None:
             due_at_s = began_at_s + programs[at]["at_s"]
             await anyio.sleep(max(0.0, due_at_s - time.monotonic()))
-            ended[at] = await self._play(scores[at], began_at_s)
+            ended[at] = await self._play(plays.pop(at), began_at_s)
 
         async with anyio.create_task_group() as tasks:
             for at in range(len(programs)):
@@ -133,81 +132,82 @@ class RuntimeArm:
         samples = [ended[at].sample(began_at_s) for at in range(len(programs))]
         return {"samples": samples, "steps": list(self._observer.steps)}
 
-    async def _play(self, score: ProgramScore, began_at_s: float) -> EndedPlay:
-        play = Play(score)
+    async def _play(self, play: Play, began_at_s: float) -> EndedPlay:
+        line = play.line
         self._runs += 1
         run_id = RunId(f"{self._runs:016x}")
         options = RunOptions(
             run_id=run_id,
-            tenant=score.line["tenant"],
-            true_service_s=score.line.get("service_s", 0.0),
+            tenant=line["tenant"],
+            true_service_s=line.get("service_s", 0.0),
         )
         error = ""
         try:
             runtime = self._runtime.with_options(options)
-            await runtime.run(program_of(score.line["shape"]), play)
+            await runtime.run(program_of(line["shape"]), play)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
         ended_s = time.monotonic() - began_at_s
-        return ended_play(play, self._observer.records.get(run_id), ended_s, error)
+        return EndedPlay(play, self._observer.records.get(run_id), ended_s, error)
 
 
-@record
 class EndedPlay:
     """Facts of a play that has ended, but for its chats, which end with it as a program's do.
 
     The sample is worked out when all have ended: other plays are being timed meanwhile.
 
-    Attributes:
-        score: The program.
+    Args:
+        play: The play.
         record: Record of its run.
         ended_s: Instant of its result.
         error: Message of the error that ended it, or "".
-        node_ids: Ids of declared nodes by name.
-        answers: Ledger and text by name, for calls that have their value.
-        given_up: Calls that a vote made needless.
-        wasted_tokens: Tokens that these wrote.
     """
 
-    score: ProgramScore
-    record: RunRecord | None
-    ended_s: float
-    error: str
-    node_ids: Mapping[str, NodeId]
-    answers: Mapping[str, tuple[Ledger, str]]
-    given_up: list[str]
-    wasted_tokens: int
+    def __init__(self, play: Play, record: RunRecord | None, ended_s: float, error: str) -> None:
+        gens = {name: node for name, node in play.nodes.items() if isinstance(node, Gen)}
+        self._line, self._record, self._ended_s = play.line, record, ended_s
+        self._error = error or ("" if record is not None else "its run left no record")
+        self._node_ids = {name: node.id for name, node in play.nodes.items()}
+        self._answers = {
+            name: (gen.meta.ledger, gen.text)
+            for name, gen in gens.items()
+            if gen.done and gen.error is None and name not in play.given_up
+        }
+        self._given_up = play.given_up
+        self._wasted_tokens = sum(
+            gens[name].produced_tokens for name in play.given_up if name in gens
+        )
 
     def sample(self, began_at_s: float) -> ProgramSample:
         """The sample on the wire; instants count from the beginning of the play."""
-        line, record = self.score.line, self.record
+        line, record = self._line, self._record
         found: ProgramSample = {
             "name": line["name"],
             "arrived_s": line["at_s"],
-            "ended_s": self.ended_s,
+            "ended_s": self._ended_s,
             "calls": [],
             "waits": [],
-            "given_up": self.given_up,
-            "error": self.error,
+            "given_up": self._given_up,
+            "error": self._error,
         }
         if record is None:
             return found
-        for scored in self.score.nodes:
-            name = scored.name
-            node = record.nodes.get(self.node_ids[name]) if name in self.node_ids else None
-            if node is not None and isinstance(scored, ScoredCall):
+        for played in line["nodes"]:
+            name = played["name"]
+            node = record.nodes.get(self._node_ids[name]) if name in self._node_ids else None
+            if node is not None and played["kind"] == "call":
                 found["calls"] += self._call(name, node, began_at_s)
             elif node is not None:
                 found["waits"] += _wait(name, node, began_at_s)
-        split_s = {} if self.error else split(record).parts()
+        split_s = {} if self._error else split(record).parts()
         found["split"] = {str(label): seconds for label, seconds in split_s.items()}
-        found["wasted_tokens"] = self.wasted_tokens
+        found["wasted_tokens"] = self._wasted_tokens
         return found
 
     def _call(self, name: str, node: NodeRecord, began_at_s: float) -> list[CallSample]:
-        if name not in self.answers or node.finished is None:
+        if name not in self._answers or node.finished is None:
             return []
-        ledger, text = self.answers[name]
+        ledger, text = self._answers[name]
         return [
             {
                 "name": name,
@@ -228,25 +228,6 @@ def _wait(name: str, node: NodeRecord, began_at_s: float) -> list[WaitSample]:
         return []
     began, ended = node.attempts[0].started_at_s, node.attempts[-1].ended_at_s
     return [{"name": name, "began_s": began - began_at_s, "ended_s": ended - began_at_s}]
-
-
-def ended_play(play: Play, record: RunRecord | None, ended_s: float, error: str) -> EndedPlay:
-    """The facts of a play; they hold no chat of it."""
-    gens = {name: node for name, node in play.nodes.items() if isinstance(node, Gen)}
-    return EndedPlay(
-        play.score,
-        record,
-        ended_s,
-        error or ("" if record is not None else "its run left no record"),
-        {name: node.id for name, node in play.nodes.items()},
-        {
-            name: (gen.meta.ledger, gen.text)
-            for name, gen in gens.items()
-            if gen.done and gen.error is None and name not in play.given_up
-        },
-        play.given_up,
-        sum(gens[name].produced_tokens for name in play.given_up if name in gens),
-    )
 
 
 async def main() -> None:

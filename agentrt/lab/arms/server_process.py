@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
+
+import httpx
 
 from agentrt.base.record import record
 from agentrt.lab.arms.process_group import ProcessGroup
@@ -20,8 +19,6 @@ _LOAD_S = 300.0
 _ANSWER_S = 120.0
 _QUIT_S = 20.0
 _POLL_S = 0.05
-# No proxy between this process and a server on this machine.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @record
@@ -68,10 +65,13 @@ class ServerProcess(ProcessGroup):
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            self._port: int = listener.getsockname()[1]
-        super().__init__(
-            [part.replace("{port}", str(self._port)) for part in plan.command], plan.env
+            port = str(listener.getsockname()[1])
+        self._http = httpx.Client(
+            base_url=f"http://127.0.0.1:{port}",
+            timeout=_ANSWER_S,
+            trust_env=False,  # no proxy between this process and a server on this machine
         )
+        super().__init__([part.replace("{port}", port) for part in plan.command], plan.env)
         try:
             self._wait_until_ready()
         except BaseException:
@@ -81,20 +81,13 @@ class ServerProcess(ProcessGroup):
     @property
     def url(self) -> str:
         """Address of its API, such as `http://127.0.0.1:8123/v1`."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"{self._http.base_url}/v1"
 
     @property
     def about(self) -> Json:
         """Command, environment and request fields, for the result."""
-        plan = self.plan
-        return {
-            "kind": plan.kind,
-            "variant": plan.variant,
-            "command": list(plan.command),
-            "env": dict(plan.env),
-            "body": dict(plan.body),
-            **plan.about,
-        }
+        told = ("kind", "variant", "command", "env", "body")
+        return {name: getattr(self.plan, name) for name in told} | dict(self.plan.about)
 
     def complete(self, messages: Sequence[Mapping[str, str]], tokens: int) -> Json:
         """Send one chat completion as clients do; returns the whole answer.
@@ -112,6 +105,7 @@ class ServerProcess(ProcessGroup):
         if self.is_running:
             self.process.terminate()
         super().close(patience_s)
+        self._http.close()
 
     def _wait_until_ready(self) -> None:
         """Wait for its health check, then for one completion, which loads the rest of it."""
@@ -127,23 +121,17 @@ class ServerProcess(ProcessGroup):
 
     def _is_healthy(self) -> bool:
         try:
-            with _OPENER.open(f"http://127.0.0.1:{self._port}/health", timeout=5) as response:
-                return bool(response.status == 200)
-        except OSError:
+            return self._http.get("/health", timeout=5.0).status_code == 200
+        except httpx.TransportError:
             return False
 
     def _post(self, path: str, body: Json) -> Json:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self._port}{path}",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-        )
         try:
-            with _OPENER.open(request, timeout=_ANSWER_S) as response:
-                found: Json = json.loads(response.read())
-                return found
-        except urllib.error.HTTPError as error:
-            said = error.read()[:300].decode("utf-8", "replace")
-            raise BenchFailed(f"{self.plan.name} answered {error.code}: {said}") from None
-        except OSError as error:
+            response = self._http.post(path, json=body)
+        except httpx.TransportError as error:
             raise BenchFailed(f"{self.plan.name}: {error}: {self.last_words()}") from None
+        if response.status_code != 200:
+            said = response.text[:300]
+            raise BenchFailed(f"{self.plan.name} answered {response.status_code}: {said}")
+        found: Json = response.json()
+        return found

@@ -25,6 +25,7 @@ from agentrt.prompt import Codec
 
 PAGE_TOKENS = 16
 """Tokens of a KV page, in our engine and in peers that divide their memory into pages."""
+WAITS = ("passive", "active")
 _MOST_REQUESTS = 4096
 _BATCH_TOKENS = 2048
 _F32_CACHE = ("--cache-type-k", "f32", "--cache-type-v", "f32")
@@ -80,6 +81,12 @@ def plans_of(kind: str, served: Served, files: PeerFiles, *, cores: int) -> list
 def thread_counts(cores: int) -> list[int]:
     """Numbers of threads that may be a peer's best."""
     return sorted({1, cores} if cores <= 2 else {1, cores // 2, cores})
+
+
+def thread_env(threads: int, wait: str) -> dict[str, str]:
+    """Environment of transformers: its threads, and how they wait if that is chosen."""
+    policy = {"OMP_WAIT_POLICY": wait.upper()} if wait else {}
+    return {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", **policy}
 
 
 def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list[ServerPlan]:
@@ -154,15 +161,11 @@ def _transformers_plans(
             model=str(served.model),
             body={"generation_config": json.dumps(generation)},
             streams_what_may_end=True,
-            env={
-                "OMP_NUM_THREADS": str(count),
-                "HF_HUB_OFFLINE": "1",
-                **({"OMP_WAIT_POLICY": wait.upper()} if wait else {}),
-            },
+            env=thread_env(count, wait),
             about={"threads": count},
         )
         for count in threads
-        for wait in (("",) if count == 1 else ("passive", "active"))
+        for wait in (("",) if count == 1 else WAITS)
     ]
 
 

@@ -10,7 +10,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,12 @@ except ModuleNotFoundError:  # an independent judge, installed for development
 Json = dict[str, Any]
 _FRAME = CallFrame(before="", middle="", after="", special=())
 _MOST_FORCED = 64
+_SHAPES: dict[str, Callable[[Any], Shape]] = {
+    "regex": regex_shape,
+    "grammar": cfg_shape,
+    "json": json_schema_shape,
+    "pattern": json_schema_shape,
+}
 _CLASSES = re.compile(r"\\[pPwWdDsS]")
 """Character classes, which Python reads otherwise than ECMAScript does."""
 
@@ -168,13 +174,7 @@ class StructuredArm:
 
 
 def _shape(kind: str, source: Any) -> Shape:
-    match kind:
-        case "regex":
-            return regex_shape(source)
-        case "grammar":
-            return cfg_shape(source)
-        case _:
-            return json_schema_shape(source)
+    return _SHAPES[kind](source)
 
 
 def _forced(compiled: CompiledConstraint, ids: Sequence[int]) -> dict[str, int]:

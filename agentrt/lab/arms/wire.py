@@ -6,8 +6,7 @@ their contract.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import (
@@ -20,29 +19,13 @@ from agentrt.lab.workloads.trace import (
     TraceNode,
     TraceResult,
     needs,
+    parts,
     seeds,
 )
 
-
-class TextLine(TypedDict):
-    """Part of a message: text that is known from the start."""
-
-    text: str
-
-
-class OutputLine(TypedDict):
-    """Part of a message: the output of the call of that name."""
-
-    output: str
-
-
-class ResultLine(TypedDict):
-    """Part of a message: the answer of the tool or person of that name."""
-
-    result: str
-
-
-PartLine: TypeAlias = TextLine | OutputLine | ResultLine
+PartLine: TypeAlias = dict[Literal["text", "output", "result"], str]
+"""Part of a message: text that is known from the start, the output of the call of that name, or the
+answer of the tool or person of that name."""
 MessageLine: TypeAlias = tuple[str, list[PartLine]]
 """A role (system, user or assistant) and the parts of the message, joined without separator."""
 
@@ -174,28 +157,6 @@ class ProgramSample(TypedDict):
     wasted_tokens: NotRequired[int]
 
 
-class StepSample(NamedTuple):
-    """A step of the engine; a list of its fields on the wire.
-
-    Attributes:
-        seconds: Duration.
-        prefill_tokens: Prompt tokens computed.
-        decode_tokens: Sequences decoded.
-        kv_tokens: Tokens of which keys and values were read.
-        began_s: Instant at which it began.
-        gap_s: Seconds since the step before; None if the engine may have had nothing to do.
-        waiting: Requests that waited.
-    """
-
-    seconds: float
-    prefill_tokens: int
-    decode_tokens: int
-    kv_tokens: int
-    began_s: float
-    gap_s: float | None
-    waiting: int
-
-
 def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:
     """A program on the wire.
 
@@ -210,8 +171,7 @@ def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:
     lengths = {
         part.tool: part.tokens
         for call in program.calls()
-        for _, message in call.prompt
-        for part in message
+        for part in parts(call)
         if isinstance(part, TraceResult)
     }
     sampled = seeds(program)
@@ -251,7 +211,9 @@ def _call_line(node: TraceCall, form: str, spell: KeySpeller) -> CallLine:
         "name": node.name,
         "site": node.site,
         "needs": list(needs(node)),
-        "messages": [(role, _parts(message, spell)) for role, message in node.prompt],
+        "messages": [
+            (role, [_part(part, spell) for part in message]) for role, message in node.prompt
+        ],
         "tokens": node.output_tokens,
     }
     if node.forced_tokens and spell.word_letters is not None:
@@ -259,13 +221,7 @@ def _call_line(node: TraceCall, form: str, spell: KeySpeller) -> CallLine:
     return call
 
 
-def _parts(message: Sequence[Part], spell: KeySpeller) -> list[PartLine]:
-    found: list[PartLine] = []
-    for part in message:
-        if isinstance(part, Piece):
-            found.append({"text": spell(part.key, part.tokens)})
-        elif isinstance(part, OutputOf):
-            found.append({"output": part.call})
-        else:
-            found.append({"result": part.tool})
-    return found
+def _part(part: Part, spell: KeySpeller) -> PartLine:
+    if isinstance(part, Piece):
+        return {"text": spell(part.key, part.tokens)}
+    return {"output": part.call} if isinstance(part, OutputOf) else {"result": part.tool}

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -22,15 +23,16 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable
 from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
-from agentrt.lab.bench.engine.arm_pool import measure_round
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
+from agentrt.lab.bench.engine.sample import measure_round
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
-from agentrt.lab.bench.gpu_flags import GpuFlags
+from agentrt.lab.bench.flags import GpuFlags
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, SpeedPart
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.progress import log
 from agentrt.lab.result_file import header, machine, write_json
 
 SCHEMA = "agentrt.bench.gpu/1"
@@ -46,13 +48,12 @@ _OURS_ON = {
     "cpu": ({"kernels": "auto", "overlap": "on"}, {"kernels": "reference", "overlap": "off"}),
 }
 
-Log = Callable[[str], None]
 Json = dict[str, Any]
 
 
-def run_gpu_bench(flags: GpuFlags, log: Log) -> int:
+def run_gpu_bench(flags: GpuFlags) -> int:
     """Check and print which targets were met; returns 1 if anything is wrong."""
-    found = check_gpu(REHEARSAL if flags.rehearse else HOPPER, flags.json_path, log)
+    found = check_gpu(REHEARSAL if flags.rehearse else HOPPER, flags.json_path)
     for target in found["targets"]:
         typer.echo(json.dumps(target))
     wrong = failures(found)
@@ -61,7 +62,7 @@ def run_gpu_bench(flags: GpuFlags, log: Log) -> int:
     return 1 if wrong else 0
 
 
-def check_gpu(plan: GpuPlan, path: Path, log: Log) -> Json:
+def check_gpu(plan: GpuPlan, path: Path) -> Json:
     """Run all parts of a plan; returns the file's content.
 
     Raises:
@@ -76,12 +77,9 @@ def check_gpu(plan: GpuPlan, path: Path, log: Log) -> Json:
     began_s = monotonic()
     found: Json = {**header(SCHEMA), "machine": machine() | {"gpu": gpu}, "parts": {}}
     parts: dict[str, Callable[[], Json]] = {
-        "kernels": lambda: kernels_part(plan.device),
-        "parity": lambda: parity_part(plan, log),
-        **{
-            f"speed of {part.shape}": lambda part=part: speed_part(part, plan.device, log)  # type: ignore[misc]
-            for part in plan.speed
-        },
+        "kernels": partial(kernels_part, plan.device),
+        "parity": partial(parity_part, plan),
+        **{f"speed of {part.shape}": partial(speed_part, part, plan.device) for part in plan.speed},
     }
     for name, measure in parts.items():
         log(f"{name} ({monotonic() - began_s:.0f} s gone)")
@@ -122,12 +120,12 @@ def kernels_part(device: str) -> Json:
     return found
 
 
-def parity_part(plan: GpuPlan, log: Log) -> Json:
+def parity_part(plan: GpuPlan) -> Json:
     """Greedy tokens in fp32 of every way to compute a model, transformers' first."""
     found: Json = {}
     for name in plan.parity:
         shape = shape_named(name)
-        files = peer_files(checkpoint(shape, log=log))
+        files = peer_files(checkpoint(shape))
         arms = peer_arms("hf", _PARITY_POINT, shape, files, device=plan.device, cores=1)
         for settings in _OURS_ON[plan.device]:
             ours = our_arm([_PARITY_POINT], files.checkpoint, {**settings, "device": plan.device})
@@ -145,10 +143,10 @@ def parity_part(plan: GpuPlan, log: Log) -> Json:
     return {"shapes": found}
 
 
-def speed_part(part: SpeedPart, device: str, log: Log) -> Json:
+def speed_part(part: SpeedPart, device: str) -> Json:
     """Measure points of a shape, and how idle the device is at some of them."""
     shape = shape_named(part.shape)
-    model = checkpoint(shape, with_weights=False, log=log)
+    model = checkpoint(shape, with_weights=False)
     fields = {**part.engine, "device": device, "random_weights": True}
     arm = our_arm(list(part.points.values()), model, fields)
     points: Json = {}

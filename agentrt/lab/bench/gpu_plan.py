@@ -80,49 +80,46 @@ TARGETS = (
     GpuTarget("kernels.extend_of_matmul_ceiling", 0.55),
 )
 
-_BF16 = "bfloat16"
+
+def _points(sizes: Mapping[str, tuple[int, int, int, int]]) -> Mapping[str, SweepPoint]:
+    """Points in bf16 by name, of a batch and its prompt, new and shared tokens."""
+    return {name: SweepPoint(*size, "bfloat16") for name, size in sizes.items()}
+
 
 HOPPER = GpuPlan(
     device="cuda",
     parity=("micro", "micro-qwen2", "micro-mixtral"),
     speed=(
         SpeedPart(
-            shape="llama-3.1-8b",
-            points={
-                "one": SweepPoint(1, 1024, 64, 0, _BF16),
-                "thirty-two": SweepPoint(32, 1024, 64, 0, _BF16),
-                "siblings": SweepPoint(64, 8192 + 256, 32, 8192, _BF16),
-                "unshared": SweepPoint(64, 8192 + 256, 32, 0, _BF16),
-            },
+            "llama-3.1-8b",
+            _points(
+                {
+                    "one": (1, 1024, 64, 0),
+                    "thirty-two": (32, 1024, 64, 0),
+                    "siblings": (64, 8192 + 256, 32, 8192),
+                    "unshared": (64, 8192 + 256, 32, 0),
+                }
+            ),
             engine={"kv_pages": 36_000},  # 75 GB: all unshared histories of one round
             once=("unshared",),
             idle=("one", "thirty-two"),
         ),
         SpeedPart(
-            shape="mixtral-scaled",
-            points={
-                "experts one": SweepPoint(1, 1024, 64, 0, _BF16),
-                "experts thirty-two": SweepPoint(32, 1024, 64, 0, _BF16),
-            },
+            "mixtral-scaled",
+            _points({"experts one": (1, 1024, 64, 0), "experts thirty-two": (32, 1024, 64, 0)}),
         ),
     ),
 )
 
+_REHEARSED = {
+    "one": (1, 48, 6, 0),
+    "thirty-two": (3, 48, 6, 0),
+    "siblings": (3, 80, 6, 64),
+    "unshared": (3, 80, 6, 0),
+}
 REHEARSAL = GpuPlan(
     device="cpu",
     parity=HOPPER.parity,
-    speed=(
-        SpeedPart(
-            shape="micro",
-            points={
-                "one": SweepPoint(1, 48, 6, 0, _BF16),
-                "thirty-two": SweepPoint(3, 48, 6, 0, _BF16),
-                "siblings": SweepPoint(3, 80, 6, 64, _BF16),
-                "unshared": SweepPoint(3, 80, 6, 0, _BF16),
-            },
-            repeats=1,
-            once=("unshared",),
-        ),
-    ),
+    speed=(SpeedPart("micro", _points(_REHEARSED), repeats=1, once=("unshared",)),),
 )
 """The same checks over models of two layers, to try the command on any machine."""

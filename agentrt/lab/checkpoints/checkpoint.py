@@ -11,7 +11,6 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from itertools import count, islice, product
 from pathlib import Path
 from string import ascii_letters
@@ -28,17 +27,10 @@ from agentrt.lab.checkpoints.weights import (
     random_values,
     weights_of,
 )
+from agentrt.lab.progress import log
 
-_SPECIAL = (
-    "<|begin|>",
-    "<|end|>",
-    "<|user|>",
-    "<|assistant|>",
-    "<|call|>",
-    "<|/call|>",
-    "<|result|>",
-    "<|pad|>",
-)
+_SPECIAL_NAMES = ("begin", "end", "user", "assistant", "call", "/call", "result", "pad")
+_SPECIAL = tuple(f"<|{name}|>" for name in _SPECIAL_NAMES)
 _TEMPLATE = (
     "<|begin|>{% for m in messages %}{{ '<|assistant|>' if m.role == 'assistant' else '<|user|>' }}"
     "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -59,7 +51,6 @@ def checkpoint(
     seed: int = 0,
     with_weights: bool = True,
     folder: Path | None = None,
-    log: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """The directory of a shape's checkpoint; written if it is not there yet.
 
@@ -68,7 +59,6 @@ def checkpoint(
         seed: Seed of its weights.
         with_weights: False leaves them out, for an engine that makes its own (`random_weights`).
         folder: Folder of all checkpoints; None takes the cache.
-        log: Called before something is written, as that can take minutes.
     """
     root = folder or cache_folder()
     name = shape.name if seed == 0 else f"{shape.name}-{seed}"

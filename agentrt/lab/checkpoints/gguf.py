@@ -20,12 +20,11 @@ _PLAIN = {
 }
 _OF_A_LAYER = {
     "input_layernorm.weight": "attn_norm.weight",
-    "self_attn.q_proj.weight": "attn_q.weight",
-    "self_attn.k_proj.weight": "attn_k.weight",
-    "self_attn.v_proj.weight": "attn_v.weight",
-    "self_attn.q_proj.bias": "attn_q.bias",
-    "self_attn.k_proj.bias": "attn_k.bias",
-    "self_attn.v_proj.bias": "attn_v.bias",
+    **{
+        f"self_attn.{part}_proj.{kind}": f"attn_{part}.{kind}"
+        for part in "qkv"
+        for kind in ("weight", "bias")
+    },
     "self_attn.o_proj.weight": "attn_output.weight",
     "post_attention_layernorm.weight": "ffn_norm.weight",
     "mlp.gate_proj.weight": "ffn_gate.weight",
@@ -124,36 +123,28 @@ def _rotated_heads(shape: ModelShape, target: str) -> int:
     return shape.kv_heads if target.endswith("attn_k.weight") else 0
 
 
-def fields_of(shape: ModelShape, checkpoint: Path) -> list[tuple[str, str, Any]]:
-    """Names, kinds and values of the file's metadata."""
-    arch = architecture_of(shape)
-    fields: list[tuple[str, str, Any]] = [
-        ("general.name", "text", shape.name),
-        (f"{arch}.context_length", "integer", shape.window_tokens),
-        (f"{arch}.embedding_length", "integer", shape.hidden),
-        (f"{arch}.block_count", "integer", shape.layers),
-        (f"{arch}.feed_forward_length", "integer", shape.inner),
-        (f"{arch}.attention.head_count", "integer", shape.heads),
-        (f"{arch}.attention.head_count_kv", "integer", shape.kv_heads),
-        (f"{arch}.attention.layer_norm_rms_epsilon", "number", _epsilon(checkpoint)),
-        (f"{arch}.rope.freq_base", "number", shape.rope_theta),
-        (f"{arch}.rope.dimension_count", "integer", shape.head_dim),
-        (f"{arch}.vocab_size", "integer", shape.vocabulary),
-    ]
+def fields_of(shape: ModelShape, checkpoint: Path) -> dict[str, Any]:
+    """The file's metadata; its types are those of the values."""
+    config = json.loads((checkpoint / "config.json").read_text("utf-8"))
+    fields: dict[str, Any] = {
+        "context_length": shape.window_tokens,
+        "embedding_length": shape.hidden,
+        "block_count": shape.layers,
+        "feed_forward_length": shape.inner,
+        "attention.head_count": shape.heads,
+        "attention.head_count_kv": shape.kv_heads,
+        "attention.layer_norm_rms_epsilon": float(config["rms_norm_eps"]),
+        "rope.freq_base": float(shape.rope_theta),
+        "rope.dimension_count": shape.head_dim,
+        "vocab_size": shape.vocabulary,
+    }
     if shape.experts > 1:
-        fields += [
-            (f"{arch}.expert_count", "integer", shape.experts),
-            (f"{arch}.expert_used_count", "integer", shape.experts_a_token),
-        ]
-    return fields + _vocabulary(checkpoint)
+        fields |= {"expert_count": shape.experts, "expert_used_count": shape.experts_a_token}
+    named = {f"{architecture_of(shape)}.{name}": value for name, value in fields.items()}
+    return {"general.name": shape.name, **named, **_vocabulary(checkpoint)}
 
 
-def _epsilon(checkpoint: Path) -> float:
-    found: float = json.loads((checkpoint / "config.json").read_text("utf-8"))["rms_norm_eps"]
-    return found
-
-
-def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
+def _vocabulary(checkpoint: Path) -> dict[str, Any]:
     """Metadata of the tokenizer and the template.
 
     Raises:
@@ -170,25 +161,19 @@ def _vocabulary(checkpoint: Path) -> list[tuple[str, str, Any]]:
     bos_id, eos_id = special[settings["bos_token"]], special[settings["eos_token"]]
     for text, other in _NO_END.items():
         template = template.replace(text, other)
-    return [
-        ("tokenizer.ggml.model", "text", "gpt2"),
-        ("tokenizer.ggml.pre", "text", _pre_tokenizer(tokenizer["pre_tokenizer"])),
-        ("tokenizer.ggml.tokens", "list", [_NO_END.get(token, token) for token in tokens]),
-        (
-            "tokenizer.ggml.token_type",
-            "list",
-            [_CONTROL if token in special else _NORMAL for token in tokens],
-        ),
-        (
-            "tokenizer.ggml.merges",
-            "list",
-            [" ".join(pair) for pair in tokenizer["model"]["merges"]],
-        ),
-        ("tokenizer.ggml.bos_token_id", "integer", bos_id),
-        ("tokenizer.ggml.eos_token_id", "integer", eos_id),
-        ("tokenizer.ggml.add_bos_token", "truth", False),
-        ("tokenizer.chat_template", "text", template),
-    ]
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": _pre_tokenizer(tokenizer["pre_tokenizer"]),
+        "tokenizer.ggml.tokens": [_NO_END.get(token, token) for token in tokens],
+        "tokenizer.ggml.token_type": [
+            _CONTROL if token in special else _NORMAL for token in tokens
+        ],
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in tokenizer["model"]["merges"]],
+        "tokenizer.ggml.bos_token_id": bos_id,
+        "tokenizer.ggml.eos_token_id": eos_id,
+        "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.chat_template": template,
+    }
 
 
 def _pre_tokenizer(config: dict[str, Any]) -> str:

@@ -57,17 +57,15 @@ def _words_of(letters: int, length: int) -> int:
 def weights_of(shape: ModelShape) -> Iterator[TensorSpec]:
     """All tensors of a checkpoint, in the order of its layers."""
     query, pair = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    projections = {"q": query, "k": pair, "v": pair}
     yield TensorSpec("model.embed_tokens.weight", (shape.vocabulary, shape.hidden), "embedding")
     for layer in range(shape.layers):
         at = f"model.layers.{layer}."
         yield TensorSpec(f"{at}input_layernorm.weight", (shape.hidden,), "norm")
-        yield TensorSpec(f"{at}self_attn.q_proj.weight", (query, shape.hidden), "matrix")
-        yield TensorSpec(f"{at}self_attn.k_proj.weight", (pair, shape.hidden), "matrix")
-        yield TensorSpec(f"{at}self_attn.v_proj.weight", (pair, shape.hidden), "matrix")
-        if shape.biases:
-            yield TensorSpec(f"{at}self_attn.q_proj.bias", (query,), "bias")
-            yield TensorSpec(f"{at}self_attn.k_proj.bias", (pair,), "bias")
-            yield TensorSpec(f"{at}self_attn.v_proj.bias", (pair,), "bias")
+        for part, rows in projections.items():
+            yield TensorSpec(f"{at}self_attn.{part}_proj.weight", (rows, shape.hidden), "matrix")
+        for part, rows in projections.items() if shape.biases else ():
+            yield TensorSpec(f"{at}self_attn.{part}_proj.bias", (rows,), "bias")
         yield TensorSpec(f"{at}self_attn.o_proj.weight", (shape.hidden, query), "matrix")
         yield TensorSpec(f"{at}post_attention_layernorm.weight", (shape.hidden,), "norm")
         yield from _gated(shape, at)
@@ -86,9 +84,8 @@ def _gated(shape: ModelShape, at: str) -> Iterator[TensorSpec]:
     moe = f"{at}block_sparse_moe."
     yield TensorSpec(f"{moe}gate.weight", (shape.experts, shape.hidden), "matrix")
     for expert in range(shape.experts):
-        yield TensorSpec(f"{moe}experts.{expert}.w1.weight", wide, "matrix")
-        yield TensorSpec(f"{moe}experts.{expert}.w3.weight", wide, "matrix")
-        yield TensorSpec(f"{moe}experts.{expert}.w2.weight", narrow, "matrix")
+        for part, size in (("w1", wide), ("w3", wide), ("w2", narrow)):
+            yield TensorSpec(f"{moe}experts.{expert}.{part}.weight", size, "matrix")
 
 
 def random_values(spec: TensorSpec, seed: int, index: int) -> npt.NDArray[np.float32]:

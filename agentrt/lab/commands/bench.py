@@ -4,52 +4,46 @@ from __future__ import annotations
 
 import typer
 
-from agentrt.lab.bench.compound.flags import CompoundFlags
-from agentrt.lab.bench.engine.flags import EngineFlags
-from agentrt.lab.bench.gpu_flags import GpuFlags
-from agentrt.lab.bench.structured.flags import StructuredFlags
-from agentrt.lab.flags import add_command, log
+from agentrt.lab.bench.flags import CompoundFlags, EngineFlags, GpuFlags, StructuredFlags
+from agentrt.lab.flags import add_command
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 
 
-@add_command(bench, "engine", EngineFlags)
-def engine(flags: EngineFlags) -> int:
+def engine(flags: EngineFlags) -> None:
     """Sweep prompt, batch, shared prefix and dtype over random weights of a named shape."""
     from agentrt.lab.bench.engine.command import run_engine_bench
 
-    run_engine_bench(flags, log)
-    return 0
+    run_engine_bench(flags)
 
 
-@add_command(bench, "gpu", GpuFlags)
 def gpu(flags: GpuFlags) -> int:
     """Check correctness and speed on a GPU, in one command and one file."""
     from agentrt.lab.bench.gpu import run_gpu_bench
 
-    return run_gpu_bench(flags, log)
+    return run_gpu_bench(flags)
 
 
-@add_command(bench, "structured", StructuredFlags)
-def structured(flags: StructuredFlags) -> int:
+def structured(flags: StructuredFlags) -> None:
     """Measure what compiles, what is wrongly accepted, what masks cost, whether outputs close."""
     from agentrt.lab.bench.structured.command import run_structured_bench
 
-    run_structured_bench(flags, log)
-    return 0
+    run_structured_bench(flags)
 
 
-@add_command(bench, "compound", CompoundFlags)
-def compound(flags: CompoundFlags) -> int:
+def compound(flags: CompoundFlags) -> None:
     """Compound latency of whole programs: ours beside plain clients of servers, same weights."""
     from agentrt.lab.bench.compound.command import run_compound_bench
     from agentrt.lab.bench.compound.page import html, in_words
     from agentrt.lab.result_file import write_json, write_text
 
-    found = run_compound_bench(flags, log)
+    found = run_compound_bench(flags)
     for line in in_words(found):
         typer.echo(line)
     write_json(flags.json_path, found)
     if flags.html_path is not None:
         write_text(flags.html_path, html(found))
-    return 0
+
+
+for command in (engine, gpu, structured, compound):
+    add_command(bench, command)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from agentrt.lab.flags import add_command, log
+from agentrt.lab.flags import add_command
+from agentrt.lab.progress import log
 from agentrt.lab.sim.flags import (
     CalibrateFlags,
     FitFlags,
@@ -20,8 +21,7 @@ sim = typer.Typer(
 )
 
 
-@add_command(sim, "run", RunFlags)
-def run(flags: RunFlags) -> int:
+def run(flags: RunFlags) -> None:
     """Serve one draw of programs by one policy, and print its figures."""
     from agentrt.lab.result_file import write_json
     from agentrt.lab.sim.command import run_once
@@ -30,29 +30,23 @@ def run(flags: RunFlags) -> int:
     for name, value in found.items():
         typer.echo(f"{name:24} {value if isinstance(value, str | int) else f'{value:.6g}'}")
     write_json(flags.json_path, found)
-    return 0
 
 
-@add_command(sim, "fit", FitFlags)
-def fit(flags: FitFlags) -> int:
+def fit(flags: FitFlags) -> None:
     """Find what steps take from a measurement of the engine."""
     from agentrt.lab.commands.sim_costs import write_fitted
 
     write_fitted(flags)
-    return 0
 
 
-@add_command(sim, "calibrate", CalibrateFlags)
-def calibrate(flags: CalibrateFlags) -> int:
+def calibrate(flags: CalibrateFlags) -> None:
     """Measure what steps and the runtime take, on this machine."""
     from agentrt.lab.commands.sim_costs import write_calibrated
 
     write_calibrated(flags)
-    return 0
 
 
-@add_command(sim, "sweep", SweepFlags)
-def sweep(flags: SweepFlags) -> int:
+def sweep(flags: SweepFlags) -> None:
     """Compare policies on one mix, at the rate where an engine that knows requests is slow."""
     from agentrt.lab.result_file import write_json, write_text
     from agentrt.lab.sim.command import run_sweep
@@ -65,11 +59,9 @@ def sweep(flags: SweepFlags) -> int:
     write_json(flags.json_path, to_json(found, about))
     if flags.html_path is not None:
         write_text(flags.html_path, sweep_page(found, about))
-    return 0
 
 
-@add_command(sim, "fleet", FleetFlags)
-def fleet(flags: FleetFlags) -> int:
+def fleet(flags: FleetFlags) -> None:
     """Serve very many programs on many engines, by rates instead of steps."""
     from agentrt.lab.result_file import write_json, write_text
     from agentrt.lab.sim.fluid.command import fleet_page, run_fleet
@@ -78,13 +70,14 @@ def fleet(flags: FleetFlags) -> int:
     write_json(flags.json_path, found)
     if flags.html_path is not None:
         write_text(flags.html_path, fleet_page(found))
-    return 0
 
 
-@add_command(sim, "validate", ValidateFlags)
-def validate(flags: ValidateFlags) -> int:
+def validate(flags: ValidateFlags) -> None:
     """Hold the simulator against the real engine: latencies, and the order of policies."""
     from agentrt.lab.commands.sim_validate import run_validation
 
     run_validation(flags)
-    return 0
+
+
+for command in (run, fit, calibrate, sweep, fleet, validate):
+    add_command(sim, command)

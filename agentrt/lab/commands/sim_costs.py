@@ -13,10 +13,10 @@ import typer
 
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import UsageError
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
-from agentrt.lab.flags import check_known, log
+from agentrt.lab.flags import check_known, require
+from agentrt.lab.progress import log
 from agentrt.lab.result_file import commit, machine, write_json
 from agentrt.lab.sim.bench_file import observed_in
 from agentrt.lab.sim.calibrate import calibrate
@@ -53,13 +53,13 @@ def write_calibrated(flags: CalibrateFlags) -> None:
     Raises:
         UsageError: A flag is out of range.
     """
-    if flags.model is not None and flags.shape:
-        raise UsageError("--model and --shape are two models", hint="Give one of them")
+    one = flags.model is None or not flags.shape
+    require(one, "--model and --shape are two models", "Give one of them")
     check_known("--dtype", (flags.dtype,), ("auto", "float32", "bfloat16", "float16"))
     check_known("--device", (flags.device,), ("cpu", "cuda"))
     path = flags.model or Path(embedded.path())
     if flags.shape:
-        path = checkpoint(shape_named(flags.shape), log=log)
+        path = checkpoint(shape_named(flags.shape))
     config = EngineConfig(
         path,
         dtype=flags.dtype,  # type: ignore[arg-type]  # checked
@@ -69,7 +69,7 @@ def write_calibrated(flags: CalibrateFlags) -> None:
     setting = {"dtype": flags.dtype, "threads": flags.threads}
     about = {"commit": commit(), "machine": machine(), **setting}
     measure = partial(calibrate, seconds=flags.seconds, kv_tokens=flags.kv_tokens, about=about)
-    found = anyio.run(partial(measure, config, tell=log))
+    found = anyio.run(partial(measure, config, log=log))
     if (copies := anyio.run(measure_copies, config)) is not None:
         found = replace(found, copy_token_s=copies.token_s, kv_token_bytes=copies.token_bytes)
     _write(flags.out, found.to_json())

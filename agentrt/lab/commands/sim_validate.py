@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,11 +12,11 @@ import anyio
 import typer
 
 from agentrt.base.config import EngineConfig, PolicyName
-from agentrt.base.errors import UsageError
 from agentrt.lab.arms.program_arm import Played
 from agentrt.lab.bench.compound.model import BenchModel, bench_model
-from agentrt.lab.bench.compound.real_time import RealTime, draw_mix
-from agentrt.lab.flags import log, names
+from agentrt.lab.bench.compound.real_time import draw_mix, real_time
+from agentrt.lab.flags import names, require
+from agentrt.lab.progress import log
 from agentrt.lab.result_file import commit, machine, write_json, write_text
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.sim.calibrate import calibrate
@@ -26,8 +27,8 @@ from agentrt.lab.sim.simulation import Setup
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
 from agentrt.lab.sim.validate import MOST_ERROR, Play, PlayedWorkload, Terms, Validation, validate
 from agentrt.lab.sim.validation_page import to_json, validation_page
-from agentrt.lab.workloads import ProgramTrace, TraceCall, Workload
 from agentrt.lab.workloads.arrivals import poisson
+from agentrt.lab.workloads.trace import ProgramTrace, TraceCall, Workload
 from agentrt.program import chat
 from agentrt.prompt import Codec
 
@@ -43,24 +44,20 @@ def run_validation(flags: ValidateFlags) -> None:
         BenchFailed: A program failed on the engine.
     """
     policies = _policies(flags.policies)
-    if flags.programs < 4:
-        raise UsageError(
-            f"--programs {flags.programs} says nothing", hint="Give 4 or more; 24 or so"
-        )
-    if flags.repeats < 1:
-        raise UsageError(
-            f"--repeats {flags.repeats} measures nothing", hint="Give 1 or more; 2 or so"
-        )
+    few = f"--programs {flags.programs} says nothing"
+    require(flags.programs >= 4, few, "Give 4 or more; 24 or so")
+    none = f"--repeats {flags.repeats} measures nothing"
+    require(flags.repeats >= 1, none, "Give 1 or more; 2 or so")
     model = bench_model(flags.shape)
     costs = _costs(model, flags)
     setup = Setup(costs, flags.kv_tokens, start_tokens=_start_tokens(model))
     with ExitStack() as stack:
         engine = partial(
-            RealTime, model, kv_tokens=flags.kv_tokens, threads=flags.threads, stack=stack
+            real_time, model, kv_tokens=flags.kv_tokens, threads=flags.threads, stack=stack
         )
         players = {policy: _play(engine(policy)) for policy in policies}
         loads = _loads(model, costs, flags)
-        found = validate(players, loads, setup, repeats=flags.repeats, tell=log)
+        found = validate(players, loads, setup, repeats=flags.repeats, log=log)
     about = {
         "machine": machine(),
         "model": model.path.name,
@@ -102,19 +99,19 @@ def in_words(found: Validation) -> list[str]:
 def _policies(text: str) -> list[PolicyName]:
     arms = arms_named(text)
     found: list[PolicyName] = [arm.scheduler.policy for arm in arms]
-    if "oracle" in found or any(arm.name != arm.scheduler.policy for arm in arms):
-        raise UsageError(
-            f"--policies {text}: the engine serves by fcfs, lpm, plas and rwa",
-            hint="Leave oracle, +gate and -gate out",
-        )
+    require(
+        "oracle" not in found and all(arm.name == arm.scheduler.policy for arm in arms),
+        f"--policies {text}: the engine serves by fcfs, lpm, plas and rwa",
+        "Leave oracle, +gate and -gate out",
+    )
     return found
 
 
-def _play(engine: RealTime) -> Play:
+def _play(engine: Callable[[Workload], Played]) -> Play:
     """The engine as validation plays it, with its steps and terms."""
 
     def play(workload: Workload) -> PlayedWorkload:
-        played = engine.play(workload)
+        played = engine(workload)
         latency_s = [sample["ended_s"] - sample["arrived_s"] for sample in played.samples]
         return PlayedWorkload(latency_s, played.steps, _terms(played))
 
@@ -150,7 +147,7 @@ def _costs(model: BenchModel, flags: ValidateFlags) -> SimCosts:
         return load_costs(flags.costs)
     log("measuring what steps take")
     config = EngineConfig(model.path, threads=flags.threads)
-    return anyio.run(partial(calibrate, config, seconds=flags.seconds, tell=log))
+    return anyio.run(partial(calibrate, config, seconds=flags.seconds, log=log))
 
 
 def _loads(

@@ -1,4 +1,4 @@
-"""Ways to schedule that are compared: a policy, with or without the admission gate."""
+"""The arms of a comparison: a policy, with or without the admission gate."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 
 _OF_PROGRAMS: tuple[PolicyName, ...] = ("rwa", "oracle")
-"""These come with the gate and with hints; the others stand for engines that know requests only."""
+"""Policies with the gate and with hints; the others stand for engines that know requests only."""
+
+PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
+"""Requests in the order of their arrival, without gate and hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimArm:
-    """One way to schedule.
+    """One arm.
 
     Attributes:
-        name: As it was asked for.
-        scheduler: What it means.
+        name: Name that was given.
+        scheduler: Settings of the scheduler.
     """
 
     name: str
@@ -29,7 +32,7 @@ def arms_named(names: str) -> tuple[SimArm, ...]:
     """The arms of a list such as `fcfs,rwa,rwa-gate,fcfs+gate`.
 
     Raises:
-        UsageError: One of them is none, or stands twice.
+        UsageError: A name is unknown, or occurs twice.
     """
     found = tuple(_arm(name.strip()) for name in names.split(","))
     if len({arm.name for arm in found}) < len(found):

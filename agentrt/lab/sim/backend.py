@@ -1,9 +1,8 @@
-"""A simulated engine as a `Backend`, and what the runtime's own time does to it.
+"""A simulated engine as a `Backend`, with the time of the runtime around it.
 
-The production runtime takes no time on a virtual clock. The time that it takes on a real clock is
-charged here, by the calibrated costs: its one thread is busy with each request and each delivery,
-the messages of a turn reach the engine together and later, and a value is there some time after its
-step.
+The production runtime takes no time on a virtual clock. Its time on a real clock is added here, by
+the calibrated costs: its one thread is busy with each request and each delivery, the messages of a
+turn reach the engine together and later, and a value arrives some time after its step.
 """
 
 from __future__ import annotations
@@ -22,15 +21,14 @@ from agentrt.lab.sim.outputs import GivenOutput
 from agentrt.lab.sim.player import TracePlayer
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.protocol.backend import (
-    BackendEvent,
     Capabilities,
     GenerateRequest,
     HoleFill,
-    KvHint,
+    PrefixHint,
     SchedulingInfo,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.protocol.step_output import StepDone
+from agentrt.protocol.step_output import BackendEvent, StepDone
 
 
 class SimulatedBackend:
@@ -41,12 +39,12 @@ class SimulatedBackend:
         executor: Computes its steps.
         capabilities: Capabilities as the runtime sees them.
         ids: Token ids of all texts.
-        players: Players by run, while they play.
-        most_steps: So many equal decode steps may be computed at once.
-        spare_pages: With fewer free pages the runtime acts on each change of them.
+        players: Players of the runs in progress.
+        most_steps: Most equal decode steps that are computed at once.
+        spare_pages: Free pages below which the runtime acts on each change of them.
 
     Attributes:
-        joined: Calls with tools within their output that another call's request computes.
+        joined: Calls with tools within their output that joined the request of another call.
     """
 
     def __init__(
@@ -70,23 +68,23 @@ class SimulatedBackend:
         self._loop = asyncio.get_running_loop()
         self._queue = EventQueue()
         self._marked: dict[RequestId, tuple[int, ...]] = {}
-        self._told: list[Callable[[], None]] = []
+        self._messages: list[Callable[[], None]] = []
         self._step: InFlightStep | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self._free_at_s = 0.0
-        self._untold: deque[StepDone] = deque()
-        self._told_at_s = 0.0
+        self._undelivered: deque[StepDone] = deque()
+        self._delivered_at_s = 0.0
 
     async def start(self) -> None:
-        """Nothing is to be loaded."""
+        """There is nothing to load."""
 
     async def aclose(self) -> None:
         """End the deliveries."""
         self._queue.close()
 
     async def idle(self) -> None:
-        """Wait until no step is under way."""
+        """Wait for the end of the current step."""
         await self._idle.wait()
 
     def events(self) -> AsyncIterator[BackendEvent]:
@@ -94,13 +92,13 @@ class SimulatedBackend:
         return self._queue.read()
 
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        """Nothing is compiled."""
+        """There is nothing to compile."""
 
     def submit(self, request: GenerateRequest) -> None:
-        """Take a request; its trace has the output."""
+        """Submit a request; its trace has the output."""
         player, costs = self._players[request.run_id], self._executor.costs
         call = player.call_of(request.node_id)
-        self._busy(costs.call_s + costs.call_token_s * player.spell(call))
+        self._busy(costs.call_s + costs.call_token_s * player.encode(call))
         marks = player.marks(call)
         output = GivenOutput(
             self._ids.output(request.run_id, call.name, call.output_tokens),
@@ -110,56 +108,45 @@ class SimulatedBackend:
         )
         if request.info is not None:
             request = replace(request, info=self._known(request.info))
-
-        def hear() -> None:
-            self._executor.expect(request.request_id, output)
-            if marks:
-                self._marked[request.request_id] = marks
-            self._core.submit(request)
-
-        self._say(hear)
+        self._executor.expect(request.request_id, output)
+        if marks:
+            self._marked[request.request_id] = marks
+        self._send(lambda: self._core.submit(request))
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Append to a prompt."""
         costs = self._executor.costs
         self._busy(costs.call_s + costs.call_token_s * len(fill.token_ids))
-        self._say(lambda: self._core.fill_hole(request_id, fill))
+        self._send(lambda: self._core.fill_hole(request_id, fill))
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Update the scheduling info of requests."""
         known = tuple(map(self._known, updates))
-        self._say(lambda: self._core.update(known))
+        self._send(lambda: self._core.update(known))
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """Stop a request."""
 
-        def hear() -> None:
+        def cancel() -> None:
             self._core.cancel(request_id, reason)
-            self._tell_ends()
+            self._deliver_ends()
 
-        self._say(hear)
+        self._send(cancel)
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
+    def hint(self, hint: PrefixHint) -> None:
         """Give a hint about a prefix."""
 
-        def hear() -> None:
-            self._core.hint(token_ids, hint, until_s, from_tokens, cache_salt)
+        def give() -> None:
+            self._core.hint(hint)
             self._executor.hinted(self._loop.time())
 
-        self._say(hear)
+        self._send(give)
 
     def go(self, until_s: float) -> bool:
-        """Start the engine's next step; whether there is anything to do.
+        """Start the engine's next step; returns False if there is nothing to do.
 
         Args:
-            until_s: Before that instant nothing happens.
+            until_s: Instant of the next event.
         """
         if self._step is not None:
             return False
@@ -167,31 +154,31 @@ class SimulatedBackend:
         most_steps = 1 if self.joined else self._most_steps
         step = self._step = self._core.begin_step(most_steps, self._spare_pages)
         if step is None:
-            return self._tell_ends()
+            return self._deliver_ends()
         self._idle.clear()
         self._loop.call_at(step.batch.spans[-1].ended_s, self._land)
         return True
 
     def _known(self, info: SchedulingInfo) -> SchedulingInfo:
-        """The scheduling info of a request, with the service that its run really needs."""
+        """The scheduling info of a request, with the true service of its run."""
         player = self._players.get(info.run_id)
         return info if player is None else replace(info, true_rest_s=player.rest_s)
 
-    def _say(self, act: Callable[[], None]) -> None:
-        """All that a turn says reaches the engine together, when the thread is through."""
-        if not self._told:
+    def _send(self, message: Callable[[], None]) -> None:
+        """Send a message; those of a turn reach the engine together after the thread's work."""
+        if not self._messages:
             self._loop.call_soon(self._flush)
-        self._told.append(act)
+        self._messages.append(message)
 
     def _flush(self) -> None:
-        acts, self._told = self._told, []
+        messages, self._messages = self._messages, []
 
-        def hear() -> None:
-            for act in acts:
-                act()
+        def receive() -> None:
+            for message in messages:
+                message()
 
         free_at_s = max(self._loop.time(), self._free_at_s)
-        self._loop.call_at(free_at_s + self._executor.costs.submit_s, hear)
+        self._loop.call_at(free_at_s + self._executor.costs.submit_s, receive)
 
     def _land(self) -> None:
         step, self._step = self._step, None
@@ -201,17 +188,17 @@ class SimulatedBackend:
         self._idle.set()
         for done in before:
             self._deliver(done)
-        reads_s = costs.tell_s + costs.delta_s * len(step.plan.shares)
+        reads_s = costs.tell_s + costs.delta_s * len(step.scheduled.sequences)
         for span in spans[:-1]:
             self._busy(reads_s, span.ended_s)
         if last.ends or self._is_awaited(last):
-            self._tell(last, reads_s)
+            self._deliver_after_work(last, reads_s)
         else:
             self._busy(reads_s, now_s)
             self._deliver(last)
 
     def _is_awaited(self, done: StepDone) -> bool:
-        """Whether a program waits for a token of a step: a tool's arguments are complete."""
+        """Whether a program waits for a token of the step: the last of the arguments of a tool."""
         if self.joined:
             return True
         found = False
@@ -223,15 +210,15 @@ class SimulatedBackend:
                 found = found or any(mark <= 0 for mark in left)
         return found
 
-    def _tell_ends(self) -> bool:
-        """Tell ends outside a step, if there are any."""
+    def _deliver_ends(self) -> bool:
+        """Deliver ends outside a step; returns False without any."""
         done = self._core.take_ends()
         if done is not None:
-            self._tell(done)
+            self._deliver_after_work(done)
         return done is not None
 
-    def _tell(self, done: StepDone, reads_s: float = 0.0) -> None:
-        """The runtime has read it when its thread has nothing else to do."""
+    def _deliver_after_work(self, done: StepDone, reads_s: float = 0.0) -> None:
+        """Deliver the output of a step after the earlier work of the runtime's thread."""
         costs = self._executor.costs
         begins_s = self._loop.time() + max(0.0, costs.deliver_s - reads_s)
         at_s = self._busy(reads_s + costs.close_s * len(done.ends), begins_s)
@@ -240,16 +227,16 @@ class SimulatedBackend:
         self._deliver(done, at_s)
 
     def _deliver(self, done: StepDone, at_s: float = 0.0) -> None:
-        """Leave it for the runtime, behind all deliveries before it."""
-        self._told_at_s = max(at_s, self._told_at_s, self._loop.time())
-        self._untold.append(done)
-        self._loop.call_at(self._told_at_s, self._put)
+        """Deliver the output of a step, after all earlier deliveries."""
+        self._delivered_at_s = max(at_s, self._delivered_at_s, self._loop.time())
+        self._undelivered.append(done)
+        self._loop.call_at(self._delivered_at_s, self._put)
 
     def _put(self) -> None:
-        self._queue.put(self._untold.popleft())
+        self._queue.put(self._undelivered.popleft())
 
     def _busy(self, seconds: float, now_s: float | None = None) -> float:
-        """Book work of the runtime's one thread; returns when it is done."""
+        """Add work of the runtime's one thread; returns the instant of its end."""
         now_s = self._loop.time() if now_s is None else now_s
         self._free_at_s = max(now_s, self._free_at_s) + seconds
         return self._free_at_s

@@ -1,13 +1,13 @@
 """Measured steps out of a file of `agentrt bench engine --json`.
 
-The file tells how long the prompts of a row took together and how long its decode steps took; what
-those steps computed is found by planning the same row with the engine's own rules.
+The file has the time of all prompts of a row together and of its decode steps. The work of these
+steps follows from the scheduler of the engine, which plans the same row again.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,6 +18,7 @@ from agentrt.base.errors import UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
+from agentrt.lab.result_file import read_json
 from agentrt.lab.sim.codec import SimulatedCodec
 from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.executor import SimulatedBatch, SimulatedExecutor
@@ -32,29 +33,22 @@ _HINT = "Give a file that `agentrt bench engine --json PATH` wrote"
 
 
 def observed_in(path: Path) -> tuple[list[ObservedSteps], dict[str, Any]]:
-    """The measured steps of a file, and what it says of its machine.
+    """The measured steps of a file, and facts about its machine.
 
     Raises:
         UsageError: The file was not written by `agentrt bench engine`.
     """
+    content = read_json(path, SCHEMA, _HINT)
     try:
-        told = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
-    except ValueError as error:
-        raise UsageError(f"{path} is no JSON: {error}", hint=_HINT) from error
-    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
-        raise UsageError(f"{path} does not hold {SCHEMA}", hint=_HINT)
-    try:
-        found = [one for row in told["rows"] for one in _observed(row)]
-        machine = told["machine"]
+        rows, machine, shape = content["rows"], content["machine"], content["shape"]
+        found = [one for row in rows for one in _observed(row)]
         about = {
             "device": machine["processor"],
             "cores": machine["cores"],
-            "model": told["shape"]["name"],
-            "dtypes": sorted({row["dtype"] for row in told["rows"]}),
-            "kv_token_bytes": _kv_token_bytes(told["shape"], told["rows"][0]["dtype"]),
-            "measured_at": told["at"],
+            "model": shape["name"],
+            "dtypes": sorted({row["dtype"] for row in rows}),
+            "kv_token_bytes": _kv_token_bytes(shape, rows[0]["dtype"]),
+            "measured_at": content["at"],
             "agentrt": machine["agentrt"],
             "torch": machine["torch"],
         }
@@ -64,7 +58,7 @@ def observed_in(path: Path) -> tuple[list[ObservedSteps], dict[str, Any]]:
 
 
 def _kv_token_bytes(shape: dict[str, Any], dtype: str) -> int:
-    """Keys and values of all layers."""
+    """Memory of a token's keys and values in all layers."""
     values = 2 * shape["layers"] * shape["kv_heads"] * (shape["hidden"] // shape["heads"])
     return int(values * (_FLOAT32_BYTES if dtype == "float32" else _OTHER_BYTES))
 
@@ -73,7 +67,7 @@ def _observed(row: dict[str, Any]) -> Iterator[ObservedSteps]:
     arm = next(arm for arm in row["arms"] if arm["name"].startswith("agentrt"))
     samples = arm["samples"]
     chunks, decodes = _planned(row, arm["settings"])
-    if row["shared_tokens"] == 0:  # else rounds after the first find the prefix in the cache
+    if row["shared_tokens"] == 0:  # else later rounds find the prefix in the cache
         yield ObservedSteps(len(chunks), _sum(chunks), median(one["prefill_s"] for one in samples))
     steps = len(decodes)
     step_s = median(one["decode_s"] / one["decode_steps"] for one in samples)
@@ -120,9 +114,4 @@ def _planned(
 
 
 def _sum(works: list[StepWork]) -> StepWork:
-    return StepWork(
-        sum(work.prefill_tokens for work in works),
-        sum(work.decode_tokens for work in works),
-        sum(work.kv_tokens for work in works),
-        sum(work.pairs for work in works),
-    )
+    return StepWork(*map(sum, zip(*map(astuple, works), strict=True)))

@@ -1,50 +1,46 @@
-"""Measures what steps and the runtime around them take: a sweep through a real engine.
+"""Measures the time of steps and of the runtime around them, by a sweep through a real engine.
 
-The engine runs as it does in production, in its own process. Prompts are random, so that nothing
-is found in the cache; points are taken in a shuffled order, round after round, so that what
-disturbs the machine disturbs all alike.
+Prompts are random, so that no prefix is found in the cache. Points are measured in a shuffled
+order, round after round, so that disturbances of the machine affect all of them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import UsageError, revive
-from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import SamplingParams
-from agentrt.engine.process.backend import EmbeddedBackend
+from agentrt.base.errors import UsageError
 from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.fit import Fitted, ObservedSteps, fit
-from agentrt.lab.sim.runtime_overhead import around
+from agentrt.lab.sim.measured_engine import MeasuredEngine, open_engine
+from agentrt.lab.sim.runtime_overhead import measure_overhead
 from agentrt.lab.sim.step_log import StepLog
-from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.protocol.step_output import StepDone, StepRecord
+from agentrt.protocol.step_output import StepRecord
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 PROMPTS = (16, 64, 256, 512, 1024, 2048)
 NEW_TOKENS = 12
-_AROUND_PAGES = 1024
-_LINE = 72
-"""Requests before an engine with room for a few of them."""
-_LINE_PROMPT_TOKENS = 16
-_LINE_PAGES = 30
-_LINE_TIMES = 3
+_OVERHEAD_PAGES = 1024
+_QUEUED = 72
+"""Requests to an engine with memory for a few of them."""
+_QUEUED_PROMPT_TOKENS = 16
+_QUEUED_PAGES = 30
+_QUEUED_ROUNDS = 3
 Gap = tuple[int, float]
-"""How many sequences a step told of, and the seconds until the next step began."""
+"""Sequences of a step, and seconds from its end to the beginning of the next."""
 
-_ODD = 2.0
-"""Steps that took so many times what the others say were disturbed, or did something else too."""
+_OUTLIER = 2.0
+"""Steps that took so many times the fitted time were disturbed, or contain other work."""
+
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +48,8 @@ class CalibrationPoint:
     """Requests that are sent together.
 
     Attributes:
-        batch: How many.
-        prompt_tokens: Of each.
+        batch: Number of requests.
+        prompt_tokens: Length of the prompt of each.
     """
 
     batch: int
@@ -61,10 +57,10 @@ class CalibrationPoint:
 
 
 def points_of(window_tokens: int, kv_tokens: int, most_running: int) -> list[CalibrationPoint]:
-    """Every combination that an engine has room for.
+    """All points that fit the engine.
 
     Raises:
-        UsageError: There are too few to tell anything.
+        UsageError: There are too few for a fit.
     """
     found = [
         CalibrationPoint(batch, prompt)
@@ -90,22 +86,21 @@ async def calibrate(
     kv_tokens: int = 32_768,
     seed: int = 0,
     about: dict[str, Any] | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> SimCosts:
-    """The costs of an engine and of the runtime before it, on this machine.
+    """The costs of an engine and of the runtime around it, on this machine.
 
     Args:
-        config: Of the engine; its KV memory and policy are set here.
-        seconds: To go on for; each point is measured at least once.
-        kv_tokens: KV memory to give it.
-        seed: Of prompts and of the order of points.
-        about: More about where this was measured.
-        tell: Called with what is being done.
+        config: Settings of the engine; its KV memory and policy are set here.
+        seconds: Duration of the sweep; each point is measured at least once.
+        kv_tokens: KV memory of the engine.
+        seed: Seed of the prompts and of the order of points.
+        about: More facts about the measurement.
+        log: Called with the progress.
     """
     config = replace(config, kv_pages=kv_tokens // config.page_tokens, policy="fcfs")
-    async with _Engine(config, seed) as engine:
-        window_tokens = engine.backend.capabilities.window_tokens
-        points = points_of(window_tokens, kv_tokens, config.max_running)
+    async with open_engine(config, seed) as engine:
+        points = points_of(engine.capabilities.window_tokens, kv_tokens, config.max_running)
         random = Random(seed)
         observed: list[ObservedSteps] = []
         gaps: list[Gap] = []
@@ -115,13 +110,14 @@ async def calibrate(
             for point in random.sample(points, len(points)):
                 if rounds and time.monotonic() - began_s >= seconds:
                     break
-                observed += await engine.measure(point, gaps)
+                observed += await _measure(engine, config, point, gaps)
             rounds += 1
-            tell(f"round {rounds}: {len(observed)} samples")
+            log(f"round {rounds}: {len(observed)} samples")
     found = fit_without_odd(alike(observed))
     gap_s, gap_row_s = line_through(gaps)
-    wait_s = await _wait_s(replace(config, kv_pages=_LINE_PAGES), found, seed)
-    beside = await around(replace(config, kv_pages=max(config.kv_pages, _AROUND_PAGES)))
+    wait_s = await _wait_s(replace(config, kv_pages=_QUEUED_PAGES), found, seed)
+    pages = max(config.kv_pages, _OVERHEAD_PAGES)
+    overhead = await measure_overhead(replace(config, kv_pages=pages))
     facts = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": config.model_path.name,
@@ -133,7 +129,7 @@ async def calibrate(
         **(about or {}),
     }
     return replace(
-        beside,
+        overhead,
         step=found.step,
         pair_s=found.pair_s,
         wait_s=wait_s,
@@ -144,15 +140,13 @@ async def calibrate(
 
 
 def alike(observed: Sequence[ObservedSteps]) -> list[ObservedSteps]:
-    """Of the steps that computed the same, one that took as long as half of them."""
-    found: dict[tuple[int, StepWork], list[float]] = {}
-    for one in observed:
-        found.setdefault((one.steps, one.work), []).append(one.took_s)
-    return [ObservedSteps(steps, work, median(took)) for (steps, work), took in found.items()]
+    """One observation for all that computed the same, with their median time."""
+    medians = _medians(((one.steps, one.work), one.took_s) for one in observed)
+    return [ObservedSteps(steps, work, took_s) for (steps, work), took_s in medians.items()]
 
 
 def line_through(gaps: Sequence[Gap]) -> tuple[float, float]:
-    """Seconds between steps, and more for each sequence, from medians by the number of those."""
+    """Seconds between steps, and more for each sequence, from medians by number of sequences."""
     steps = [
         ObservedSteps(1, StepWork(0, sequences, 0, 0.0), gap_s)
         for sequences, gap_s in _medians(gaps).items()
@@ -163,18 +157,50 @@ def line_through(gaps: Sequence[Gap]) -> tuple[float, float]:
     return step.base_s, step.decode_s
 
 
+def slope_of(more: Sequence[tuple[int, float]]) -> float:
+    """Seconds that each waiting request adds, from medians by their number; 0 or more."""
+    medians = _medians(more)
+    if len(medians) < 2:
+        return 0.0
+    return max(0.0, float(np.polyfit(list(medians), list(medians.values()), 1)[0]))
+
+
+def fit_without_odd(observed: Sequence[ObservedSteps]) -> Fitted:
+    """A fit without the outliers of a first fit."""
+    first = fit(observed)
+    costs = SimCosts(first.step, first.pair_s)
+    kept = []
+    for one in observed:
+        computed_s = costs.of(one.work) + (one.steps - 1) * first.step.base_s
+        if 1 / _OUTLIER < one.took_s / max(computed_s, 1e-12) < _OUTLIER:
+            kept.append(one)
+    return fit(kept) if len(kept) > len(observed) // 2 else first
+
+
+def _medians(values: Iterable[tuple[KeyT, float]]) -> dict[KeyT, float]:
+    """The median of the values of each key."""
+    found: dict[KeyT, list[float]] = {}
+    for key, value in values:
+        found.setdefault(key, []).append(value)
+    return {key: median(several) for key, several in found.items()}
+
+
 async def _wait_s(config: EngineConfig, found: Fitted, seed: int) -> float:
-    """What a step takes longer for each request that waits, where memory is short."""
+    """Seconds that each waiting request adds to a step, if memory is short."""
     costs = SimCosts(found.step, found.pair_s)
-    async with _Engine(config, seed) as engine:
-        records = [one for _ in range(_LINE_TIMES) for one in await engine.line_up()]
-    return slope_of([(one.waiting, _took_s(one) - costs.of(_work_of(one))) for one in records])
+    steps: list[StepRecord] = []
+    async with open_engine(config, seed) as engine:
+        for _ in range(_QUEUED_ROUNDS):
+            for at in range(_QUEUED):
+                engine.submit(engine.draw(_QUEUED_PROMPT_TOKENS), 4 + at % 21)
+            steps += [step async for step in _steps(engine, _QUEUED)]
+    return slope_of([(one.waiting, _took_s(one) - costs.of(_queued_work(one))) for one in steps])
 
 
-def _work_of(record: StepRecord) -> StepWork:
-    """As it is told; prompts are short, and whole in a step."""
+def _queued_work(record: StepRecord) -> StepWork:
+    """The work of a step that computes its short prompts whole."""
     tokens = record.prefill_tokens
-    pairs = tokens * _LINE_PROMPT_TOKENS / 2
+    pairs = tokens * _QUEUED_PROMPT_TOKENS / 2
     return StepWork(tokens, record.decode_tokens, record.kv_tokens, pairs)
 
 
@@ -182,117 +208,41 @@ def _took_s(record: StepRecord) -> float:
     return record.ended_at_s - record.started_at_s
 
 
-def slope_of(more: Sequence[tuple[int, float]]) -> float:
-    """Seconds that each of those that waited adds, from medians by their number; 0 or more."""
-    medians = _medians(more)
-    if len(medians) < 2:
-        return 0.0
-    return max(0.0, float(np.polyfit(list(medians), list(medians.values()), 1)[0]))
+async def _measure(
+    engine: MeasuredEngine, config: EngineConfig, point: CalibrationPoint, gaps: list[Gap]
+) -> list[ObservedSteps]:
+    """The steps of one point: each with prompt tokens alone, the decode steps together.
+
+    Args:
+        engine: The engine.
+        config: Settings of the engine.
+        point: The point.
+        gaps: Receives the gaps between its steps.
+    """
+    tokens = point.prompt_tokens
+    requests = [engine.submit(engine.draw(tokens), NEW_TOKENS) for _ in range(point.batch)]
+    log = StepLog(dict.fromkeys(requests, tokens), config.prefill_chunk_tokens, config.step_tokens)
+    found: list[ObservedSteps] = []
+    decodes: list[tuple[StepWork, float]] = []
+    before: StepRecord | None = None
+    async for step in _steps(engine, point.batch):
+        work, took_s = log.work_of(step), _took_s(step)
+        if before is not None:
+            gaps.append((len(before.requests), step.started_at_s - before.ended_at_s))
+        before = step
+        if work.prefill_tokens:
+            found.append(ObservedSteps(1, work, took_s))
+        elif work.decode_tokens == point.batch:
+            decodes.append((work, took_s))
+    if decodes:
+        kv_tokens = sum(work.kv_tokens for work, _ in decodes) // len(decodes)
+        took_s = median(took_s for _, took_s in decodes)
+        found.append(ObservedSteps(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
+    return found
 
 
-def _medians(told: Sequence[tuple[int, float]]) -> dict[int, float]:
-    """The middle of what was told of each number."""
-    found: dict[int, list[float]] = {}
-    for number, seconds in told:
-        found.setdefault(number, []).append(seconds)
-    return {number: median(all_) for number, all_ in found.items()}
-
-
-def fit_without_odd(observed: Sequence[ObservedSteps]) -> Fitted:
-    """A fit, and another without what is twice off by the first."""
-    first = fit(observed)
-    costs = SimCosts(first.step, first.pair_s)
-    kept = []
-    for one in observed:
-        alike = costs.of(one.work) - first.step.base_s + one.steps * first.step.base_s
-        if 1 / _ODD < one.took_s / max(alike, 1e-12) < _ODD:
-            kept.append(one)
-    return fit(kept) if len(kept) > len(observed) // 2 else first
-
-
-class _Engine:
-    """A real engine in its process, driven through its contract."""
-
-    def __init__(self, config: EngineConfig, seed: int) -> None:
-        self._config = config
-        self._random = Random(seed)
-        self._serial = 0
-        self._ids = range(0, 0)
-        self.backend = EmbeddedBackend(config, MonotonicClock())
-
-    async def __aenter__(self) -> _Engine:
-        self.backend.launch()
-        try:
-            size = Codec.load(self._config.model_path).vocab.size
-            self._ids = range(size // 2, size)
-            await self.backend.start()
-        except BaseException:
-            await self.backend.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.backend.aclose()
-
-    async def line_up(self) -> list[StepRecord]:
-        """The steps of many more requests than fit, of unlike lengths."""
-        for at in range(_LINE):
-            self._submit(_LINE_PROMPT_TOKENS, 4 + at % 21)
-        return [step async for step in self._steps(_LINE)]
-
-    async def measure(self, point: CalibrationPoint, gaps: list[Gap]) -> list[ObservedSteps]:
-        """The steps of one point: those with prompt tokens one by one, the others together.
-
-        Args:
-            point: Which.
-            gaps: Between its steps; they are added.
-        """
-        tokens = point.prompt_tokens
-        prompts = {self._submit(tokens, NEW_TOKENS): tokens for _ in range(point.batch)}
-        log = StepLog(prompts, self._config.prefill_chunk_tokens, self._config.step_tokens)
-        found: list[ObservedSteps] = []
-        decodes: list[tuple[StepWork, float]] = []
-        before: StepRecord | None = None
-        async for step in self._steps(len(prompts)):
-            work, took_s = log.work_of(step), _took_s(step)
-            if before is not None:
-                gaps.append((len(before.requests), step.started_at_s - before.ended_at_s))
-            before = step
-            if work.prefill_tokens:
-                found.append(ObservedSteps(1, work, took_s))
-            else:
-                decodes.append((work, took_s))
-        whole = [one for one in decodes if one[0].decode_tokens == point.batch]
-        if whole:
-            kv_tokens = sum(work.kv_tokens for work, _ in whole) // len(whole)
-            took_s = median(took_s for _, took_s in whole)
-            found.append(ObservedSteps(1, StepWork(0, point.batch, kv_tokens, 0.0), took_s))
-        return found
-
-    def _submit(self, prompt_tokens: int, new_tokens: int) -> RequestId:
-        self._serial += 1
-        ids = tuple(self._random.choices(self._ids, k=prompt_tokens))
-        request = GenerateRequest(
-            RequestId(self._serial),
-            RunId("calibrate"),
-            NodeId(f"n{self._serial}"),
-            "calibrate",
-            TokenPrompt(ids),
-            SamplingParams(max_tokens=new_tokens, ignore_eos=True),
-        )
-        self.backend.submit(request)
-        return request.request_id
-
-    async def _steps(self, open_: int) -> AsyncIterator[StepRecord]:
-        """Until so many requests have ended."""
-        async for event in self.backend.events():
-            if not isinstance(event, StepDone):
-                raise revive(event.error)
-            for end in event.ends:
-                if end.error is not None:
-                    raise revive(end.error)
-            open_ -= len(event.ends)
-            if event.step is not None:
-                yield event.step
-            if open_ == 0:
-                return
+async def _steps(engine: MeasuredEngine, requests: int) -> AsyncIterator[StepRecord]:
+    """The steps of the engine, until so many requests have ended."""
+    async for done in engine.outputs(requests):
+        if done.step is not None:
+            yield done.step

@@ -1,7 +1,7 @@
-"""The codec of simulated prompts: a text names the token ids that it stands for.
+"""The codec of simulated prompts, in which a text contains its token ids.
 
-Texts that share tokens share ids, and nothing is spelled out: `<7000+120>` stands for the 120 ids
-from 7000 on. An output grows by one letter a token: `<7120:xxx>` stands for three ids.
+Texts that share tokens share ids, in a short form: `<7000+120>` stands for the 120 ids from 7000
+on. An output grows by one letter a token: `<7120:xxx>` stands for three ids.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _RANGE = re.compile(r"<(\d+)(?:\+(\d+)|:(x*))>")
 
 
 def text_of(ids: range) -> str:
-    """The text that stands for these ids."""
+    """The text of these ids."""
     return f"<{ids.start}+{len(ids)}>"
 
 
 class SimulatedCodec(Codec):
-    """Texts to ids and back.
+    """Encodes texts to ids, and decodes them.
 
     Args:
         start_tokens: Tokens that the template writes before the first message.
@@ -67,7 +67,7 @@ class SimulatedCodec(Codec):
                 case Close():
                     found.append(END_ID)
                 case Text(text=text):
-                    found += self._spelled(text)
+                    found += self._encoded(text)
                 case Generated(token_ids=token_ids):
                     found += token_ids
                 case Hole():
@@ -78,10 +78,10 @@ class SimulatedCodec(Codec):
         return Encoded(tuple(found))
 
     def detokenizer(self, keep_special: bool = False) -> Detokenizer:
-        """One for an output."""
+        """A detokenizer for an output."""
         return RangeDetokenizer()
 
-    def _spelled(self, text: str) -> tuple[int, ...]:
+    def _encoded(self, text: str) -> tuple[int, ...]:
         known = self._ids.get(text)
         if known is None:
             known = self._ids[text] = tuple(_ids_in(text))
@@ -89,7 +89,7 @@ class SimulatedCodec(Codec):
 
 
 class RangeDetokenizer(Detokenizer):
-    """The text of an output whose ids follow each other."""
+    """The text of an output with consecutive ids."""
 
     __slots__ = ("_begun",)
 
@@ -97,14 +97,14 @@ class RangeDetokenizer(Detokenizer):
         self._begun = False
 
     def feed_ids(self, ids: Iterable[int]) -> str:
-        """Take more ids; a letter each."""
+        """The text of more ids, a letter each."""
         new = list(ids)
         head = "" if self._begun or not new else f"<{new[0]}:"
         self._begun = self._begun or bool(new)
         return head + "x" * len(new)
 
     def flush(self) -> str:
-        """The output is over."""
+        """The end of the text."""
         return ">" if self._begun else ""
 
 

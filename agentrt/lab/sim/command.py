@@ -25,15 +25,15 @@ SCALES: Mapping[str, Scale] = {
     "half-cpu": Scale(0.125, 0.125, 0.125, 0.5, 0.01),
     "8b-h200": Scale(1.0, 1.0, 0.25, 1.0, 0.02),
 }
-"""Scales of named costs: what such a machine gets through in minutes of its time. The large one has
-contexts of life size: those of coding agents are divided by eight already in `sizes`."""
+"""Scales of named costs, with which a sweep takes minutes of the machine's time. The large machine
+has contexts of life size; `sizes` divides those of coding agents by eight."""
 
 
 def study_of(flags: StudyFlags) -> Study:
-    """The mix on its engine.
+    """The mix with its engine.
 
     Raises:
-        UsageError: A name or a number is out of place.
+        UsageError: A name is unknown, or a number is out of range.
     """
     costs = load_costs(flags.costs)
     if flags.host_kv_tokens < 0:
@@ -53,16 +53,16 @@ def study_of(flags: StudyFlags) -> Study:
 
 
 def mixed_of(flags: MixFlags, programs: int, *, tenants: int = 1, bursts: float = 0.0) -> Mixed:
-    """The programs.
+    """The mix of programs.
 
     Args:
         flags: Shapes and scale.
         programs: Programs of a draw.
-        tenants: Tenants among whom they are dealt out.
+        tenants: Number of tenants, which share the programs.
         bursts: Deviation of the gaps between arrivals by their mean, or 0.
 
     Raises:
-        UsageError: A name or a number is out of place.
+        UsageError: A name is unknown, or a number is out of range.
     """
     if programs < 10:
         raise UsageError(f"{programs} programs are too few to say anything", hint="Give 10 or more")
@@ -107,10 +107,10 @@ def shares_named(workload: str) -> Mapping[str, float]:
 
 
 def run_sweep(flags: SweepFlags, log: Log) -> tuple[Sweep, dict[str, Any]]:
-    """Find the operating point, unless it is given, and compare; returns also the setting.
+    """Find the operating point, unless it is given, and compare the arms; returns the settings too.
 
     Raises:
-        UsageError: A name or a number is out of place.
+        UsageError: A name is unknown, or a number is out of range.
     """
     arms, rate = arms_named(flags.policies), rate_of(flags.rates, "--rates")
     if flags.seeds < 1:
@@ -134,7 +134,7 @@ def run_once(flags: RunFlags) -> dict[str, Any]:
     """One arm over one draw of programs: its figures as rows of a table.
 
     Raises:
-        UsageError: A name or a number is out of place.
+        UsageError: A name is unknown, or a number is out of range.
     """
     arms = arms_named(flags.policy)
     if len(arms) != 1:

@@ -1,7 +1,7 @@
-"""Copies between an engine and its offload tier that only take time.
+"""Copies between an engine and its offload tier that take time and copy nothing.
 
-The tier, its rates and its hints are those of production. A copy takes as long as the costs say,
-and the engine waits for it, as on a CPU. A GPU copies while it computes, so for a GPU the result is
+The tier, its rates and its hints are those of production. The costs give the time of a copy, and
+the engine waits for it, like on a CPU. A GPU copies while it computes, so for a GPU the result is
 an upper bound.
 """
 
@@ -18,12 +18,12 @@ from agentrt.lab.sim.costs import SimCosts
 
 
 class VirtualCopier:
-    """Books the time of copies.
+    """Measures the virtual time of copies.
 
     Attributes:
         costs: Costs of the copies that follow.
-        load_s: How long the last load took.
-        copied_s: How long all copies took.
+        load_s: Seconds of the last load.
+        copied_s: Seconds of all copies.
     """
 
     def __init__(self, costs: SimCosts, page_tokens: int, rates: CopyRates) -> None:
@@ -59,11 +59,11 @@ def page_bytes_of(costs: SimCosts, page_tokens: int) -> int:
     """Memory of one page.
 
     Raises:
-        UsageError: The costs do not say how much memory a token takes.
+        UsageError: The costs lack the memory of a token.
     """
     if not costs.kv_token_bytes:
         raise UsageError(
-            "these costs do not tell how much memory the KV of a token takes",
+            "these costs lack the memory of a token's KV",
             hint="Add kv_token_bytes and copy_token_s to their file, or leave out --host-kv-tokens",
         )
     return max(1, round(page_tokens * costs.kv_token_bytes))
@@ -75,7 +75,7 @@ def open_virtual_offload(
     """The offload tier and its copier; None if the budget is 0.
 
     Raises:
-        UsageError: The costs do not say how much memory a page takes.
+        UsageError: The costs lack the memory of a token.
     """
     if not config.host_kv_bytes:
         return None

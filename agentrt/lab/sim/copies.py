@@ -1,26 +1,18 @@
-"""Measures what copying KV between an engine and its host takes.
+"""Measures the time of KV copies between an engine and its host.
 
-The engine runs as it does in production, in its own process, with memory for one prompt and a host
-for two. Each comes back when the other has had its turn, and its account tells what that took. On
-CUDA copies run beside computing and an account holds their launch alone: there it says too little.
+The engine has memory for one prompt, and its host for two. Two prompts take turns, so that each is
+loaded back, and its ledger has the time of that. On CUDA copies run beside the computation and a
+ledger has the time of their launch alone: the result is too low there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from random import Random
 from statistics import median
-from typing import Literal
 
-from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import InternalError, revive
-from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import SamplingParams
-from agentrt.engine.process.backend import EmbeddedBackend
-from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.protocol.step_output import Ledger, StepDone
+from agentrt.engine.process.backend import Placement
+from agentrt.lab.sim.measured_engine import open_engine
 
 PROMPT_TOKENS = 512
 ROUNDS = 9
@@ -42,7 +34,7 @@ class Copies:
 
 
 async def measure_copies(
-    config: EngineConfig, *, rounds: int = ROUNDS, place: Literal["process", "thread"] = "process"
+    config: EngineConfig, *, rounds: int = ROUNDS, place: Placement = "process"
 ) -> Copies | None:
     """Measure copies on this machine; None if computing is faster, so that nothing is copied back.
 
@@ -51,48 +43,22 @@ async def measure_copies(
         rounds: How often each prompt comes back.
         place: Where the engine runs.
     """
-    size = config.page_tokens
-    pages = -(-PROMPT_TOKENS // size) + _SPARE_PAGES
+    pages = -(-PROMPT_TOKENS // config.page_tokens) + _SPARE_PAGES
     config = replace(config, kv_pages=pages, host_kv_bytes=_HOST_BYTES)
-    vocab = Codec.load(config.model_path).vocab.size
-    random = Random(0)
-    backend = EmbeddedBackend(config, MonotonicClock(), place=place)
-    backend.launch()
-    try:
-        await backend.start()
-        takes = backend.capabilities
-        tokens = min(PROMPT_TOKENS, takes.window_tokens or PROMPT_TOKENS) - 2
-        prompts = [tuple(random.choices(range(vocab // 2, vocab), k=tokens)) for _ in range(2)]
-        found: list[float] = []
+    found: list[float] = []
+    async with open_engine(config, place=place) as engine:
+        limits = engine.capabilities
+        tokens = min(PROMPT_TOKENS, limits.window_tokens or PROMPT_TOKENS) - 2
+        prompts = engine.draw(tokens), engine.draw(tokens)
         for turn in range(2 * (rounds + 1)):
-            ledger = await _asked(backend, turn, prompts[turn % 2])
-            if ledger.cached_host_tokens:
-                found.append(ledger.kv_reload_s / ledger.cached_host_tokens)
-    finally:
-        await backend.aclose()
+            engine.submit(prompts[turn % 2], 1)
+            async for done in engine.outputs(1):
+                ledgers = [end.ledger for end in done.ends]
+                found += [
+                    one.kv_reload_s / one.cached_host_tokens
+                    for one in ledgers
+                    if one.cached_host_tokens
+                ]
     if not found:
         return None
-    return Copies(median(found), _HOST_BYTES / takes.host_kv_tokens)
-
-
-async def _asked(backend: EmbeddedBackend, serial: int, prompt: tuple[int, ...]) -> Ledger:
-    """The account of one generation."""
-    request_id = RequestId(serial)
-    backend.submit(
-        GenerateRequest(
-            request_id,
-            RunId("copies"),
-            NodeId(f"n{serial}"),
-            "copies",
-            TokenPrompt(prompt),
-            SamplingParams(max_tokens=1, ignore_eos=True),
-        )
-    )
-    async for event in backend.events():
-        if not isinstance(event, StepDone):
-            raise revive(event.error)
-        for end in event.ends:
-            if end.error is not None:
-                raise revive(end.error)
-            return end.ledger
-    raise InternalError("an engine stopped telling without a word")
+    return Copies(median(found), _HOST_BYTES / limits.host_kv_tokens)

@@ -1,13 +1,13 @@
-"""What things take in a simulated machine: a step, and what stands between runtime and engine."""
+"""Costs of a simulated machine: the time of a step, and of the runtime around the engine."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
+from agentrt.lab.result_file import read_json
 from agentrt.scheduler.estimates.step_model import StepTime
 
 SCHEMA = "agentrt.sim.model/1"
@@ -15,15 +15,15 @@ SCHEMA = "agentrt.sim.model/1"
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """What one step computes.
+    """The work of one step.
 
     Attributes:
         prefill_tokens: Prompt tokens.
         decode_tokens: Sequences past their prompt.
         kv_tokens: Tokens whose KV is read, those shared by several sequences counted for each.
-        pairs: Of prompt tokens, each with every token that it attends to.
-        formed: Sequences whose next token a grammar has a say in.
-        waiting: Requests that have no place in it.
+        pairs: Pairs of a prompt token and a token that it attends to.
+        formed: Sequences whose next token a grammar constrains.
+        waiting: Requests that are not in the batch.
     """
 
     prefill_tokens: int
@@ -34,18 +34,18 @@ class StepWork:
     waiting: int = 0
 
     def next(self, sequences: int) -> StepWork:
-        """The work of the decode step behind it: every sequence is one token longer."""
+        """The work of the decode step that follows: every sequence is one token longer."""
         kv_tokens = self.kv_tokens + sequences
         return replace(self, decode_tokens=sequences, kv_tokens=kv_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much longer things take than costs have it.
+    """Measured time divided by the time that costs give.
 
     Attributes:
-        step: A step, and whatever else is not named here.
-        gap: The time between steps: engines that have much to hear take longer for it.
+        step: Ratio of steps, and of all times but gaps.
+        gap: Ratio of the time between steps, which is longer if many requests arrive.
     """
 
     step: float = 1.0
@@ -54,29 +54,29 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class SimCosts:
-    """How long a step takes, and what surrounds it; in seconds but where a name says otherwise.
+    """Seconds of a step and of the runtime around it, unless a name has another unit.
 
     Attributes:
-        step: Of the engine's steps.
-        pair_s: More for each pair of a prompt token and one that it attends to.
-        form_s: More for each sequence under a grammar: its mask, and guesses computed along.
-        wait_s: More for each request that waits: whether it can come in is worked out again.
-        gap_s: From the end of a step to the beginning of the next: it is told, others are heard.
-        gap_row_s: More for each sequence that is told of.
-        jump_share: Of the tokens that a grammar gives, those written without a step.
-        submit_s: From when a turn of the runtime is over until its engine has what was said in it.
-        call_s: That the runtime's one thread is busy with declaring and sending a generation.
-        call_token_s: More for each token of the prompt that it spells.
-        deliver_s: From the end of a step until a value that came with it is there.
-        tell_s: Of that, what the runtime's thread is busy for: with each step, ends or not.
-        delta_s: More for each sequence of a step.
-        close_s: More for each generation that ends, before any of their values is there.
-        run_s: From when a run is due until its first nodes are declared.
-        end_s: From its last value until its caller has the result.
-        tool_s: More than a tool itself takes: to begin it, and until what follows is declared.
-        copy_token_s: To copy the KV of a token between the device and the host.
-        kv_token_bytes: That it takes; 0 where nobody said, and then no host keeps any.
-        about: Where the figures come from: device, commit, date, residuals.
+        step: Linear model of the time of a step.
+        pair_s: Step time for each pair of a prompt token and a token that it attends to.
+        form_s: Step time for each sequence with a grammar: its bitmask and its drafts.
+        wait_s: Step time for each waiting request, whose admission is tried again.
+        gap_s: End of a step to the beginning of the next, with the delivery of its output.
+        gap_row_s: Gap time for each sequence of the step.
+        jump_share: Share of a grammar's forced tokens that take no step.
+        submit_s: End of a turn of the runtime to the arrival of its messages at the engine.
+        call_s: Time of the runtime's thread to declare and send a generation.
+        call_token_s: Time of that thread for each new token of the prompt.
+        deliver_s: End of a step to the arrival of its values at the program.
+        tell_s: Part of `deliver_s` in which the runtime's thread is busy, at every step.
+        delta_s: Time of that thread for each sequence of a step.
+        close_s: Time of that thread for each generation that ends, before all values of the step.
+        run_s: Arrival of a run to the declaration of its first nodes.
+        end_s: Last value of a run to the arrival of the result at its caller.
+        tool_s: Time of a tool call beside the tool itself, up to the next declaration.
+        copy_token_s: Copy of a token's KV between the device and the host.
+        kv_token_bytes: Memory of a token's KV; 0 if unknown, which allows no offload tier.
+        about: Origin of the figures: device, commit, date, residuals.
     """
 
     step: StepTime
@@ -101,7 +101,7 @@ class SimCosts:
     about: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def of(self, work: StepWork) -> float:
-        """Seconds that a step over `work` takes."""
+        """Seconds of a step."""
         step = self.step
         return (
             step.base_s
@@ -114,50 +114,51 @@ class SimCosts:
         )
 
     def gap_of(self, sequences: int) -> float:
-        """Seconds between a step over so many sequences and the next."""
+        """Seconds between a step of so many sequences and the next."""
         return self.gap_s + self.gap_row_s * sequences
 
     def paced(self, pace: Pace) -> SimCosts:
-        """Of a machine on which everything takes so much longer."""
-        shares = {"step", "jump_share", "kv_token_bytes", "about"}
-        times = {part.name for part in fields(self)} - shares
-        step = {part.name: pace.step * getattr(self.step, part.name) for part in fields(StepTime)}
-        by = {name: pace.gap if name in ("gap_s", "gap_row_s") else pace.step for name in times}
-        return replace(
-            self, step=StepTime(**step), **{name: by[name] * getattr(self, name) for name in times}
-        )
+        """Costs of a machine with another pace."""
+        other = {"step", "jump_share", "kv_token_bytes", "about"}
+        ratios = dict.fromkeys({part.name for part in fields(self)} - other, pace.step)
+        ratios |= {"gap_s": pace.gap, "gap_row_s": pace.gap}
+        times = {name: ratio * getattr(self, name) for name, ratio in ratios.items()}
+        step = StepTime(*(pace.step * part_s for part_s in astuple(self.step)))
+        return replace(self, step=step, **times)
 
     def to_json(self) -> dict[str, Any]:
-        """As `agentrt sim fit` writes it."""
+        """The content of a file of costs."""
         return {"schema": SCHEMA, **asdict(self)}
 
 
 MEMORY_BYTES_S = 20e9
-"""What a few cores copy within their memory: each byte is read and written."""
+"""Rate at which a few cores copy within their memory; each byte is read and written."""
 
-HALF_ON_TWO_CORES = SimCosts(
-    StepTime(base_s=0.022, prefill_s=0.0020, decode_s=0.0011, kv_s=2.0e-6),
+NO_COSTS = SimCosts(StepTime(0.0, 0.0, 0.0, 0.0))
+
+_TYPICAL_RUNTIME = replace(
+    NO_COSTS,
     submit_s=80e-6,
     call_s=150e-6,
     call_token_s=1e-6,
     deliver_s=60e-6,
     delta_s=30e-6,
     run_s=200e-6,
+)
+
+HALF_ON_TWO_CORES = replace(
+    _TYPICAL_RUNTIME,
+    step=StepTime(base_s=0.022, prefill_s=0.0020, decode_s=0.0011, kv_s=2.0e-6),
     copy_token_s=24_576 / MEMORY_BYTES_S,
     kv_token_bytes=24_576,
     about={"device": "two CPU cores, a model of 303 million parameters", "kind": "typical"},
 )
-"""A small model on a small machine, for a look without a fit."""
+"""A small model on a small machine, without a fit."""
 
-EIGHT_B_ON_H200 = SimCosts(
-    StepTime(base_s=0.0040, prefill_s=32e-6, decode_s=12e-6, kv_s=2.7e-8),
+EIGHT_B_ON_H200 = replace(
+    _TYPICAL_RUNTIME,
+    step=StepTime(base_s=0.0040, prefill_s=32e-6, decode_s=12e-6, kv_s=2.7e-8),
     pair_s=1.1e-10,
-    submit_s=80e-6,
-    call_s=150e-6,
-    call_token_s=1e-6,
-    deliver_s=60e-6,
-    delta_s=30e-6,
-    run_s=200e-6,
     copy_token_s=131_072 / 50e9,  # PCIe 5 with 16 lanes
     kv_token_bytes=131_072,
     about={
@@ -165,7 +166,7 @@ EIGHT_B_ON_H200 = SimCosts(
         "kind": "roofline at 84 % of the bandwidth and half of the arithmetic",
     },
 )
-"""What one large GPU could do by its data sheet; no measurement."""
+"""One large GPU by its data sheet; no measurement."""
 
 NAMED = {"half-cpu": HALF_ON_TWO_CORES, "8b-h200": EIGHT_B_ON_H200}
 
@@ -178,25 +179,17 @@ def load_costs(name: str) -> SimCosts:
     """
     if name in NAMED:
         return NAMED[name]
-    path = Path(name)
     hint = f"Give a file of `agentrt sim fit`, or one of {', '.join(NAMED)}"
-    try:
-        told = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"no step model {name!r}: {error.strerror}", hint=hint) from error
-    except ValueError as error:
-        raise UsageError(f"{name} is no JSON: {error}", hint=hint) from error
-    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
-        raise UsageError(f"{name} does not hold {SCHEMA}", hint=hint)
-    step, about = told.get("step"), told.get("about", {})
-    rest = {key: value for key, value in told.items() if key not in ("schema", "step", "about")}
+    found = read_json(Path(name), SCHEMA, hint)
+    step, about = found.get("step"), found.get("about", {})
+    rest = {key: value for key, value in found.items() if key not in ("schema", "step", "about")}
     if not isinstance(step, dict) or not isinstance(about, dict):
-        raise UsageError(f"{name} tells no step", hint=hint)
-    parts = {part.name for part in fields(StepTime) if part.name not in step}
-    parts |= {key for key, value in step.items() if not _is_part(StepTime, key, value)}
-    parts |= {key for key, value in rest.items() if not _is_part(SimCosts, key, value)}
-    if parts:
-        raise UsageError(f"{name}: {', '.join(sorted(parts))}: not as costs have it", hint=hint)
+        raise UsageError(f"{name} has no costs of a step", hint=hint)
+    wrong = {part.name for part in fields(StepTime)} - step.keys()
+    wrong |= {key for key, value in step.items() if not _is_part(StepTime, key, value)}
+    wrong |= {key for key, value in rest.items() if not _is_part(SimCosts, key, value)}
+    if wrong:
+        raise UsageError(f"{name}: {', '.join(sorted(wrong))}: no valid costs", hint=hint)
     return SimCosts(StepTime(**step), **rest, about=about)
 
 

@@ -1,4 +1,4 @@
-"""The executor of a simulated engine: costs say how long a step takes, and outputs are given.
+"""The executor of a simulated engine: costs give the time of a step, and outputs are given.
 
 Scheduling, sharing and eviction are those of the production engine core.
 """
@@ -31,7 +31,7 @@ _MOST_ID = 1 << 31
 
 @dataclass(slots=True, eq=False)
 class SimulatedBatch(LaunchedBatch):
-    """A batch under way.
+    """A batch in progress.
 
     Attributes:
         work: Work of its first step.
@@ -43,7 +43,7 @@ class SimulatedBatch(LaunchedBatch):
 
 
 class SimulatedExecutor:
-    """Computes nothing on virtual time; see `StepExecutor`.
+    """A `StepExecutor` on virtual time that computes nothing.
 
     Args:
         config: Settings of the engine; `kv_pages` must be set.
@@ -51,13 +51,12 @@ class SimulatedExecutor:
         codec: Codec of the token ids.
 
     Attributes:
-        until_s: Equal steps are computed at once only if they end before: until then no request
-            arrives, grows or is cancelled.
+        until_s: Instant before which equal steps that are computed at once have to end: until then
+            no request arrives, grows or is cancelled.
         totals: Sums over all steps.
 
     Raises:
-        UsageError: There is memory for a lower tier, and the costs do not say how much memory a
-            page takes.
+        UsageError: There is an offload tier, and the costs lack the memory of a token.
     """
 
     def __init__(self, config: EngineConfig, costs: SimCosts, codec: Codec) -> None:
@@ -82,7 +81,7 @@ class SimulatedExecutor:
 
     @property
     def costs(self) -> SimCosts:
-        """Costs of what begins from now on."""
+        """Costs of later steps and copies."""
         return self._costs
 
     @costs.setter
@@ -96,34 +95,34 @@ class SimulatedExecutor:
         self._outputs[request_id] = output
 
     def hinted(self, now_s: float) -> None:
-        """Copies for a hint between two steps hold up the next step."""
+        """Delay the next step by the copies that a hint started between two steps."""
         if self._copier is not None and not self._is_busy:
             self._ready_at_s = max(now_s, self._ready_at_s) + self._copier.take_s()
 
-    def launch(self, plan: ScheduledBatch) -> SimulatedBatch:
-        """Work out when the steps end."""
-        work = self._work(plan)
+    def launch(self, scheduled: ScheduledBatch) -> SimulatedBatch:
+        """Compute the ends of the steps."""
+        work = self._work(scheduled)
         copied_s = self._copier.take_s() if self._copier is not None else 0.0
-        began_s = max(plan.began_s, self._ready_at_s)
-        spans = self._spans(work, len(plan.shares), began_s, copied_s, plan.most_steps)
-        rows = [one for one, count in plan.shares if _draws(one, count)]
+        began_s = max(scheduled.began_s, self._ready_at_s)
+        spans = self._spans(work, len(scheduled.sequences), began_s, copied_s, scheduled.max_steps)
+        rows = [one for one, count in scheduled.sequences if _draws(one, count)]
         self._is_busy = True
-        return SimulatedBatch(rows, spans=spans, work=work, sequences=len(plan.shares))
+        return SimulatedBatch(rows, spans=spans, work=work, sequences=len(scheduled.sequences))
 
     def sample(self, batch: SimulatedBatch, rows: Rows[Sequence]) -> None:
-        """The tokens of these rows are known already."""
+        """Note the rows; their tokens are known already."""
         batch.sampled = list(rows)
 
     def collect(self, batch: SimulatedBatch, alive: Rows[bool]) -> SampledStep:
         """Append the tokens of all steps of the batch."""
         self._is_busy = False
         self._ready_at_s = batch.spans[-1].ended_s + self._costs.gap_of(batch.sequences)
-        if self._copier is not None:  # hints that came meanwhile are obeyed now
+        if self._copier is not None:  # copies of hints that came during the step
             self._ready_at_s += self._copier.take_s()
         found = SampledStep()
         for sequence, lives in zip(batch.sampled, alive, strict=True):
             if not lives:
-                self.totals.unheard_tokens += batch.steps
+                self.totals.discarded_tokens += batch.steps
                 continue
             self._append(sequence, batch.steps)
             if sequence.output_tokens >= sequence.max_output_tokens:
@@ -131,7 +130,7 @@ class SimulatedExecutor:
         self._sum_up(batch)
         return found
 
-    def logits_at(self, parts: Rows[SequenceSlice], rows: Rows[int]) -> NoReturn:
+    def logits_at(self, slices: Rows[SequenceSlice], rows: Rows[int]) -> NoReturn:
         """A simulated engine has no logits.
 
         Raises:
@@ -140,18 +139,18 @@ class SimulatedExecutor:
         raise Unsupported("a simulated engine scores no choices", hint="Leave `scored` out")
 
     def plain_steps(self, sequence: Sequence) -> int:
-        """Steps that bring one token each, up to an end or a length that a program waits for."""
+        """Steps with one token each, up to the end or a length that a program waits for."""
         output = self._outputs[sequence.request.request_id]
         return output.plain_steps(sequence.output_tokens)
 
     def forget(self, sequence: Sequence) -> None:
-        """The sequence is over; the rest of its prompt is never computed."""
+        """Drop an ended sequence; the rest of its prompt is never computed."""
         known = max(sequence.reached_tokens, sequence.computed_tokens)
         self.totals.unread_tokens += max(0, sequence.prompt_tokens - known)
         del self._outputs[sequence.request.request_id]
 
     def close(self) -> None:
-        """Nothing runs."""
+        """There is nothing to stop."""
 
     def _append(self, sequence: Sequence, steps: int) -> None:
         known = len(sequence.tokens)
@@ -166,12 +165,12 @@ class SimulatedExecutor:
         sequence.metrics.forced_tokens += forced_tokens
 
     def _spans(
-        self, work: StepWork, sequences: int, began_s: float, copied_s: float, most_steps: int
+        self, work: StepWork, sequences: int, began_s: float, copied_s: float, max_steps: int
     ) -> list[StepSpan]:
-        """Spans of a step and of equal ones that end before `until_s`; the first makes copies."""
+        """Spans of a step and of equal ones that end before `until_s`; the first has the copies."""
         costs, gap_s = self._costs, self._costs.gap_of(sequences)
         spans: list[StepSpan] = []
-        while len(spans) < most_steps:
+        while len(spans) < max_steps:
             ended_s = began_s + copied_s + costs.of(work)
             if spans and ended_s >= self.until_s:
                 break
@@ -180,11 +179,11 @@ class SimulatedExecutor:
             work = work.next(sequences)
         return spans
 
-    def _work(self, plan: ScheduledBatch) -> StepWork:
-        """A sequence decodes if the step gives it a token."""
+    def _work(self, scheduled: ScheduledBatch) -> StepWork:
+        """The work of a batch."""
         prefill_tokens = decode_tokens = kv_tokens = formed = 0
         pairs = 0.0
-        for sequence, count in plan.shares:
+        for sequence, count in scheduled.sequences:
             done = sequence.computed_tokens
             kv_tokens += done + count
             draws = _draws(sequence, count)
@@ -196,7 +195,7 @@ class SimulatedExecutor:
             elif count > 1:  # forced tokens, or those of an output that lost its pages
                 prefill_tokens += count - 1
                 pairs += (count - 1) * (done + count / 2)
-        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, plan.waiting)
+        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, scheduled.waiting)
 
     def _sum_up(self, batch: SimulatedBatch) -> None:
         totals, work = self.totals, batch.work
@@ -215,12 +214,12 @@ class SimulatedExecutor:
 
 
 class NoTables:
-    """Block tables that nothing reads."""
+    """Block tables without a reader."""
 
     def write(self, slot: int, at: int, pages: list[PageId]) -> None:
-        """Nothing to set."""
+        """There is nothing to write."""
 
 
 def _draws(sequence: Sequence, count: int) -> bool:
-    """Whether a step over `count` tokens gives the sequence a token."""
+    """Whether the sequence has an output token after `count` further tokens."""
     return sequence.complete and sequence.computed_tokens + count == len(sequence.tokens)

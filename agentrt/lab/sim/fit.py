@@ -1,6 +1,6 @@
-"""What a step takes, from steps that were measured: least squares over what they computed.
+"""The costs of a step, fitted to measured steps by least squares over their work.
 
-The errors that count are relative ones, and no part may be negative, since no work saves time.
+Errors are relative, and no part is negative, since no work saves time.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from agentrt.analysis.statistics import Floats
 from agentrt.base.errors import UsageError
 from agentrt.lab.sim.costs import StepWork
 from agentrt.scheduler.estimates.step_model import StepTime
@@ -19,17 +19,15 @@ from agentrt.scheduler.estimates.step_model import StepTime
 _QUANTILES = (0.05, 0.5, 0.95)
 _PARTS = ("base_s", "prefill_s", "decode_s", "kv_s", "pair_s")
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class ObservedSteps:
-    """Some steps that were measured together.
+    """Steps that were measured together.
 
     Attributes:
-        steps: How many.
-        work: Sums of what they computed.
-        took_s: All of them.
+        steps: Number of steps.
+        work: Sum of their work.
+        took_s: Sum of their time.
     """
 
     steps: int
@@ -39,13 +37,13 @@ class ObservedSteps:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What was found.
+    """Fitted costs of a step.
 
     Attributes:
-        step: Of a step.
-        pair_s: For each pair of a prompt token and one that it attends to.
-        observations: How many there were.
-        residuals: Quantile -> measured by computed time.
+        step: Linear model of the time of a step.
+        pair_s: Step time for each pair of a prompt token and a token that it attends to.
+        observations: Number of observations.
+        residuals: Measured divided by computed time, by quantile.
     """
 
     step: StepTime
@@ -58,15 +56,15 @@ def fit(observed: Sequence[ObservedSteps]) -> Fitted:
     """The costs that explain the observations best.
 
     Args:
-        observed: At least two, not all alike.
+        observed: At least two observations of different work.
 
     Raises:
-        UsageError: Nothing can be said from them.
+        UsageError: There are too few observations.
     """
     samples = [one for one in observed if one.took_s > 0 and one.steps > 0]
     if len(samples) < 2:
         raise UsageError(
-            f"{len(samples)} measured steps do not tell what a step takes",
+            f"{len(samples)} measured steps are too few for a fit",
             hint="Measure several batches and prompts, such as --batch 1,4,16 --prompt 64,512",
         )
     rows = np.array([_row(one) for one in samples])  # [samples, parts]
@@ -105,7 +103,7 @@ def _non_negative(rows: Floats, wanted: Floats) -> Floats:
             columns = scaled[:, chosen]
             found, *_ = np.linalg.lstsq(columns, wanted, rcond=1e-9)
             loss = float(np.sum((columns @ found - wanted) ** 2))
-            # A part more has to tell something: what hardly helps would be noise elsewhere.
+            # A further part has to reduce the loss clearly, else it fits noise.
             if found.min() >= 0 and loss < best_loss * (1 - 1e-3) - 1e-15:
                 best_loss = loss
                 best = np.zeros(rows.shape[1])

@@ -16,35 +16,37 @@ OutPath = Annotated[Path, Option("--out", metavar="PATH", help="Write the costs 
 
 @record
 class MixFlags:
-    """Flags of a mix of programs on a simulated engine."""
+    """Flags of a mix of programs on a simulated engine.
+
+    Attributes:
+        workload: Programs: mix, or shapes separated by commas, in equal shares.
+        scale: Factors on life size, such as context=0.25,output=1,time=1.
+        max_running: Sequences that run at once.
+        step_tokens: Most tokens of a step.
+    """
 
     costs: Costs = "half-cpu"
-    workload: Annotated[
-        str, Option(help="mix, or shapes of programs separated by commas (in equal shares).")
-    ] = "mix"
-    scale: Annotated[
-        str, Option(help="Factors on life size, such as context=0.25,output=1,time=1.")
-    ] = ""
-    max_running: Annotated[int, Option(help="Sequences that run at once.")] = 64
-    step_tokens: Annotated[int, Option(help="Most tokens of a step.")] = 2048
+    workload: str = "mix"
+    scale: str = ""
+    max_running: int = 64
+    step_tokens: int = 2048
 
 
 @record
 class StudyFlags(MixFlags):
-    """Flags of draws of programs that arrive at one engine."""
+    """Flags of draws of programs that arrive at one engine.
 
-    programs: Annotated[int, Option(help="Programs of a draw.")] = 200
+    Attributes:
+        programs: Programs of a draw.
+        bursts: Deviation of the gaps between arrivals by their mean, above 1 (13 in a trace of a
+            coding assistant); 0 for arrivals by chance.
+        host_kv_tokens: Memory of the host for KV that the engine has no room for; 0 keeps none.
+    """
+
+    programs: int = 200
     tenants: Tenants = 1
-    bursts: Annotated[
-        float,
-        Option(
-            help="Deviation of the gaps between arrivals by their mean, above 1 (13 in a trace of "
-            "a coding assistant); 0 for arrivals by chance."
-        ),
-    ] = 0.0
-    host_kv_tokens: Annotated[
-        int, Option(help="Memory of the host for KV that the engine has no room for; 0 keeps none.")
-    ] = 0
+    bursts: float = 0.0
+    host_kv_tokens: int = 0
     warm: Annotated[
         bool, Option("--warm/--cold", help="Estimates learned from other programs beforehand.")
     ] = True
@@ -53,31 +55,41 @@ class StudyFlags(MixFlags):
 
 @record
 class RunFlags(StudyFlags):
-    """Flags of `agentrt sim run`."""
+    """Flags of `agentrt sim run`.
 
-    policy: Annotated[
-        str, Option(help="fcfs, lpm, plas, rwa or oracle; +gate or -gate to change that.")
-    ] = "rwa"
-    rate: Annotated[float, Option(help="Programs a second; 0 keeps the engine busy.")] = 0.0
-    kv_tokens: Annotated[int, Option(help="KV memory of the engine.")] = 16_384
+    Attributes:
+        policy: Policy: fcfs, lpm, plas, rwa or oracle; +gate or -gate changes its admission gate.
+        rate: Programs a second; 0 keeps the engine busy.
+        kv_tokens: KV memory of the engine.
+    """
+
+    policy: str = "rwa"
+    rate: float = 0.0
+    kv_tokens: int = 16_384
     seed: Seed = 0
 
 
 @record
 class SweepFlags(StudyFlags):
-    """Flags of `agentrt sim sweep`."""
+    """Flags of `agentrt sim sweep`.
 
-    programs: Annotated[int, Option(help="Programs of a draw.")] = 300
-    policies: Annotated[str, Option(help="Separated by commas; +gate or -gate changes one.")] = (
-        "fcfs,lpm,plas,rwa,oracle"
-    )
-    rates: Annotated[
-        str, Option(help="auto finds where fcfs is --slowdown slow; else programs a second.")
-    ] = "auto"
-    kv_share: Annotated[float, Option(help="KV memory by the working set of the mix.")] = 0.33
-    kv_tokens: Annotated[int, Option(help="KV memory; 0 takes --kv-share.")] = 0
-    slowdown: Annotated[float, Option(help="Of fcfs, where to compare.")] = 10.0
-    seeds: Annotated[int, Option(help="Draws of programs and arrivals.")] = 5
+    Attributes:
+        programs: Programs of a draw.
+        policies: Policies separated by commas; +gate or -gate changes the admission gate of one.
+        rates: Programs a second; auto finds the rate at which fcfs has the slowdown --slowdown.
+        kv_share: KV memory divided by the working set of the mix.
+        kv_tokens: KV memory; 0 takes --kv-share.
+        slowdown: Mean slowdown of fcfs at the rate of the comparison.
+        seeds: Draws of programs and arrivals.
+    """
+
+    programs: int = 300
+    policies: str = "fcfs,lpm,plas,rwa,oracle"
+    rates: str = "auto"
+    kv_share: float = 0.33
+    kv_tokens: int = 0
+    slowdown: float = 10.0
+    seeds: int = 5
     curves: Annotated[bool, Option("--curves/--no-curves", help="Run at rates around it, too.")] = (
         True
     )
@@ -86,29 +98,32 @@ class SweepFlags(StudyFlags):
 
 @record
 class FleetFlags(MixFlags):
-    """Flags of `agentrt sim fleet`."""
+    """Flags of `agentrt sim fleet`.
+
+    Attributes:
+        programs: Programs that arrive.
+        engines: Engines that serve them.
+        load: Arrivals divided by the rate that the engines could serve.
+        kv_tokens: KV memory of each engine.
+        routing: program- or request- with round-robin, least-loaded or two-choices; several
+            separated by commas.
+        gate_share: Share of the memory for programs that began; 0 lets all in.
+        order: Order at the gate: fcfs or rwa.
+        library: Different programs to draw from.
+        compared: Programs also served step by step on 8 engines; 0 for none.
+    """
 
     costs: Costs = "8b-h200"
-    programs: Annotated[int, Option(help="Programs that arrive.")] = 100_000
-    engines: Annotated[int, Option(help="Engines that serve them.")] = 128
-    load: Annotated[float, Option(help="Arrivals by what the engines could do.")] = 0.7
-    kv_tokens: Annotated[int, Option(help="KV memory of each engine.")] = 400_000
-    routing: Annotated[
-        str,
-        Option(
-            help="program- or request- with round-robin, least-loaded or two-choices; several "
-            "separated by commas."
-        ),
-    ] = "program-two-choices"
-    gate_share: Annotated[
-        float, Option(help="Of the memory, for programs that began; 0 lets all in.")
-    ] = 0.0
-    order: Annotated[str, Option(help="At the gate: fcfs or rwa.")] = "rwa"
-    library: Annotated[int, Option(help="Different programs to draw from.")] = 400
+    programs: int = 100_000
+    engines: int = 128
+    load: float = 0.7
+    kv_tokens: int = 400_000
+    routing: str = "program-two-choices"
+    gate_share: float = 0.0
+    order: str = "rwa"
+    library: int = 400
     seed: Seed = 0
-    compared: Annotated[
-        int, Option(help="Programs also served step by step on 8 engines; 0 for none.")
-    ] = 300
+    compared: int = 300
     json_path: JsonPath = None
     html_path: HtmlPath = None
 
@@ -123,39 +138,51 @@ class FitFlags:
 
 @record
 class CalibrateFlags:
-    """Flags of `agentrt sim calibrate`."""
+    """Flags of `agentrt sim calibrate`.
+
+    Attributes:
+        model: A model directory; without it --shape, or the embedded model.
+        shape: Random weights of a named shape: micro, tiny, half ...
+        seconds: Seconds of the measurement.
+        kv_tokens: KV memory to give the engine.
+        dtype: Dtype of the computation: auto, float32, bfloat16 or float16.
+        device: Device of the engine: cpu or cuda.
+    """
 
     out: OutPath
-    model: Annotated[
-        Path | None, Option(help="A model directory; else --shape, or the embedded model.")
-    ] = None
-    shape: Annotated[str, Option(help="Random weights of a named shape: micro, tiny, half ...")] = (
-        ""
-    )
-    seconds: Annotated[float, Option(help="To go on measuring for.")] = 60.0
-    kv_tokens: Annotated[int, Option(help="KV memory to give the engine.")] = 32_768
-    dtype: Annotated[str, Option(help="auto, float32, bfloat16 or float16.")] = "auto"
+    model: Path | None = None
+    shape: str = ""
+    seconds: float = 60.0
+    kv_tokens: int = 32_768
+    dtype: str = "auto"
     threads: Threads = 0
-    device: Annotated[str, Option(help="cpu or cuda.")] = "cpu"
+    device: str = "cpu"
 
 
 @record
 class ValidateFlags:
-    """Flags of `agentrt sim validate`."""
+    """Flags of `agentrt sim validate`.
 
-    shape: Annotated[str, Option(help="Of the model: embedded, micro, tiny or half.")] = "embedded"
-    costs: Annotated[str, Option(help="A file of `sim calibrate`; else it is measured first.")] = ""
-    policies: Annotated[str, Option(help="Some of fcfs, lpm, plas, rwa.")] = "fcfs,lpm,plas,rwa"
-    shapes: Annotated[str, Option(help="Of programs, separated by commas.")] = (
-        "react,tree-of-thought,map-reduce,chat"
-    )
-    programs: Annotated[int, Option(help="At each of three loads.")] = 24
-    kv_tokens: Annotated[
-        int, Option(help="KV memory of the engine; where all fit, all policies do alike.")
-    ] = 1024
+    Attributes:
+        shape: Shape of the model: embedded, micro, tiny or half.
+        costs: A file of `sim calibrate`; without it the costs are measured first.
+        policies: Policies separated by commas: some of fcfs, lpm, plas, rwa.
+        shapes: Shapes of programs, separated by commas.
+        programs: Programs at each of three loads.
+        kv_tokens: KV memory of the engine; if all programs fit, all policies do alike.
+        seconds: Seconds for which steps are measured.
+        repeats: Repeats of each load by each policy, in turns.
+    """
+
+    shape: str = "embedded"
+    costs: str = ""
+    policies: str = "fcfs,lpm,plas,rwa"
+    shapes: str = "react,tree-of-thought,map-reduce,chat"
+    programs: int = 24
+    kv_tokens: int = 1024
     threads: Threads = 0
-    seconds: Annotated[float, Option(help="To measure steps for.")] = 30.0
+    seconds: float = 30.0
     seed: Seed = 0
-    repeats: Annotated[int, Option(help="Of each load by each policy, in turns.")] = 3
+    repeats: int = 3
     json_path: JsonPath = None
     html_path: HtmlPath = None

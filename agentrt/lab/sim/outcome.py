@@ -6,6 +6,11 @@ from dataclasses import dataclass, field, fields
 
 from agentrt.protocol.step_output import Ledger
 
+_LEDGER_SUMS = (
+    *("queue_s", "kv_reload_s", "prefill_s", "decode_s"),
+    *("prompt_tokens", "cached_tokens", "cached_host_tokens", "recomputed_tokens", "preemptions"),
+)
+
 
 @dataclass(slots=True)
 class ProgramOutcome:
@@ -16,7 +21,7 @@ class ProgramOutcome:
         shape: Kind of program.
         tenant: Tenant that it runs for.
         submitted_at_s: When it was submitted.
-        finished_at_s: When the result was there; 0.0 before.
+        finished_at_s: When it had its result; 0.0 before.
         held_s: Sum over its generations of the wait for admission.
         queue_s: Sum of their waits in the engine's queue.
         hole_s: Sum of their waits for parts of their prompts.
@@ -24,18 +29,18 @@ class ProgramOutcome:
         prefill_s: Sum of the time to compute their prompts.
         decode_s: Sum of the time to decode their tokens.
         tool_s: Sum of the time of its tools and pauses.
-        first_s: From the declarations of its generations to their first tokens, all added up.
-        rest_s: From there to their values.
+        first_s: Sum over its generations of the time from declaration to first token.
+        rest_s: Sum over its generations of the time from first token to value.
         prompt_tokens: Prompt tokens of its generations.
         cached_tokens: Prompt tokens found in the cache.
         cached_host_tokens: Prompt tokens brought back from the offload tier.
         output_tokens: Output tokens of generations with a value.
-        recomputed_tokens: Computed again after a preemption.
-        wasted_tokens: Outputs that were given up.
-        preemptions: How often a generation lost its pages.
-        joined: How many of its generations another one's request was under way for.
-        kept_tokens: KV that it computed and could have been kept for it.
-        kept_token_s: The same, each token times the seconds from then to the program's end.
+        recomputed_tokens: Tokens computed again after a preemption.
+        wasted_tokens: Output tokens of cancelled generations.
+        preemptions: Number of times that a generation lost its pages.
+        joined: Number of generations that joined the request of another one.
+        kept_tokens: KV tokens that it computed, all of which a cache could keep.
+        kept_token_s: Sum over these tokens of the time to the end of the program.
     """
 
     name: str
@@ -74,23 +79,16 @@ class ProgramOutcome:
         self.kept_token_s += self.kept_tokens * at_s
 
     def answered(self, declared_at_s: float, first_token_at_s: float, at_s: float) -> None:
-        """A generation has its value."""
+        """Note the value of a generation."""
         self.first_s += first_token_at_s - declared_at_s
         self.rest_s += at_s - first_token_at_s
 
     def book(self, ledger: Ledger, *, wanted: bool, joined: bool = False) -> None:
-        """A generation of it is over."""
+        """Add the ledger of a generation."""
         self.joined += joined
-        self.queue_s += ledger.queue_s
-        self.kv_reload_s += ledger.kv_reload_s
-        self.prefill_s += ledger.prefill_s
-        self.decode_s += ledger.decode_s
+        for name in _LEDGER_SUMS:
+            setattr(self, name, getattr(self, name) + getattr(ledger, name))
         self.hole_s += max(0.0, ledger.completed_at_s - ledger.received_at_s)
-        self.prompt_tokens += ledger.prompt_tokens
-        self.cached_tokens += ledger.cached_tokens
-        self.cached_host_tokens += ledger.cached_host_tokens
-        self.recomputed_tokens += ledger.recomputed_tokens
-        self.preemptions += ledger.preemptions
         new_tokens = ledger.prompt_tokens - ledger.cached_tokens + ledger.output_tokens
         self.kept_tokens += new_tokens
         self.kept_token_s -= new_tokens * ledger.finished_at_s
@@ -105,16 +103,16 @@ class Totals:
     """Sums over all steps of one engine.
 
     Attributes:
-        steps: How many.
-        busy_s: Seconds that they took.
+        steps: Number of steps.
+        busy_s: Seconds of the steps.
         prefill_tokens: Prompt tokens computed.
         decode_tokens: Tokens produced.
-        kv_tokens: Sum over steps of the tokens whose KV was read.
+        kv_tokens: Tokens whose KV was read.
         unread_tokens: Prompt tokens of cancelled calls that were never computed.
-        unheard_tokens: Produced in the step in which their call was given up.
-        saved_tokens: Copied from the device to its host.
-        loaded_tokens: Copied back.
-        copied_s: Seconds that these copies took.
+        discarded_tokens: Tokens produced in the step in which their call was cancelled.
+        saved_tokens: Tokens copied from the device to its host.
+        loaded_tokens: Tokens copied back.
+        copied_s: Seconds of these copies.
     """
 
     steps: int = 0
@@ -123,7 +121,7 @@ class Totals:
     decode_tokens: int = 0
     kv_tokens: int = 0
     unread_tokens: int = 0
-    unheard_tokens: int = 0
+    discarded_tokens: int = 0
     saved_tokens: int = 0
     loaded_tokens: int = 0
     copied_s: float = 0.0
@@ -139,7 +137,7 @@ class SimulationOutcome:
     """All programs of one simulation, in the order of their arrival.
 
     Attributes:
-        programs: One each.
+        programs: Outcome of each program.
         engines: Sums over the steps of each engine.
         ended_at_s: When the last program ended.
     """

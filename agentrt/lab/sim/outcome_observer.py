@@ -13,10 +13,10 @@ Key = tuple[RunId, NodeId]
 
 
 class OutcomeObserver:
-    """Books the nodes of players.
+    """Collects the outcomes of players from the events of their nodes.
 
     Args:
-        players: Players by run, while they play.
+        players: Players of the runs in progress.
         backend: Takes the calls that join the request of another call.
     """
 
@@ -27,7 +27,7 @@ class OutcomeObserver:
         self._joined: set[Key] = set()
 
     def on_events(self, events: Sequence[Event]) -> None:
-        """Book a batch of events."""
+        """Collect a batch of events."""
         for event in events:
             match event:
                 case NodeDeclared(kind="generate"):

@@ -1,4 +1,4 @@
-"""The output of a simulated generation: known beforehand, and appended token by token."""
+"""The output of a simulated generation, known in advance and appended token by token."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 
 class GivenOutput:
-    """Output of a call.
+    """The output of a call.
 
     Args:
         ids: The tokens.
-        forced_tokens: How many of them the grammar appends without a step of their own; they follow
-            the others in even runs.
-        formed: Whether a grammar constrains it.
+        forced_tokens: Number of tokens that the grammar appends without a step of their own; they
+            follow the others in even runs.
+        formed: True if a grammar constrains it.
         marks: Lengths at which the arguments of a tool are complete.
     """
 
@@ -46,7 +46,7 @@ class GivenOutput:
         tokens += self._ids[len(tokens) - prompt_tokens : length]
 
     def plain_steps(self, length: int) -> int:
-        """How many steps from `length` bring one token each, up to an end or a mark."""
+        """Number of steps from `length` on with one token each, up to the end or a mark."""
         if self.forced_tokens:
             return 1
         left = len(self._ids) - length
@@ -58,14 +58,7 @@ class GivenOutput:
 
     def _after(self, length: int) -> int:
         """The length after one more sampled token and the tokens that it forces."""
-        whole, forced = len(self._ids), self.forced_tokens
-        drawn = whole - forced
-        # Behind the j-th token picked stand j + j * forced // drawn tokens.
-        low, high = 0, drawn
-        while low < high:
-            middle = (low + high) // 2
-            if middle + middle * forced // drawn <= length:
-                low = middle + 1
-            else:
-                high = middle
-        return low + low * forced // drawn
+        drawn, forced = len(self._ids) - self.forced_tokens, self.forced_tokens
+        # The j-th sampled token comes after j + j * forced // drawn tokens.
+        at = bisect_right(range(drawn), length, key=lambda j: j + j * forced // drawn)
+        return at + at * forced // drawn

@@ -1,8 +1,8 @@
 """A trace played as a program: the code that declares its nodes, and waits for them.
 
-It behaves as a program of ours with this graph. A generation is declared when everything that it
-quotes is declared and what it comes after has ended, so that pending parts are holes. A tool that a
-plan calls is declared when its arguments are complete in the plan's output.
+It behaves like a program with this graph. A generation is declared when all nodes that it quotes
+are declared and its other inputs have ended, so that pending parts are holes. A tool that a plan
+calls is declared when its arguments are complete in the plan's output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from agentrt.lab.sim.executor import SimulatedExecutor
 from agentrt.lab.sim.outcome import ProgramOutcome
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.token_ids import TokenIds
-from agentrt.lab.workloads import OutputOf, Piece, ProgramTrace, ToolUse, TraceCall, TraceThink
+from agentrt.lab.workloads import (
+    OutputOf,
+    Piece,
+    ProgramTrace,
+    ToolUse,
+    TraceCall,
+    TraceResult,
+    TraceThink,
+)
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.program import Gen, GenOptions, Node, Program, Tool, program, tool
@@ -39,8 +47,8 @@ class TracePlayer:
         trace: The trace to play.
         run_id: Id of the run.
         ids: Token ids of all texts.
-        engine: Executor of the engine, with the costs of the runtime around the program.
-        outcome: Collects the time of tools.
+        engine: Executor of the engine; its costs contain those of the runtime.
+        outcome: Outcome of the run, which receives the time of tools.
 
     Attributes:
         trace: The trace to play.
@@ -69,17 +77,17 @@ class TracePlayer:
         self._undeclared = dict.fromkeys(self._traced)
         self._awaited = {name for node in trace.nodes for name in node.after}
         self._awaited.update(node.plan for node in trace.tools())
-        self._awaited.update(trace.result)
-        if trace.quorum is not None:
-            self._awaited.update(trace.quorum[0])
+        self._quorum, self._least = trace.quorum or ((), 0)
+        self._awaited.update(trace.result, self._quorum)
+        self._wanted = set(trace.result).difference(self._quorum)
         self._tree: ChatTree[Part] = ChatTree()
         self._nodes: dict[str, Node[Any]] = {}
         self._names: dict[NodeId, str] = {}
         self._ended: set[str] = set()
-        self._given_up: set[str] = set()
+        self._cancelled: set[str] = set()
         self._closed: list[Node[Any]] = []
         self._changed = Notifier()
-        self._spelt: set[Part] = set()
+        self._encoded: set[Part] = set()
         self._readers: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
@@ -89,22 +97,22 @@ class TracePlayer:
             while True:
                 self._note_ends()
                 self._declare()
-                self._spare()
+                self._cancel_needless()
                 if self._is_over:
                     return
                 await self._changed.wait()
-        finally:  # its chats go with the program: what engines are told of prefixes depends on it
+        finally:  # the hints about prefixes depend on the chats that are alive
             self._tree = ChatTree()
             self._nodes.clear()
             self._readers.clear()
 
     @property
     def costs(self) -> SimCosts:
-        """Costs as they are now."""
+        """The present costs."""
         return self._engine.costs
 
     async def use(self, name: str) -> str:
-        """Run a tool or a pause of the trace: take its time, then answer."""
+        """Run a tool or a pause of the trace: sleep, then answer."""
         node = self._traced[name]
         assert not isinstance(node, TraceCall)
         self.outcome.tool_s += node.seconds
@@ -113,20 +121,20 @@ class TracePlayer:
         return text_of(self._ids.result(self.run_id, name, tokens))
 
     def call_of(self, node_id: NodeId) -> TraceCall:
-        """The call that a node of the run is."""
+        """The call of a node."""
         call = self._traced[self._names[node_id]]
         assert isinstance(call, TraceCall)
         return call
 
     @property
     def rest_s(self) -> float:
-        """Service that the calls need which are not over."""
+        """Service of the calls that have not ended."""
         return sum(self._service_s.values())
 
-    def spell(self, call: TraceCall) -> int:
-        """Tokens of a call's prompt that the run spells for the first time."""
-        fresh = [part for part in parts(call) if part not in self._spelt]
-        self._spelt.update(fresh)
+    def encode(self, call: TraceCall) -> int:
+        """Tokens of a call's prompt that the run encodes for the first time."""
+        fresh = [part for part in parts(call) if part not in self._encoded]
+        self._encoded.update(fresh)
         return sum(part.tokens for part in fresh if not isinstance(part, OutputOf))
 
     def marks(self, call: TraceCall) -> tuple[int, ...]:
@@ -147,11 +155,11 @@ class TracePlayer:
             if node.error is None:
                 self._ended.add(name)
                 note_wait(node)
-            elif name not in self._given_up:
+            elif name not in self._cancelled:
                 raise node.error
 
     def _declare(self) -> None:
-        """Declare what may be declared by now."""
+        """Declare all nodes that may be declared."""
         for name in list(self._undeclared):
             traced = self._traced[name]
             if not self._may_declare(traced):
@@ -185,7 +193,7 @@ class TracePlayer:
         return _tool_of(node.site if isinstance(node, ToolUse) else node.name)(self, node.name)
 
     def _call(self, call: TraceCall) -> Gen[str]:
-        """A generation as a replay asks for it: greedily, unless it is one of several samples."""
+        """A generation like that of a replay: greedy, unless it is one of several samples."""
         options: GenOptions = {
             "max_tokens": call.output_tokens,
             "ignore_eos": True,
@@ -199,7 +207,7 @@ class TracePlayer:
         return gen
 
     async def _read(self, plan: Gen[str], marks: tuple[int, ...]) -> None:
-        """Wake the program whenever the arguments of a tool are complete in its plan."""
+        """Wake the program if the arguments of a tool are complete in its plan."""
         left = sorted(marks)
         with suppress(NodeCancelled):
             async for _ in plan.stream():
@@ -220,16 +228,14 @@ class TracePlayer:
         self._closed.append(node)
         self._changed.notify_all()
 
-    def _spare(self) -> None:
-        """With a quorum, or the whole result, there, the rest is given up."""
-        rest: set[str] = set()
-        if self.trace.quorum is not None and self._has_quorum():
-            rest.update(self.trace.quorum[0])
-        if self._has_result():
+    def _cancel_needless(self) -> None:
+        """Cancel the rest of a quorum that is complete, and of a program with its result."""
+        rest = set(self._quorum if self._has_quorum else ())
+        if self._has_result:
             rest.update(self._nodes)
             self._undeclared.clear()
-        for name in sorted(rest - self._ended - self._given_up):
-            self._given_up.add(name)
+        for name in sorted(rest - self._ended - self._cancelled):
+            self._cancelled.add(name)
             self._undeclared.pop(name, None)
             node = self._nodes.get(name)
             if node is not None:
@@ -238,23 +244,21 @@ class TracePlayer:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the result is there and nothing is under way."""
-        return self._has_result() and all(node.done for node in self._nodes.values())
+        """Whether the result is there and no node is open."""
+        return self._has_result and all(node.done for node in self._nodes.values())
 
+    @property
     def _has_quorum(self) -> bool:
-        quorum = self.trace.quorum
-        return quorum is None or len(self._ended.intersection(quorum[0])) >= quorum[1]
+        return len(self._ended.intersection(self._quorum)) >= self._least
 
+    @property
     def _has_result(self) -> bool:
-        wanted = set(self.trace.result)
-        if self.trace.quorum is not None:
-            wanted.difference_update(self.trace.quorum[0])
-        return self._has_quorum() and wanted <= self._ended
+        return self._has_quorum and self._wanted <= self._ended
 
 
 @lru_cache(maxsize=256)
 def program_of(shape: str) -> Program[[TracePlayer], None]:
-    """The program that plays a shape; estimates are learned for each shape alone."""
+    """The program that plays a shape; the runtime learns estimates for each program."""
 
     async def played(player: TracePlayer) -> None:
         await player.play()
@@ -276,10 +280,8 @@ def _tool_of(site: str) -> Tool[[Any, str], str]:
 
 
 def _result_tokens(trace: ProgramTrace) -> dict[str, int]:
-    """Length of the answer of each tool and pause, as prompts quote it."""
-    found = {use.name: use.result_tokens for use in trace.tools()}
-    for call in trace.calls():
-        for part in parts(call):
-            if not isinstance(part, OutputOf | Piece):
-                found[part.tool] = part.tokens
-    return found
+    """Length of the answer of each tool and pause in the prompts that quote it."""
+    quoted = (part for call in trace.calls() for part in parts(call))
+    return {use.name: use.result_tokens for use in trace.tools()} | {
+        part.tool: part.tokens for part in quoted if isinstance(part, TraceResult)
+    }

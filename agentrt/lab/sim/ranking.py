@@ -1,8 +1,8 @@
-"""The order of policies as far as a measurement shows it, and the simulator's agreement with it.
+"""The measured order of policies, and the simulator's agreement with it.
 
 Two policies served the same programs at the same instants, so their difference is taken program by
-program. If chance alone could have made it, by programs or by plays, the two are not ranked: a
-simulator that orders them either way is as right as the engine is.
+program. If it is within chance, over programs or over repeats, the two are not ranked: either order
+in the simulator is right.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Pair:
     Attributes:
         one: A policy.
         other: Another policy.
-        measured: Mean latency of the first divided by the second's, less 1.
-        simulated: The same of the simulator.
+        measured: Mean latency of the first divided by that of the second, less 1.
+        simulated: The same ratio in the simulator.
     """
 
     one: str
@@ -32,12 +32,12 @@ class Pair:
 
     @property
     def is_ranked(self) -> bool:
-        """True if the measurement shows which is better."""
+        """True if the measured difference is beyond chance."""
         return self.measured.low > 0 or self.measured.high < 0
 
     @property
     def agrees(self) -> bool:
-        """True if the simulator has the same one as the better."""
+        """True if the same policy is better in the simulator."""
         return self.simulated * self.measured.value > 0
 
 
@@ -46,8 +46,8 @@ class Ranking:
     """All policies at one load.
 
     Attributes:
-        pairs: Each policy with each other.
-        plain_tau: Kendall's tau of mean latencies, whatever chance has made of them.
+        pairs: All pairs of policies.
+        plain_tau: Kendall's tau of all mean latencies, differences within chance included.
     """
 
     pairs: Sequence[Pair]
@@ -55,7 +55,7 @@ class Ranking:
 
     @property
     def ranked(self) -> list[Pair]:
-        """The pairs of which the measurement shows which is better."""
+        """The pairs with a measured difference beyond chance."""
         return [pair for pair in self.pairs if pair.is_ranked]
 
     @property
@@ -71,8 +71,8 @@ def ranking_of(measured_s: Mapping[str, Floats], simulated_s: Mapping[str, Float
     """The ranking of policies at one load.
 
     Args:
-        measured_s: `[repeats, programs]` latencies by policy, the same programs for each.
-        simulated_s: The same in the simulator.
+        measured_s: `[repeats, programs]` latencies by policy, with the same programs for all.
+        simulated_s: `[repeats, programs]` latencies in the simulator.
     """
     names = list(measured_s)
     pairs = [

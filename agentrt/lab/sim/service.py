@@ -1,4 +1,4 @@
-"""Service that a program needs of its engine, for the policy that knows it beforehand."""
+"""The true service of a program, for the policy `oracle`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from agentrt.lab.workloads.trace import Part, parts
 from agentrt.scheduler.estimates.step_model import StepTime
 
 TYPICAL_BATCH = 8
-"""Sequences that share a step's fixed part when an engine is busy."""
+"""Sequences that share the fixed time of a step on a busy engine."""
 
 
 def service_of(program: ProgramTrace, step: StepTime) -> dict[str, float]:
-    """Seconds of service of each call by its name: its share of the steps it will be in.
+    """Seconds of service of each call, by name: its share of the steps that compute it.
 
-    What an earlier call of the program computed counts there; a prompt that several quote counts
-    for the first of them.
+    Tokens that an earlier call of the program computed do not count again; a part of several
+    prompts counts for the first.
     """
     seen: set[Part] = set()
     outputs = {call.name: call.output_tokens for call in program.calls()}

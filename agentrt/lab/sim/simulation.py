@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 
 from agentrt.base.config import EngineConfig, SchedulerConfig
@@ -21,7 +21,7 @@ from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.outcome_observer import OutcomeObserver
 from agentrt.lab.sim.player import TracePlayer, program_of
 from agentrt.lab.sim.token_ids import TokenIds
-from agentrt.lab.workloads import ProgramTrace, Workload
+from agentrt.lab.workloads import Workload
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates, State
@@ -29,7 +29,7 @@ from agentrt.testing.clock import LoopClock
 from agentrt.testing.loop import VirtualTimeLoop, run_virtual
 
 BEGIN_S = 1_000.0
-"""Not 0: a ledger's 0.0 means "never"."""
+"""Instant of the start; 0.0 means "never" in a ledger."""
 MOST_STEPS = 1 << 20
 ROLE = "default"
 
@@ -48,8 +48,8 @@ class Setup:
         prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
         page_tokens: Tokens of a page.
         start_tokens: Tokens that the template writes before the first message.
-        scheduler: How programs share the engine.
-        leaps: Whether equal steps are computed at once.
+        scheduler: Settings of the scheduler.
+        leaps: True to compute equal steps at once.
     """
 
     costs: SimCosts
@@ -84,17 +84,17 @@ class Setup:
 
 
 class Simulation:
-    """One setup: runtimes with their engines, which may serve one workload after the other.
+    """Runtimes with their engines, which serve one workload after the other.
 
     Args:
         setup: Settings of the simulation.
-        estimates: Quantities learned from past runs; they go on learning.
+        estimates: Estimates from past runs, which go on learning.
     """
 
     def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:
         self._setup = setup
         self._estimates = estimates if estimates is not None else Estimates()
-        self._began = 0
+        self._serials = count()
         self._now_s = BEGIN_S
         self._ids = TokenIds(setup.start_tokens)
         self._codec = SimulatedCodec(setup.start_tokens)
@@ -119,12 +119,12 @@ class Simulation:
     ) -> SimulationOutcome:
         """Serve all programs to their end, at once after those that were served before.
 
-        The runtimes know what they learned from those, and the engines still hold their texts,
-        which nothing quotes any more: every run has text of its own.
+        The runtimes keep their estimates. The engines keep the KV of earlier texts, which no later
+        prompt quotes, because every run has texts of its own.
 
         Args:
-            workload: Programs, and when they come.
-            costs: From so many seconds after the beginning on; else they stay as they are.
+            workload: Programs with their arrivals.
+            costs: Later costs, each with its instant in seconds after the start.
 
         Raises:
             OutOfPages: A request does not fit an engine's memory.
@@ -134,7 +134,7 @@ class Simulation:
         outcome = run_virtual(self._serve, workload, costs, start_s=self._now_s)
         self._now_s = outcome.ended_at_s
         for _, last in costs:
-            self._take(last)
+            self._set_costs(last)
         outcome.engines = [
             one.totals.since(totals) for one, totals in zip(self._executors, before, strict=True)
         ]
@@ -152,7 +152,7 @@ class Simulation:
         backends = [self._backend(core, executor, players) for core, executor in pairs]
         loop.on_idle = lambda until_s: sum(one.go(until_s) for one in backends) > 0
         for at_s, taken in costs:
-            loop.call_at(began_s + at_s, self._take, taken)
+            loop.call_at(began_s + at_s, self._set_costs, taken)
         async with AsyncExitStack() as stack:
             runtimes = [
                 await stack.enter_async_context(self._runtime(one, state, players))
@@ -163,8 +163,10 @@ class Simulation:
             served = zip(runtimes, self._executors, strict=True)
             for arrival, (runtime, executor) in zip(arrivals, cycle(served), strict=False):
                 at_s = began_s + arrival.at_s
-                player = self._player(arrival.program, executor, at_s)
-                outcome.programs.append(player.outcome)
+                trace, run_id = arrival.program, RunId(f"{next(self._serials):016x}")
+                program = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
+                outcome.programs.append(program)
+                player = TracePlayer(trace, run_id, self._ids, executor, program)
                 plays.append(asyncio.create_task(self._play(player, runtime, players, at_s)))
             try:
                 await asyncio.gather(*plays)
@@ -192,13 +194,7 @@ class Simulation:
         await runtime.with_options(options).run(program_of(player.trace.shape), player)
         player.outcome.end(loop.time() + player.costs.end_s)
         del players[player.run_id]
-        self._ids.forget(player.run_id, player.trace)
-
-    def _player(self, trace: ProgramTrace, executor: SimulatedExecutor, at_s: float) -> TracePlayer:
-        run_id = RunId(f"{self._began:016x}")
-        self._began += 1
-        outcome = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
-        return TracePlayer(trace, run_id, self._ids, executor, outcome)
+        self._ids.forget(player.run_id)
 
     def _backend(
         self, core: EngineCore, executor: SimulatedExecutor, players: Mapping[RunId, TracePlayer]
@@ -233,6 +229,6 @@ class Simulation:
             state=state,
         )
 
-    def _take(self, costs: SimCosts) -> None:
+    def _set_costs(self, costs: SimCosts) -> None:
         for executor in self._executors:
             executor.costs = costs

@@ -1,14 +1,13 @@
 """The work of each step of a real engine, derived from its requests and records.
 
-A step's record names its requests and sums its tokens. How many of them were whose follows from
-the rules of the scheduler: a decode takes one, prompts take a chunk each, in the order of the
-batch, while the step's budget lasts.
+A step's record lists its requests and the sum of their tokens. The tokens of each request follow
+from the rules of the scheduler: a decode has one, prompts have a chunk each, in the order of the
+batch, within the step's token budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import RequestId
@@ -16,17 +15,11 @@ from agentrt.lab.sim.costs import StepWork
 from agentrt.protocol.step_output import StepRecord
 
 
-@dataclass(slots=True, eq=False)
-class _Asked:
-    prompt_tokens: int
-    computed_tokens: int = 0
-
-
 class StepLog:
     """Follows the requests of one engine through its steps.
 
     Args:
-        prompts: Length of each request's prompt; none finds anything in the cache.
+        prompts: Length of each request's prompt; no prompt has a prefix in the cache.
         chunk_tokens: Most prompt tokens of one sequence in a step.
         step_tokens: Most tokens of a step.
     """
@@ -34,7 +27,8 @@ class StepLog:
     def __init__(
         self, prompts: Mapping[RequestId, int], chunk_tokens: int, step_tokens: int
     ) -> None:
-        self._asked = {request: _Asked(tokens) for request, tokens in prompts.items()}
+        self._prompts = prompts
+        self._computed_tokens = dict.fromkeys(prompts, 0)
         self._chunk_tokens = chunk_tokens
         self._step_tokens = step_tokens
 
@@ -48,12 +42,11 @@ class StepLog:
         prefill_tokens = decode_tokens = kv_tokens = 0
         pairs = 0.0
         for request in record.requests:
-            asked = self._asked[request]
-            done = asked.computed_tokens
-            missing = asked.prompt_tokens - done
+            done = self._computed_tokens[request]
+            missing = self._prompts[request] - done
             count = min(missing, self._chunk_tokens, left) if missing > 0 else 1
             left -= count
-            asked.computed_tokens = done + count
+            self._computed_tokens[request] += count
             kv_tokens += done + count
             decode_tokens += missing <= count
             if missing > 0:

@@ -1,4 +1,4 @@
-"""One mix of programs, drawn from seeds, and a simulated engine that serves it at a rate."""
+"""A mix of programs, drawn from seeds, on a simulated engine at a rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentrt.lab.operating_point import (
     RateSearch,
     operating_point,
 )
-from agentrt.lab.sim.arms import SimArm, arms_named
+from agentrt.lab.sim.arms import PLAIN, SimArm, arms_named
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.service import service_of
@@ -34,25 +34,24 @@ from agentrt.lab.workloads.trace import prompt_tokens
 from agentrt.scheduler.estimates.estimates import Estimates
 
 WARM_SHARE = 0.1
-"""Share of programs, the first, that do not count."""
+"""Share of the programs that do not count: the first."""
 
 AMPLE_TOKENS = 1 << 20
 """KV memory that no mix fills."""
 
 _BUSY_SHARE = 0.7
 _MOST_RATES = 50
-_PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
 @record
 class Mixed:
-    """A mix to be studied.
+    """A mix of programs.
 
     Attributes:
         programs: Programs of a seed.
         shares: Share of each shape.
         scale: Scale of lengths and times.
-        tenants: Tenants among whom they are dealt out.
+        tenants: Number of tenants, which share the programs.
         bursts: Deviation of the gaps between arrivals by their mean, above 1; 0 for independent
             arrivals.
     """
@@ -69,10 +68,10 @@ class Mixed:
         return mix(self.programs, random, self.scale, self.shares, tenants=self.tenants)
 
     def arriving(self, programs: Sequence[ProgramTrace], rate: float, seed: str) -> Workload:
-        """The programs, so many a second.
+        """The programs at a rate in programs a second.
 
         Raises:
-            UsageError: The rate is not positive, or the bursts are none.
+            UsageError: The rate or the bursts are out of range.
         """
         random = Random(seed)
         if self.bursts:
@@ -80,9 +79,15 @@ class Mixed:
         return poisson(programs, rate, random)
 
 
+_FIGURES = (
+    *("rate", "mean_latency_s", "p99_latency_s", "mean_slowdown", "p99_slowdown"),
+    *("busy", "cache_hit", "host_hit", "copying", "fairness", "steps", "working_set_tokens"),
+)
+
+
 @record
 class StudyPoint:
-    """One arm at one rate with one seed; the first programs do not count.
+    """Figures of one arm at one rate with one seed, without the first programs.
 
     Attributes:
         arm: Name of the arm.
@@ -91,14 +96,14 @@ class StudyPoint:
         latency_s: `[programs]`.
         slowdown: `[programs]` latency divided by that of the same program alone.
         busy: Share of the time in which the engine had work.
-        hit: Share of prompt tokens that were found in the cache.
-        host_hit: Share of prompt tokens that were brought back from the host.
+        cache_hit: Share of prompt tokens found in the cache.
+        host_hit: Share of prompt tokens loaded back from the host.
         copying: Share of the time in which the engine copied to its host or back.
         sums: Mean seconds and tokens of a program, by name.
         fairness: Jain's index over tenants' mean slowdowns.
         steps: Steps of the engine.
-        working_set_tokens: KV tokens that the programs under way would keep, on average while
-            programs arrived.
+        working_set_tokens: KV tokens that the programs in progress would keep, on average over
+            the time of arrivals.
     """
 
     arm: str
@@ -107,7 +112,7 @@ class StudyPoint:
     latency_s: Floats
     slowdown: Floats
     busy: float
-    hit: float
+    cache_hit: float
     host_hit: float
     copying: float
     sums: dict[str, float]
@@ -121,6 +126,11 @@ class StudyPoint:
         return float(self.latency_s.mean())
 
     @property
+    def p99_latency_s(self) -> float:
+        """The 99th percentile of latencies."""
+        return float(np.quantile(self.latency_s, 0.99))
+
+    @property
     def mean_slowdown(self) -> float:
         """Mean slowdown of a program."""
         return float(self.slowdown.mean())
@@ -132,33 +142,20 @@ class StudyPoint:
 
     def figures(self) -> dict[str, Any]:
         """Figures for files and tables."""
-        return {
-            "rate": self.rate,
-            "mean_latency_s": self.mean_latency_s,
-            "p99_latency_s": float(np.quantile(self.latency_s, 0.99)),
-            "mean_slowdown": self.mean_slowdown,
-            "p99_slowdown": self.p99_slowdown,
-            "busy": self.busy,
-            "cache_hit": self.hit,
-            "host_hit": self.host_hit,
-            "copying": self.copying,
-            "fairness": self.fairness,
-            "steps": self.steps,
-            "working_set_tokens": self.working_set_tokens,
-        }
+        return {name: getattr(self, name) for name in _FIGURES}
 
     def in_words(self) -> str:
-        """The point in a line."""
+        """The point in a line of text."""
         host = f" ({self.host_hit:.2f} from the host)" if self.host_hit else ""
         return (
             f"mean {self.mean_latency_s:.2f} s, slowdown {self.mean_slowdown:.2f}, "
-            f"p99 {self.p99_slowdown:.1f}, cache {self.hit:.2f}{host}, busy {self.busy:.2f}"
+            f"p99 {self.p99_slowdown:.1f}, cache {self.cache_hit:.2f}{host}, busy {self.busy:.2f}"
         )
 
 
 @record
 class AloneLatencies:
-    """Programs that have an engine for themselves.
+    """Programs that each have an engine alone.
 
     Attributes:
         latency_s: `[programs]` latencies.
@@ -170,14 +167,13 @@ class AloneLatencies:
 
 
 class Study:
-    """Runs a mix on one simulated engine; programs, latencies alone and estimates are kept.
+    """A mix on one simulated engine; keeps programs, latencies alone and estimates.
 
     Args:
         costs: Costs of the engine.
         mixed: The programs.
-        setup: Other properties of the engine; its costs, memory and scheduler are set here.
-        warm: True to learn estimates from another seed's programs beforehand, like a runtime that
-            has run for a while.
+        setup: Other settings of the engine; its costs, memory and scheduler are set here.
+        warm: True to begin with estimates learned from the programs of another seed.
 
     Attributes:
         mixed: The programs.
@@ -222,13 +218,13 @@ class Study:
 
     @property
     def full_rate(self) -> float:
-        """Programs a second at which the engine would be fully busy, roughly."""
+        """Programs a second that keep the engine fully busy, roughly."""
         step = self._setup.costs.step
         services = [sum(service_of(one, step).values()) for one in self.programs(0)]
         return len(services) / sum(services)
 
     def point(self, arm: SimArm, rate: float, seed: int, kv_tokens: int) -> StudyPoint:
-        """One arm at one rate with one seed's programs and arrivals.
+        """Run an arm at a rate with the programs and arrivals of a seed.
 
         Raises:
             OutOfPages: A program does not fit the memory.
@@ -254,7 +250,7 @@ class Study:
             latency_s,
             slowdown,
             busy=engine.busy_s / span_s,
-            hit=sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
+            cache_hit=sum(one.cached_tokens for one in counted) / max(1, prompt_tokens),
             host_hit=sum(one.cached_host_tokens for one in counted) / max(1, prompt_tokens),
             copying=engine.copied_s / span_s,
             sums={name: _mean(counted, name) for name in SUMMED},
@@ -273,18 +269,18 @@ class Study:
         kv_tokens: int = 0,
         log: Callable[[str], None] = lambda text: None,
     ) -> OperatingPoint:
-        """Memory, and a rate for each seed, at which fcfs has that mean slowdown.
+        """The memory, and a rate for each seed at which `fcfs` has a mean slowdown.
 
         Args:
             kv_share: Memory divided by the working set.
-            slowdown: Slowdown of fcfs.
+            slowdown: Mean slowdown of `fcfs`.
             seeds: Number of draws.
-            rate: Programs a second if they are given; 0 searches.
-            kv_tokens: Memory if it is given; 0 takes the share.
+            rate: Programs a second; 0 searches the rate.
+            kv_tokens: Memory; 0 takes the share of the working set.
             log: Called with each probe.
 
         Raises:
-            UsageError: There is no such point: not enough programs to be so slow.
+            UsageError: There is no such point, because there are too few programs.
         """
         if not kv_share > 0 or not slowdown > 1 or rate < 0 or kv_tokens < 0:
             raise UsageError(
@@ -324,8 +320,8 @@ class Study:
         return Simulation(setup, self._estimates()).run(workload)
 
     def _ample(self) -> Setup:
-        """The engine with all the memory that programs want, so that a host gets nothing."""
-        return replace(self._setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=_PLAIN)
+        """The engine with more memory than the programs need, without an offload tier."""
+        return replace(self._setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=PLAIN)
 
     def _estimates(self) -> Estimates:
         """Estimates learned from another seed's programs, as a copy."""
@@ -341,20 +337,9 @@ class Study:
 
 
 SUMMED = (
-    "held_s",
-    "queue_s",
-    "hole_s",
-    "kv_reload_s",
-    "prefill_s",
-    "decode_s",
-    "tool_s",
-    "prompt_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "recomputed_tokens",
-    "wasted_tokens",
-    "preemptions",
-    "joined",
+    *("held_s", "queue_s", "hole_s", "kv_reload_s", "prefill_s", "decode_s", "tool_s"),
+    *("prompt_tokens", "cached_tokens", "output_tokens", "recomputed_tokens", "wasted_tokens"),
+    *("preemptions", "joined"),
 )
 
 

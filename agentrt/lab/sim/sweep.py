@@ -1,4 +1,4 @@
-"""Policies compared on one mix: at the operating point of a plain engine, and around it.
+"""Policies compared on one mix, at the operating point of a plain engine and around it.
 
 All arms serve the same programs at the same instants; differences are paired by seed.
 """
@@ -32,9 +32,9 @@ class Sweep:
     """The points of all arms.
 
     Attributes:
-        operating: Operating point at which arms were compared.
-        points: By arm, one a seed, at that rate.
-        curves: By arm, with the first seed, at rates around it.
+        operating: Operating point of the comparison.
+        points: Points of each arm at that rate, one for each seed.
+        curves: Points of each arm with the first seed, at rates around it.
     """
 
     operating: OperatingPoint
@@ -43,16 +43,14 @@ class Sweep:
 
     def ratio(self, one: str, other: str) -> Interval:
         """Mean latency of one arm divided by the other's, paired by seed."""
-        pairs = zip(self.points[one], self.points[other], strict=True)
-        return ratio_interval([a.mean_latency_s / b.mean_latency_s for a, b in pairs])
+        return self._ratio(one, other, lambda point: point.mean_latency_s)
 
     def tail_ratio(self, one: str, other: str) -> Interval:
-        """The same of the 99th percentile of slowdowns."""
-        pairs = zip(self.points[one], self.points[other], strict=True)
-        return ratio_interval([a.p99_slowdown / b.p99_slowdown for a, b in pairs])
+        """99th percentile of slowdowns of one arm divided by the other's, paired by seed."""
+        return self._ratio(one, other, lambda point: point.p99_slowdown)
 
     def targets(self) -> list[Target]:
-        """The targets between the arms that were run."""
+        """The targets between the arms of the sweep."""
         found = []
         if {BASELINE, PLAIN} <= self.points.keys():
             found += [
@@ -63,6 +61,10 @@ class Sweep:
             found.append(Target("mean latency, rwa by oracle", self.ratio(BASELINE, BEST), 1.2))
         return found
 
+    def _ratio(self, one: str, other: str, figure: Callable[[StudyPoint], float]) -> Interval:
+        pairs = zip(self.points[one], self.points[other], strict=True)
+        return ratio_interval([figure(a) / figure(b) for a, b in pairs])
+
 
 def sweep(
     study: Study,
@@ -72,13 +74,13 @@ def sweep(
     curves: bool = True,
     log: Log = lambda text: None,
 ) -> Sweep:
-    """Run all arms at one point, each seed at its rate, and around it with the first seed.
+    """Run all arms at the operating point, and at rates around it with the first seed.
 
     Args:
         study: The mix.
-        arms: Arms to be compared.
+        arms: Arms of the comparison.
         operating: Rates and memory.
-        curves: True to run at rates around it as well.
+        curves: True to run at rates around the point as well.
         log: Called with each point.
     """
     points: dict[str, list[StudyPoint]] = {arm.name: [] for arm in arms}
@@ -100,7 +102,7 @@ def sweep(
 
 
 def to_json(found: Sweep, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The file of a sweep, with a latency and a slowdown for every program."""
+    """The content of the file of a sweep, with the latency and slowdown of every program."""
     return {
         **header(SCHEMA),
         "about": dict(about),

@@ -46,7 +46,7 @@ def _arms(found: Sweep) -> str:
         "latency, s": lambda name: both(name, lambda point: point.mean_latency_s),
         "slowdown": lambda name: both(name, lambda point: point.mean_slowdown),
         "p99": lambda name: value(name, lambda point: point.p99_slowdown, 1),
-        "cache": lambda name: value(name, lambda point: point.hit, 3),
+        "cache": lambda name: value(name, lambda point: point.cache_hit, 3),
         "from host": lambda name: value(name, lambda point: point.host_hit, 3),
         "busy": lambda name: value(name, lambda point: point.busy, 2),
         "fairness": lambda name: value(name, lambda point: point.fairness, 3),
@@ -75,7 +75,9 @@ def _plots(found: Sweep) -> list[str]:
         plots += [
             _curve(found, "Mean slowdown by rate", lambda point: point.mean_slowdown),
             _curve(found, "99th percentile of slowdowns by rate", lambda point: point.p99_slowdown),
-            _curve(found, "Share of prompt tokens found in the cache", lambda p: p.hit, log=False),
+            _curve(
+                found, "Share of prompt tokens found in the cache", lambda p: p.cache_hit, log=False
+            ),
         ]
     return plots
 

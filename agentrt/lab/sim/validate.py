@@ -2,70 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, groupby, pairwise
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
-from agentrt.analysis.statistics import Interval, interval
+from agentrt.analysis.statistics import Floats, Interval, interval
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.lab.sim.costs import Pace, SimCosts, StepWork
-from agentrt.lab.sim.fluid.library import Floats
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.ranking import Ranking, ranking_of
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import Workload
+from agentrt.lab.workloads.step_sample import StepSample
 
 MOST_ERROR = 0.10
 LEAST_TAU = 0.9
 
 DRIFT_S = 0.5
-"""A machine that others use as well changes its pace within a play, of some seconds."""
+"""Interval of the pace: other load on a machine changes within seconds."""
 
 ENOUGH_STEPS = 20
-"""Fewer do not tell a pace."""
+"""Least number of steps for a pace."""
 
-Step = tuple[float, int, int, int, float, float | None, int]
-"""Seconds of a step, prompt tokens, sequences that decoded, tokens whose KV was read, when it
-began, seconds between the step before and it (None where the engine may have had nothing to do),
-requests that waited."""
-
-_NO_STEP: Step = (0.0, 0, 0, 0, 0.0, None, 0)
+_NO_STEP = StepSample(0.0, 0, 0, 0, 0.0, None, 0)
 
 Terms = Mapping[str, float]
-"""Sums over all programs of a play; those of `terms_of`."""
+"""Sums over all programs of a run of a workload; those of `terms_of`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedWorkload:
-    """What a real engine made of a workload.
+    """A workload as a real engine served it.
 
     Attributes:
         latency_s: Compound latency of each program.
-        steps: Of the engine, as far as it tells.
-        terms: What the latencies are made of, as far as it tells.
+        steps: Steps of the engine; empty if they are not known.
+        terms: Terms of the latencies; empty if they are not known.
     """
 
     latency_s: Sequence[float]
-    steps: Sequence[Step] = ()
+    steps: Sequence[StepSample] = ()
     terms: Terms = field(default_factory=dict)
 
     def pace(self, costs: SimCosts) -> Pace:
-        """Time that its steps and gaps took by what they should have: how it was disturbed.
+        """Measured time of its steps and gaps divided by their costs.
 
-        Of steps without prompt tokens, for of the others it is not told who reads how much.
+        Only steps without prompt tokens count, because the KV reads of the others are not known.
         """
         return _pace(list(pairwise((_NO_STEP, *self.steps))), costs, Pace())
 
     def drift(self, costs: SimCosts) -> list[tuple[float, Pace]]:
-        """The same bit by bit: from which second of the play on it had which pace."""
+        """The pace of each interval, with the second at which it begins."""
         whole = self.pace(costs)
         found: list[tuple[float, Pace]] = []
-        for bit, group in groupby(pairwise((_NO_STEP, *self.steps)), _bit_of):
-            steps = list(group)
-            pace = _pace(steps, costs, whole) if len(steps) >= ENOUGH_STEPS else whole
+        steps = pairwise((_NO_STEP, *self.steps))
+        for bit, group in groupby(steps, lambda pair: int(pair[1].began_s // DRIFT_S)):
+            pairs = list(group)
+            pace = _pace(pairs, costs, whole) if len(pairs) >= ENOUGH_STEPS else whole
             found.append((max(0, bit) * DRIFT_S, pace))
         return [*found, (found[-1][0] + DRIFT_S, whole)] if found else []
 
@@ -79,13 +75,13 @@ class ValidationCase:
     """One policy at one load.
 
     Attributes:
-        policy: Which.
+        policy: Name of the policy.
         rate: Programs a second.
-        measured_s: `[repeats, programs]` on the engine.
-        simulated_s: `[repeats, programs]` in the simulator, at the measured pace of each moment.
-        unpaced_s: `[repeats, programs]` in the simulator, by the costs as they were calibrated.
-        paces: Of each whole repeat: 1 where the machine was as when it was calibrated.
-        terms: What the latencies are made of, measured and simulated.
+        measured_s: `[repeats, programs]` latencies on the engine.
+        simulated_s: `[repeats, programs]` latencies in the simulator, at the measured pace.
+        unpaced_s: `[repeats, programs]` latencies in the simulator, at the calibrated costs.
+        paces: Pace of each repeat; 1 on a machine like in the calibration.
+        terms: Terms of the latencies, measured and simulated.
     """
 
     policy: str
@@ -97,27 +93,28 @@ class ValidationCase:
     terms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def error(self, share: float) -> Interval:
-        """Of a percentile over programs: simulated by measured, less 1, of the middle repeat."""
+        """Simulated percentile over programs by the measured one, less 1; median of repeats."""
         return _error(self.simulated_s, self.measured_s, share)
 
     def unpaced_error(self, share: float) -> Interval:
-        """The same without regard to how the machine was disturbed."""
+        """The error of the simulation without the pace of the machine."""
         return _error(self.unpaced_s, self.measured_s, share)
 
     @property
     def mean_error(self) -> float:
-        """Of the mean."""
+        """Simulated mean latency divided by the measured one, less 1."""
         return float(self.simulated_s.mean() / self.measured_s.mean() - 1)
 
     def repeat_error(self, share: float, *, paced: bool = False) -> float:
-        """How far the engine is from itself: two of its repeats in a percentile, less 1.
+        """Error of the engine against itself: a percentile of two repeats.
 
         Args:
-            share: Of programs below the percentile.
-            paced: Each repeat by the pace of its steps.
+            share: Share of programs below the percentile.
+            paced: True to divide each repeat by the pace of its steps.
 
         Returns:
-            The middle over all pairs of repeats, the longer by the shorter; 0.0 of one repeat.
+            The median over all pairs of repeats of the longer divided by the shorter, less 1; 0.0
+            of one repeat.
         """
         found = np.quantile(self.measured_s, share, axis=1)  # [repeats]
         if paced:
@@ -128,17 +125,17 @@ class ValidationCase:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """All cases.
+    """The result of a validation.
 
     Attributes:
-        cases: Of each load, all policies.
+        cases: All policies at each load.
     """
 
     cases: Sequence[ValidationCase]
 
     @property
     def rankings(self) -> dict[float, Ranking]:
-        """By rate, which policy has the lower mean latency, and whether both agree on that."""
+        """The ranking of policies at each rate."""
         found = {}
         for rate in dict.fromkeys(case.rate for case in self.cases):
             here = [case for case in self.cases if case.rate == rate]
@@ -149,15 +146,15 @@ class Validation:
         return found
 
     def worst(self, share: float) -> float:
-        """The largest error of a percentile, either way."""
+        """The largest absolute error of a percentile."""
         return max(abs(case.error(share).value) for case in self.cases)
 
     def within(self, share: float) -> int:
-        """Cases whose percentile is simulated well enough."""
+        """Number of cases with an error of the percentile within the target."""
         return sum(abs(case.error(share).value) <= MOST_ERROR for case in self.cases)
 
     def repeats_within(self, share: float) -> int:
-        """Cases of which one repeat of the engine tells another well enough."""
+        """Number of cases whose repeats agree within the target."""
         return sum(case.repeat_error(share) <= MOST_ERROR for case in self.cases)
 
 
@@ -167,20 +164,20 @@ def validate(
     setup: Setup,
     *,
     repeats: int = 1,
-    tell: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> Validation:
     """Serve every load by every policy, on the engine and in the simulator.
 
-    A simulated runtime goes on from play to play as the real one does: what it has learned, of
-    programs and of its engine, is known in the next. The first load is not counted. Policies take
-    turns, repeat by repeat, so that what disturbs the machine disturbs all alike.
+    A simulated runtime keeps its estimates from one workload to the next, like the real one. The
+    first load does not count. Policies take turns, repeat by repeat, so that disturbances of the
+    machine affect all of them.
 
     Args:
-        players: By policy, a real engine that serves by it.
+        players: A real engine for each policy.
         loads: Rates with their programs.
-        setup: Of the simulated engine: as the real one.
-        repeats: Of each load but the first.
-        tell: Called with what was found.
+        setup: Settings of the simulated engine, equal to those of the real one.
+        repeats: Repeats of each load but the first.
+        log: Called with each result.
     """
     twins = {policy: _Twins(policy, setup) for policy in players}
     cases: list[ValidationCase] = []
@@ -192,7 +189,7 @@ def validate(
         if at:
             for policy, several in found.items():
                 cases.append(_case(policy, rate, several))
-                tell(line_of(cases[-1]))
+                log(line_of(cases[-1]))
     return Validation(cases)
 
 
@@ -205,7 +202,7 @@ class _Repeat:
 
 
 class _Twins:
-    """Two simulated runtimes beside a real one: at the pace of the machine, and as calibrated."""
+    """Two simulations beside a real engine: at the pace of the machine, and as calibrated."""
 
     def __init__(self, policy: PolicyName, setup: Setup) -> None:
         setup = replace(setup, scheduler=SchedulerConfig(policy=policy))
@@ -214,7 +211,7 @@ class _Twins:
         self._unpaced = Simulation(setup)
 
     def play(self, played: PlayedWorkload, workload: Workload) -> _Repeat:
-        """The programs that the real one has just served."""
+        """Simulate the programs that the real engine has served."""
         costs = self._costs
         drift = [(at_s, costs.paced(pace)) for at_s, pace in played.drift(costs)]
         paced = self._paced.run(workload, drift)
@@ -222,31 +219,35 @@ class _Twins:
 
 
 def _case(policy: PolicyName, rate: float, repeats: Sequence[_Repeat]) -> ValidationCase:
+    def latencies(outcomes: Iterable[SimulationOutcome]) -> Floats:
+        return np.array([[program.latency_s for program in one.programs] for one in outcomes])
+
+    measured = [one.played.terms for one in repeats]
     simulated = [terms_of(one.paced) for one in repeats]
-    told = [name for name in simulated[0] if all(name in one.played.terms for one in repeats)]
     return ValidationCase(
         policy,
         rate,
         np.array([one.played.latency_s for one in repeats]),
-        np.array([[program.latency_s for program in one.paced.programs] for one in repeats]),
-        np.array([[program.latency_s for program in one.unpaced.programs] for one in repeats]),
+        latencies(one.paced for one in repeats),
+        latencies(one.unpaced for one in repeats),
         tuple(one.pace for one in repeats),
         {
             name: (
-                float(np.mean([one.played.terms[name] for one in repeats])),
-                float(np.mean([terms[name] for terms in simulated])),
+                fmean(terms[name] for terms in measured),
+                fmean(terms[name] for terms in simulated),
             )
-            for name in told
+            for name in simulated[0]
+            if all(name in one for one in measured)
         },
     )
 
 
 def terms_of(outcome: SimulationOutcome) -> dict[str, float]:
-    """What latencies are made of, summed over all programs.
+    """The terms of latencies, summed over all programs.
 
-    Steps of the engine, the prompt tokens and the tokens that they computed, the seconds that
-    steps took; seconds from the declaration of each generation to its first token, and from there
-    to its value; seconds of tools and people, and those for which the gate held a generation.
+    Steps of the engine with their prompt tokens, output tokens and seconds; seconds from the
+    declaration of each generation to its first token, and from there to its value; seconds of
+    tools and pauses; seconds of generations at the gate.
     """
     (engine,) = outcome.engines
     programs = outcome.programs
@@ -263,7 +264,7 @@ def terms_of(outcome: SimulationOutcome) -> dict[str, float]:
 
 
 def _error(simulated_s: Floats, measured_s: Floats, share: float) -> Interval:
-    """Of a percentile, with what other programs of the same kind would leave to chance."""
+    """The error of a percentile, with its interval over programs."""
     both = np.stack([simulated_s, measured_s]).transpose(2, 0, 1)  # [programs, 2, repeats]
 
     def error(found: Floats) -> float:
@@ -273,28 +274,25 @@ def _error(simulated_s: Floats, measured_s: Floats, share: float) -> Interval:
     return interval(both, error)
 
 
-def _bit_of(steps: tuple[Step, Step]) -> int:
-    return int(steps[1][4] // DRIFT_S)
-
-
-def _pace(steps: Sequence[tuple[Step, Step]], costs: SimCosts, unknown: Pace) -> Pace:
-    """Of steps, each with the one before it."""
-    took_s = should_s = gaps_s = gaps_should_s = 0.0
-    for before, (seconds, prompt_tokens, sequences, kv_tokens, _, gap_s, waiting) in steps:
-        if prompt_tokens == 0:
-            took_s += seconds
-            should_s += costs.of(StepWork(0, sequences, kv_tokens, 0.0, waiting=waiting))
-        if before[1] == 0 and gap_s is not None:
-            gaps_s += gap_s
-            gaps_should_s += costs.gap_of(before[2])
+def _pace(steps: Sequence[tuple[StepSample, StepSample]], costs: SimCosts, unknown: Pace) -> Pace:
+    """The pace of steps, each given with the one before it; `unknown` without any that counts."""
+    took_s = costs_s = gaps_s = gap_costs_s = 0.0
+    for before, step in steps:
+        if step.prefill_tokens == 0:
+            work = StepWork(0, step.decode_tokens, step.kv_tokens, 0.0, waiting=step.waiting)
+            took_s += step.seconds
+            costs_s += costs.of(work)
+        if before.prefill_tokens == 0 and step.gap_s is not None:
+            gaps_s += step.gap_s
+            gap_costs_s += costs.gap_of(before.decode_tokens)
     return Pace(
-        took_s / should_s if should_s else unknown.step,
-        gaps_s / gaps_should_s if gaps_should_s else unknown.gap,
+        took_s / costs_s if costs_s else unknown.step,
+        gaps_s / gap_costs_s if gap_costs_s else unknown.gap,
     )
 
 
 def line_of(case: ValidationCase) -> str:
-    """A case for people."""
+    """A case in a line of text."""
     steps = ", ".join(f"{pace.step:.2f}" for pace in case.paces)
     gaps = ", ".join(f"{pace.gap:.2f}" for pace in case.paces)
     return (

@@ -8,7 +8,6 @@ from typing import Any
 
 from agentrt.analysis.html_page import page, table, table_of
 from agentrt.analysis.plot import PlotLine, lines
-from agentrt.analysis.statistics import Interval
 from agentrt.lab.result_file import header
 from agentrt.lab.sim.ranking import Pair, Ranking
 from agentrt.lab.sim.validate import LEAST_TAU, MOST_ERROR, Validation, ValidationCase
@@ -18,7 +17,7 @@ _SHARES = {"p50": 0.5, "p95": 0.95}
 
 
 def to_json(found: Validation, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The file of a validation, with every latency."""
+    """The content of the file of a validation, with every latency."""
     return {
         **header(SCHEMA),
         **about,
@@ -90,8 +89,8 @@ def _errors(found: Validation) -> str:
         "programs a second": lambda case: f"{case.rate:.3g}",
         "measured, s": lambda case: f"{case.measured_s.mean():.3f}",
         "simulated, s": lambda case: f"{case.simulated_s.mean():.3f}",
-        "p50": lambda case: _percent(case.error(0.5)),
-        "p95": lambda case: _percent(case.error(0.95)),
+        "p50": lambda case: f"{case.error(0.5):+.1%}",
+        "p95": lambda case: f"{case.error(0.95):+.1%}",
         "p50 unpaced": lambda case: f"{case.unpaced_error(0.5).value:+.1%}",
         "p95 unpaced": lambda case: f"{case.unpaced_error(0.95).value:+.1%}",
         "p50 of repeats": lambda case: f"{case.repeat_error(0.5):.1%}",
@@ -121,7 +120,7 @@ def _orders(found: Validation) -> str:
     columns: dict[str, Callable[[tuple[float, Pair]], str]] = {
         "programs a second": lambda one: f"{one[0]:.3g}",
         "policies": lambda one: f"{one[1].one} by {one[1].other}",
-        "measured": lambda one: _percent(one[1].measured),
+        "measured": lambda one: f"{one[1].measured:+.1%}",
         "simulated": lambda one: f"{one[1].simulated:+.1%}",
         "ranked": lambda one: _yes(one[1].is_ranked),
         "agree": lambda one: _yes(one[1].agrees) if one[1].is_ranked else "",
@@ -152,7 +151,3 @@ def _costs(about: Mapping[str, Any]) -> str:
 
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
-
-
-def _percent(interval: Interval) -> str:
-    return f"{interval:+.1%}"

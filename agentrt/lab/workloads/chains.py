@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from agentrt.lab.workloads.scale import Scale
-from agentrt.lab.workloads.sizes import SIZES, Sizes
 from agentrt.lab.workloads.sketch import Sketch, assistant, system, user
-from agentrt.lab.workloads.trace import Message, ProgramTrace, TraceResult
+from agentrt.lab.workloads.trace import Message, ProgramTrace
 
 
-def react(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def react(sketch: Sketch) -> ProgramTrace:
     """A user's turns; in each the model calls tools, one after the other, then answers."""
-    sketch = Sketch("react", random, scale, sizes)
     chat: list[Message] = [system(sketch.shared("system"))]
     steps = 0
     for turn in range(sketch.many("turns", 1)):
@@ -24,9 +19,8 @@ def react(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
     return sketch.trace([f"answer{turn}"])
 
 
-def coding_agent(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def coding_agent(sketch: Sketch) -> ProgramTrace:
     """A long chain of one generation and one tool each, over a context that grows."""
-    sketch = Sketch("coding-agent", random, scale, sizes)
     chat: list[Message] = [system(sketch.shared("system")), user(sketch.own("task"))]
     for step in range(sketch.many("turns") - 1):
         _act(sketch, chat, step)
@@ -34,14 +28,13 @@ def coding_agent(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramT
     return sketch.trace(["report"])
 
 
-def chat(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def chat(sketch: Sketch) -> ProgramTrace:
     """A person's turns, with pauses between them."""
-    sketch = Sketch("chat", random, scale, sizes)
     messages: list[Message] = [system(sketch.shared("system")), user(sketch.own("first"))]
     pause: tuple[str, ...] = ()
     for turn in range(sketch.many("turns")):
         if turn:
-            if scale.think:
+            if sketch.scale.think:
                 pause = (sketch.think(f"pause{turn}", f"answer{turn - 1}"),)
             messages.append(user(sketch.own("next", turn)))
         said = sketch.call(f"answer{turn}", messages, "output", site="answer", after=pause)
@@ -49,26 +42,22 @@ def chat(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
     return sketch.trace([f"answer{turn}"])
 
 
-def extraction(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def extraction(sketch: Sketch) -> ProgramTrace:
     """One call; a grammar forces parts of its output."""
-    sketch = Sketch("extraction", random, scale, sizes)
     prompt = [system(sketch.shared("schema")), user(sketch.own("text"))]
     sketch.call("extract", prompt, "output", forced_share=sketch.draw("forced_share"))
     return sketch.trace(["extract"])
 
 
-def finance(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def finance(sketch: Sketch) -> ProgramTrace:
     """A plan, tools that start one after the other while it is written, and a report."""
-    sketch = Sketch("finance", random, scale, sizes)
     chat: list[Message] = [system(sketch.shared("system")), user(sketch.own("question"))]
     plan = sketch.call("plan", chat, "plan", forced_share=sketch.draw("plan_forced"))
     chat.append(assistant(plan))
     tools = sketch.many("tools")
-    names = [
-        sketch.tool(f"tool{at}", plan="plan", at_share=(at + 1) / tools, site="tool")
-        for at in range(tools)
-    ]
-    chat.append(user(*(TraceResult(name, sketch.result_tokens(name)) for name in names)))
+    shares = ((at + 1) / tools for at in range(tools))
+    results = [sketch.tool(f"tool{at}", "plan", share) for at, share in enumerate(shares)]
+    chat.append(user(*results))
     sketch.call("report", chat, "report", forced_share=sketch.draw("report_forced"))
     return sketch.trace(["report"])
 
@@ -77,5 +66,4 @@ def _act(sketch: Sketch, chat: list[Message], step: int, forced_share: float = 0
     """One generation that calls a tool, and what the tool answers."""
     act = sketch.call(f"act{step}", chat, "output", site="act", forced_share=forced_share)
     chat.append(assistant(act))
-    name = sketch.tool(f"tool{step}", plan=f"act{step}", site="tool")
-    chat.append(user(TraceResult(name, sketch.result_tokens(name))))
+    chat.append(user(sketch.tool(f"tool{step}", f"act{step}")))

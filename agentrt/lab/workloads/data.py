@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,13 @@ def sizes_from(folder: Path) -> Sizes:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint="Give --data the folder of the files")
     found: dict[str, Distribution] = {}
-    for name, read in _READERS.items():
+    for name, sizes in _FILES.items():
         path = folder / name
         if path.exists():
             try:
-                found |= {
-                    size: ObservedDistribution(_kept(values)) for size, values in read(path).items()
-                }
+                rows = _rows(path)
+                for size, read in sizes.items():
+                    found[size] = ObservedDistribution(_kept(chain.from_iterable(map(read, rows))))
             except (ValueError, KeyError, TypeError, OSError) as error:
                 raise UsageError(
                     f"{path} is not as expected: {type(error).__name__}: {error}",
@@ -46,7 +47,7 @@ def sizes_from(folder: Path) -> Sizes:
                 ) from error
     if not found:
         raise UsageError(
-            f"{folder} has none of {', '.join(_READERS)}", hint="Give the folder of the files"
+            f"{folder} has none of {', '.join(_FILES)}", hint="Give the folder of the files"
         )
     return {**SIZES, **found}
 
@@ -62,50 +63,39 @@ def _tokens(text: str) -> float:
     return len(text) / _CHARACTERS_A_TOKEN
 
 
-def _jsonl(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
-
-
-def _gsm8k(path: Path) -> dict[str, list[float]]:
-    rows = _jsonl(path)
-    return {
-        "self-consistency.question": [_tokens(row["question"]) for row in rows],
-        "self-consistency.answer": [_tokens(row["answer"]) for row in rows],
-    }
-
-
-def _azure(path: Path) -> dict[str, list[float]]:
+def _rows(path: Path) -> Any:
+    """Rows of a file, each by the names of its columns."""
     with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {
-        "chat.first": [float(row["ContextTokens"]) for row in rows],
-        "chat.output": [float(row["GeneratedTokens"]) for row in rows],
-    }
+        if path.suffix == ".csv":
+            return list(csv.DictReader(file))
+        if path.suffix == ".jsonl":
+            return [json.loads(line) for line in file if line.strip()]
+        return json.load(file)
 
 
-def _bfcl(path: Path) -> dict[str, list[float]]:
-    turns = [row["question"] for row in _jsonl(path)]
-    asked = [message["content"] for task in turns for turn in task for message in turn]
-    return {
-        "react.turns": [float(len(task)) for task in turns],
-        "react.question": [_tokens(text) for text in asked],
-    }
+def _asked(task: Any) -> list[str]:
+    """Texts of the messages of a task's turns."""
+    return [message["content"] for turn in task["question"] for message in turn]
 
 
-def _parallel(path: Path) -> dict[str, list[float]]:
-    rows = json.loads(path.read_text("utf-8"))
-    return {"finance.question": [_tokens(row["question"]) for row in rows]}
-
-
-def _skeleton(path: Path) -> dict[str, list[float]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return {"skeleton.question": [_tokens(row["request"]) for row in csv.DictReader(file)]}
-
-
-_READERS: dict[str, Callable[[Path], dict[str, list[float]]]] = {
-    "gsm8k_test.jsonl": _gsm8k,
-    "azure_conv_2023.csv": _azure,
-    "bfcl_multi_turn_base.jsonl": _bfcl,
-    "llmcompiler_parallelqa.json": _parallel,
-    "sot_vicuna.csv": _skeleton,
+_FILES: dict[str, dict[str, Callable[[Any], Iterable[float]]]] = {
+    "gsm8k_test.jsonl": {
+        "self-consistency.question": lambda row: [_tokens(row["question"])],
+        "self-consistency.answer": lambda row: [_tokens(row["answer"])],
+    },
+    "azure_conv_2023.csv": {
+        "chat.first": lambda row: [float(row["ContextTokens"])],
+        "chat.output": lambda row: [float(row["GeneratedTokens"])],
+    },
+    "bfcl_multi_turn_base.jsonl": {
+        "react.turns": lambda row: [float(len(row["question"]))],
+        "react.question": lambda row: map(_tokens, _asked(row)),
+    },
+    "llmcompiler_parallelqa.json": {
+        "finance.question": lambda row: [_tokens(row["question"])],
+    },
+    "sot_vicuna.csv": {
+        "skeleton.question": lambda row: [_tokens(row["request"])],
+    },
 }
+"""Sizes by file, with the values of a row."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from agentrt.lab.workloads.scale import Scale
-from agentrt.lab.workloads.sizes import SIZES, Sizes
 from agentrt.lab.workloads.sketch import Sketch, assistant, system, user
 from agentrt.lab.workloads.trace import Message, ProgramTrace
 
@@ -14,9 +10,8 @@ _TASKS = 27
 _AGENTS = 3
 
 
-def self_consistency(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def self_consistency(sketch: Sketch) -> ProgramTrace:
     """Samples of one prompt; a majority that has ended is enough."""
-    sketch = Sketch("self-consistency", random, scale, sizes)
     prompt = [system(sketch.shared("examples")), user(sketch.own("question"))]
     names = tuple(f"sample{at}" for at in range(sketch.many("samples", 3)))
     for name in names:
@@ -24,9 +19,8 @@ def self_consistency(random: Random, scale: Scale, sizes: Sizes = SIZES) -> Prog
     return sketch.trace([], quorum=(names, len(names) // 2 + 1))
 
 
-def skeleton(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def skeleton(sketch: Sketch) -> ProgramTrace:
     """An outline, then each of its points at once."""
-    sketch = Sketch("skeleton", random, scale, sizes)
     points = sketch.many("points")
     question = sketch.own("question")
     prompt = [system(sketch.shared("outline")), user(question)]
@@ -39,9 +33,8 @@ def skeleton(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace
     return sketch.trace(names)
 
 
-def map_reduce(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def map_reduce(sketch: Sketch) -> ProgramTrace:
     """A summary of each part, then one of the summaries."""
-    sketch = Sketch("map-reduce", random, scale, sizes)
     ask = system(sketch.shared("instruction"))
     outputs = [
         sketch.call(f"map{at}", [ask, user(sketch.own("part", at))], "summary", site="map")
@@ -52,9 +45,8 @@ def map_reduce(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTra
     return sketch.trace(["reduce"])
 
 
-def judge(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def judge(sketch: Sketch) -> ProgramTrace:
     """Opinions on one article by several criteria, then their merge."""
-    sketch = Sketch("judge", random, scale, sizes)
     ask, article = system(sketch.shared("instruction")), sketch.own("article")
     outputs = [
         sketch.call(
@@ -70,9 +62,8 @@ def judge(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
     return sketch.trace(["verdict"])
 
 
-def debate(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def debate(sketch: Sketch) -> ProgramTrace:
     """Agents that answer, read each other, and answer again."""
-    sketch = Sketch("debate", random, scale, sizes)
     question = sketch.own("question")
     chats: list[list[Message]] = [
         [system(sketch.shared("persona", f"/{agent}")), user(question)] for agent in range(_AGENTS)
@@ -90,10 +81,9 @@ def debate(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
     return sketch.trace(names)
 
 
-def classification(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def classification(sketch: Sketch) -> ProgramTrace:
     """Many inputs behind the same examples, each on its own."""
-    sketch = Sketch("classification", random, scale, sizes)
-    examples = system(sketch.shared("examples", f"/{random.randrange(_TASKS)}"))
+    examples = system(sketch.shared("examples", f"/{sketch.random.randrange(_TASKS)}"))
     names = [f"input{at}" for at in range(sketch.many("inputs"))]
     for at, name in enumerate(names):
         prompt = [examples, user(sketch.own("question", at))]

@@ -8,7 +8,7 @@ from random import Random
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.scale import Scale
-from agentrt.lab.workloads.shapes import shape_named
+from agentrt.lab.workloads.shapes import drawn_with
 from agentrt.lab.workloads.sizes import SIZES, Sizes
 from agentrt.lab.workloads.trace import ProgramTrace
 
@@ -53,8 +53,8 @@ def mix(
     names = list(shares)
     drawn: list[ProgramTrace] = []
     for _ in range(count):
-        shape = shape_named(random.choices(names, list(shares.values()))[0])
-        program = shape(Random(random.getrandbits(64)), scale, sizes)
+        (shape,) = random.choices(names, list(shares.values()))
+        program = drawn_with(Random(random.getrandbits(64)), shape, scale, sizes)
         if tenants > 1:
             program = replace(program, tenant=f"tenant{random.randrange(tenants)}")
         drawn.append(program)

@@ -31,16 +31,13 @@ class Scale:
     think: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("context", "output", "time", "count"):
-            if not 0 < getattr(self, name) <= 100:
+        for name, factor in asdict(self).items():
+            in_range = 0 <= factor <= 100 if name == "think" else 0 < factor <= 100
+            if not in_range:
                 raise UsageError(
-                    f"the scale {name}={getattr(self, name)} is out of range",
-                    hint="Give a factor above 0 and at most 100",
+                    f"the scale {name}={factor} is out of range",
+                    hint="Give a factor above 0 and at most 100; think=0 leaves pauses out",
                 )
-        if not 0 <= self.think <= 100:
-            raise UsageError(
-                f"the scale think={self.think} is out of range", hint="Give 0 to leave pauses out"
-            )
 
     def with_factors(self, factors: Mapping[str, float]) -> Scale:
         """The scale with some factors replaced.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
-from typing import Protocol
+from typing import TypeAlias
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.workloads.chains import chat, coding_agent, extraction, finance, react
@@ -17,17 +18,12 @@ from agentrt.lab.workloads.forks import (
 )
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES, Sizes
+from agentrt.lab.workloads.sketch import Sketch
 from agentrt.lab.workloads.trace import ProgramTrace
 from agentrt.lab.workloads.tree import tree_of_thought
 
-
-class ProgramShape(Protocol):
-    """Draws programs of one kind."""
-
-    def __call__(self, random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
-        """Draw a program."""
-        ...
-
+ProgramShape: TypeAlias = Callable[[Sketch], ProgramTrace]
+"""Draws a program of one kind."""
 
 SHAPES: dict[str, ProgramShape] = {
     "react": react,
@@ -58,6 +54,15 @@ def shape_named(name: str) -> ProgramShape:
     return SHAPES[name]
 
 
+def drawn_with(random: Random, name: str, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+    """Draw a program of a shape from a source of random numbers.
+
+    Raises:
+        UsageError: There is no such shape.
+    """
+    return shape_named(name)(Sketch(name, random, scale, sizes))
+
+
 def drawn(name: str, seed: object, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
     """Draw a program of a shape; it depends only on the arguments.
 
@@ -70,4 +75,4 @@ def drawn(name: str, seed: object, scale: Scale, sizes: Sizes = SIZES) -> Progra
     Raises:
         UsageError: There is no such shape.
     """
-    return shape_named(name)(Random(f"{name}/{seed}"), scale, sizes)
+    return drawn_with(Random(f"{name}/{seed}"), name, scale, sizes)

@@ -16,6 +16,7 @@ from agentrt.lab.workloads.trace import (
     ToolUse,
     TraceCall,
     TraceNode,
+    TraceResult,
     TraceThink,
 )
 
@@ -86,42 +87,30 @@ class Sketch:
         )
         return OutputOf(name)
 
-    def tool(
-        self, name: str, *, plan: str, at_share: float = 0.0, site: str, size: str = "tool_s"
-    ) -> str:
-        """Add a tool that a generation calls; returns its name.
+    def tool(self, name: str, plan: str, at_share: float = 0.0) -> TraceResult:
+        """Add a tool that a generation calls; returns the part that quotes its answer.
 
         Args:
             name: Name of the node.
             plan: The generation.
             at_share: Share of the plan's output after which the arguments are complete; 0 for the
                 end.
-            site: Call site in the program.
-            size: Size to draw its duration from.
         """
-        written = next(n for n in self._nodes if n.name == plan)
+        written = next(node for node in self._nodes if node.name == plan)
         assert isinstance(written, TraceCall)
         at_token = max(1, round(at_share * written.output_tokens)) if at_share else 0
-        seconds = self.draw(size) * self.scale.time
+        seconds = self.draw("tool_s") * self.scale.time
         tokens = self.scale.prompt_tokens(self.draw("result"))
         self._nodes.append(
-            ToolUse(name, seconds, plan=plan, at_token=at_token, result_tokens=tokens, site=site)
+            ToolUse(name, seconds, plan=plan, at_token=at_token, result_tokens=tokens, site="tool")
         )
-        return name
+        return TraceResult(name, tokens)
 
     def think(self, name: str, after: str) -> str:
         """Add a pause after a call; returns its name."""
         seconds = self.draw("think_s") * self.scale.think
         self._nodes.append(TraceThink(name, seconds, after=(after,)))
         return name
-
-    def result_tokens(self, tool: str) -> int:
-        """Length of an added tool's answer."""
-        return next(
-            node.result_tokens
-            for node in self._nodes
-            if isinstance(node, ToolUse) and node.name == tool
-        )
 
     def trace(
         self, result: Sequence[str], quorum: tuple[tuple[str, ...], int] | None = None

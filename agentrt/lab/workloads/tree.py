@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from agentrt.lab.workloads.scale import Scale
-from agentrt.lab.workloads.sizes import SIZES, Sizes
 from agentrt.lab.workloads.sketch import Sketch, system, user
 from agentrt.lab.workloads.trace import OutputOf, ProgramTrace
 
@@ -13,9 +9,8 @@ _BEAM = 5
 _VALUES = 3
 
 
-def tree_of_thought(random: Random, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def tree_of_thought(sketch: Sketch) -> ProgramTrace:
     """Three levels: proposals from each kept state, then values of every candidate."""
-    sketch = Sketch("tree-of-thought", random, scale, sizes)
     propose = system(sketch.shared("propose"))
     puzzle = sketch.own("state", "/root")
     valued: list[str] = []

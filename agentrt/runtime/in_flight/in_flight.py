@@ -12,7 +12,7 @@ from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPromp
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import Delta, TokenLogprob
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
-from agentrt.runtime.in_flight.output_readers import OutputReader, reader_of
+from agentrt.runtime.in_flight.output_readers import ValueReader, reader_of
 from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
 from agentrt.runtime.in_flight.repetition import RepetitionCheck
 from agentrt.runtime.model_role import ModelRole
@@ -45,14 +45,13 @@ class InFlight:
         coalesced: The engine's request that gives the output; None if it cannot be shared.
         joined_at_s: When it joined a request that was in flight; None if it has its own.
         info: Scheduling info last sent to the engine.
-        keeps_prefixes: Whether later runs may continue from the prompt, see `RunOptions`.
     """
 
     run: Run
     gen: Gen[Any]
     engine: ModelRole
     request_id: RequestId
-    reader: OutputReader = field(init=False)
+    reader: ValueReader = field(init=False)
     reads_items: bool = False
     repetition: RepetitionCheck | None = None
     prompt_ids: tuple[int, ...] = ()
@@ -68,7 +67,6 @@ class InFlight:
     coalesced: CoalescedRequest | None = None
     joined_at_s: float | None = None
     info: SchedulingInfo | None = None
-    keeps_prefixes: bool = False
     _budgets: tuple[Budget, ...] = ()
     _raw_text: list[str] = field(default_factory=list)
     _read_deltas: int = 0
@@ -97,7 +95,7 @@ class InFlight:
     @property
     def cache_salt(self) -> str:
         """Salt of the request; "" before it was sent."""
-        return "" if self.sent is None else self.sent.cache_salt
+        return self.run.options.cache_salt
 
     @property
     def is_alone(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agentrt.base.errors import RequestRejected, ToolFailed
 from agentrt.base.segments import CallFrame, CallMade
@@ -14,30 +14,7 @@ if TYPE_CHECKING:
     from agentrt.structured import CallText
 
 
-class OutputReader(Protocol):
-    """Reads the output of one generation; each character is read once."""
-
-    def push(self, text: str) -> list[Any]:
-        """The items that more text completes."""
-
-    def finish(self, text: str) -> Any:
-        """The value of the whole text.
-
-        Raises:
-            ValueError: The text is not of the type of the output.
-        """
-
-    def partial(self, text: str) -> Any:
-        """The known part of the value of an incomplete text, or None."""
-
-    def calls(self) -> tuple[CallMade, ...]:
-        """The tool calls in the text."""
-
-    def content(self) -> str:
-        """The text without the calls; "" if that is all of the text."""
-
-
-def reader_of(gen: Gen[Any], frame: CallFrame) -> OutputReader:
+def reader_of(gen: Gen[Any], frame: CallFrame) -> ValueReader:
     """The reader for the output of a generation."""
     output = gen.work.output
     match output.kind:
@@ -51,25 +28,34 @@ def reader_of(gen: Gen[Any], frame: CallFrame) -> OutputReader:
 
 
 class ValueReader:
-    """One value, read at the end."""
+    """Reads the output of one generation as it comes: here a value, read at the end."""
 
     def __init__(self, parse: Callable[[str], Any], is_json: bool) -> None:
         self._parse = parse
         self._is_json = is_json
 
     def push(self, text: str) -> list[Any]:
+        """The items that more text completes."""
         return []
 
     def finish(self, text: str) -> Any:
+        """The value of the whole text.
+
+        Raises:
+            ValueError: The text is not of the type of the output.
+        """
         return self._parse(text)
 
     def partial(self, text: str) -> Any:
+        """The known part of the value of an incomplete text, or None."""
         return _partial_json(text) if self._is_json else text or None
 
     def calls(self) -> tuple[CallMade, ...]:
+        """The tool calls in the text."""
         return ()
 
     def content(self) -> str:
+        """The text without the calls; "" if that is all of the text."""
         return ""
 
 
@@ -97,12 +83,13 @@ class ItemReader(ValueReader):
         return list(self._items)
 
 
-class CallReader:
+class CallReader(ValueReader):
     """Tool calls, or a final answer."""
 
     def __init__(self, gen: Gen[Any], frame: CallFrame) -> None:
         from agentrt.structured import CallScanner  # native libraries come along
 
+        super().__init__(gen.work.output.parse, is_json=True)
         self._gen = gen
         self._output = gen.work.output
         self._scanner = CallScanner(frame)

@@ -15,6 +15,7 @@ from typing import Any
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.program import Gen, Node, ToolWork
+from agentrt.protocol.backend import PrefixHint
 from agentrt.protocol.step_output import Ledger, StepDone
 from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.kv_hints.prefix_liveness import AnsweredPrompt, DeadPrefix, PrefixLiveness
@@ -207,7 +208,9 @@ class KvRetention:
         while memory.drops:
             dead = memory.drops.popleft()
             dead.engine.backend.hint(
-                dead.token_ids, "drop", from_tokens=dead.from_tokens, cache_salt=dead.cache_salt
+                PrefixHint(
+                    dead.token_ids, "drop", from_tokens=dead.from_tokens, cache_salt=dead.cache_salt
+                )
             )
 
     def _send_due(self, role: str, state: State, now_s: float) -> None:
@@ -221,7 +224,9 @@ class KvRetention:
             if advice is None or not self._is_awaited(prefix, state, now_s):
                 continue
             prefix.engine.backend.hint(
-                prefix.token_ids, advice.hint, advice.until_s, cache_salt=prefix.cache_salt
+                PrefixHint(
+                    prefix.token_ids, advice.hint, advice.until_s, cache_salt=prefix.cache_salt
+                )
             )
             if advice.prefetch_at_s is None:
                 self._drop_awaited(prefix)
@@ -250,13 +255,15 @@ class KvRetention:
                     expected_gap(pending, now_s), len(prefix.token_ids), None, now_s
                 )
                 prefix.engine.backend.hint(
-                    prefix.token_ids, "prefetch", stays.until_s, cache_salt=prefix.cache_salt
+                    PrefixHint(
+                        prefix.token_ids, "prefetch", stays.until_s, cache_salt=prefix.cache_salt
+                    )
                 )
 
 
 def _is_hinted(request: InFlight) -> bool:
     """Whether the prompt is long enough for hints, and of no use after its run."""
-    return len(request.prompt_ids) >= LEAST_TOKENS and not request.keeps_prefixes
+    return len(request.prompt_ids) >= LEAST_TOKENS and not request.run.options.keeps_prefixes
 
 
 def _pending(node: NodeState) -> list[NodeState]:

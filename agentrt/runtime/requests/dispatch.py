@@ -94,7 +94,6 @@ class RequestDispatcher:
         run.has_sent = True
         request = InFlight(run, gen, engine, info.request_id)
         request.prompt_ids, request.prompt_complete = prompt.token_ids, prompt.complete
-        request.keeps_prefixes = run.options.keeps_prefixes
         request.sent = sent = _engine_request(run, gen, prompt, info)
         self._by_node[run.run_id, gen.id] = self._by_request[info.request_id] = request
         events = list(prompt.losses)

@@ -156,17 +156,8 @@ class OutputProcessor:
         if self._retention.is_on and end.reason in ("stop", "length") and not gen.attempts:
             self._retention.note_answer(request, end.ledger)
         if error is not None:
-            return [failed(run, gen, error, ledger=end.ledger, finish_reason=end.reason)]
-        return [
-            succeeded(
-                run,
-                gen,
-                outcome.value,
-                ledger=end.ledger,
-                closed_early=end.closed_early,
-                finish_reason=end.reason,
-            )
-        ]
+            return [failed(run, gen, error, end)]
+        return [succeeded(run, gen, outcome.value, end)]
 
     def _note_memory(self, step: StepDone) -> None:
         """Note how much KV memory the engine of this step has left."""

@@ -11,11 +11,11 @@ from agentrt.base.errors import ContextOverflow, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.program import Chat, Gen, Scope, in_scope
 from agentrt.protocol.events import PromptRevised
-from agentrt.runtime.completion import failed, torn_down
+from agentrt.runtime.completion import carry_out
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.run import Run
-from agentrt.runtime.task import Task, TaskEnd
+from agentrt.runtime.task import Task
 from agentrt.scheduler import InternalEvent
 
 
@@ -49,30 +49,14 @@ class PromptRevisions:
             return False
         run.revised_pieces[gen.id] = length
         task = run.tasks[gen.id] = Task()
-        body = self._run(run, gen, engine, task, refused)
-        run.task_set.start(body, f"{gen.id} on_overflow", run.contexts[gen.id].copy())
-        return True
 
-    async def _run(
-        self,
-        run: Run,
-        gen: Gen[Any],
-        engine: ModelRole,
-        task: Task,
-        refused: ContextOverflow | None,
-    ) -> None:
-        end = TaskEnd(error=torn_down(gen))
-        try:
-            body = partial(self._revise, run, gen, engine, refused)
-            end = await run.attempt(gen, task, body)
-        finally:
-            run.tasks.pop(gen.id, None)
-            if gen.done:
-                pass
-            elif end.error is not None:
-                self._post(failed(run, gen, end.error))
-            else:
-                self._post(PromptRevised(run.run_id, gen.id, end.value, run.now_s()))
+        def revised(deps: tuple[NodeId, ...]) -> PromptRevised:
+            return PromptRevised(run.run_id, gen.id, deps, run.now_s())
+
+        body = partial(self._revise, run, gen, engine, refused)
+        revising = carry_out(run, gen, task, body, revised, self._post)
+        run.task_set.start(revising, f"{gen.id} on_overflow", run.contexts[gen.id].copy())
+        return True
 
     async def _revise(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None

@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, DeadlineExceeded, UsageError
+from agentrt.base.errors import UsageError
 from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
-from agentrt.runtime.completion import failed, succeeded, torn_down
+from agentrt.runtime.completion import carry_out, succeeded
 from agentrt.runtime.options import PersonQuestion
 from agentrt.runtime.run import Run
-from agentrt.runtime.task import Task, TaskEnd
+from agentrt.runtime.task import Task
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
@@ -46,23 +46,20 @@ class TaskRunner:
 
     def start(self, run: Run, node: Node[Any]) -> None:
         """Start a node's task, with the context variables of the code that made it."""
+        if node.id in run.tasks:
+            return  # the task that started the run carries it out
         task = run.tasks[node.id] = Task()
         run.task_set.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
 
+    async def run_here(self, run: Run, node: Node[Any]) -> None:
+        """Carry out a node in the task of the caller, without waiting for its start."""
+        del run.contexts[node.id]
+        task = run.tasks[node.id] = Task()
+        await self._run(run, node, task)
+
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
-        end: TaskEnd | None = None
-        try:
-            end = await run.attempt(node, task, partial(self._value, run, node, task))
-            if end.timed_out:
-                end = TaskEnd(error=self._too_late(run, node, task))
-        finally:
-            end = end or TaskEnd(error=torn_down(node))
-            if node.done:  # the loop has ended, and every node with it
-                pass
-            elif end.error is not None:
-                self._post(failed(run, node, end.error))
-            else:
-                self._post(succeeded(run, node, end.value))
+        body = partial(self._value, run, node, task)
+        await carry_out(run, node, task, body, partial(succeeded, run, node), self._post)
 
     async def _value(self, run: Run, node: Node[Any], task: Task) -> Any:
         work = node.work
@@ -141,13 +138,3 @@ class TaskRunner:
                 hint="Answer with a value of the type that was asked for",
                 where=node.site,
             ) from error
-
-    def _too_late(self, run: Run, node: Node[Any], task: Task) -> AgentrtError:
-        work = node.work
-        allowed_s = work.deadline_s if isinstance(work, ProgramWork) else None
-        allowed = "" if allowed_s is None else f" of {allowed_s:g} s"
-        return DeadlineExceeded(
-            f"{node.label} passed its deadline{allowed}",
-            progress=task.progress or run.progress(),
-            where=node.site,
-        )

@@ -218,7 +218,10 @@ class AdmissionControl:
         needs = {run: self._needs_of(run) for run in self.held}
         reserved = self._reserved_run(now_s) if closed else None
         reservation: Reservation | None = None
-        for run in sorted(self.held, key=lambda run: self._priority(run, needs[run], now_s, order)):
+        held = list(self.held)
+        if len(held) > 1:
+            held.sort(key=lambda run: self._priority(run, needs[run], now_s, order))
+        for run in held:
             reason = fit_reason(needs[run], free, in_use) if closed else NO_BENEFIT
             if reason and reserved is not None and run is not reserved:
                 reservation = reservation or self._reservation(

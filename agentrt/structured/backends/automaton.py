@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from agentrt.structured.backends.outlines_table import FAR, TableState, build_table
-from agentrt.structured.matcher import MaskRow, set_only
+from agentrt.structured.backends.outlines_table import FAR, TableState, build_table, shortest_path
+from agentrt.structured.matcher import MaskRow, row_of, set_only
 from agentrt.structured.vocabulary import Alphabet
 
 BACKEND = "outlines-core"
@@ -28,7 +29,7 @@ class AutomatonConstraint:
         self.distances = np.array([p.distance for p in self.states], dtype=np.int32)  # [states]
         self.farthest = max(d for d in self.distances.tolist() if d < FAR)
         self.size_bytes = sum(p.row.nbytes + p.tokens.nbytes * 2 + 400 for p in self.states)
-        self.shortest: tuple[int, ...] | None = tuple(self.path_to_end(0))
+        self.shortest: tuple[int, ...] | None = tuple(shortest_path(self.states, 0))
 
     @property
     def min_tokens(self) -> int | None:
@@ -37,39 +38,26 @@ class AutomatonConstraint:
     def start(self) -> AutomatonState:
         return AutomatonState(self)
 
-    def path_to_end(self, state: int) -> list[int]:
-        """The shortest tokens from a state to a complete text."""
-        path: list[int] = []
-        while (token := self.states[state].closing_token) is not None:
-            path.append(token)
-            target = self.next_state(state, token)
-            assert target is not None
-            state = target
-        return path
 
-    def next_state(self, state: int, token: int) -> int | None:
-        """The state after `token`; None if it is not allowed."""
-        current = self.states[state]
-        at = int(np.searchsorted(current.tokens, token))
-        if at == len(current.tokens) or int(current.tokens[at]) != token:
-            return None
-        return int(current.next_states[at])
-
-
+@dataclass(slots=True, eq=False)
 class AutomatonState:
-    """State of one sequence."""
+    """State of one sequence.
 
-    __slots__ = ("_constraint", "_ended", "_path", "_tokens")
+    Attributes:
+        constraint: Constraint of the sequence.
+        path: Table states so far, the first included.
+        tokens: Tokens accepted so far, without the end.
+        ended: Whether an end token was accepted.
+    """
 
-    def __init__(self, constraint: AutomatonConstraint) -> None:
-        self._constraint = constraint
-        self._path = [0]
-        self._tokens: list[int] = []
-        self._ended = False
+    constraint: AutomatonConstraint
+    path: list[int] = field(default_factory=lambda: [0])
+    tokens: list[int] = field(default_factory=list)
+    ended: bool = False
 
     def fill_bitmask(self, row: MaskRow) -> bool:
-        if self._ended:
-            set_only(row, self._constraint.eos_ids)
+        if self.ended:
+            set_only(row, self.constraint.eos_ids)
         else:
             row[:] = self._current.row
         return True
@@ -80,8 +68,8 @@ class AutomatonState:
         Returns:
             Whether the budget has narrowed the mask.
         """
-        constraint = self._constraint
-        if self._ended or left_tokens > constraint.farthest:
+        constraint = self.constraint
+        if self.ended or left_tokens > constraint.farthest:
             self.fill_bitmask(row)
             return False
         current = self._current
@@ -90,90 +78,85 @@ class AutomatonState:
         if bool(near.all()):
             self.fill_bitmask(row)
             return False
-        bits = np.zeros(len(row) * 32, dtype=np.uint8)
-        bits[current.tokens[near]] = 1
+        allowed = current.tokens[near]
         if current.accepting:
-            bits[list(constraint.eos_ids)] = 1
-        row[:] = np.packbits(bits, bitorder="little").view(np.int32)
+            allowed = np.append(allowed, constraint.eos_ids)
+        row[:] = row_of(allowed, len(row) * 32)
         return True
 
     def advance(self, tokens: Sequence[int]) -> int:
-        if self._ended:
+        if self.ended:
             return 0
         for count, token in enumerate(tokens):
-            if token in self._constraint.eos_ids:
-                self._ended = self._current.accepting
-                return count + int(self._ended)
-            target = self._constraint.next_state(self._path[-1], token)
+            if token in self.constraint.eos_ids:
+                self.ended = self._current.accepting
+                return count + int(self.ended)
+            target = self._current.next_state(token)
             if target is None:
                 return count
-            self._path.append(target)
-            self._tokens.append(token)
+            self.path.append(target)
+            self.tokens.append(token)
         return len(tokens)
 
     def rollback(self, count: int) -> None:
-        if count and self._ended:
-            self._ended = False
+        if count and self.ended:
+            self.ended = False
             count -= 1
-        if count > len(self._tokens):
-            raise ValueError(f"cannot undo {count} tokens of {len(self._tokens)}")
+        if count > len(self.tokens):
+            raise ValueError(f"cannot undo {count} tokens of {len(self.tokens)}")
         if count:
-            del self._path[-count:]
-            del self._tokens[-count:]
+            del self.path[-count:]
+            del self.tokens[-count:]
 
     def fork(self) -> AutomatonState:
-        copy = AutomatonState(self._constraint)
-        copy._path = list(self._path)
-        copy._tokens = list(self._tokens)
-        copy._ended = self._ended
-        return copy
+        return replace(self, path=list(self.path), tokens=list(self.tokens))
 
     def forced_tokens(self, limit: int) -> list[int]:
-        if self._ended or limit <= 0:
+        if self.ended or limit <= 0:
             return []
         text, ends = self._forced_text()
         if not text:
             return []
         tokens = self._stable(text, ends)[:limit]
-        state: int | None = self._path[-1]
+        state: int | None = self.path[-1]
         for count, token in enumerate(tokens):
-            state = None if state is None else self._constraint.next_state(state, token)
+            state = None if state is None else self.constraint.states[state].next_state(token)
             if state is None:
                 return tokens[:count]
         return tokens
 
     def forced_text(self) -> bytes:
-        return b"" if self._ended else self._forced_text()[0]
+        return b"" if self.ended else self._forced_text()[0]
 
     def completion(self, limit: int) -> list[int] | None:
-        if self._ended or self._current.distance > limit:
-            return [] if self._ended else None
-        return self._constraint.path_to_end(self._path[-1])
+        if self.ended or self._current.distance > limit:
+            return [] if self.ended else None
+        return shortest_path(self.constraint.states, self.path[-1])
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
-        if self._ended:
+        if self.ended:
             return not tokens
-        state: int | None = self._path[-1]
+        state: int | None = self.path[-1]
         for token in tokens:
-            state = None if state is None else self._constraint.next_state(state, token)
-        return state is not None and self._constraint.states[state].accepting
+            state = None if state is None else self.constraint.states[state].next_state(token)
+        return state is not None and self.constraint.states[state].accepting
 
     def can_stop(self) -> bool:
-        return self._ended or self._current.accepting
+        return self.ended or self._current.accepting
 
     def must_stop(self) -> bool:
-        return self._ended or (self._current.accepting and not len(self._current.tokens))
+        return self.ended or (self._current.accepting and not len(self._current.tokens))
 
     @property
     def _current(self) -> TableState:
-        return self._constraint.states[self._path[-1]]
+        return self.constraint.states[self.path[-1]]
 
     def _forced_text(self) -> tuple[bytes, bool]:
         """The bytes that must come next, and whether the text ends after them."""
-        states, alphabet = self._constraint.states, self._constraint.alphabet
+        states, alphabet = self.constraint.states, self.constraint.alphabet
         table = alphabet.vocab.token_bytes
         forced = bytearray()
-        state = self._path[-1]
+        state = self.path[-1]
         while len(forced) < _MAX_FORCED_BYTES:
             current = states[state]
             if current.accepting or not len(current.tokens):
@@ -182,7 +165,7 @@ class AutomatonState:
             if any(table[token][0] != first for token in current.tokens.tolist()):
                 return bytes(forced), False
             token = alphabet.byte_ids[first]
-            target = None if token is None else self._constraint.next_state(state, token)
+            target = None if token is None else current.next_state(token)
             if target is None:
                 return bytes(forced), False
             forced.append(first)
@@ -191,8 +174,8 @@ class AutomatonState:
 
     def _stable(self, text: bytes, ends: bool) -> list[int]:
         """Tokens of `text` without another spelling in any continuation."""
-        alphabet = self._constraint.alphabet
-        recent = self._tokens[-4:]
+        alphabet = self.constraint.alphabet
+        recent = self.tokens[-4:]
         before = alphabet.bytes_of(recent) if recent else b""
         if before is None:
             return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from llguidance import LLMatcher
@@ -78,30 +79,28 @@ class LlguidanceConstraint:
             )
 
 
+@dataclass(slots=True, eq=False)
 class LlguidanceState:
-    """State of one sequence."""
+    """State of one sequence.
 
-    __slots__ = ("_alphabet", "_ended", "_eos_ids", "_matcher")
+    Attributes:
+        native: The library's matcher, for bitmasks of many rows at once.
+        alphabet: The vocabulary.
+        ended: Whether an end token was accepted.
+        eos_ids: Tokens that end the output.
+    """
 
-    def __init__(self, matcher: LLMatcher, alphabet: Alphabet, ended: int = 0) -> None:
-        self._matcher = matcher
-        self._alphabet = alphabet
-        self._eos_ids = alphabet.vocab.eos_ids
-        self._ended = ended  # end tokens accepted: 0 or 1
+    native: LLMatcher
+    alphabet: Alphabet
+    ended: bool = False
+    eos_ids: tuple[int, ...] = field(init=False)
 
-    @property
-    def native(self) -> LLMatcher:
-        """The library's matcher, for bitmasks of many rows at once."""
-        return self._matcher
-
-    @property
-    def ended(self) -> bool:
-        """Whether an end token was accepted."""
-        return self._ended > 0
+    def __post_init__(self) -> None:
+        self.eos_ids = self.alphabet.vocab.eos_ids
 
     def fill_bitmask(self, row: MaskRow) -> bool:
-        if self._ended:
-            set_only(row, self._eos_ids)
+        if self.ended:
+            set_only(row, self.eos_ids)
         else:
             self.fill_bitmask_at(row.ctypes.data, row.nbytes)
         return True
@@ -112,66 +111,66 @@ class LlguidanceState:
         Raises:
             ConstraintError: As `fill_bitmask`.
         """
-        self._matcher.unsafe_compute_mask_ptr(address, size_bytes)
-        if self._matcher.is_error():
-            raise matcher_error(self._matcher)
+        self.native.unsafe_compute_mask_ptr(address, size_bytes)
+        if self.native.is_error():
+            raise matcher_error(self.native)
 
     def advance(self, tokens: Sequence[int]) -> int:
-        if self._ended:
+        if self.ended:
             return 0
-        if len(tokens) == 1 and tokens[0] not in self._eos_ids:
+        if len(tokens) == 1 and tokens[0] not in self.eos_ids:
             return self._consume(list(tokens))
         text = list(tokens)
-        end = next((i for i, token in enumerate(text) if token in self._eos_ids), None)
+        end = next((i for i, token in enumerate(text) if token in self.eos_ids), None)
         consumed = self._consume(text[:end])
         if end is not None and consumed == end and self.can_stop():
-            self._ended = 1
+            self.ended = True
             return consumed + 1
         return consumed
 
     def _consume(self, tokens: list[int]) -> int:
-        consumed: int = self._matcher.try_consume_tokens(tokens)
-        if self._matcher.is_error():
-            raise matcher_error(self._matcher)
+        consumed: int = self.native.try_consume_tokens(tokens)
+        if self.native.is_error():
+            raise matcher_error(self.native)
         return consumed
 
     def rollback(self, count: int) -> None:
-        if count and self._ended:
-            self._ended = 0
+        if count and self.ended:
+            self.ended = False
             count -= 1
-        if count and not self._matcher.rollback(count):
-            raise ValueError(f"cannot undo {count} tokens: {self._matcher.get_error()}")
+        if count and not self.native.rollback(count):
+            raise ValueError(f"cannot undo {count} tokens: {self.native.get_error()}")
 
     def fork(self) -> LlguidanceState:
-        return LlguidanceState(self._matcher.deep_copy(), self._alphabet, self._ended)
+        return LlguidanceState(self.native.deep_copy(), self.alphabet, self.ended)
 
     def forced_tokens(self, limit: int) -> list[int]:
-        if self._ended or limit <= 0:
+        if self.ended or limit <= 0:
             return []
-        tokens: list[int] = self._matcher.compute_ff_tokens()[:limit]
-        end = next((i for i, token in enumerate(tokens) if token in self._eos_ids), None)
+        tokens: list[int] = self.native.compute_ff_tokens()[:limit]
+        end = next((i for i, token in enumerate(tokens) if token in self.eos_ids), None)
         return tokens[:end]
 
     def forced_text(self) -> bytes:
-        if self._ended:
+        if self.ended:
             return b""
-        text: bytes = self._matcher.compute_ff_bytes()
+        text: bytes = self.native.compute_ff_bytes()
         return text.partition(_SPECIAL)[0]
 
     def completion(self, limit: int) -> list[int] | None:
-        return find_completion(self, limit, self._alphabet)
+        return find_completion(self, limit, self.alphabet)
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
-        if not tokens or self._ended:
+        if not tokens or self.ended:
             return not tokens and self.can_stop()
-        consumed: int = self._matcher.validate_tokens([*tokens, self._eos_ids[0]])
+        consumed: int = self.native.validate_tokens([*tokens, self.eos_ids[0]])
         return consumed == len(tokens) + 1
 
     def can_stop(self) -> bool:
-        return self._ended > 0 or bool(self._matcher.is_accepting())
+        return self.ended or bool(self.native.is_accepting())
 
     def must_stop(self) -> bool:
-        return self._ended > 0 or bool(self._matcher.is_stopped() and self._matcher.is_accepting())
+        return self.ended or bool(self.native.is_stopped() and self.native.is_accepting())
 
 
 def matcher_error(matcher: LLMatcher) -> ConstraintError:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.matcher import MaskRow, allowed_ids, bitmask_words
+from agentrt.structured.matcher import ConstraintState, MaskRow, allowed_ids, bitmask_words
 from agentrt.structured.vocabulary import Alphabet
 
 STEPS = (64, 512, 2048)
@@ -44,18 +44,7 @@ _IN_STRING = b"x\\ "
 """Bytes that JSON allows only inside of strings."""
 
 
-class Walkable(Protocol):
-    """A state that can be searched."""
-
-    def fill_bitmask(self, row: MaskRow) -> bool: ...
-    def advance(self, tokens: Sequence[int]) -> int: ...
-    def fork(self) -> Walkable: ...
-    def forced_tokens(self, limit: int) -> list[int]: ...
-    def reaches_end(self, tokens: Sequence[int]) -> bool: ...
-    def can_stop(self) -> bool: ...
-
-
-def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int] | None:
+def find_completion(state: ConstraintState, limit: int, alphabet: Alphabet) -> list[int] | None:
     """Tokens from `state` to a complete text, at most `limit`; None if none were found."""
     if state.can_stop():
         return []
@@ -71,11 +60,12 @@ def find_completion(state: Walkable, limit: int, alphabet: Alphabet) -> list[int
 
 
 def _best(
-    state: Walkable, limit: int, alphabet: Alphabet, steps: int, until_s: float
+    state: ConstraintState, limit: int, alphabet: Alphabet, steps: int, until_s: float
 ) -> list[int] | None:
     """The shortest of the walks; the first that is far within the limit suffices."""
     best: list[int] | None = None
-    orders = _fixed_orders()
+    orders: list[Callable[[], bytes]]
+    orders = [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST, lambda: _SPACE_FIRST]
     if steps <= (_STEPS_ON_THE_WAY[0] if limit < NO_LIMIT else _SHUFFLED_STEPS):
         orders += _shuffled_orders()
     for tried, order in enumerate(orders):
@@ -86,10 +76,6 @@ def _best(
         if found is not None and (best is None or len(found) < len(best)):
             best = found
     return best
-
-
-def _fixed_orders() -> list[Callable[[], bytes]]:
-    return [lambda: _CLOSERS_FIRST, lambda: _QUOTE_FIRST, lambda: _SPACE_FIRST]
 
 
 def _shuffled_orders() -> list[Callable[[], bytes]]:
@@ -105,31 +91,29 @@ def _shuffled_orders() -> list[Callable[[], bytes]]:
 
 
 def _walk(
-    state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
+    state: ConstraintState,
+    order: Callable[[], bytes],
+    alphabet: Alphabet,
+    steps: int,
+    until_s: float,
 ) -> list[int] | None:
     """Walk a copy until the text is complete; None if the walk is too long or fails."""
-    try:
-        return _steps(state.fork(), order, alphabet, steps, until_s)
-    except ConstraintError:  # the parser failed on this walk, not on the constraint
-        return None
-
-
-def _steps(
-    state: Walkable, order: Callable[[], bytes], alphabet: Alphabet, steps: int, until_s: float
-) -> list[int] | None:
     row = np.zeros(bitmask_words(alphabet.vocab.logits_size), dtype=np.int32)
     path: list[int] = []
-    while not state.can_stop():
-        if len(path) >= steps or time.thread_time() > until_s:
-            return None
-        tokens = state.forced_tokens(steps) or _next(state, row, order(), alphabet)
-        if not tokens or state.advance(tokens) != len(tokens):
-            return None
-        path += tokens
-    return path
+    with suppress(ConstraintError):  # the parser failed on this walk, not on the constraint
+        here = state.fork()
+        while not here.can_stop():
+            if len(path) >= steps or time.thread_time() > until_s:
+                return None
+            tokens = here.forced_tokens(steps) or _next(here, row, order(), alphabet)
+            if not tokens or here.advance(tokens) != len(tokens):
+                return None
+            path += tokens
+        return path
+    return None
 
 
-def _next(state: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> list[int]:
+def _next(state: ConstraintState, row: MaskRow, order: bytes, alphabet: Alphabet) -> list[int]:
     """The first byte in `order` that is allowed next, as a token; else the shortest token."""
     state.fill_bitmask(row)
     ids = alphabet.byte_ids
@@ -145,7 +129,7 @@ def _next(state: Walkable, row: MaskRow, order: bytes, alphabet: Alphabet) -> li
     return [min(rest, key=lambda token: (len(table[token]), token))] if rest else []
 
 
-def _shortest_spelling(state: Walkable, path: list[int], alphabet: Alphabet) -> list[int]:
+def _shortest_spelling(state: ConstraintState, path: list[int], alphabet: Alphabet) -> list[int]:
     """The same text in fewer tokens if the tokenizer knows them and the grammar accepts them."""
     text = alphabet.bytes_of(path)
     if text is None:

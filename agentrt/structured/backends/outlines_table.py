@@ -22,7 +22,7 @@ from outlines_core import Index, Vocabulary
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured.matcher import MaskRow, bitmask_words
+from agentrt.structured.matcher import MaskRow, row_of
 from agentrt.structured.vocabulary import PerVocab
 
 END_MARKER = "\U0010ffff"
@@ -54,6 +54,24 @@ class TableState:
     accepting: bool
     distance: int
     closing_token: int | None
+
+    def next_state(self, token: int) -> int | None:
+        """The state after `token`; None if it is not allowed."""
+        at = int(np.searchsorted(self.tokens, token))
+        if at == len(self.tokens) or int(self.tokens[at]) != token:
+            return None
+        return int(self.next_states[at])
+
+
+def shortest_path(states: list[TableState], state: int) -> list[int]:
+    """The shortest tokens from a state to an accepting one; of equals, the first by id."""
+    path: list[int] = []
+    while (token := states[state].closing_token) is not None:
+        path.append(token)
+        target = states[state].next_state(token)
+        assert target is not None
+        state = target
+    return path
 
 
 def _vocabulary(vocab: Vocab) -> Vocabulary:
@@ -132,11 +150,8 @@ def _state(
 ) -> TableState:
     alive = distance[after] < FAR
     tokens, after = tokens[alive], after[alive]
-    bits = np.zeros(bitmask_words(vocab.logits_size) * 32, dtype=np.uint8)
-    bits[tokens] = 1
-    if accepting:
-        bits[list(vocab.eos_ids)] = 1
-    row = np.packbits(bits, bitorder="little").view(np.int32)
+    allowed = np.append(tokens, vocab.eos_ids) if accepting else tokens
+    row = row_of(allowed, vocab.logits_size)
     if accepting:
         return TableState(tokens, after, row, accepting, 0, None)
     if not len(tokens):

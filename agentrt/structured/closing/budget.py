@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from agentrt.base.errors import ConstraintError
@@ -50,6 +51,7 @@ _PATHS: WeakKeyDictionary[CompiledConstraint, EndPaths] = WeakKeyDictionary()
 """Paths of each constraint in use."""
 
 
+@dataclass(slots=True, eq=False)
 class Budgeted:
     """A state that keeps within a number of tokens, the end token not counted.
 
@@ -57,28 +59,23 @@ class Budgeted:
     then `fallback()` is the next token towards the end.
 
     Attributes:
+        state: The wrapped state.
         left_tokens: Number of tokens that may still be accepted.
+        witness: Tokens that complete the text from here; None if no end is known.
+        eos_ids: Tokens that end the output.
+        paths: Completions that searches have found.
+        history: Witness and tokens left before each accepted token.
         closes: Whether a completion is known; without one there is no guarantee.
         steered: Whether the budget has refused or narrowed anything.
     """
 
-    __slots__ = ("_eos_ids", "_history", "_paths", "_state", "_witness", "left_tokens", "steered")
-
-    def __init__(
-        self,
-        state: ConstraintState,
-        left_tokens: int,
-        witness: Sequence[int] | None,
-        eos_ids: tuple[int, ...],
-        paths: EndPaths | None = None,
-    ) -> None:
-        self._state = state
-        self._paths = EndPaths() if paths is None else paths
-        self._witness = None if witness is None else tuple(witness)
-        self._eos_ids = eos_ids
-        self._history: list[tuple[_Path | None, int]] = []  # witness and left_tokens before each
-        self.left_tokens = left_tokens
-        self.steered = False
+    state: ConstraintState
+    left_tokens: int
+    witness: _Path | None
+    eos_ids: tuple[int, ...]
+    paths: EndPaths = field(default_factory=EndPaths)
+    history: list[tuple[_Path | None, int]] = field(default_factory=list)
+    steered: bool = False
 
     @classmethod
     def start(cls, compiled: CompiledConstraint, max_tokens: int) -> Budgeted:
@@ -98,57 +95,47 @@ class Budgeted:
 
     @property
     def closes(self) -> bool:
-        return self._witness is not None
-
-    @property
-    def state(self) -> ConstraintState:
-        """The wrapped state."""
-        return self._state
-
-    @property
-    def witness(self) -> tuple[int, ...] | None:
-        """Tokens that complete the text from here."""
-        return self._witness
+        return self.witness is not None
 
     @property
     def tight(self) -> bool:
         """Whether only the completion fits in the tokens left."""
-        return self._witness is not None and len(self._witness) >= self.left_tokens
+        return self.witness is not None and len(self.witness) >= self.left_tokens
 
     def fallback(self) -> int:
         """The next token towards the end; an end token if the text is complete."""
-        if self._witness is None:
+        if self.witness is None:
             raise ConstraintError(
                 "no valid end is known from here", hint="Raise max_tokens, or simplify the type"
             )
-        return self._witness[0] if self._witness else self._eos_ids[0]
+        return self.witness[0] if self.witness else self.eos_ids[0]
 
     def close(self) -> None:
         """From now on allow only the completion (a deadline is near)."""
-        if self._witness is not None:
-            self.left_tokens = min(self.left_tokens, len(self._witness))
+        if self.witness is not None:
+            self.left_tokens = min(self.left_tokens, len(self.witness))
 
     def fill_bitmask(self, row: MaskRow) -> bool:
         if self.tight:
-            self.steered = self.steered or not self._state.must_stop()
-            set_only(row, self._eos_ids if not self._witness else (self.fallback(),))
+            self.steered = self.steered or not self.state.must_stop()
+            set_only(row, self.eos_ids if not self.witness else (self.fallback(),))
             return True
-        if isinstance(self._state, AutomatonState):
-            self.steered = self._state.fill_bitmask_within(row, self.left_tokens) or self.steered
+        if isinstance(self.state, AutomatonState):
+            self.steered = self.state.fill_bitmask_within(row, self.left_tokens) or self.steered
             return True
-        return self._state.fill_bitmask(row)
+        return self.state.fill_bitmask(row)
 
     def advance(self, tokens: Sequence[int]) -> int:
         """Accept tokens; stops at the first that the grammar or the budget refuses."""
-        count = self._state.advance(tokens)
+        count = self.state.advance(tokens)
         accepted = tuple(tokens[:count])
         if not accepted:
             return 0
         witness = self._witness_after(accepted)
-        if witness is not None or self._witness is None:
+        if witness is not None or self.witness is None:
             self._record(accepted, witness)
             return count
-        self._state.rollback(count)
+        self.state.rollback(count)
         self.steered = True
         done = 0
         while count > 1 and done < count and self.advance(accepted[done : done + 1]):
@@ -156,73 +143,68 @@ class Budgeted:
         return done
 
     def rollback(self, count: int) -> None:
-        self._state.rollback(count)
+        self.state.rollback(count)
         if count:
-            self._witness, self.left_tokens = self._history[-count]
-            del self._history[-count:]
+            self.witness, self.left_tokens = self.history[-count]
+            del self.history[-count:]
 
     def fork(self) -> Budgeted:
-        copy = Budgeted(
-            self._state.fork(), self.left_tokens, self._witness, self._eos_ids, self._paths
-        )
-        copy._history = list(self._history)
-        copy.steered = self.steered
-        return copy
+        return replace(self, state=self.state.fork(), history=list(self.history))
 
     def forced_tokens(self, limit: int) -> list[int]:
-        return self._state.forced_tokens(min(limit, self.left_tokens))
+        return self.state.forced_tokens(min(limit, self.left_tokens))
 
     def forced_text(self) -> bytes:
-        return self._state.forced_text()
+        return self.state.forced_text()
 
     def completion(self, limit: int) -> list[int] | None:
-        if self._witness is not None and len(self._witness) <= limit:
-            return list(self._witness)
-        return self._state.completion(limit)
+        if self.witness is not None and len(self.witness) <= limit:
+            return list(self.witness)
+        return self.state.completion(limit)
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
-        return len(tokens) <= self.left_tokens and self._state.reaches_end(tokens)
+        return len(tokens) <= self.left_tokens and self.state.reaches_end(tokens)
 
     def can_stop(self) -> bool:
-        return self._state.can_stop()
+        return self.state.can_stop()
 
     def must_stop(self) -> bool:
-        return self._state.must_stop()
+        return self.state.must_stop()
 
-    def _witness_after(self, accepted: tuple[int, ...]) -> tuple[int, ...] | None:
+    def _witness_after(self, accepted: _Path) -> _Path | None:
         """A completion from the present state that fits in the tokens left."""
         spent = self._spent(accepted)
         left = self.left_tokens - spent
-        if left < 0 or self._witness is None:
+        if left < 0 or self.witness is None:
             return None
-        if spent < len(accepted) or self._state.can_stop():
+        if spent < len(accepted) or self.state.can_stop():
             return ()
-        old = self._witness
+        old = self.witness
         if old[:spent] == accepted:
             return old[spent:]
         for start in range(min(_TAILS, len(old))):
             tail = old[start:]
-            if len(tail) <= left and self._state.reaches_end(tail):
+            if len(tail) <= left and self.state.reaches_end(tail):
                 return tail
-        stored = self._paths.find(old, accepted)
-        if stored is not None and len(stored) <= left and self._state.reaches_end(stored):
+        stored = self.paths.find(old, accepted)
+        if stored is not None and len(stored) <= left and self.state.reaches_end(stored):
             return stored
-        found = self._state.completion(left)
+        found = self.state.completion(left)
         if found is None:
             return None
-        self._paths.add(old, accepted, tuple(found))
+        self.paths.add(old, accepted, tuple(found))
         return tuple(found)
 
-    def _record(self, accepted: tuple[int, ...], witness: tuple[int, ...] | None) -> None:
+    def _record(self, accepted: _Path, witness: _Path | None) -> None:
         """Save the situation before each token for a rollback."""
         spent = self._spent(accepted)
-        self._history.append((self._witness, self.left_tokens))
+        self.history.append((self.witness, self.left_tokens))
         for done in range(1, len(accepted)):
             rest = None if witness is None else accepted[done:spent] + witness
-            self._history.append((rest, self.left_tokens - done))
-        self._witness = witness
+            self.history.append((rest, self.left_tokens - done))
+        self.witness = witness
         self.left_tokens -= spent
 
-    def _spent(self, accepted: tuple[int, ...]) -> int:
+    def _spent(self, accepted: _Path) -> int:
         """Number of tokens that count: an end token does not."""
-        return len(accepted) - (accepted[-1] in self._eos_ids)
+        return len(accepted) - (accepted[-1] in self.eos_ids)

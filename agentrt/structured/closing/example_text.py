@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from agentrt.structured.closing.shortest import shortest_match
-from agentrt.structured.json_schema.keywords import resolve
+from agentrt.structured.json_schema.keywords import resolve, without
 from agentrt.structured.json_schema.regex_text import whole_match
 
 _MAX_DEPTH = 64
@@ -54,13 +54,12 @@ class _InstanceSearch:
             return self._referenced(str(schema["$ref"]), depth)
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                rest = {k: v for k, v in schema.items() if k != keyword}
-                return _shortest(
-                    [self.text(_merged([rest, option]), depth + 1) for option in schema[keyword]]
-                )
+                rest = without(schema, keyword)
+                options = [_merged([rest, option]) for option in schema[keyword]]
+                return _shortest([self.text(option, depth + 1) for option in options])
         if "allOf" in schema:
-            rest = {k: v for k, v in schema.items() if k != "allOf"}
-            return self.text(_merged([rest, *schema["allOf"]]), depth + 1)
+            whole = _merged([without(schema, "allOf"), *schema["allOf"]])
+            return self.text(whole, depth + 1)
         return self._typed(schema, depth)
 
     def _referenced(self, ref: str, depth: int) -> str | None:
@@ -111,12 +110,10 @@ class _InstanceSearch:
 
     def _object(self, schema: dict[str, Any], depth: int) -> str | None:
         properties = schema.get("properties", {})
-        required = set(schema.get("required", ()))
+        required = schema.get("required", ())
         fields: list[str] = []
-        names = [*properties, *(n for n in schema.get("required", ()) if n not in properties)]
-        for name in names:
-            if name not in required:
-                continue
+        names = [name for name in properties if name in required]
+        for name in (*names, *(name for name in required if name not in properties)):
             value = properties.get(name, schema.get("additionalProperties", True))
             text = self.text(value, depth + 1)
             if text is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from outlines_core import Index, Vocabulary
 
 from agentrt.structured.backends.outlines_table import END_MARKER, START_MARKER
@@ -23,16 +25,12 @@ def shortest_match(pattern: str) -> str | None:
     if cost.broad or cost.states > _MAX_STATES or cost.wide_after_choice > _MAX_WIDE:
         return None
     letters: dict[str | bytes, list[int]] = {bytes([b]): [b] for b in range(256)}
-    letters[START_MARKER.encode()] = [_START]
-    letters[END_MARKER.encode()] = [_END]
+    letters |= {START_MARKER.encode(): [_START], END_MARKER.encode(): [_END]}
     try:
         index = Index(f"{START_MARKER}(?:{small}){END_MARKER}", Vocabulary(_UNUSED, letters))
-    except (ValueError, OverflowError):
-        return None
-    found = _search(index)
-    try:
+        found = _search(index)
         return None if found is None else found.decode()
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):  # unknown syntax, or a part of a character
         return None
 
 
@@ -41,18 +39,16 @@ def _search(index: Index) -> bytes | None:
     transitions: dict[int, dict[int, int]] = index.get_transitions()
     final = index.get_final_states()
     start = transitions[index.get_initial_state()][_START]
-    frontier: list[tuple[int, bytes]] = [(start, b"")]
+    frontier = deque([(start, b"")])
     seen = {start}
     while frontier:
-        next_frontier: list[tuple[int, bytes]] = []
-        for state, text in frontier:
-            steps = transitions.get(state, {})
-            if steps.get(_END) in final:
-                return text
-            for byte in (*_READABLE, *(b for b in steps if b < 256)):
-                target = steps.get(byte)
-                if target is not None and target not in seen:
-                    seen.add(target)
-                    next_frontier.append((target, text + bytes([byte])))
-        frontier = next_frontier
+        state, text = frontier.popleft()
+        steps = transitions.get(state, {})
+        if steps.get(_END) in final:
+            return text
+        for byte in (*_READABLE, *(b for b in steps if b < 256)):
+            target = steps.get(byte)
+            if target is not None and target not in seen:
+                seen.add(target)
+                frontier.append((target, text + bytes([byte])))
     return None

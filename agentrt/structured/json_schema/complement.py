@@ -153,26 +153,21 @@ def other_texts(texts: Sequence[str]) -> str:
 
 
 def _other_properties(wanted: dict[str, Any], root: Any, depth: int) -> Parts:
-    parts: list[Any] = []
-    for name, child in wanted.items():
-        refused = complement(child, root, depth + 1)
-        if refused is None:
-            return None
-        if refused is not False:
-            parts.append({"type": "object", "required": [name], "properties": {name: refused}})
-    return parts
+    refused = _each(list(wanted.values()), root, depth)
+    return refused and [
+        {"type": "object", "required": [name], "properties": {name: other}}
+        for name, other in zip(wanted, refused, strict=True)
+        if other is not False
+    ]
 
 
 def _other_items(wanted: list[Any], root: Any, depth: int) -> Parts:
-    parts: list[Any] = []
-    for index, child in enumerate(wanted):
-        refused = complement(child, root, depth + 1)
-        if refused is None:
-            return None
-        if refused is not False:
-            items = [True] * index + [refused]
-            parts.append({"type": "array", "minItems": index + 1, "prefixItems": items})
-    return parts
+    refused = _each(wanted, root, depth)
+    return refused and [
+        {"type": "array", "minItems": index + 1, "prefixItems": [True] * index + [other]}
+        for index, other in enumerate(refused)
+        if other is not False
+    ]
 
 
 def _other_dependents(wanted: dict[str, list[str]]) -> Parts:

@@ -8,13 +8,14 @@ Source: JSON Schema 2020-12, sections 11.2 and 11.3.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from agentrt.structured.json_schema.complement import MAX_DEPTH, any_of, complement
-from agentrt.structured.json_schema.keywords import resolve
+from agentrt.structured.json_schema.keywords import resolve, without
 
 MAX_PATHS = 64
 
@@ -59,7 +60,7 @@ class _Inexpressible(Exception):
 
 def closed(schema: dict[str, Any], keyword: str, root: Any) -> dict[str, Any]:
     """`schema` without `keyword`, or unchanged if that cannot be expressed."""
-    rest = {k: v for k, v in schema.items() if k != keyword}
+    rest = without(schema, keyword)
     if not rest.keys() & _BRANCHES:  # no branches: all that it does not name is unevaluated
         return rest if SIMPLE[keyword] in rest else {**rest, SIMPLE[keyword]: schema[keyword]}
     try:
@@ -143,22 +144,13 @@ def _choices(
         otherwise = complement(condition, root)
         if otherwise is None:
             raise _Inexpressible
-        met = [
-            w.and_(t)
-            for w in through(condition, condition)
-            for t in _maybe("then", schema, through)
-        ]
-        yield met + [
-            BranchPath(taken=(otherwise,)).and_(path) for path in _maybe("else", schema, through)
-        ]
+        met, then = through(condition, condition), through(schema.get("then", True))
+        unmet, other = BranchPath(taken=(otherwise,)), through(schema.get("else", True))
+        both = [one.and_(path) for one in met for path in then]
+        yield both + [unmet.and_(path) for path in other]
     for name, branch in schema.get("dependentSchemas", {}).items():
         there = {"type": "object", "required": [name]}
         yield [*through(branch, there), BranchPath(taken=({"properties": {name: False}},))]
-
-
-def _maybe(keyword: str, schema: dict[str, Any], through: Any) -> list[BranchPath]:
-    paths: list[BranchPath] = through(schema[keyword]) if keyword in schema else [BranchPath()]
-    return paths
 
 
 def _any(branches: list[Any], through: Any) -> list[BranchPath]:
@@ -169,11 +161,7 @@ def _any(branches: list[Any], through: Any) -> list[BranchPath]:
         taken = [paths for paths, is_taken in zip(each, chosen, strict=True) if is_taken]
         if not taken:
             continue
-        for combination in itertools.product(*taken):
-            whole = BranchPath()
-            for path in combination:
-                whole = whole.and_(path)
-            found.append(whole)
+        found += [functools.reduce(BranchPath.and_, one) for one in itertools.product(*taken)]
         if len(found) > MAX_PATHS:
             raise _Inexpressible
     return found

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.keywords import (
+    COUNTS,
     SCHEMA_KEYWORDS,
     SCHEMA_LIST_KEYWORDS,
     SCHEMA_MAP_KEYWORDS,
+    refusal,
 )
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
@@ -54,10 +55,7 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "required": (_is_names, "a list of names"),
     "type": (_is_type, f"one or more of {', '.join(sorted(_TYPES))}"),
     "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
-    **dict.fromkeys(
-        ("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),
-        (_is_count, "a count, 0 or more"),
-    ),
+    **dict.fromkeys(COUNTS, (_is_count, "a count, 0 or more")),
 }
 
 
@@ -77,12 +75,8 @@ def check_forms(schema: dict[str, Any], pointer: str) -> None:
         elif keyword in SCHEMA_KEYWORDS and not isinstance(value, dict | bool):
             wanted = "a schema"
         if wanted is not None:
-            raise ConstraintError(
-                f"{pointer}/{keyword}: must be {wanted}",
-                pointer=f"{pointer}/{keyword}",
-                keyword=keyword,
-                hint="See the JSON Schema specification, draft 2020-12",
-            )
+            hint = "See the JSON Schema specification, draft 2020-12"
+            raise refusal(pointer, keyword, f"must be {wanted}", hint)
 
 
 def _wanted_of_list(keyword: str, value: Any) -> str | None:

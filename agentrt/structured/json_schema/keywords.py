@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from agentrt.base.errors import ConstraintError
 
 SCHEMA_KEYWORDS = frozenset(
     {
@@ -33,6 +35,9 @@ SCHEMA_MAP_KEYWORDS = frozenset(
 
 DEFINITIONS = ("$defs", "definitions")
 """Keywords with schemas used by reference."""
+
+COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+"""Keywords with a count."""
 
 ANNOTATIONS = frozenset(
     {
@@ -90,6 +95,45 @@ def children(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"/{keyword}/{index}", child
         elif keyword in SCHEMA_KEYWORDS:
             yield f"/{keyword}", value
+
+
+def subschemas(schema: Any) -> Iterator[tuple[str, Any, int]]:
+    """A schema and all below it in reading order, each with its JSON pointer and its depth."""
+    todo: list[tuple[str, Any, int]] = [("", schema, 0)]
+    while todo:
+        pointer, here, depth = todo.pop()
+        yield pointer, here, depth
+        if isinstance(here, dict):
+            below = [(pointer + path, child, depth + 1) for path, child in children(here)]
+            todo += reversed(below)
+
+
+def with_children(
+    schema: dict[str, Any], change: Callable[[Any], Any], skip: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """`schema` with each direct subschema changed, but for those under the keywords of `skip`."""
+    changed = dict(schema)
+    for keyword, value in schema.items():
+        if keyword in skip:
+            continue
+        if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+            changed[keyword] = {name: change(child) for name, child in value.items()}
+        elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+            changed[keyword] = [change(child) for child in value]
+        elif keyword in SCHEMA_KEYWORDS:
+            changed[keyword] = change(value)
+    return changed
+
+
+def without(schema: dict[str, Any], *keywords: str) -> dict[str, Any]:
+    """`schema` without these keywords."""
+    return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
+
+
+def refusal(pointer: str, keyword: str, problem: str, hint: str) -> ConstraintError:
+    """The error of one keyword of the schema at `pointer`."""
+    where = f"{pointer}/{keyword}"
+    return ConstraintError(f"{where}: {problem}", pointer=where, keyword=keyword, hint=hint)
 
 
 def escape(name: str) -> str:

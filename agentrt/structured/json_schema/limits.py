@@ -7,12 +7,13 @@ input that is too large is refused here, with its location and the limit.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.forms import check_forms
-from agentrt.structured.json_schema.keywords import children, escape
+from agentrt.structured.json_schema.keywords import COUNTS, escape, subschemas
 
 MAX_SCHEMA_BYTES = 1_000_000
 MAX_DEPTH = 64
@@ -26,7 +27,7 @@ MAX_GRAMMAR_BYTES = 200_000
 MAX_CHOICES = 20_000
 MAX_CHOICE_CHARS = 400_000
 
-_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_spec(spec: ConstraintSpec) -> None:
@@ -54,11 +55,8 @@ def check_choice(options: tuple[str, ...], what: str) -> None:
     """Refuse a choice without options, with options that are not text, or with too many."""
     if not options or not all(isinstance(option, str) for option in options):
         raise ConstraintError(f"{what} needs texts to choose from", hint="Give one or more strings")
-    chars = sum(map(len, options))
-    if len(options) > MAX_CHOICES:
-        raise _too_large(what, len(options), "options", MAX_CHOICES, "", "")
-    if chars > MAX_CHOICE_CHARS:
-        raise _too_large(what, chars, "characters", MAX_CHOICE_CHARS, "", "")
+    _check_most(what, len(options), "options", MAX_CHOICES)
+    _check_most(what, sum(map(len, options)), "characters", MAX_CHOICE_CHARS)
     for option in options:
         check_text(option, what)
 
@@ -77,78 +75,56 @@ def _check_source(source: str) -> None:
 def check_regex(pattern: str, pointer: str = "") -> None:
     """Refuse a pattern that is too long or repeats too much."""
     keyword = "pattern" if pointer else ""
-    if len(pattern) > MAX_REGEX_CHARS:
-        raise _too_large("regex", len(pattern), "characters", MAX_REGEX_CHARS, pointer, keyword)
+    _check_most("regex", len(pattern), "characters", MAX_REGEX_CHARS, pointer, keyword)
     check_text(pattern, "regex", pointer, keyword)
     repeats = _largest_repeat(pattern)
-    if repeats > MAX_REGEX_REPEAT:
-        raise _too_large("regex", repeats, "repetitions", MAX_REGEX_REPEAT, pointer, keyword)
+    _check_most("regex", repeats, "repetitions", MAX_REGEX_REPEAT, pointer, keyword)
 
 
 def check_text(text: str, what: str, pointer: str = "", keyword: str = "") -> None:
     """Refuse text that cannot cross into native code: NUL characters and lone surrogates."""
     if "\x00" in text:
-        raise ConstraintError(
-            f"{what} holds a NUL character",
-            pointer=pointer,
-            keyword=keyword,
-            hint="Remove it",
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ConstraintError(
-            f"{what} holds half of a surrogate pair",
-            pointer=pointer,
-            keyword=keyword,
-            hint="Give valid Unicode text",
-        ) from None
+        problem, hint = "a NUL character", "Remove it"
+    elif _SURROGATE.search(text):
+        problem, hint = "half of a surrogate pair", "Give valid Unicode text"
+    else:
+        return
+    raise ConstraintError(f"{what} holds {problem}", pointer=pointer, keyword=keyword, hint=hint)
 
 
 def check_grammar(lark: str) -> None:
     """Refuse a grammar that is too long."""
-    if len(lark.encode(errors="replace")) > MAX_GRAMMAR_BYTES:
-        raise _too_large("grammar", len(lark), "bytes", MAX_GRAMMAR_BYTES, "", "")
+    _check_most("grammar", len(lark.encode(errors="replace")), "bytes", MAX_GRAMMAR_BYTES)
     check_text(lark, "grammar")
 
 
 def check_schema_size(source: str) -> None:
     """Refuse a schema with too long a text."""
-    size = len(source.encode(errors="replace"))
-    if size > MAX_SCHEMA_BYTES:
-        raise _too_large("schema", size, "bytes", MAX_SCHEMA_BYTES, "", "")
+    _check_most("schema", len(source.encode(errors="replace")), "bytes", MAX_SCHEMA_BYTES)
     check_text(source, "schema")
 
 
 def check_schema(schema: Any) -> None:
     """Refuse a schema that nests, lists or repeats too much, or is malformed."""
-    todo: list[tuple[str, Any, int]] = [("", schema, 0)]
-    seen = 0
-    while todo:
-        pointer, here, depth = todo.pop()
-        seen += 1
-        if depth > MAX_DEPTH:
-            raise _too_large("schema", depth, "levels deep", MAX_DEPTH, pointer, "")
-        if seen > MAX_SUBSCHEMAS:
-            raise _too_large("schema", seen, "subschemas", MAX_SUBSCHEMAS, "", "")
+    for seen, (pointer, here, depth) in enumerate(subschemas(schema), 1):
+        _check_most("schema", depth, "levels deep", MAX_DEPTH, pointer)
+        _check_most("schema", seen, "subschemas", MAX_SUBSCHEMAS)
         if isinstance(here, dict):
             check_forms(here, pointer)
             _check_one(here, pointer)
-            todo += [(pointer + path, child, depth + 1) for path, child in children(here)]
 
 
 def _check_one(schema: dict[str, Any], pointer: str) -> None:
-    options = schema.get("enum")
-    if isinstance(options, list) and len(options) > MAX_ENUM:
-        raise _too_large("enum", len(options), "values", MAX_ENUM, f"{pointer}/enum", "enum")
-    named = schema.get("properties")
-    if isinstance(named, dict) and len(named) > MAX_PROPERTIES:
+    options, named = schema.get("enum"), schema.get("properties")
+    if isinstance(options, list):
+        _check_most("enum", len(options), "values", MAX_ENUM, f"{pointer}/enum", "enum")
+    if isinstance(named, dict):
         where = f"{pointer}/properties"
-        raise _too_large("object", len(named), "fields", MAX_PROPERTIES, where, "properties")
-    for keyword in _COUNTS:
+        _check_most("object", len(named), "fields", MAX_PROPERTIES, where, "properties")
+    for keyword in COUNTS:
         count = schema.get(keyword)
-        if isinstance(count, int | float) and count > MAX_REPEAT:
-            raise _too_large(keyword, int(count), "", MAX_REPEAT, f"{pointer}/{keyword}", keyword)
+        if isinstance(count, int | float):
+            _check_most(keyword, count, "", MAX_REPEAT, f"{pointer}/{keyword}", keyword)
     if isinstance(schema.get("pattern"), str):
         check_regex(schema["pattern"], f"{pointer}/pattern")
     patterns = schema.get("patternProperties")
@@ -186,12 +162,13 @@ def _largest_repeat(pattern: str) -> int:
     return max(stack)
 
 
-def _too_large(
-    what: str, size: int, unit: str, limit: int, pointer: str, keyword: str
-) -> ConstraintError:
-    return ConstraintError(
-        f"{what} is too large: {f'{size} {unit}'.strip()}",
-        pointer=pointer,
-        keyword=keyword,
-        hint=f"At most {limit} are allowed",
-    )
+def _check_most(
+    what: str, size: float, unit: str, limit: int, pointer: str = "", keyword: str = ""
+) -> None:
+    if size > limit:
+        raise ConstraintError(
+            f"{what} is too large: {f'{int(size)} {unit}'.strip()}",
+            pointer=pointer,
+            keyword=keyword,
+            hint=f"At most {limit} are allowed",
+        )

@@ -12,6 +12,7 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.structured.json_schema.complement import TYPES, complement
 from agentrt.structured.json_schema.evaluated import SIMPLE, closed
+from agentrt.structured.json_schema.keywords import without
 
 MAX_ARRAYS = 2000
 """Maximum number of arrays of distinct items to list one by one."""
@@ -47,27 +48,23 @@ def _and(schema: dict[str, Any], *more: Any) -> dict[str, Any]:
     return {**schema, "allOf": [*schema.get("allOf", ()), *more]}
 
 
-def _without(schema: dict[str, Any], *keywords: str) -> dict[str, Any]:
-    return {k: v for k, v in schema.items() if k not in keywords}
-
-
 def _not(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     """`not`: the remaining fixed values, else the complement."""
-    rest = _without(schema, "not")
+    rest = without(schema, "not")
     refused = schema["not"]
     values = listed_values({k: v for k, v in rest.items() if k in ("type", "enum", "const")})
     excluded = listed_values(refused)
     if values is not None and excluded is not None:
         written = {canonical_json.dumps(value) for value in excluded}
         left = [value for value in values if canonical_json.dumps(value) not in written]
-        return {**_without(rest, "const"), "enum": left} if left else _and(rest, False)
+        return {**without(rest, "const"), "enum": left} if left else _and(rest, False)
     other = complement(refused, root)
     return schema if other is None else _and(rest, other)
 
 
 def _cases(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     """`if`: the condition with `then`, or its complement with `else`."""
-    rest = _without(schema, "if", "then", "else")
+    rest = without(schema, "if", "then", "else")
     if not schema.keys() & {"then", "else"}:
         return rest
     otherwise = complement(schema["if"], root)
@@ -84,7 +81,7 @@ def _dependent_schemas(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         {"anyOf": [{"properties": {name: False}}, {"allOf": [{"required": [name]}, wanted]}]}
         for name, wanted in schema["dependentSchemas"].items()
     ]
-    return _and(_without(schema, "dependentSchemas"), *cases)
+    return _and(without(schema, "dependentSchemas"), *cases)
 
 
 def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
@@ -99,7 +96,7 @@ def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         {"allOf": [branch, *(others[:index] + others[index + 1 :])]}
         for index, branch in enumerate(branches)
     ]
-    return _and(_without(schema, "oneOf"), {"anyOf": cases})
+    return _and(without(schema, "oneOf"), {"anyOf": cases})
 
 
 def _has_tag(branches: list[Any]) -> bool:
@@ -115,7 +112,7 @@ def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     An item that must occur once in a short array occurs at one of its positions.
     """
     fewest, most = schema.get("minContains", 1), schema.get("maxContains")
-    rest = _without(schema, "contains", "minContains", "maxContains")
+    rest = without(schema, "contains", "minContains", "maxContains")
     if schema["contains"] in (True, {}):
         bounds: dict[str, Any] = {"minItems": fewest}
         if most is not None:
@@ -148,12 +145,12 @@ def _patterns(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     if not open_ended:
         return schema
     kept = {p: v for p, v in schema["patternProperties"].items() if v not in (True, {})}
-    rest = _without(schema, "patternProperties")
+    rest = without(schema, "patternProperties")
     return {**rest, "patternProperties": kept} if kept else rest
 
 
 def _no_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    rest = _without(schema, "propertyNames")
+    rest = without(schema, "propertyNames")
     if schema["propertyNames"] is False:
         return _and(rest, {"maxProperties": 0})
     return rest if schema["propertyNames"] in (True, {}) else schema
@@ -162,7 +159,7 @@ def _no_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 def _dependent_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     wanted = schema["dependentRequired"].items()
     needs = {name: {"required": needed} for name, needed in wanted if needed}
-    rest = _without(schema, "dependentRequired")
+    rest = without(schema, "dependentRequired")
     return _dependent_schemas({**rest, "dependentSchemas": needs}, root) if needs else rest
 
 
@@ -186,7 +183,7 @@ def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     kinds = schema.get("type", TYPES)
     others = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "array"]
     if "array" not in kinds:
-        return _without(schema, "uniqueItems")
+        return without(schema, "uniqueItems")
     if others:
         return {"anyOf": [{"type": others}, listed]}
     return listed if arrays else {"allOf": [False]}

@@ -23,8 +23,7 @@ def parser_limits() -> LLParserLimits:
 
 def json_grammar(schema: Any) -> str:
     """The grammar of compact JSON texts that fit `schema`."""
-    grammar: str = LLMatcher.grammar_from_json_schema(_compact(schema))
-    return grammar
+    return LLMatcher.grammar_from_json_schema(_compact(schema))
 
 
 def json_in_lark(schema: Any) -> str:
@@ -40,8 +39,7 @@ def _compact(schema: Any) -> str:
 
 def regex_grammar(pattern: str) -> str:
     """The grammar of texts that match `pattern` as a whole."""
-    grammar: str = LLMatcher.grammar_from_regex(pattern)
-    return grammar
+    return LLMatcher.grammar_from_regex(pattern)
 
 
 def lark_regex(pattern: str) -> str:
@@ -51,8 +49,7 @@ def lark_regex(pattern: str) -> str:
 
 def lark_grammar(lark: str) -> str:
     """The grammar of a Lark text."""
-    grammar: str = LLMatcher.grammar_from_lark(lark)
-    return grammar
+    return LLMatcher.grammar_from_lark(lark)
 
 
 def grammar_error(grammar: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 from agentrt.structured.json_schema.formats import PATTERNS, SAYS_NOTHING, anchored
 from agentrt.structured.json_schema.keywords import (
     ANNOTATIONS,
-    SCHEMA_KEYWORDS,
-    SCHEMA_LIST_KEYWORDS,
-    SCHEMA_MAP_KEYWORDS,
+    COUNTS,
     resolve,
+    with_children,
+    without,
 )
 from agentrt.structured.json_schema.lowering import lower
 from agentrt.structured.json_schema.references import localize
@@ -27,9 +27,6 @@ MAX_INTEGER = 10**18 - 1
 MAX_NUMBER = 1e18
 """Largest magnitude of another number without bounds: `1e999` would be infinite."""
 
-_COUNTS = frozenset(
-    {"maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"}
-)
 _NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
 
 
@@ -56,19 +53,7 @@ def _walk(
 ) -> Any:
     if not isinstance(schema, dict):
         return schema
-    changed: dict[str, Any] = {}
-    for keyword, value in change(schema).items():
-        if keyword in skip:
-            changed[keyword] = value
-        elif keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-            changed[keyword] = {n: _walk(child, change, skip) for n, child in value.items()}
-        elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
-            changed[keyword] = [_walk(child, change, skip) for child in value]
-        elif keyword in SCHEMA_KEYWORDS:
-            changed[keyword] = _walk(value, change, skip)
-        else:
-            changed[keyword] = value
-    return changed
+    return with_children(change(schema), lambda child: _walk(child, change, skip), skip)
 
 
 def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
@@ -77,13 +62,9 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         kept.pop("uniqueItems", None)
     kept = lower(kept, root)
     if "contains" not in kept:
-        kept.pop("minContains", None)
-        kept.pop("maxContains", None)
+        kept = without(kept, "minContains", "maxContains")
     if "if" not in kept:
-        kept.pop("then", None)
-        kept.pop("else", None)
-    if "then" not in kept and "else" not in kept:
-        kept.pop("if", None)
+        kept = without(kept, "then", "else")
     if "oneOf" in kept and "anyOf" not in kept and _has_distinct_tags(kept["oneOf"], root):
         kept = {("anyOf" if k == "oneOf" else k): v for k, v in kept.items()}
     if "format" in kept:
@@ -96,13 +77,13 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 def _count(keyword: str, value: Any) -> Any:
     """JSON Schema allows 2.0 as a count of 2."""
     whole = isinstance(value, float) and value.is_integer()
-    return int(value) if whole and keyword in _COUNTS else value
+    return int(value) if whole and keyword in COUNTS else value
 
 
 def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
     """A format as its pattern, if we have one."""
     name = schema["format"]
-    rest = {k: v for k, v in schema.items() if k != "format"}
+    rest = without(schema, "format")
     if name in SAYS_NOTHING:
         return rest
     if name not in PATTERNS:
@@ -118,7 +99,7 @@ def _without_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     names = _branch(schema["propertyNames"], root) if isinstance(root, dict) else {}
     if schema.keys() & {"properties", "patternProperties"}:
         return schema
-    rest = {k: v for k, v in schema.items() if k not in ("propertyNames", "additionalProperties")}
+    rest = without(schema, "propertyNames", "additionalProperties")
     value = schema.get("additionalProperties", True)
     stated = names.keys() - ANNOTATIONS - {"type"}
     if stated <= {"enum", "const"} and (fixed := _fixed_values(names, root)):
@@ -157,24 +138,23 @@ def _bound(schema: dict[str, Any], *keywords: str) -> float | None:
 
 def _has_distinct_tags(options: Any, root: Any) -> bool:
     """Whether a required property with fixed values distinguishes all branches of a `oneOf`."""
-    if not isinstance(options, list) or not isinstance(root, dict):
+    if not isinstance(options, list) or not options or not isinstance(root, dict):
         return False
-    branches = [_branch(option, root) for option in options]
-    names: set[str] | None = None
-    for branch in branches:
-        tagged = {
-            name
-            for name in branch.get("required", ())
-            if isinstance(branch.get("properties"), dict)
-            and _fixed_values(branch["properties"].get(name), root)
-            and branch.get("type") == "object"
-        }
-        names = tagged if names is None else names & tagged
-    for name in names or ():
-        values = [_fixed_values(branch["properties"][name], root) for branch in branches]
-        if len(set().union(*values)) == sum(len(v) for v in values):
+    tags = [_tags(_branch(option, root), root) for option in options]
+    for name in set(tags[0]).intersection(*tags):
+        values = [tag[name] for tag in tags]
+        if len(set().union(*values)) == sum(map(len, values)):
             return True
     return False
+
+
+def _tags(branch: dict[str, Any], root: dict[str, Any]) -> dict[str, set[str]]:
+    """The fixed values of each required property that has some."""
+    properties = branch.get("properties")
+    if branch.get("type") != "object" or not isinstance(properties, dict):
+        return {}
+    fixed = {name: _fixed_values(properties.get(name), root) for name in branch.get("required", ())}
+    return {name: values for name, values in fixed.items() if values}
 
 
 def _branch(option: Any, root: dict[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,18 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from agentrt.structured.json_schema.keywords import DEFINITIONS, children, escape, resolve
+from agentrt.structured.json_schema.keywords import (
+    DEFINITIONS,
+    children,
+    escape,
+    resolve,
+    subschemas,
+    with_children,
+    without,
+)
 
 _NO_BASE = "urn:schema"
 """The base of a schema without `$id`."""
-
-_NAMES = ("$id", "$anchor", "$dynamicAnchor")
 
 
 def localize(schema: Any) -> Any:
@@ -29,17 +35,14 @@ def localize(schema: Any) -> Any:
 
 
 def _needs_it(schema: dict[str, Any]) -> bool:
-    todo: list[Any] = [schema]
-    while todo:
-        here = todo.pop()
+    for pointer, here, _ in subschemas(schema):
         if not isinstance(here, dict):
             continue
         ref = here.get("$ref")
-        if "$anchor" in here or ("$id" in here and here is not schema):
+        if "$anchor" in here or ("$id" in here and pointer):
             return True
         if isinstance(ref, str) and ref != "#" and not _is_definition(ref):
             return True
-        todo += [child for _, child in children(here)]
     return False
 
 
@@ -81,22 +84,14 @@ class _Resources:
             self._learn(child, base)
 
     def _copy(self, here: Any) -> Any:
-        if isinstance(here, list):
-            return [self._copy(item) for item in here]
         if not isinstance(here, dict):
             return here
-        if id(here) not in self._bases:  # a map of schemas, or plain data
-            return {name: self._copy(value) for name, value in here.items()}
         copied: dict[str, Any] = {}
-        for keyword, value in here.items():
-            if keyword in _NAMES and keyword != "$dynamicAnchor":
-                continue
+        for keyword, value in without(here, "$id", "$anchor").items():  # in order: names count up
             if keyword == "$ref" and isinstance(value, str):
                 copied[keyword] = self._pointer(value, self._bases[id(here)])
-            elif keyword in ("const", "enum", "default", "examples"):
-                copied[keyword] = value
             else:
-                copied[keyword] = self._copy(value)
+                copied |= with_children({keyword: value}, self._copy)
         return copied
 
     def _pointer(self, ref: str, base: str) -> str:

@@ -35,39 +35,24 @@ def whole_match(pattern: str) -> str:
 
     An anchor at the edge of a whole match has no effect, and the libraries treat it differently.
     """
+    atoms: list[str] = _ATOM.findall(pattern)
     pieces: list[str] = []
     depth = 0
-    in_class = False
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char == "\\" and at + 1 < len(pattern):
-            following = pattern[at + 1]
-            ascii_class = _ASCII.get(following)
-            if ascii_class is None:
-                pieces.append(char + following)
-            else:
-                pieces.append(ascii_class if in_class else f"[{ascii_class}]")
-            at += 2
-            continue
-        if in_class:
-            in_class = char != "]" or pattern[at - 1] == "[" or pattern[at - 2 : at] == "[^"
-        elif char == "[":
-            in_class = True
-        elif char in "()":
-            depth += 1 if char == "(" else -1
-        elif depth == 0 and _is_outer_anchor(pattern, at):
-            at += 1
-            continue
-        pieces.append(char)
-        at += 1
+    for before, atom, after in zip(["|", *atoms], atoms, [*atoms[1:], "|"], strict=False):
+        depth += (atom == "(") - (atom == ")")
+        outer_anchor = (before, atom) == ("|", "^") or (atom, after) == ("$", "|")
+        if depth > 0 or not outer_anchor:
+            pieces.append(_in_ascii(atom))
     return "".join(pieces)
 
 
-def _is_outer_anchor(pattern: str, at: int) -> bool:
-    if pattern[at] == "^":
-        return at == 0 or pattern[at - 1] == "|"
-    return pattern[at] == "$" and (at + 1 == len(pattern) or pattern[at + 1] == "|")
+def _in_ascii(atom: str) -> str:
+    r"""An escape or a class with the characters of `\d`, `\w` and `\s` written out."""
+    if atom[1:] in _ASCII:
+        return f"[{_ASCII[atom[1:]]}]"
+    if atom == "[" or not atom.startswith("["):
+        return atom
+    return _ESCAPE.sub(lambda found: _ASCII.get(found[1], found[0]), atom)
 
 
 def anywhere(pattern: str) -> str:
@@ -84,16 +69,14 @@ def anywhere(pattern: str) -> str:
 
 def _branches(pattern: str) -> list[str]:
     """The alternatives of a regex, cut outside of groups and classes."""
-    cuts, depth, at = [-1], 0, 0
-    while at < len(pattern):
-        atom = _ATOM.match(pattern, at)
-        text = atom.group() if atom else pattern[at]
-        if text == "|" and depth == 0:
-            cuts.append(at)
-        depth += (text == "(") - (text == ")")
-        at += len(text)
-    edges = zip(cuts, [*cuts[1:], len(pattern)], strict=True)
-    return [pattern[start + 1 : end] for start, end in edges]
+    branches, depth = [""], 0
+    for atom in _ATOM.findall(pattern):
+        depth += (atom == "(") - (atom == ")")
+        if atom == "|" and depth == 0:
+            branches.append("")
+        else:
+            branches[-1] += atom
+    return branches
 
 
 def cost_of(pattern: str) -> RegexCost:
@@ -190,6 +173,7 @@ _PRINTABLE = "[ -~&&"
 _FLAGS = re.compile(r"\(\?[^:)]*x|\\[uUx]")
 _GROUP = re.compile(r"\(\?[A-Za-z-]*:|\(\?P?<[A-Za-z_]+>|\(\?[A-Za-z-]+(?=\))")
 _COUNTED = re.compile(r"\{(\d+),?(\d+)?\}")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ATOM = re.compile(r"\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[[^\]]*\]|[^\]\\])*\]|.", re.DOTALL)
 _BROAD = re.compile(r"\\[DWSpPdws]|\[\^|^\.$|\[:")
 

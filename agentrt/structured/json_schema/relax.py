@@ -34,9 +34,7 @@ class Relaxed:
 
 
 def relaxed(
-    schema: Any,
-    spec_of: Callable[[Any], ConstraintSpec],
-    checkable: Callable[[str, Any], bool],
+    schema: Any, spec_of: Callable[[Any], ConstraintSpec], checkable: Callable[[str, Any], bool]
 ) -> Relaxed:
     """`schema` without the parts that cannot be enforced.
 

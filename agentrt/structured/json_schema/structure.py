@@ -11,7 +11,14 @@ import re
 from typing import Any
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.keywords import FORMATS, REFUSED, children, resolve
+from agentrt.structured.json_schema.keywords import (
+    FORMATS,
+    REFUSED,
+    children,
+    refusal,
+    resolve,
+    subschemas,
+)
 from agentrt.structured.json_schema.limits import check_schema, check_schema_size
 from agentrt.structured.json_schema.native import grammar_error, json_grammar
 
@@ -50,9 +57,7 @@ def check_structure(schema: Any) -> None:
 
 
 def _check_keywords(root: Any) -> None:
-    todo: list[tuple[str, Any]] = [("", root)]
-    while todo:
-        pointer, here = todo.pop()
+    for pointer, here, _ in subschemas(root):
         if not isinstance(here, dict):
             if not isinstance(here, bool):
                 raise ConstraintError(
@@ -63,27 +68,17 @@ def _check_keywords(root: Any) -> None:
             continue
         for keyword, instead in REFUSED.items():
             if keyword in here:
-                raise ConstraintError(
-                    f"{pointer}/{keyword}: unsupported",
-                    pointer=f"{pointer}/{keyword}",
-                    keyword=keyword,
-                    hint=f"Instead, {instead}",
-                )
+                raise refusal(pointer, keyword, "unsupported", f"Instead, {instead}")
         _check_format(here, pointer)
         _check_reference(here, pointer, root)
-        todo += reversed([(pointer + path, child) for path, child in children(here)])
 
 
 def _check_format(schema: dict[str, Any], pointer: str) -> None:
     name = schema.get("format")
     if name is None or (isinstance(name, str) and (name in FORMATS or not _is_text(schema))):
         return
-    raise ConstraintError(
-        f"{pointer}/format: {name!r} unsupported",
-        pointer=f"{pointer}/format",
-        keyword="format",
-        hint=f"Use a pattern, or one of {', '.join(sorted(FORMATS))}",
-    )
+    hint = f"Use a pattern, or one of {', '.join(sorted(FORMATS))}"
+    raise refusal(pointer, "format", f"{name!r} unsupported", hint)
 
 
 def _is_text(schema: dict[str, Any]) -> bool:
@@ -93,17 +88,15 @@ def _is_text(schema: dict[str, Any]) -> bool:
 
 def _check_reference(schema: dict[str, Any], pointer: str, root: Any) -> None:
     ref = schema.get("$ref")
+    if ref is None:
+        return
     if not isinstance(ref, str) or not ref.startswith("#"):
-        if ref is None:
-            return
         problem, hint = f"{ref!r} is not in this schema", "Copy what it means into $defs"
     elif (ref == "#" or ref.startswith("#/")) and resolve(root, ref) is None:
         problem, hint = f"{ref!r} points nowhere", "Define it under $defs"
     else:
         return
-    raise ConstraintError(
-        f"{pointer}/$ref: {problem}", pointer=f"{pointer}/$ref", keyword="$ref", hint=hint
-    )
+    raise refusal(pointer, "$ref", problem, hint)
 
 
 def _traced(root: Any, complaint: str) -> ConstraintError:
@@ -127,7 +120,7 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
     keyword = _blamed(complaint, here)
     location = f"{pointer}/{keyword}" if keyword else pointer
     return ConstraintError(
-        f"{location or '/'}: {_reason(complaint)}",
+        f"{location or '/'}: {reason_of(complaint)}",
         pointer=location,
         keyword=keyword,
         hint=_HINTS.get(keyword, "Change this part of the schema"),
@@ -148,7 +141,7 @@ def _blamed(complaint: str, schema: dict[str, Any]) -> str:
     return "oneOf" if not named and "oneOf" in complaint else named
 
 
-def _reason(complaint: str) -> str:
+def reason_of(complaint: str) -> str:
     """The line of an error with its reason."""
     lines = complaint.strip().splitlines()
     return next((x.removeprefix("error: ") for x in lines if x.startswith("error: ")), lines[0])

@@ -72,7 +72,10 @@ class CompileCache:
         self._hits = 0
         self._compiled = 0
         self._refused_until_s: dict[str, float] = {}  # end of each refusal
-        self._workers: dict[bool, ThreadPoolExecutor] = {}
+        # Costly compilations have a thread of their own, so that others go on.
+        self._plain_worker, self._costly_worker = (
+            ThreadPoolExecutor(1, thread_name_prefix="agentrt-compile") for _ in range(2)
+        )
 
     @property
     def counts(self) -> CacheCounts:
@@ -98,19 +101,18 @@ class CompileCache:
         """The same, compiled in another thread; done at once if it is cached."""
         future, mine = self._claim(spec, vocab, frame)
         if mine:
-            self._thread(may_be_hostile(spec)).submit(self._run, future, spec, vocab, frame)
+            worker = self._costly_worker if may_be_hostile(spec) else self._plain_worker
+            worker.submit(self._run, future, spec, vocab, frame)
         return future
 
     def prepare(self, vocab: Vocab) -> None:
         """Build the tables of a vocabulary that every compilation needs, in another thread."""
-        self._thread(False).submit(alphabet_of, vocab)
+        self._plain_worker.submit(alphabet_of, vocab)
 
     def close(self) -> None:
         """End the threads; compilations in progress are finished."""
-        with self._lock:
-            workers, self._workers = self._workers, {}
-        for worker in workers.values():
-            worker.shutdown(wait=True)
+        self._plain_worker.shutdown()
+        self._costly_worker.shutdown()
         self._service.close()
 
     def _claim(
@@ -143,8 +145,8 @@ class CompileCache:
             compiled = self._compile(spec, vocab, frame)
         except BaseException as wrong:
             future.set_exception(wrong)
-            return
-        future.set_result(compiled)
+        else:
+            future.set_result(compiled)
 
     def _account(self, key: str, done: Future[CompiledConstraint]) -> None:
         """Account for the memory of a result and evict the entries used least recently."""
@@ -168,15 +170,6 @@ class CompileCache:
         del self._futures[key]
         self._bytes.pop(key, None)
         self._refused_until_s.pop(key, None)
-
-    def _thread(self, costly: bool) -> ThreadPoolExecutor:
-        """The worker thread: costly compilations have one of their own, so that others go on."""
-        with self._lock:
-            worker = self._workers.get(costly)
-            if worker is None:
-                worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-compile")
-                self._workers[costly] = worker
-            return worker
 
 
 def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:

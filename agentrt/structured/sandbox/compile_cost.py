@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.structured.json_schema.keywords import COUNTS
 from agentrt.structured.json_schema.regex_text import cost_of, whole_match
 from agentrt.structured.sandbox.compiled import MAX_WIDE_AFTER_CHOICE
 
@@ -36,10 +37,6 @@ PLAIN_DOUBLED = 1_200
 PLAIN_LAZY_STATES = 2_000
 """Bound on the states of a regex inside a schema: its states are built lazily."""
 
-_COUNTS = frozenset(
-    ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-)
-_REGEXES = frozenset(("pattern",))
 _MAX_REFS = 64
 _REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
 
@@ -89,12 +86,12 @@ def _is_costly_schema(source: str) -> bool:
             todo += here
         if not isinstance(here, dict):
             continue
-        if any(_is_large(here.get(keyword)) for keyword in _COUNTS) or _is_large_factor(here):
+        if any(_is_large(here.get(keyword)) for keyword in COUNTS) or _is_large_factor(here):
             return True
         patterns = here.get("patternProperties")
         named = list(patterns) if isinstance(patterns, dict) else []
-        named += [here[k] for k in _REGEXES if isinstance(here.get(k), str)]
-        if any(cost_of(pattern).states > PLAIN_LAZY_STATES for pattern in named):
+        named += [pattern] if isinstance(pattern := here.get("pattern"), str) else []
+        if any(cost_of(one).states > PLAIN_LAZY_STATES for one in named):
             return True
         todo += here.values()
     return False

@@ -102,22 +102,18 @@ def _pattern(spec: ConstraintSpec) -> str | None:
 
 def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
     """A short output found without the grammar."""
-    found: list[str | int] | None = None
+    text: str | None = None
     match spec.kind:
-        case "json":
-            text = shortest_instance(json.loads(spec.source))
-            found = None if text is None else [text]
         case "calls":
             found = shortest_calls(spec, frame, alphabet.vocab.special_ids)
+            return None if found is None else alphabet.tokenize_pieces(found)
+        case "json":
+            text = shortest_instance(json.loads(spec.source))
         case "regex":
             text = shortest_match(whole_match(spec.source))
-            found = None if text is None else [text]
         case "choice":
-            found = [min(spec.options, key=len)]
-    if found is None:
-        return None
-    spelled = ([p] if isinstance(p, int) else alphabet.tokenize(p.encode()) for p in found)
-    return [token for tokens in spelled for token in tokens]
+            text = min(spec.options, key=len)
+    return None if text is None else alphabet.tokenize(text.encode())
 
 
 def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:

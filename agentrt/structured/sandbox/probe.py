@@ -15,24 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from agentrt.base.child_environment import child_environment
-from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
-from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.wire import FrameReader
-from agentrt.structured.sandbox.probe_wire import (
-    ANSWERS,
-    ORDERS,
-    Answer,
-    Closes,
-    Compiled,
-    ConstraintRefused,
-    Learn,
-    MatchMethod,
-    ProbeReady,
-    Try,
-    TryLimits,
-)
+from agentrt.structured.sandbox import probe_wire as wire
 
 MORE_BYTES = 1 << 30
 """Memory limit of compiling one constraint."""
@@ -53,7 +39,7 @@ class ProbeProcess:
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
         self._reader = FrameReader()
-        self._answers: list[Answer] = []
+        self._answers: list[wire.Answer] = []
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "agentrt.structured.sandbox.probe_child"],
             stdin=subprocess.PIPE,
@@ -70,13 +56,13 @@ class ProbeProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def send(self, order: Learn | Try) -> None:
+    def send(self, order: wire.Learn | wire.Try) -> None:
         with contextlib.suppress(BrokenPipeError):  # the process is dead: `receive` returns None
             pipe = _pipe(self._process.stdin)
-            pipe.write(ORDERS.frame(order))
+            pipe.write(wire.ORDERS.frame(order))
             pipe.flush()
 
-    def receive(self, ends_s: float) -> Answer | None:
+    def receive(self, ends_s: float) -> wire.Answer | None:
         """The next answer; None if the process died or has not answered in time."""
         source = _pipe(self._process.stdout).fileno()
         poll = select.poll()
@@ -86,7 +72,9 @@ class ProbeProcess:
             data = os.read(source, _READ_BYTES) if ready else b""
             if not data:
                 return None
-            self._answers += [ANSWERS.value(payload) for payload in self._reader.feed_data(data)]
+            self._answers += [
+                wire.ANSWERS.value(payload) for payload in self._reader.feed_data(data)
+            ]
         return self._answers.pop(0)
 
     def wait_ready(self) -> bool:
@@ -100,7 +88,7 @@ class ProbeProcess:
             before_s, computed_s = computed_s, self.computed_s()
             if not self.is_alive or not before_s < computed_s < _START_CPU_S:
                 return False
-        return isinstance(answer, ProbeReady)
+        return isinstance(answer, wire.ProbeReady)
 
     def computed_s(self) -> float:
         """CPU time of the process, if the system reports it; else 0."""
@@ -136,14 +124,7 @@ class CompileProbe:
         self._child: ProbeProcess | None = None
         self.starts = 0
 
-    def find_shortest(
-        self,
-        spec: ConstraintSpec,
-        vocab: Vocab,
-        frame: CallFrame,
-        method: MatchMethod,
-        limits: TryLimits,
-    ) -> tuple[int, ...] | None:
+    def find_shortest(self, order: wire.Try, vocab: Vocab) -> tuple[int, ...] | None:
         """Compile a constraint in the process.
 
         Returns:
@@ -156,16 +137,16 @@ class CompileProbe:
         with self._lock:
             child = self._process_for(vocab)
             compiled = False
-            ends_s = time.monotonic() + limits.wall_s
-            child.send(Try(spec, frame, method, limits))
+            ends_s = time.monotonic() + order.limits.wall_s
+            child.send(order)
             while True:
                 answer = child.receive(ends_s)
                 match answer:
-                    case Compiled():
+                    case wire.Compiled():
                         compiled = True
-                    case Closes(tokens):
+                    case wire.Closes(tokens):
                         return tokens
-                    case ConstraintRefused(message, pointer, keyword, hint):
+                    case wire.ConstraintRefused(message, pointer, keyword, hint):
                         raise ConstraintError(message, pointer=pointer, keyword=keyword, hint=hint)
                     case _:
                         self._end()
@@ -186,7 +167,7 @@ class CompileProbe:
         self._end()
         self.starts += 1
         child = self._child = self._start_process(vocab.fingerprint)
-        child.send(Learn(vocab, self._more_bytes))
+        child.send(wire.Learn(vocab, self._more_bytes))
         if not child.wait_ready():
             self._end()
             raise InternalError("the process that tries constraints does not start")

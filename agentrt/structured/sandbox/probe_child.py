@@ -12,25 +12,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.wire import FrameReader
 from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.backends.outlines_table import index_vocabulary
+from agentrt.structured.sandbox import probe_wire as wire
 from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
-from agentrt.structured.sandbox.probe_wire import (
-    ANSWERS,
-    ORDERS,
-    Answer,
-    Closes,
-    Compiled,
-    ConstraintRefused,
-    Learn,
-    Order,
-    ProbeReady,
-    Try,
-)
 from agentrt.structured.vocabulary import alphabet_of
 
 _READ_BYTES = 1 << 16
@@ -38,16 +28,16 @@ _READ_BYTES = 1 << 16
 
 def main() -> None:
     """Serve until the end of standard input."""
-    answers = os.dup(1)
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep a library's prints out of the answers
     vocab: Vocab | None = None
     for order in _orders():
-        if isinstance(order, Learn):
+        if isinstance(order, wire.Learn):
             vocab = order.vocab
             alphabet_of(vocab)
             index_vocabulary(vocab)
             _limit_memory(order.more_bytes)
-            _send(answers, ProbeReady())
+            _send(answers, wire.ProbeReady())
         elif vocab is not None:
             _limit_cpu(order.limits.cpu_s)
             for answer in _answers_to(order, vocab):
@@ -55,26 +45,26 @@ def main() -> None:
             _limit_cpu(0.0)
 
 
-def _orders() -> Iterator[Order]:
+def _orders() -> Iterator[wire.Order]:
     reader = FrameReader()
     while data := os.read(0, _READ_BYTES):
         for payload in reader.feed_data(data):
-            yield ORDERS.value(payload)
+            yield wire.ORDERS.value(payload)
 
 
-def _answers_to(order: Try, vocab: Vocab) -> Iterator[Answer]:
+def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:
     try:
         constraint = compile_constraint(
             order.spec, vocab, order.frame, method=order.method, searches=False
         )
-        yield Compiled()
+        yield wire.Compiled()
         if isinstance(constraint, LlguidanceConstraint):
             constraint.find_shortest(guess_of(order.spec, alphabet_of(vocab), order.frame))
-        yield Closes(constraint.shortest)
+        yield wire.Closes(constraint.shortest)
     except ConstraintError as wrong:
-        yield ConstraintRefused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
+        yield wire.ConstraintRefused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
     except MemoryError:
-        yield ConstraintRefused("takes too much memory to compile", "", "", "Make it smaller")
+        yield wire.ConstraintRefused("takes too much memory to compile", "", "", "Make it smaller")
 
 
 def _limit_cpu(seconds: float) -> None:
@@ -93,10 +83,9 @@ def _limit_memory(more_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def _send(answers: int, answer: Answer) -> None:
-    frame = memoryview(ANSWERS.frame(answer))
-    while frame:
-        frame = frame[os.write(answers, frame) :]
+def _send(answers: BinaryIO, answer: wire.Answer) -> None:
+    answers.write(wire.ANSWERS.frame(answer))
+    answers.flush()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.compile_cost import may_be_hostile
 from agentrt.structured.sandbox.compiled import compile_constraint, methods_for
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly
-from agentrt.structured.sandbox.probe_wire import MatchMethod, TryLimits
+from agentrt.structured.sandbox.probe_wire import MatchMethod, Try, TryLimits
 
 LIMITS: dict[MatchMethod, TryLimits] = {
     "table": TryLimits(cpu_s=0.6, wall_s=4.0),
@@ -53,7 +53,7 @@ class CompileService:
     def _probe(
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, method: MatchMethod
     ) -> CompiledConstraint:
-        shortest = self.probe.find_shortest(spec, vocab, frame, method, LIMITS[method])
+        shortest = self.probe.find_shortest(Try(spec, frame, method, LIMITS[method]), vocab)
         return compile_constraint(
             spec, vocab, frame, method=method, searches=False, shortest=shortest
         )

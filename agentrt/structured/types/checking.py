@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.keywords import ANNOTATIONS, children
+from agentrt.structured.json_schema.keywords import ANNOTATIONS, with_children
 from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.relax import relaxed
 from agentrt.structured.json_schema.structure import check_size
@@ -59,7 +60,7 @@ def checked_shape_of(form: Any) -> Shape:
         return _partly(form)
     if shape.spec is None and form is str:
         return shape
-    return Shape(shape.spec, _brief(shape.parse), shape.name, shape.schema, checked=True)
+    return replace(shape, parse=_brief(shape.parse), item=None, checked=True)
 
 
 def _partly(form: Any) -> Shape:
@@ -150,15 +151,7 @@ def _without_own_patterns(schema: Any) -> Any:
         )
     if not _is_python_regex(kept.get("pattern", "")):
         del kept["pattern"]
-    for keyword, value in kept.items():
-        inner = dict(children({keyword: value}))
-        if isinstance(value, list) and inner:
-            kept[keyword] = [_without_own_patterns(child) for child in value]
-        elif isinstance(value, dict) and f"/{keyword}" in inner:
-            kept[keyword] = _without_own_patterns(value)
-        elif isinstance(value, dict) and inner:
-            kept[keyword] = {name: _without_own_patterns(child) for name, child in value.items()}
-    return kept
+    return with_children(kept, _without_own_patterns)
 
 
 def _is_python_regex(pattern: Any) -> bool:

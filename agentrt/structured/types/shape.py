@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 
@@ -29,7 +29,7 @@ from agentrt.structured.json_schema.native import (
 )
 from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.regex_text import anywhere
-from agentrt.structured.json_schema.structure import check_size, check_structure
+from agentrt.structured.json_schema.structure import check_size, check_structure, reason_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -68,7 +68,7 @@ def shape_of(form: Any) -> Shape:
     adapter = adapter_of(form)
     texts = _bare_texts(form)
     if texts is not None:
-        return _choice(texts, adapter.validate_python, name_of(form), hint_of=form)
+        return _choice(texts, adapter.validate_python, name_of(form))
     schema = schema_of(form, adapter)
     if _is_bare_text(form) and schema.get("type") == "string":
         return _text(schema, adapter, name_of(form))
@@ -98,8 +98,7 @@ def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) 
         schema["minItems"] = min_items
     if max_items is not None:
         schema["maxItems"] = max_items
-    whole = _json(schema, adapter, f"list[{one.name}]")
-    return Shape(whole.spec, whole.parse, whole.name, whole.schema, one)
+    return replace(_json(schema, adapter, f"list[{one.name}]"), item=one)
 
 
 def regex_shape(pattern: str) -> Shape:
@@ -111,9 +110,8 @@ def regex_shape(pattern: str) -> Shape:
     check_regex(pattern)
     complaint = grammar_error(regex_grammar(pattern))
     if complaint:
-        reason = next((x for x in complaint.splitlines() if x.startswith("error: ")), complaint)
         raise ConstraintError(
-            f"regex {pattern!r}: {reason.removeprefix('error: ')}",
+            f"regex {pattern!r}: {reason_of(complaint)}",
             hint="Use a regex without look-around and back-references",
         )
     return Shape(ConstraintSpec("regex", source=pattern), _same, "regex")
@@ -125,7 +123,7 @@ def choice_shape(*options: str) -> Shape:
     Raises:
         ConstraintError: There is no option, or one is not text.
     """
-    return _choice(options, _same, "choice", hint_of=None)
+    return _choice(options, _same, "choice")
 
 
 def cfg_shape(lark: str) -> Shape:
@@ -174,11 +172,8 @@ def json_spec(schema: Any) -> ConstraintSpec:
     return ConstraintSpec("json", source=canonical_json.dumps(schema))
 
 
-def _choice(
-    options: tuple[str, ...], parse: Callable[[str], Any], name: str, *, hint_of: Any
-) -> Shape:
-    what = name_of(hint_of) if hint_of is not None else "choice"
-    check_choice(options, what)
+def _choice(options: tuple[str, ...], parse: Callable[[str], Any], name: str) -> Shape:
+    check_choice(options, name)
     distinct = tuple(dict.fromkeys(options))
     return Shape(ConstraintSpec("choice", options=distinct), parse, name)
 

@@ -30,13 +30,10 @@ class WrittenSchema(GenerateJsonSchema):
         return _text(formats.PYTHON_TIME)
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
-        match schema.get("tz_constraint"):
-            case None:
-                return _text(formats.PYTHON_DATETIME)
-            case "naive":
-                return _text(formats.NAIVE_DATETIME)
-            case _:
-                return _text(formats.AWARE_DATETIME)
+        zone = schema.get("tz_constraint")
+        if zone is None:
+            return _text(formats.PYTHON_DATETIME)
+        return _text(formats.NAIVE_DATETIME if zone == "naive" else formats.AWARE_DATETIME)
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
         return _text(formats.DURATION)
@@ -96,9 +93,7 @@ def adapter_of(form: Any) -> TypeAdapter[Any]:
     """
     try:
         return TypeAdapter(form)
-    except (PydanticSchemaGenerationError, PydanticUserError) as wrong:
-        raise _no_type(form, wrong) from None
-    except (NameError, TypeError) as wrong:
+    except (PydanticSchemaGenerationError, PydanticUserError, NameError, TypeError) as wrong:
         raise _no_type(form, wrong) from None
 
 

@@ -1,6 +1,7 @@
 """Experts: the few that a token takes, computed without the others."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from agentrt.engine.models.native.experts import build_experts
-from agentrt.engine.models.native.layer_weights import ExpertWeights, GatedWeights
+from agentrt.engine.models.native.experts import Experts, Gated
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.models.native.workspace import ActivationRows
 from agentrt.engine.ops.linear import LinearBackend, LoopedExperts
@@ -33,12 +33,27 @@ def weights_for(experts, source):
     def some(*size):
         return torch.randn(size, generator=source)
 
-    return ExpertWeights(
+    return SimpleNamespace(
         router=some(experts, HIDDEN),
         gate_up=some(experts, 2 * INNER, HIDDEN),
         down=some(experts, HIDDEN, INNER),
-        shared=GatedWeights(some(2 * SHARED, HIDDEN), None, some(HIDDEN, SHARED), None),
+        shared=SimpleNamespace(gate_up=some(2 * SHARED, HIDDEN), down=some(HIDDEN, SHARED)),
         shared_gate=some(1, HIDDEN),
+    )
+
+
+def experts_of(shape, weights, backend):
+    shared = Gated(
+        backend.linear(weights.shared.gate_up), backend.linear(weights.shared.down), SHARED
+    )
+    return Experts(
+        shape=shape,
+        bounds=torch.arange(shape.count + 1),
+        router=backend.linear(weights.router),
+        gate_up=backend.grouped(weights.gate_up),
+        down=backend.grouped(weights.down),
+        shared=shared,
+        shared_gate=backend.linear(weights.shared_gate),
     )
 
 
@@ -86,7 +101,7 @@ def test_each_token_gets_its_experts(kernels, tokens, experts, data):
     source = torch.Generator().manual_seed(tokens * 7 + experts)
     weights, kernel_set = weights_for(experts, source), kernels_named(kernels)
     x = torch.randn((tokens, HIDDEN), generator=source)
-    layer = build_experts(shape, weights, LinearBackend(torch.float32, CPU, kernel_set))
+    layer = experts_of(shape, weights, LinearBackend(torch.float32, CPU, kernel_set))
 
     mine = layer.apply(
         kernel_set, x, room(tokens, shape.experts_per_token), torch.empty(tokens, HIDDEN)
@@ -101,7 +116,7 @@ def test_experts_that_nobody_chose_are_not_multiplied():
     weights = weights_for(4, torch.Generator().manual_seed(0))
     weights.router.zero_()[2] = 1.0  # all tokens want the third
     kernels = TorchKernels()
-    layer = build_experts(shape, weights, LinearBackend(torch.float32, CPU, kernels))
+    layer = experts_of(shape, weights, LinearBackend(torch.float32, CPU, kernels))
     asked: list[int] = []
     counted = LoopedExperts([Counted(asked, number) for number in range(4)])
     layer = dataclasses.replace(layer, gate_up=counted, down=counted)

@@ -334,7 +334,7 @@ def test_an_ended_play_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise its chats would stay alive, and the engine would never drop their hints."""
     plays: list[weakref.ref[Play]] = []
     alive: list[int] = []
-    ended_play = runtime_arm.ended_play
+    ended_play = runtime_arm.EndedPlay
 
     def counted(play: Play, *others: Any) -> Any:
         gc.collect()
@@ -342,7 +342,7 @@ def test_an_ended_play_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
         plays.append(weakref.ref(play))
         return ended_play(play, *others)
 
-    monkeypatch.setattr(runtime_arm, "ended_play", counted)
+    monkeypatch.setattr(runtime_arm, "EndedPlay", counted)
     longer = program("longer/0", [call("all", ASK, tokens=200)], ["all"])
     engine = {"model_path": str(embedded.path()), "dtype": "float32", "kv_pages": 256}
 

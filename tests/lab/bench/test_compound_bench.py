@@ -9,8 +9,8 @@ import pytest
 from agentrt.base.errors import UsageError
 from agentrt.cli.main import answer
 from agentrt.lab.bench.compound.command import check
-from agentrt.lab.bench.compound.flags import CompoundFlags
 from agentrt.lab.bench.compound.page import html
+from agentrt.lab.bench.flags import CompoundFlags
 
 SMALL = "context=0.05,output=0.05,time=0.002,count=0.2,think=0"
 POLICIES = ("fcfs", "oracle")

@@ -1,5 +1,7 @@
 """Bounds never exceed what is possible, and follow the form of the graph."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from agentrt.analysis import HardwareCosts, MachineRates, Step, StepCosts, model_work, step_costs
 from agentrt.lab.bench.compound.bound import bound_s
 from agentrt.lab.bench.compound.ideal import PrefixTree
-from agentrt.lab.bench.compound.plan import widest, working_set_tokens
+from agentrt.lab.bench.compound.plan import totals, widest
 from agentrt.lab.checkpoints.shapes import SHAPES as MODELS
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import SHAPES, drawn
@@ -38,6 +40,12 @@ def finance() -> ProgramTrace:
     )
     report = TraceCall("report", messages, 5, site="report")
     return ProgramTrace("finance", 0, (plan, early, late, report), ("report",))
+
+
+def working_set_tokens(programs: Sequence[ProgramTrace]) -> int:
+    """Tokens in a cache that never forgets: every distinct prefix, and every output."""
+    amount = totals(programs)
+    return int(amount["new_tokens"] + amount["output_tokens"])
 
 
 def test_a_path_goes_through_the_tool_that_begins_within_its_plan() -> None:

@@ -33,12 +33,12 @@ def test_there_are_inputs_for_every_program() -> None:
 
 def test_a_folder_without_programs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has none of finance\.py"):
-        measured_live(tmp_path, 1, lambda text: None)
+        measured_live(tmp_path, 1)
 
 
 @pytest.mark.slow
 def test_a_program_is_run_as_users_run_it(tmp_path: Path) -> None:
     (tmp_path / "extract.py").symlink_to(PROGRAMS / "extract.py")
-    found = measured_live(tmp_path, 1, lambda text: None)["extract"]
+    found = measured_live(tmp_path, 1)["extract"]
     assert found["ok"] == found["runs"] == len(CASES["extract"])
     assert found["usage"]["forced_tokens"] > 0

@@ -1,13 +1,12 @@
 """The operating point of a load and its figures, on an engine that is a queue of one slot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.wire import StepSample
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load import SHARES, label_of, rounds_of
 from agentrt.lab.bench.compound.load_draw import largest_tokens, load_draw
@@ -18,9 +17,10 @@ from agentrt.lab.bench.compound.load_point import (
     OpenLoad,
     find_load_point,
 )
-from agentrt.lab.bench.compound.plan import ProgramDraw, Round, longest_tokens, working_set_tokens
+from agentrt.lab.bench.compound.plan import ProgramDraw, Round, longest_tokens, totals
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES
+from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import ProgramTrace
 
@@ -65,6 +65,12 @@ def served_in_order(one: Round) -> list[PlayedProgram]:
     return found
 
 
+def working_set_tokens(programs: Sequence[ProgramTrace]) -> int:
+    """Tokens in a cache that never forgets: every distinct prefix, and every output."""
+    amount = totals(programs)
+    return int(amount["new_tokens"] + amount["output_tokens"])
+
+
 def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:
     draw = load_draw(0, 20, DRAWING, tenants=3)
     slow, quick = draw.arriving(1.0), draw.arriving(4.0)
@@ -86,7 +92,6 @@ def test_a_draw_is_stretched_by_its_rate_and_fits() -> None:
 @pytest.mark.parametrize("kv_share", [0.0, 0.33])
 def test_memory_is_a_share_of_the_working_set_with_enough_memory(kv_share: float) -> None:
     memories: list[int] = []
-    lines: list[str] = []
 
     def open_plain(kv_tokens: int, stack: ExitStack) -> Callable[[Round], list[PlayedProgram]]:
         memories.append(kv_tokens)
@@ -94,7 +99,7 @@ def test_memory_is_a_share_of_the_working_set_with_enough_memory(kv_share: float
         return served_in_order
 
     load = OpenLoad(0.0, 6.0, programs=60, draws=2, kv_share=kv_share, tenants=2)
-    found = find_load_point(load, DRAWING, open_plain, lines.append)
+    found = find_load_point(load, DRAWING, open_plain)
     (probe,), ample = found.point.found, found.point.ample
     assert probe.slowdown == pytest.approx(6.0, rel=0.16)
     assert found.alone_s == {

@@ -50,8 +50,7 @@ def test_a_speed_part_gives_every_figure_that_targets_ask_of_it(
     (part,) = REHEARSAL.speed
     plan = GpuPlan("cpu", (), [replace(part, engine={"kernels": "torch", "threads": 1})])
     path = tmp_path / "gpu.json"
-    told: list[str] = []
-    found = check_gpu(plan, path, told.append)
+    found = check_gpu(plan, path)
     assert json.loads(path.read_text("utf-8")) == json.loads(json.dumps(found))
     assert failures(found) == []
     rows = found["parts"]["speed of micro"]["rows"]
@@ -69,9 +68,8 @@ def test_a_part_that_fails_is_told_and_the_rest_goes_on(
         raise EngineUnavailable("the driver is gone")
 
     monkeypatch.setattr(gpu, "kernels_part", broken)
-    told: list[str] = []
     plan = GpuPlan("cpu", (), ())
-    found = check_gpu(plan, tmp_path / "gpu.json", told.append)
+    found = check_gpu(plan, tmp_path / "gpu.json")
     assert failures(found) == ["kernels: the driver is gone"]
     assert list(found["parts"]) == ["kernels", "parity"]
 

@@ -4,6 +4,7 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.bench.engine.points import points_of, prompts_of
+from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.shapes import SHAPES, shape_named
 from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
 
@@ -11,14 +12,8 @@ MICRO = SHAPES["micro"]
 
 
 def points(**changed):
-    asked = {
-        "batches": (1, 4),
-        "prompts": (16, 32),
-        "new_tokens": 8,
-        "shared": (0, 64),
-        "dtypes": ("bfloat16",),
-    }
-    return points_of(MICRO, **{**asked, **changed})
+    asked = {"batch": "1,4", "prompt": "16,32", "new": 8, "shared": "0,64"}
+    return points_of(MICRO, EngineFlags(**{**asked, **changed}))
 
 
 def test_a_sweep_is_every_combination() -> None:
@@ -38,11 +33,11 @@ def test_a_sweep_is_every_combination() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"new_tokens": 1},
-        {"batches": (0,)},
-        {"prompts": (0,)},
-        {"shared": (-1,)},
-        {"prompts": (4096,)},
+        {"new": 1},
+        {"batch": "0"},
+        {"prompt": "0"},
+        {"shared": "-1"},
+        {"prompt": "4096"},
     ],
     ids=str,
 )

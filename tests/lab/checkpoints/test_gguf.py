@@ -60,7 +60,7 @@ def test_experts_are_stacked_and_vectors_stay_exact() -> None:
 def test_the_file_says_what_the_shape_is(tmp_path: Path) -> None:
     micro = SHAPES["micro"]
     folder = checkpoint(micro, folder=tmp_path)
-    told = {name: value for name, _, value in fields_of(micro, folder)}
+    told = fields_of(micro, folder)
     assert told["llama.attention.head_count_kv"] == micro.kv_heads
     assert len(told["tokenizer.ggml.tokens"]) == micro.vocabulary
     assert told["tokenizer.ggml.token_type"][257] == 3
@@ -73,7 +73,7 @@ def test_the_file_says_what_the_shape_is(tmp_path: Path) -> None:
 def test_the_embedded_model_is_written_too() -> None:
     shape = shape_in(embedded.path())
     assert sum(math.prod(fact.shape) for fact in weights_of(shape)) > shape.parameters > 1_000_000
-    told = {name: value for name, _, value in fields_of(shape, embedded.path())}
+    told = fields_of(shape, embedded.path())
     assert told["tokenizer.ggml.pre"] == "tekken"
     assert told["tokenizer.ggml.tokens"][2] == "<|end|>"
     assert told["tokenizer.ggml.eos_token_id"] == 2

@@ -19,7 +19,7 @@ from agentrt.lab.workloads import (
     TraceResult,
     Workload,
 )
-from agentrt.protocol.backend import KvHint
+from agentrt.protocol.backend import KvHint, PrefixHint
 
 Draw = Callable[[int, int, float], Workload]
 Told = list[tuple[KvHint, int, int]]
@@ -33,16 +33,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     found: Told = []
     plain = EngineCore.hint
 
-    def hint(
-        core: EngineCore,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        found.append((hint, len(token_ids), from_tokens))
-        plain(core, token_ids, hint, until_s, from_tokens, cache_salt)
+    def hint(core: EngineCore, hint: PrefixHint) -> None:
+        found.append((hint.hint, len(hint.token_ids), hint.from_tokens))
+        plain(core, hint)
 
     monkeypatch.setattr(EngineCore, "hint", hint)
     return found

@@ -108,7 +108,7 @@ def test_costs_go_through_a_file(tmp_path: Path) -> None:
         ({"submit_s": -1}, "submit_s"),
         ({"submit_s": "much"}, "submit_s"),
         ({"other": 1.0}, "other"),
-        ({"step": 3}, "tells no step"),
+        ({"step": 3}, "has no costs of a step"),
         ({"schema": "x"}, "does not hold"),
     ],
 )
@@ -120,5 +120,5 @@ def test_costs_that_are_none(change: dict[str, object], wrong: str, tmp_path: Pa
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(UsageError, match="no step model 'nonesuch'"):
+    with pytest.raises(UsageError, match="cannot read nonesuch"):
         load_costs("nonesuch")

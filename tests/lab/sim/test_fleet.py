@@ -1,14 +1,16 @@
 """Fleets by rates: against the step mode, and on their own terms."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 
 from agentrt.base.errors import UsageError
+from agentrt.lab.sim.arms import PLAIN
 from agentrt.lab.sim.costs import EIGHT_B_ON_H200, HALF_ON_TWO_CORES
-from agentrt.lab.sim.fluid.compare import compare, plain
-from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup
+from agentrt.lab.sim.fluid.compare import compare
+from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome
 from agentrt.lab.sim.fluid.gate import FleetGate
 from agentrt.lab.sim.fluid.library import ProgramLibrary, library_of
 from agentrt.lab.sim.fluid.routing import Router, Routing, routing_named
@@ -44,10 +46,9 @@ def serve(
     random = np.random.default_rng(0)
     arrived_s = np.cumsum(random.exponential(1 / rate, programs))
     program = random.integers(library.programs, size=programs)
-    setup = FleetSetup(
-        HALF_ON_TWO_CORES, kv_tokens, engines, routing=routing, gate_share=gate_share
-    )
-    return Fleet(setup, library).run(arrived_s, program)
+    scheduler = replace(PLAIN, gate_share=gate_share)
+    setup = Setup(HALF_ON_TWO_CORES, kv_tokens, engines=engines, scheduler=scheduler)
+    return Fleet(setup, library, routing).run(arrived_s, program)
 
 
 def test_rates_give_what_steps_give(traces: tuple[ProgramTrace, ...]) -> None:
@@ -56,7 +57,7 @@ def test_rates_give_what_steps_give(traces: tuple[ProgramTrace, ...]) -> None:
     A prompt that comes while others are computed waits for their step to end. It must neither join
     them nor make them slower: else rates are 14 % too slow where engines are overloaded.
     """
-    setup = Setup(HALF_ON_TWO_CORES, 16_384, engines=2, scheduler=plain())
+    setup = Setup(HALF_ON_TWO_CORES, 16_384, engines=2, scheduler=PLAIN)
     light, heavy, over = compare(setup, traces, (0.4, 0.8, 1.2))
     assert abs(light.mean_error) < 0.05
     assert abs(heavy.mean_error) < 0.05
@@ -68,7 +69,7 @@ def test_rates_give_what_steps_give(traces: tuple[ProgramTrace, ...]) -> None:
 def test_a_lone_program_takes_what_its_steps_take() -> None:
     call = TraceCall("a", (("user", (Piece("p", 100),)),), 50, site="a")
     program = ProgramTrace("one", 0, (call,), ("a",))
-    (found,) = compare(Setup(EIGHT_B_ON_H200, 4096, scheduler=plain()), [program] * 1, (1.0,))
+    (found,) = compare(Setup(EIGHT_B_ON_H200, 4096, scheduler=PLAIN), [program] * 1, (1.0,))
     assert abs(found.mean_error) < 0.03
 
 
@@ -135,7 +136,7 @@ def test_a_quorum_ends_a_program() -> None:
     names = tuple(f"s{at}" for at in range(5))
     calls = tuple(TraceCall(name, prompt, 10 * (at + 1), site="s") for at, name in enumerate(names))
     library = library_of([ProgramTrace("vote", 0, calls, (), quorum=(names, 2))])
-    setup = FleetSetup(HALF_ON_TWO_CORES, 10_000, 1)
+    setup = Setup(HALF_ON_TWO_CORES, 10_000, scheduler=PLAIN)
     outcome = Fleet(setup, library).run(np.zeros(1), np.zeros(1, dtype=np.int64))
     step = HALF_ON_TWO_CORES.step
     twenty_s = 20 * (step.base_s + 4 * step.decode_s)

@@ -84,7 +84,7 @@ def test_there_is_never_more_than_there_is_room_for(
         pool = core.executor.offload.tier.pool
         assert 0 <= pool.tree_pages <= host_pages == pool.total_pages
         assert pool.owned_pages == 0
-        device = core.paging.pool
+        device = core.allocator.pool
         assert device.free_pages + device.owned_pages + device.tree_pages == 40
         return found
 
@@ -95,7 +95,7 @@ def test_there_is_never_more_than_there_is_room_for(
     (core,) = cores
     assert core.executor.offload is not None
     tier = core.executor.offload.tier
-    for tree, pool in ((core.paging.tree, core.paging.pool), (tier.tree, tier.pool)):
+    for tree, pool in ((core.allocator.tree, core.allocator.pool), (tier.tree, tier.pool)):
         assert pool.owned_pages == 0
         assert sum(len(node.pages) for node in tree.nodes()) == pool.tree_pages
 
@@ -190,5 +190,5 @@ def test_copies_that_take_long_are_given_up(draw: Draw, costs: SimCosts) -> None
 
 
 def test_costs_that_do_not_tell_what_a_token_takes(draw: Draw, costs: SimCosts) -> None:
-    with pytest.raises(UsageError, match="do not tell how much memory"):
+    with pytest.raises(UsageError, match="lack the memory of a token"):
         run(draw(0, 1, 1.0), costs, 640, 1024)

@@ -32,7 +32,14 @@ from agentrt.lab.workloads import (
     TraceResult,
     Workload,
 )
-from agentrt.protocol.backend import GenerateRequest, HoleFill, KvHint, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import (
+    GenerateRequest,
+    HoleFill,
+    KvHint,
+    PrefixHint,
+    SchedulingInfo,
+    TokenPrompt,
+)
 from agentrt.protocol.step_output import StepDone
 
 Draw = Callable[[int, int, float], Workload]
@@ -90,17 +97,10 @@ class WatchedCore(EngineCore):
         super().cancel(request_id, reason)
         self._sync().cancel(request_id, reason)
 
-    def hint(
-        self,
-        token_ids: tuple[int, ...],
-        hint: KvHint,
-        until_s: float | None = None,
-        from_tokens: int = 0,
-        cache_salt: str = "",
-    ) -> None:
-        super().hint(token_ids, hint, until_s, from_tokens, cache_salt)
-        self.hinted.add(hint)
-        self._sync().hint(self._ids(token_ids), hint, until_s, from_tokens, cache_salt)
+    def hint(self, hint: PrefixHint) -> None:
+        super().hint(hint)
+        self.hinted.add(hint.hint)
+        self._sync().hint(dataclasses.replace(hint, token_ids=self._ids(hint.token_ids)))
 
     def take_ends(self) -> StepDone | None:
         done, beside = super().take_ends(), self._sync().take_ends()
@@ -109,7 +109,7 @@ class WatchedCore(EngineCore):
             assert told(done) == told(beside)
         return done
 
-    def begin_step(self, most_steps: int = 1, spare_pages: int = 0) -> InFlightStep | None:
+    def begin_step(self, max_steps: int = 1, spare_pages: int = 0) -> InFlightStep | None:
         step = super().begin_step(1, spare_pages)
         self._beside = self._sync().begin_step()
         assert (step is None) == (self._beside is None)
@@ -200,7 +200,7 @@ def test_talks_restore_and_compute_the_same(
         hint: KvHint | None = random.choice((None, "keep", "demote", "prefetch", "drop"))
         if hint is not None:
             until_s = None if hint == "drop" else clock.now_s() + random.random()
-            core.hint(random.choice(talks), hint, until_s)
+            core.hint(PrefixHint(random.choice(talks), hint, until_s))
             executor.hinted(clock.now_s())
     assert executor.offload is None or host_pages
     assert (executor.totals.saved_tokens > 0) == (executor.totals.loaded_tokens > 0)
@@ -265,5 +265,5 @@ def test_many_at_once_take_the_same_steps(
     core, outcome = played(draw(4, 14, 1.0), setup, tiny, monkeypatch)
     totals = outcome.engines[0]
     assert core.compared == totals.steps > 400
-    assert totals.unheard_tokens > 0
+    assert totals.discarded_tokens > 0
     assert (core.restored_tokens > 0) == (host_pages > 0)

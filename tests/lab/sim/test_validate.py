@@ -21,6 +21,7 @@ from agentrt.lab.sim.validate import (
 )
 from agentrt.lab.sim.validation_page import to_json, validation_page
 from agentrt.lab.workloads import Workload
+from agentrt.lab.workloads.step_sample import StepSample
 
 Draw = Callable[[int, int, float], Workload]
 
@@ -46,7 +47,7 @@ def test_errors_and_orders_are_told(draw: Draw, costs: SimCosts) -> None:
     loads = [(rate, draw(at, 20, rate)) for at, rate in enumerate((1.0, 1.0, 3.0))]
     told: list[str] = []
     players = {"rwa": slower(1.25), "fcfs": slower(10.0)}
-    found = validate(players, loads, setup, repeats=2, tell=told.append)  # type: ignore[arg-type]
+    found = validate(players, loads, setup, repeats=2, log=told.append)  # type: ignore[arg-type]
     assert len(found.cases) == len(told) == 4  # the first load only warms up
     assert found.cases[0].policy == "rwa"
     assert found.cases[0].measured_s.shape == (2, 20)
@@ -75,8 +76,8 @@ def test_errors_and_orders_are_told(draw: Draw, costs: SimCosts) -> None:
 def test_a_disturbed_machine_has_a_pace(draw: Draw, costs: SimCosts) -> None:
     """Where everything takes twice what was calibrated the simulated machine is half as fast."""
     work = StepWork(0, 4, 900, 0.0)
-    prompts = (9.0, 512, 4, 900, 0.0, None, 0)  # which do not tell who reads how much
-    steps = [(2 * costs.of(work), 0, 4, 900, 0.0, None, 0)] * 3
+    prompts = StepSample(9.0, 512, 4, 900, 0.0, None, 0)  # which do not tell who reads how much
+    steps = [StepSample(2 * costs.of(work), 0, 4, 900, 0.0, None, 0)] * 3
     assert PlayedWorkload([1.0], [*steps, prompts]).pace(costs).step == pytest.approx(2.0)
     assert PlayedWorkload([1.0], [prompts]).pace(costs) == Pace()
     workload = draw(0, 10, 1.0)
@@ -97,8 +98,10 @@ def test_a_pace_changes_within_a_play(draw: Draw, costs: SimCosts) -> None:
     work = StepWork(0, 4, 900, 0.0)
     took_s = costs.of(work)
     times = [at * DRIFT_S / 40 for at in range(40 * 12)]
-    steps = [(took_s * (3 if 2 <= at_s < 4 else 1), 0, 4, 900, at_s, None, 0) for at_s in times]
-    played = PlayedWorkload([1.0], [*steps, (9.0, 0, 4, 900, 100.0, None, 0)])
+    steps = [
+        StepSample(took_s * (3 if 2 <= at_s < 4 else 1), 0, 4, 900, at_s, None, 0) for at_s in times
+    ]
+    played = PlayedWorkload([1.0], [*steps, StepSample(9.0, 0, 4, 900, 100.0, None, 0)])
     drift = dict(played.drift(costs))
     assert drift[1.5].step == pytest.approx(1.0)
     assert drift[2.0].step == drift[3.5].step == pytest.approx(3.0)
@@ -165,9 +168,9 @@ def test_gaps_have_a_pace_of_their_own(draw: Draw, costs: SimCosts) -> None:
     costs = replace(costs, gap_s=2e-3, gap_row_s=5e-4)
     work = StepWork(0, 4, 900, 0.0)
     step = (costs.of(work), 0, 4, 900, 0.0)
-    first, later = (*step, None, 0), (*step, 3 * costs.gap_of(4), 0)
-    prompts = (0.5, 512, 4, 900, 0.0, later[-2], 0)  # how many sequences it tells of is not known
-    played = PlayedWorkload([1.0], [first, later, later, prompts, (*step, 9.0, 0), first])
+    first, later = StepSample(*step, None, 0), StepSample(*step, 3 * costs.gap_of(4), 0)
+    prompts = StepSample(0.5, 512, 4, 900, 0.0, later.gap_s, 0)  # of unknown batch
+    played = PlayedWorkload([1.0], [first, later, later, prompts, StepSample(*step, 9.0, 0), first])
     pace = played.pace(costs)
     assert (pace.step, pace.gap) == pytest.approx((1.0, 3.0))
 

@@ -9,19 +9,22 @@ Letters of the shapes: T tokens, A experts per token, E experts, I inner width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from agentrt.engine.models.native.layer_weights import ExpertWeights, GatedWeights
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.models.native.workspace import ActivationRows
-from agentrt.engine.ops.linear import GroupedLinear, Linear, LinearBackend
+from agentrt.engine.ops.linear import GroupedLinear, Linear
 from agentrt_kernels.contract import Kernels
+
+LinearT = TypeVar("LinearT")
+"""Format of a matrix: a `Linear`, or one that the native call packs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class Gated(Generic[LinearT]):
     """A gated MLP: `down(silu(gate(x)) * up(x))`.
 
     Attributes:
@@ -30,11 +33,13 @@ class Gated:
         width: I.
     """
 
-    gate_up: Linear
-    down: Linear
+    gate_up: LinearT
+    down: LinearT
     width: int
 
-    def apply(self, kernels: Kernels, x: Tensor, rows: ActivationRows, out: Tensor) -> Tensor:
+    def apply(
+        self: Gated[Linear], kernels: Kernels, x: Tensor, rows: ActivationRows, out: Tensor
+    ) -> Tensor:
         """`[T, hidden]` to the same, which may be written to `out`."""
         gate_up = self.gate_up.apply(x, rows.gate_up[:, : 2 * self.width])
         inner = rows.inner[:, : self.width]
@@ -43,7 +48,7 @@ class Gated:
 
 
 @dataclass(frozen=True, slots=True)
-class Experts:
+class Experts(Generic[LinearT]):
     """Gated MLPs behind a router.
 
     Attributes:
@@ -58,13 +63,15 @@ class Experts:
 
     shape: ExpertShape
     bounds: Tensor
-    router: Linear
+    router: LinearT
     gate_up: GroupedLinear
     down: GroupedLinear
-    shared: Gated | None
-    shared_gate: Linear | None
+    shared: Gated[LinearT] | None
+    shared_gate: LinearT | None
 
-    def apply(self, kernels: Kernels, x: Tensor, buffers: ActivationRows, out: Tensor) -> Tensor:
+    def apply(
+        self: Experts[Linear], kernels: Kernels, x: Tensor, buffers: ActivationRows, out: Tensor
+    ) -> Tensor:
         """`[T, hidden]` to the same, in `out`."""
         tokens, width = x.shape
         chosen, shares = self._route(x)
@@ -82,33 +89,10 @@ class Experts:
             out.add_(self.shared.apply(kernels, x, buffers, torch.empty_like(x)) * part)
         return out
 
-    def _route(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _route(self: Experts[Linear], x: Tensor) -> tuple[Tensor, Tensor]:
         """Experts of each token and their weights: `[T, A]` twice."""
         scores = self.router.apply(x).softmax(-1, dtype=torch.float32)
         shares, chosen = scores.topk(self.shape.experts_per_token, -1)
         if self.shape.normalizes_weights:
             shares = shares / shares.sum(-1, keepdim=True)
         return chosen, shares.to(x.dtype) if self.shape.rounds_weights else shares
-
-
-def build_gated(weights: GatedWeights, backend: LinearBackend) -> Gated:
-    """Build a gated MLP with its matrices in their final format."""
-    return Gated(
-        backend.linear(weights.gate_up, weights.gate_up_bias),
-        backend.linear(weights.down, weights.down_bias),
-        weights.down.shape[1],
-    )
-
-
-def build_experts(shape: ExpertShape, weights: ExpertWeights, backend: LinearBackend) -> Experts:
-    """Build a mixture of experts with its matrices in their final format."""
-    shared, gate = weights.shared, weights.shared_gate
-    return Experts(
-        shape=shape,
-        bounds=torch.arange(shape.count + 1, device=weights.router.device),
-        router=backend.linear(weights.router),
-        gate_up=backend.grouped(weights.gate_up),
-        down=backend.grouped(weights.down),
-        shared=None if shared is None else build_gated(shared, backend),
-        shared_gate=None if gate is None else backend.linear(gate),
-    )

@@ -1,68 +1,147 @@
-"""One decoder layer, its matrices in their final format."""
+"""One decoder layer, taken from the weights of a checkpoint with its matrices in some format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
+import torch
 from torch import Tensor
 
-from agentrt.engine.models.native.experts import Experts, Gated, build_experts, build_gated
-from agentrt.engine.models.native.layer_weights import GatedWeights, LayerWeights
-from agentrt.engine.models.native.shape import DecoderShape
-from agentrt.engine.ops.linear import Linear, LinearBackend
+from agentrt.engine.models.native.experts import Experts, Gated, LinearT
+from agentrt.engine.models.native.rope import head_order
+from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
+from agentrt.engine.ops.linear import GroupedLinear
 from agentrt_kernels.contract import HeadNorms, Score
+
+Weights = dict[str, Tensor]
+
+
+LinearT_co = TypeVar("LinearT_co", covariant=True)
+
+
+class MatrixFormat(Protocol[LinearT_co]):
+    """Puts matrices into their final format."""
+
+    def linear(self, weight: Tensor, bias: Tensor | None = None) -> LinearT_co:
+        """Linear layer of `weight` `[N, W]` and `bias` `[N]`."""
+        ...
+
+    def grouped(self, weight: Tensor) -> GroupedLinear:
+        """Expert layers of `weight` `[E, N, W]`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Generic[LinearT]):
     """One decoder layer.
 
     Attributes:
         norm: `[hidden]`, before attention.
-        qkv: Query, key and value projections in one.
-        head_norms: Norms of each head, or None.
-        query_norm: `[H * D]`, over all heads, or None.
-        key_norm: `[K * D]`, the same.
+        qkv: Query, key and value projections in one, `[(H + 2 * K) * D, hidden]`.
+        query_norm: `[D]` for each head, `[H * D]` for all, or None.
+        key_norm: `[D]`, `[K * D]`, or None.
+        head_norms: Both norms if they are for each head, or None.
         score: Attention score: scaling, window.
-        out: Output projection of attention.
+        out: Output projection of attention, `[hidden, H * D]`.
         inner_norm: `[hidden]`, before the MLP.
         inner: The gated MLP, or experts.
     """
 
     norm: Tensor
-    qkv: Linear
-    head_norms: HeadNorms | None
+    qkv: LinearT
     query_norm: Tensor | None
     key_norm: Tensor | None
+    head_norms: HeadNorms | None
     score: Score
-    out: Linear
+    out: LinearT
     inner_norm: Tensor
-    inner: Gated | Experts
+    inner: Gated[LinearT] | Experts[LinearT]
 
 
-def build_layer(
-    shape: DecoderShape, weights: LayerWeights, number: int, backend: LinearBackend
-) -> Layer:
-    """Build layer `number` with its matrices in their final format."""
-    query_norm, key_norm = weights.query_norm, weights.key_norm
-    each = None
+def take_layer(
+    shape: DecoderShape, weights: Weights, number: int, matrices: MatrixFormat[LinearT]
+) -> Layer[LinearT]:
+    """Build layer `number`; its weights are removed, so that memory is freed layer by layer."""
+    at = f"model.layers.{number}."
+    own = {
+        name.removeprefix(at): weights.pop(name) for name in list(weights) if name.startswith(at)
+    }
+    qkv, bias = _concatenated(own, shape.names.qkv, "weight"), None
+    if shape.qkv_bias:
+        bias = _concatenated(own, shape.names.qkv, "bias")
+    query_norm, key_norm = own.get("self_attn.q_norm.weight"), own.get("self_attn.k_norm.weight")
+    order = head_order(shape.rope, shape.head_dim)
+    if order != list(range(shape.head_dim)):
+        head_indices = torch.tensor(order, device=qkv.device)
+        rotated_rows = shape.query_width + shape.kv_width
+        qkv = _reordered(qkv, rotated_rows, head_indices)
+        bias = bias if bias is None else _reordered(bias, rotated_rows, head_indices)
+        if query_norm is not None and key_norm is not None:
+            query_norm = _reordered(query_norm, query_norm.shape[0], head_indices)
+            key_norm = _reordered(key_norm, key_norm.shape[0], head_indices)
+    head_norms = None
     if query_norm is not None and key_norm is not None and shape.head_norms == "each":
-        each = HeadNorms(query_norm, key_norm, shape.epsilon)
-        query_norm = key_norm = None
-    inner = weights.inner
-    if isinstance(inner, GatedWeights):
-        built_inner: Gated | Experts = build_gated(inner, backend)
-    else:
-        assert shape.experts is not None
-        built_inner = build_experts(shape.experts, inner, backend)
+        head_norms = HeadNorms(query_norm, key_norm, shape.epsilon)
+    experts = shape.experts if shape.has_experts(number) else None
     return Layer(
-        norm=weights.norm,
-        qkv=backend.linear(weights.qkv, weights.qkv_bias),
-        head_norms=each,
+        norm=own["input_layernorm.weight"],
+        qkv=matrices.linear(qkv, bias),
         query_norm=query_norm,
         key_norm=key_norm,
+        head_norms=head_norms,
         score=Score(shape.scaling, window=shape.windows[number]),
-        out=backend.linear(weights.out, weights.out_bias),
-        inner_norm=weights.inner_norm,
-        inner=built_inner,
+        out=matrices.linear(own["self_attn.o_proj.weight"], own.get("self_attn.o_proj.bias")),
+        inner_norm=own["post_attention_layernorm.weight"],
+        inner=_experts(shape, experts, own, matrices) if experts else _gated(shape, own, matrices),
+    )
+
+
+def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -> Gated[LinearT]:
+    names = shape.names
+    bias = _concatenated(own, names.gate_up, "bias") if shape.mlp_bias else None
+    down = own[f"{names.down}.weight"]
+    return Gated(
+        matrices.linear(_concatenated(own, names.gate_up, "weight"), bias),
+        matrices.linear(down, own.get(f"{names.down}.bias")),
+        down.shape[1],
+    )
+
+
+def _experts(
+    shape: DecoderShape, experts: ExpertShape, own: Weights, matrices: MatrixFormat[LinearT]
+) -> Experts[LinearT]:
+    names = shape.names
+    at = [names.expert.format(number) for number in range(experts.count)]
+    gate_up = [_concatenated(own, tuple(one + name for name in names.expert_gate_up)) for one in at]
+    router = own[f"{names.router}.weight"]
+    shared = shared_gate = None
+    if experts.shared_inner:
+        both = ("mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj")
+        down = own["mlp.shared_expert.down_proj.weight"]
+        shared_gate_up = matrices.linear(_concatenated(own, both))
+        shared = Gated(shared_gate_up, matrices.linear(down), experts.shared_inner)
+        shared_gate = matrices.linear(own["mlp.shared_expert_gate.weight"])
+    down_weights = [own.pop(f"{one}{names.expert_down}.weight") for one in at]
+    return Experts(
+        shape=experts,
+        bounds=torch.arange(experts.count + 1, device=router.device),
+        router=matrices.linear(router),
+        gate_up=matrices.grouped(torch.stack(gate_up)),
+        down=matrices.grouped(torch.stack(down_weights)),
+        shared=shared,
+        shared_gate=shared_gate,
+    )
+
+
+def _concatenated(own: Weights, names: tuple[str, ...], kind: str = "weight") -> Tensor:
+    parts = [own.pop(f"{name}.{kind}") for name in names]
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
+def _reordered(rows: Tensor, rotated_rows: int, head_indices: Tensor) -> Tensor:
+    """`rows` `[heads * D, ...]` with each head's values reordered in the first `rotated_rows`."""
+    heads = rows[:rotated_rows].view(-1, head_indices.shape[0], *rows.shape[1:])
+    return torch.cat(
+        (heads[:, head_indices].reshape(rotated_rows, *rows.shape[1:]), rows[rotated_rows:])
     )

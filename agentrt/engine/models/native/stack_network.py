@@ -7,17 +7,31 @@ call computes a whole forward. It also releases the interpreter lock while it co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 from torch import Tensor
 
+from agentrt.base.errors import InternalError
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
-from agentrt.engine.models.native.layer_weights import GatedWeights, take_layer_weights
+from agentrt.engine.models.native.experts import Gated
+from agentrt.engine.models.native.layer import take_layer
 from agentrt.engine.models.native.rope import angles
 from agentrt.engine.models.native.shape import DecoderShape
-from agentrt_kernels.contract import Score
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
+
+
+class UnpackedMatrices:
+    """Leaves matrices as they are: the native call packs them."""
+
+    def linear(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+        """See `MatrixFormat`."""
+        return Matrix(weight, bias)
+
+    def grouped(self, weight: Tensor) -> NoReturn:
+        """Refuse experts, which the native call does not compute."""
+        raise InternalError("the native call computes no experts")
 
 
 class StackNetwork:
@@ -80,17 +94,16 @@ def fits_stack(shape: DecoderShape) -> bool:
 
 def _layers(shape: DecoderShape, weights: dict[str, Tensor]) -> Iterator[StackLayer]:
     for number in range(shape.layers):
-        layer = take_layer_weights(shape, weights, number)
-        inner = layer.inner
-        assert isinstance(inner, GatedWeights)
+        layer = take_layer(shape, weights, number, UnpackedMatrices())
+        assert isinstance(layer.inner, Gated)
         yield StackLayer(
             norm=layer.norm,
-            qkv=Matrix(layer.qkv, layer.qkv_bias),
+            qkv=layer.qkv,
             query_norm=layer.query_norm,
             key_norm=layer.key_norm,
-            out=Matrix(layer.out, layer.out_bias),
+            out=layer.out,
             inner_norm=layer.inner_norm,
-            gate_up=Matrix(inner.gate_up, inner.gate_up_bias),
-            down=Matrix(inner.down, inner.down_bias),
-            score=Score(shape.scaling, window=shape.windows[number]),
+            gate_up=layer.inner.gate_up,
+            down=layer.inner.down,
+            score=layer.score,
         )

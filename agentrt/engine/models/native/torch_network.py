@@ -17,12 +17,11 @@ from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
-from agentrt.engine.models.native.layer import Layer, build_layer
-from agentrt.engine.models.native.layer_weights import take_layer_weights
+from agentrt.engine.models.native.layer import Layer, take_layer
 from agentrt.engine.models.native.rope import angles
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
-from agentrt.engine.ops.linear import LinearBackend
+from agentrt.engine.ops.linear import Linear, LinearBackend
 from agentrt_kernels.contract import Kernels
 
 
@@ -55,10 +54,7 @@ class TorchNetwork:
         self._norm = weights.pop("model.norm.weight")
         head = self._embedding if shape.tied else weights.pop("lm_head.weight")
         self._head = backend.linear(head)
-        self._layers = [
-            build_layer(shape, take_layer_weights(shape, weights, at), at, backend)
-            for at in range(shape.layers)
-        ]
+        self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
         self._embedding_scale = shape.embedding_scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2
         self._pages: list[Tensor] = []
@@ -96,12 +92,17 @@ class TorchNetwork:
         return logits if self._shape.logits_scale == 1.0 else logits.mul_(self._shape.logits_scale)
 
     def _attend(
-        self, index: int, layer: Layer, batch: ForwardBatch, positions: Tensor, rows: ActivationRows
+        self,
+        index: int,
+        layer: Layer[Linear],
+        batch: ForwardBatch,
+        positions: Tensor,
+        rows: ActivationRows,
     ) -> Tensor:
         """Output of the heads, `[T, H * D]`."""
         shape, kernels, pages = self._shape, self._kernels, self._pages[index]
         qkv = layer.qkv.apply(rows.normed, rows.qkv)
-        if layer.query_norm is not None and layer.key_norm is not None:
+        if layer.query_norm is not None and layer.key_norm is not None and not layer.head_norms:
             query = qkv[:, : shape.query_width]
             key = qkv[:, shape.query_width : shape.query_width + shape.kv_width]
             kernels.rms_norm(query, layer.query_norm, shape.epsilon, query)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 from answering import Json, answer_lines
-from plain_play import PlainClient, ProgramInPlay, Server
+from plain_play import PlainClient, ProgramInPlay, Server, vote
 
 
 class AsyncioClient(PlainClient):
@@ -45,7 +45,7 @@ class AsyncioClient(PlainClient):
             for one in program["nodes"]:
                 tasks[one["name"]] = asyncio.create_task(node(one))
             if quorum:
-                await _vote({name: tasks[name] for name in voters}, quorum["least"], played)
+                await vote({name: tasks[name] for name in voters}, quorum["least"], played)
             await asyncio.gather(*(tasks[name] for name in program["result"] if name not in voters))
             played.end()
             await asyncio.gather(*(task for name, task in tasks.items() if name not in voters))
@@ -59,19 +59,6 @@ class AsyncioClient(PlainClient):
         messages = played.messages(call)
         answer = await self._server.answer(messages, call["tokens"], played.watch, may_end=may_end)
         played.answered(call, began_s, answer)
-
-
-async def _vote(tasks: dict[str, asyncio.Task[None]], least: int, played: ProgramInPlay) -> None:
-    """Wait until enough calls have ended; give up the others."""
-    missing = set(tasks.values())
-    while missing and len(tasks) - len(missing) < least:
-        done, missing = await asyncio.wait(missing, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    for name, task in tasks.items():
-        if task in missing:
-            task.cancel()
-            played.give_up(name)
 
 
 if __name__ == "__main__":

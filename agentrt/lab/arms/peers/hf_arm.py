@@ -22,7 +22,7 @@ class PaddedBatch:
     """A model and a cache that grows by a token a step."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._model = _model(settings, attention="sdpa")
+        self._model = _model(settings)
         self._device = settings["device"]
 
     @torch.inference_mode()
@@ -61,7 +61,7 @@ class ContinuousBatching:
     """Continuous batching; its loop runs on between rounds as in a server."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        model = _model(settings, attention="sdpa")
+        model = _model(settings)
         self._loop = model.init_continuous_batching(
             transformers.GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0),
             transformers.ContinuousBatchingConfig(
@@ -97,14 +97,14 @@ class ContinuousBatching:
         }
 
 
-def _model(settings: dict[str, Any], *, attention: str) -> Any:
+def _model(settings: dict[str, Any]) -> Any:
     torch.set_num_threads(settings["threads"])
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModelForCausalLM.from_pretrained(
         settings["model"],
         dtype=getattr(torch, settings["dtype"]),
-        attn_implementation=attention,
+        attn_implementation="sdpa",
     )
     return model.to(settings["device"]).eval()
 

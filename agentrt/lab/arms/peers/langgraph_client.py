@@ -21,7 +21,7 @@ from answering import Json, answer_lines
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
-from plain_play import PlainClient, ProgramInPlay, Server
+from plain_play import PlainClient, ProgramInPlay, Server, vote
 
 MOST_STEPS = 10_000
 _KINDS = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
@@ -100,29 +100,15 @@ class LangGraphClient(PlainClient):
         return node
 
     def _vote(self, calls: list[Json], least: int, played: ProgramInPlay) -> GraphNode:
-        async def vote(state: GraphState) -> GraphState:
+        async def node(state: GraphState) -> GraphState:
             asked = {
                 call["name"]: asyncio.create_task(self._call(self._voting, call, played))
                 for call in calls
             }
-            missing = set(asked.values())
-            try:
-                while missing and len(asked) - len(missing) < least:
-                    done, missing = await asyncio.wait(missing, return_when=asyncio.FIRST_COMPLETED)
-                    for task in done:
-                        task.result()
-            finally:
-                for task in missing:
-                    task.cancel()
-            said = {}
-            for name, task in asked.items():
-                if task in missing:
-                    played.give_up(name)
-                else:
-                    said[name] = task.result()
-            return {"said": said}
+            ended = await vote(asked, least, played)
+            return {"said": {name: asked[name].result() for name in ended}}
 
-        return vote
+        return node
 
     async def _call(self, model: ChatOpenAI, call: Json, played: ProgramInPlay) -> str:
         began_s = played.watch.now_s()

@@ -57,7 +57,8 @@ class LlamaCppArm:
         outputs = [[token] for token in last]
         position = len(prompts[0])
         for step in range(new_tokens - 1):
-            for output, token in zip(outputs, self._step(last, position + step), strict=True):
+            rows = [(token, position + step, at, True) for at, token in enumerate(last)]
+            for output, token in zip(outputs, self._decode(rows), strict=True):
                 output.append(token)
             last = [output[-1] for output in outputs]
         return {
@@ -95,11 +96,6 @@ class LlamaCppArm:
         for begin in range(0, len(rows), PROMPT_BATCH_TOKENS):
             tokens += self._decode(rows[begin : begin + PROMPT_BATCH_TOKENS])
         return tokens
-
-    def _step(self, last: list[int], position: int) -> list[int]:
-        return self._decode(
-            [(token, position, sequence, True) for sequence, token in enumerate(last)]
-        )
 
     def _decode(self, rows: list[tuple[int, int, int, bool]]) -> list[int]:
         """One call; the likeliest token of each row that wants one."""

@@ -13,9 +13,12 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
 import httpx
 from answering import Json
+
+T = TypeVar("T")
 
 PATIENCE_S = 3600.0
 
@@ -164,13 +167,26 @@ class ProgramInPlay:
         self.sample["waits"].append(wait)
         return text
 
-    def give_up(self, name: str) -> None:
-        """Record that a call is not needed any more."""
-        self.sample["given_up"].append(name)
-
     def end(self) -> None:
         """Record that the result is there."""
         self.sample["ended_s"] = self.watch.now_s()
+
+
+async def vote(tasks: dict[str, asyncio.Task[T]], least: int, played: ProgramInPlay) -> list[str]:
+    """Wait until enough calls have ended, and give up the others; returns those that ended."""
+    missing = set(tasks.values())
+    try:
+        while missing and len(tasks) - len(missing) < least:
+            done, missing = await asyncio.wait(missing, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+    finally:
+        for task in missing:
+            task.cancel()
+    for name, task in tasks.items():
+        if task in missing:
+            played.sample["given_up"].append(name)
+    return [name for name, task in tasks.items() if task not in missing]
 
 
 class PlainClient(ABC):

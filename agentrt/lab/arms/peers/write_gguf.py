@@ -20,8 +20,8 @@ def main() -> None:
     """Do one job: `source`, `target`, `architecture`, `fields`, `tensors`, `dtype`."""
     job = json.load(sys.stdin)
     writer = gguf.GGUFWriter(job["target"], job["architecture"])
-    for name, kind, value in job["fields"]:
-        getattr(writer, _ADDERS[kind])(name, value)
+    for name, value in job["fields"].items():
+        getattr(writer, _ADDERS[type(value)])(name, value)
     with safe_open(job["source"], "pt") as source:
         for spec in job["tensors"]:
             _add(writer, spec, _read(source, spec), job["dtype"])
@@ -32,11 +32,11 @@ def main() -> None:
 
 
 _ADDERS = {
-    "text": "add_string",
-    "integer": "add_uint32",
-    "number": "add_float32",
-    "truth": "add_bool",
-    "list": "add_array",
+    str: "add_string",
+    int: "add_uint32",
+    float: "add_float32",
+    bool: "add_bool",
+    list: "add_array",
 }
 
 

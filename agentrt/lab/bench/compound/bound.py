@@ -7,7 +7,7 @@ The bound is the longest path, or all the work at once if that takes longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from statistics import median
 from typing import Any
@@ -24,10 +24,11 @@ from agentrt.analysis import (
 from agentrt.engine.process.roofline import measured_roofline
 from agentrt.lab.bench.compound.ideal import CallShare, PrefixTree
 from agentrt.lab.bench.compound.run import CompoundRun, is_ours
+from agentrt.lab.progress import log
 from agentrt.lab.workloads.trace import ProgramTrace, ToolUse, TraceCall, needs
 
 
-def bounds_of(run: CompoundRun, shape: ModelShape, log: Callable[[str], None]) -> dict[str, Any]:
+def bounds_of(run: CompoundRun, shape: ModelShape) -> dict[str, Any]:
     """By shape of program, our median latency and the medians of both bounds.
 
     Only for programs that were played one at a time: a bound of a program says little of a load.
@@ -35,7 +36,6 @@ def bounds_of(run: CompoundRun, shape: ModelShape, log: Callable[[str], None]) -
     Args:
         run: The run.
         shape: Shape of the model.
-        log: Called with the progress.
     """
     name = next((name for name in run.samples if is_ours(name)), None)
     if name is None or any(len(one.programs) > 1 for one in run.rounds):
@@ -47,25 +47,24 @@ def bounds_of(run: CompoundRun, shape: ModelShape, log: Callable[[str], None]) -
     hardware = HardwareCosts(machine, model_work(shape, dtype))
     steps = step_costs([Step(*one[:3]) for all_ in samples.steps.values() for one in all_])
     tree = PrefixTree()
-    by_hardware: dict[str, list[float]] = {}
-    by_steps: dict[str, list[float]] = {}
+    bounds: dict[str, dict[str, list[float]]] = {}
     for one in run.rounds:
         (program,) = one.programs
         shares = tree.add(program)
         if one.counts:
-            by_hardware.setdefault(one.label, []).append(bound_s(program, shares, hardware))
+            of_shape = bounds.setdefault(one.label, {"hardware_s": [], "steps_s": []})
+            of_shape["hardware_s"].append(bound_s(program, shares, hardware))
             if steps is not None:
-                by_steps.setdefault(one.label, []).append(bound_s(program, shares, steps))
+                of_shape["steps_s"].append(bound_s(program, shares, steps))
     return {
         "machine": asdict(machine),
         "steps": None if steps is None else asdict(steps),
         "shapes": {
             label: {
                 "latency_s": median(sample.latency_s for sample in samples.all(label)),
-                "hardware_s": median(found),
-                "steps_s": median(by_steps[label]) if label in by_steps else None,
+                **{name: median(found) if found else None for name, found in of_shape.items()},
             }
-            for label, found in by_hardware.items()
+            for label, of_shape in bounds.items()
         },
     }
 

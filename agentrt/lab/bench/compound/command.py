@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import UsageError
 from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.bench.compound.bound import bounds_of
-from agentrt.lab.bench.compound.flags import CompoundFlags
 from agentrt.lab.bench.compound.live import measured_live
 from agentrt.lab.bench.compound.load import run_load
 from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, OpenLoad
@@ -23,17 +20,17 @@ from agentrt.lab.bench.compound.open_arms import ARMS, ArmsConfig
 from agentrt.lab.bench.compound.plan import longest_tokens, rounds_of_one, totals_in_words
 from agentrt.lab.bench.compound.result import to_json
 from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
+from agentrt.lab.bench.flags import CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
-from agentrt.lab.flags import check_known, factors, names, rate_of
+from agentrt.lab.flags import check_known, factors, names, rate_of, require
+from agentrt.lab.progress import log
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.shapes import SHAPES, shape_named
 from agentrt.lab.workloads.sizes import SIZES
 
-Log = Callable[[str], None]
 
-
-def run_compound_bench(flags: CompoundFlags, log: Log) -> dict[str, Any]:
+def run_compound_bench(flags: CompoundFlags) -> dict[str, Any]:
     """Measure; returns the file's content.
 
     Raises:
@@ -44,17 +41,17 @@ def run_compound_bench(flags: CompoundFlags, log: Log) -> dict[str, Any]:
     check(flags)
     sizes = SIZES if flags.data is None else sizes_from(flags.data)
     scale = factors(flags.scale, "--scale")
-    model = bench_model(flags.shape, factors=scale, sizes=sizes, seed=flags.seed, log=log)
+    model = bench_model(flags.shape, factors=scale, sizes=sizes, seed=flags.seed)
     log(f"scales {asdict(model.drawing.scale)}")
     if not flags.quick:  # peers' plans are tried in this run, and so are our engine's threads
         forget_choice(EngineConfig(model_path=model.path))
     with ExitStack() as stack:
-        run = (_one_by_one if flags.load == "one" else _under_load)(flags, model, stack, log)
+        run = (_one_by_one if flags.load == "one" else _under_load)(flags, model, stack)
         source = "public data" if flags.data else "quantiles of public data"
         found = to_json(run, model.shape, model.drawing, source)
-    found["bounds"] = bounds_of(run, model.shape, log)
+    found["bounds"] = bounds_of(run, model.shape)
     if flags.live is not None:
-        found["live"] = measured_live(flags.live, flags.counted, log)
+        found["live"] = measured_live(flags.live, flags.counted)
     found["took_s"] = time.monotonic() - began_s
     return found
 
@@ -90,39 +87,22 @@ def check(flags: CompoundFlags) -> None:
     check_known("--load", (flags.load,), ("one", "open"))
     factors(flags.scale, "--scale")
     rate = rate_of(flags.rate, "--rate")
-    for wrong, message, hint in (
-        (flags.repeats < 1, f"--repeats {flags.repeats} measures nothing", "Give 5 or more"),
-        (
-            flags.load == "open" and flags.programs < 10,
-            f"--rate {rate} with --programs {flags.programs} is no load",
-            "Give programs a second or auto, and at least 10 programs",
-        ),
-        (
-            not flags.slowdown > 1,
-            f"--slowdown {flags.slowdown} is none",
-            "Give more than 1, such as 10",
-        ),
-        (
-            flags.live is not None and flags.shape != EMBEDDED,
-            "--live is for the embedded model",
-            "Add --shape embedded",
-        ),
-        (
-            flags.kv_share and flags.load != "open",
-            "--kv-share is for a load",
-            "Add --load open",
-        ),
-        (
-            not 0 <= flags.kv_share <= 1,
-            f"--kv-share {flags.kv_share} is no share",
-            "Give 0 to 1",
-        ),
-    ):
-        if wrong:
-            raise UsageError(message, hint=hint)
+    share, load = flags.kv_share, flags.load == "open"
+    require(flags.repeats >= 1, f"--repeats {flags.repeats} measures nothing", "Give 5 or more")
+    require(
+        not load or flags.programs >= 10,
+        f"--rate {rate} with --programs {flags.programs} is no load",
+        "Give programs a second or auto, and at least 10 programs",
+    )
+    slowdown = f"--slowdown {flags.slowdown} is none"
+    require(flags.slowdown > 1, slowdown, "Give more than 1, such as 10")
+    live = flags.live is None or flags.shape == EMBEDDED
+    require(live, "--live is for the embedded model", "Add --shape embedded")
+    require(load or not share, "--kv-share is for a load", "Add --load open")
+    require(0 <= share <= 1, f"--kv-share {share} is no share", "Give 0 to 1")
 
 
-def _one_by_one(flags: CompoundFlags, model: BenchModel, stack: ExitStack, log: Log) -> CompoundRun:
+def _one_by_one(flags: CompoundFlags, model: BenchModel, stack: ExitStack) -> CompoundRun:
     rounds = rounds_of_one(program_shapes(flags), flags.counted, model.drawing)
     programs = [program for one in rounds for program in one.programs]
     log(f"to do for each arm: {totals_in_words(programs)}")
@@ -132,10 +112,10 @@ def _one_by_one(flags: CompoundFlags, model: BenchModel, stack: ExitStack, log: 
         kv_tokens=ENOUGH_KV_TOKENS,
         longest_tokens=max(longest_tokens(program) for program in programs),
     )
-    return run_rounds(rounds, config, stack, log)
+    return run_rounds(rounds, config, stack)
 
 
-def _under_load(flags: CompoundFlags, model: BenchModel, stack: ExitStack, log: Log) -> CompoundRun:
+def _under_load(flags: CompoundFlags, model: BenchModel, stack: ExitStack) -> CompoundRun:
     load = OpenLoad(
         rate=rate_of(flags.rate, "--rate"),
         slowdown=flags.slowdown,
@@ -144,4 +124,4 @@ def _under_load(flags: CompoundFlags, model: BenchModel, stack: ExitStack, log: 
         kv_share=flags.kv_share,
         tenants=flags.tenants,
     )
-    return run_load(load, model.drawing, arms_config(flags, model), stack, log)
+    return run_load(load, model.drawing, arms_config(flags, model), stack)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from agentrt.base.record import record
 from agentrt.lab.arms.wire import ProgramLine, ProgramSample
@@ -107,15 +107,11 @@ def check_work(line: ProgramLine, sample: ProgramSample, *, arm: str) -> None:
         raise BenchFailed(f"{where}: not all tools were used")
 
 
-def hit_rate(samples: Iterable[PlayedProgram]) -> float | None:
+def hit_rate(samples: Sequence[PlayedProgram]) -> float | None:
     """Share of prompt tokens that were found in the cache; None if an engine does not report it."""
-    prompt = cached = 0
-    for sample in samples:
-        if sample.prompt_tokens is None or sample.cached_tokens is None:
-            return None
-        prompt += sample.prompt_tokens
-        cached += sample.cached_tokens
-    return cached / prompt if prompt else None
+    prompt = sum_if_known([sample.prompt_tokens for sample in samples])
+    cached = sum_if_known([sample.cached_tokens for sample in samples])
+    return cached / prompt if prompt and cached is not None else None
 
 
 def mean_split(samples: Sequence[PlayedProgram]) -> dict[str, float]:

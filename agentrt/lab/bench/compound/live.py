@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from agentrt.analysis.statistics import mean, percentiles
 from agentrt.base.errors import UsageError
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.progress import log
 
 _LONGEST_S = 600.0
 
@@ -49,15 +50,12 @@ CASES: Mapping[str, Sequence[Mapping[str, Any]]] = {
 """Inputs by the program's name; a file `NAME.py` of the folder is run with each of them."""
 
 
-def measured_live(
-    folder: Path, repeats: int, log: Callable[[str], None]
-) -> dict[str, dict[str, Any]]:
+def measured_live(folder: Path, repeats: int) -> dict[str, dict[str, Any]]:
     """Run every program that there are inputs for.
 
     Args:
         folder: Folder of programs, such as `programs/`.
         repeats: Runs of each input, after one that warms up.
-        log: Called with each program.
 
     Raises:
         UsageError: The folder has none of them.

@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.arms.arm_process import ArmProcess
-from agentrt.lab.arms.program_arm import OURS, runtime_arm
+from agentrt.lab.arms.arm_process import OURS, ArmProcess
+from agentrt.lab.arms.program_arm import runtime_arm
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, targets
-from agentrt.lab.bench.compound.load_point import LoadPoint, Log, OpenLoad, find_load_point
+from agentrt.lab.bench.compound.load_point import LoadPoint, OpenLoad, find_load_point
 from agentrt.lab.bench.compound.open_arms import ArmsConfig
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals_in_words
 from agentrt.lab.bench.compound.run import (
@@ -24,6 +24,7 @@ from agentrt.lab.bench.compound.run import (
     run_rounds,
     with_room,
 )
+from agentrt.lab.progress import log
 
 SHARES = (0.6, 0.8, 1.0)
 """Rates of the comparison, divided by the rate of the operating point."""
@@ -32,7 +33,7 @@ PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
 def run_load(
-    load: OpenLoad, drawing: ProgramDraw, config: ArmsConfig, stack: ExitStack, log: Log
+    load: OpenLoad, drawing: ProgramDraw, config: ArmsConfig, stack: ExitStack
 ) -> CompoundRun:
     """Find the operating point, let every arm learn from other programs, and measure.
 
@@ -41,7 +42,6 @@ def run_load(
         drawing: How programs are drawn.
         config: The arms; their memory and slots are set here.
         stack: Closes the arms.
-        log: Called with the progress.
 
     Raises:
         UsageError: There is no such load.
@@ -54,18 +54,17 @@ def run_load(
         stack.callback(process.close)
         return lambda one: play_round(process, one, "fcfs")[0]
 
-    found = find_load_point(load, drawing, open_plain, log)
+    found = find_load_point(load, drawing, open_plain)
     rounds = rounds_of(load, found, drawing)
-    programs = [program for draw in found.draws for program in draw.programs]
     config = with_room(
         config,
-        programs,
+        found.programs,
         kv_tokens=found.point.kv_tokens,
         longest_tokens=largest_tokens(found.draws),
     )
     for line in plan_in_words(load, found, rounds, config):
         log(line)
-    run = run_rounds(rounds, config, stack, log)
+    run = run_rounds(rounds, config, stack)
     return replace(run, load=_result(load, found, rounds, run.samples))
 
 
@@ -111,10 +110,9 @@ def plan_in_words(
     arms = len(config.names) - (OURS in config.names) + len(config.policies)
     lasts_s = found.lasts_s[found.point.found[0]]
     took_s = sum(arms * max(lasts_s, one.workload[-1].at_s + lasts_s / 4) for one in rounds)
-    programs = [program for draw in found.draws for program in draw.programs]
     rates = ", ".join(f"{share * found.rate:.3g}" for share in shares_of(load))
     return [
-        f"{len(found.draws)} draws: {totals_in_words(programs)}; the largest request has "
+        f"{len(found.draws)} draws: {totals_in_words(found.programs)}; the largest request has "
         f"{largest_tokens(found.draws)} tokens",
         found.point.in_words(),
         f"{arms} arms at {rates} programs a second: this takes about {took_s / 60:.0f} minutes",

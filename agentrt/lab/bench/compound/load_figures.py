@@ -7,12 +7,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from agentrt.analysis.statistics import Interval, interval, jain, mean, percentile, percentiles
 from agentrt.analysis.target import Target
-from agentrt.lab.arms.wire import StepSample
 from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import Round
+from agentrt.lab.workloads.step_sample import StepSample
 
 SLOWDOWNS = (2.0, 5.0, 10.0)
 """A program is in time if it takes at most so many times as long as alone."""
@@ -109,12 +111,8 @@ def _ratio(
     statistic: Callable[[Sequence[float]], float],
 ) -> Interval:
     """Ratio of a statistic over the same programs; the resampling draws programs, for both."""
-
-    def ratio(places: Sequence[float]) -> float:
-        drawn = [int(place) for place in places]
-        return statistic([ours[at] for at in drawn]) / statistic([theirs[at] for at in drawn])
-
-    return interval([float(at) for at in range(len(ours))], ratio)
+    pairs = np.array([ours, theirs]).T
+    return interval(pairs, lambda drawn: statistic(drawn[:, 0]) / statistic(drawn[:, 1]))
 
 
 def _latencies(samples: Sequence[PlayedProgram]) -> list[float]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from agentrt.analysis.statistics import mean
 from agentrt.base.record import record
@@ -19,7 +19,9 @@ from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_
 from agentrt.lab.bench.compound.load_figures import counted
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round
 from agentrt.lab.operating_point import OperatingPoint, RateProbe, RateSearch, operating_point
+from agentrt.lab.progress import log
 from agentrt.lab.workloads.arrivals import one_by_one
+from agentrt.lab.workloads.trace import ProgramTrace
 
 ENOUGH_KV_TOKENS = 32_768
 ROOM = 1.1
@@ -29,7 +31,6 @@ _DRAWS = 3
 _SEARCH = RateSearch(near=0.15, factor=1.6, most_halvings=6, most_probes=6)
 _GAIN = 1.5  # of a batch, roughly
 _FIRST = 2.5  # first rate of the search, divided by that of programs one after the other
-Log = Callable[[str], None]
 
 
 @record
@@ -53,12 +54,8 @@ class OpenLoad:
     tenants: int
 
 
-class PlainEngine(Protocol):
-    """Opens a plain engine with so many tokens of KV memory; the stack closes it."""
-
-    def __call__(
-        self, kv_tokens: int, stack: ExitStack
-    ) -> Callable[[Round], list[PlayedProgram]]: ...
+PlainEngine: TypeAlias = Callable[[int, ExitStack], Callable[[Round], list[PlayedProgram]]]
+"""Opens a plain engine with so many tokens of KV memory; the stack closes it."""
 
 
 @record
@@ -76,6 +73,11 @@ class LoadPoint:
     alone: Mapping[str, PlayedProgram]
     point: OperatingPoint
     lasts_s: Mapping[RateProbe, float]
+
+    @property
+    def programs(self) -> list[ProgramTrace]:
+        """The programs of all draws."""
+        return [program for draw in self.draws for program in draw.programs]
 
     @property
     def rate(self) -> float:
@@ -104,23 +106,20 @@ class LoadPoint:
         return self.point.kv_tokens / (self.working_set_tokens or 1.0)
 
 
-def find_load_point(
-    load: OpenLoad, drawing: ProgramDraw, open_plain: PlainEngine, log: Log
-) -> LoadPoint:
+def find_load_point(load: OpenLoad, drawing: ProgramDraw, open_plain: PlainEngine) -> LoadPoint:
     """Draw programs, play them alone, find memory and rate.
 
     Args:
         load: The load as asked for.
         drawing: How programs are drawn.
         open_plain: Opens a plain engine.
-        log: Called with the progress.
 
     Raises:
         UsageError: Programs cannot be made to fit.
         BenchFailed: The engine failed.
     """
     with ExitStack() as stack:
-        plays = _PlainPlays(load, drawing, open_plain, stack, log)
+        plays = _PlainPlays(load, drawing, open_plain, stack)
         plays.draw_programs()
         services_s = [one.service_s for one in plays.all()]
         if not load.rate:
@@ -140,33 +139,31 @@ def find_load_point(
     return LoadPoint(plays.draws, plays.alone, point, plays.lasts_s)
 
 
+@dataclass
 class _PlainPlays:
     """Plays on the plain engine, which is opened anew for another memory.
 
     Attributes:
+        load: The load as asked for.
+        drawing: How programs are drawn.
+        open_plain: Opens a plain engine.
+        stack: Closes it.
+        kv_tokens: Memory of the engine that is open; 0 if none is.
+        plays: Number of plays so far.
         draws: The programs.
         alone: By name, each of them played alone.
         lasts_s: By probe, mean seconds to the end of a draw.
     """
 
-    def __init__(
-        self,
-        load: OpenLoad,
-        drawing: ProgramDraw,
-        open_plain: PlainEngine,
-        stack: ExitStack,
-        log: Log,
-    ) -> None:
-        self._load = load
-        self._drawing = drawing
-        self._open_plain = open_plain
-        self._stack = stack
-        self._log = log
-        self._kv_tokens = 0
-        self._plays = 0
-        self.draws: tuple[LoadDraw, ...] = ()
-        self.alone: dict[str, PlayedProgram] = {}
-        self.lasts_s: dict[RateProbe, float] = {}
+    load: OpenLoad
+    drawing: ProgramDraw
+    open_plain: PlainEngine
+    stack: ExitStack
+    kv_tokens: int = 0
+    plays: int = 0
+    draws: tuple[LoadDraw, ...] = ()
+    alone: dict[str, PlayedProgram] = field(default_factory=dict)
+    lasts_s: dict[RateProbe, float] = field(default_factory=dict)
 
     def all(self) -> list[PlayedProgram]:
         """Every program of every draw, played alone."""
@@ -174,10 +171,10 @@ class _PlainPlays:
 
     def draw_programs(self) -> None:
         """Draw programs until the largest request fits the memory that there will be."""
-        load, longest = self._load, 0
+        load, longest = self.load, 0
         for again in range(1, _DRAWS + 1):
             self.draws = tuple(
-                load_draw(at, load.programs, self._drawing, tenants=load.tenants, longest=longest)
+                load_draw(at, load.programs, self.drawing, tenants=load.tenants, longest=longest)
                 for at in range(load.draws)
             )
             self._play_alone()
@@ -186,7 +183,7 @@ class _PlainPlays:
             if not load.kv_share or tokens >= ROOM * largest or again == _DRAWS:
                 return
             longest = int(_SHORTER * tokens / ROOM)
-            self._log(
+            log(
                 f"a share of {load.kv_share:g} is about {tokens:.0f} tokens and does not hold a "
                 f"request of {largest}: longer programs are scaled down until all have at most "
                 f"{longest}"
@@ -195,7 +192,7 @@ class _PlainPlays:
     def measure(self, rate: float, kv_tokens: int) -> RateProbe:
         """Play every draw at a rate with so much memory."""
         played = [
-            self._play(Round("probe", draw.arriving(rate), self._drawing.spell), kv_tokens)
+            self._play(Round("probe", draw.arriving(rate), self.drawing.spell), kv_tokens)
             for draw in self.draws
         ]
         slow = [one.latency_s / self.alone[one.name].latency_s for one in counted(played)]
@@ -203,7 +200,7 @@ class _PlainPlays:
         probe = RateProbe(rate, kv_tokens, mean(slow), working_set)
         lasts_s = mean([max(one.ended_s for one in samples) for samples in played])
         self.lasts_s[probe] = lasts_s
-        self._log(
+        log(
             f"fcfs at {rate:.3g} programs a second with {kv_tokens} tokens of KV: mean slowdown "
             f"{probe.slowdown:.1f}, working set {working_set:.0f} tokens, {lasts_s:.0f} s a draw"
         )
@@ -211,12 +208,12 @@ class _PlainPlays:
 
     def _play(self, one: Round, kv_tokens: int = ENOUGH_KV_TOKENS) -> list[PlayedProgram]:
         """Play a round; every play has text of its own."""
-        if kv_tokens != self._kv_tokens:
-            self._stack.close()
-            self._engine = self._open_plain(kv_tokens, self._stack)
-            self._kv_tokens = kv_tokens
-        self._plays += 1
-        return self._engine(replace(one, text=str(self._plays)))
+        if kv_tokens != self.kv_tokens:
+            self.stack.close()
+            self._engine = self.open_plain(kv_tokens, self.stack)
+            self.kv_tokens = kv_tokens
+        self.plays += 1
+        return self._engine(replace(one, text=str(self.plays)))
 
     def _play_alone(self) -> None:
         fresh = [
@@ -225,10 +222,10 @@ class _PlainPlays:
             for program in draw.programs
             if program.name not in self.alone or program.name in draw.shortened
         ]
-        self._log(f"playing {len(fresh)} programs alone")
-        self._play(Round("warm", one_by_one(fresh[:1]), self._drawing.spell))
+        log(f"playing {len(fresh)} programs alone")
+        self._play(Round("warm", one_by_one(fresh[:1]), self.drawing.spell))
         for program in fresh:
-            alone = Round("alone", one_by_one([program]), self._drawing.spell)
+            alone = Round("alone", one_by_one([program]), self.drawing.spell)
             (self.alone[program.name],) = self._play(alone)
 
     def _working_set(self, samples: Sequence[PlayedProgram]) -> float:
@@ -241,7 +238,7 @@ class _PlainPlays:
         """The working set if each program waits equally long, and the slowdown is as wanted."""
         alone = [self.alone[program.name] for program in draw.programs]
         slower = mean([1 / one.latency_s for one in alone])
-        wait_s = (self._load.slowdown - 1) / slower
+        wait_s = (self.load.slowdown - 1) / slower
         span_s = max(wait_s, sum(one.service_s for one in alone) / _GAIN)
         lives = [min(span_s, one.latency_s + wait_s) * self._kept(one) for one in alone]
         return sum(lives) / span_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from agentrt import embedded
@@ -39,7 +39,6 @@ def bench_model(
     factors: Mapping[str, float] | None = None,
     sizes: Sizes = SIZES,
     seed: int = 0,
-    log: Callable[[str], None] = lambda text: None,
 ) -> BenchModel:
     """The embedded model, or random weights of a named shape.
 
@@ -48,7 +47,6 @@ def bench_model(
         factors: Factors that replace those of the default scale, by name.
         sizes: Distributions to draw from.
         seed: Seed of all draws.
-        log: Called before something is written.
 
     Raises:
         UsageError: There is no such shape, or no such factor.
@@ -58,7 +56,7 @@ def bench_model(
         shape = shape_in(path)
     else:
         shape = shape_named(name)
-        path = checkpoint(shape, log=log)
+        path = checkpoint(shape)
     scale = default_scale(shape).with_factors(factors or {})
     spell = KeySpeller(words_of(path / "tokenizer.json"))
     return BenchModel(path, shape, ProgramDraw(scale, sizes, seed, spell, shape.window_tokens))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -12,9 +12,9 @@ from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.record import record
-from agentrt.lab.arms.arm_process import ArmProcess
+from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.arms.program_arm import CLIENTS, OURS, client_arm, play, runtime_arm
+from agentrt.lab.arms.program_arm import CLIENTS, client_arm, play, runtime_arm
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
 from agentrt.lab.arms.servers import SERVERS, Served, plans_of
 from agentrt.lab.arms.wire import ProgramLine
@@ -22,11 +22,11 @@ from agentrt.lab.bench.compound.prompt_parity import chats_in, check_prompt_pari
 from agentrt.lab.bench.compound.server_efficiency import LEAST_EFFICIENCY, measure_efficiency
 from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.progress import log
 from agentrt.prompt import Codec
 
 ARMS = (OURS, *(f"{client}+{server}" for client in CLIENTS for server in SERVERS))
 _FEW, _MANY = 8, 32  # requests at once, with which a server's efficiency is measured
-Log = Callable[[str], None]
 
 
 @record
@@ -50,79 +50,87 @@ class ArmsConfig:
     quick: bool = False
 
 
-@dataclass(slots=True)
 class OpenArms:
     """Arms that run.
-
-    Attributes:
-        arms: Processes by name of the arm.
-        servers: Servers by kind.
-        choices: Times of a server's plans in a probe, by kind.
-        efficiency: Efficiency of a server, by kind.
-    """
-
-    arms: dict[str, ArmProcess] = field(default_factory=dict)
-    servers: dict[str, ServerProcess] = field(default_factory=dict)
-    choices: dict[str, Any] = field(default_factory=dict)
-    efficiency: dict[str, Any] = field(default_factory=dict)
-
-
-def open_arms(
-    config: ArmsConfig, probe: Sequence[ProgramLine], stack: ExitStack, log: Log
-) -> OpenArms:
-    """Open every arm.
 
     Args:
         config: The arms.
         probe: Programs by which a server's plan is chosen.
         stack: Closes the arms.
-        log: Called with the progress.
+
+    Attributes:
+        arms: Processes by name of the arm.
+        choices: Times of a server's plans in a probe, by kind.
+        efficiency: Efficiency of a server, by kind.
 
     Raises:
         BenchFailed: An arm does not work, or none is left.
     """
-    opened = OpenArms()
 
-    def add(name: str, process: ArmProcess) -> None:
-        stack.callback(process.close)
-        opened.arms[name] = process
+    def __init__(self, config: ArmsConfig, probe: Sequence[ProgramLine], stack: ExitStack) -> None:
+        self._config, self._probe, self._stack = config, probe, stack
+        self._servers: dict[str, ServerProcess] = {}
+        self.arms: dict[str, ArmProcess] = {}
+        self.choices: dict[str, Any] = {}
+        self.efficiency: dict[str, Any] = {}
+        for policy, scheduler in config.policies.items() if OURS in config.names else ():
+            name = OURS if len(config.policies) == 1 else f"{OURS}:{policy}"
+            log(f"starting {name}")
+            self._open(name, runtime_arm(config.served, scheduler, threads=config.threads))
+        for name in config.names:
+            client, _, kind = name.partition("+")
+            if kind:
+                server = self._server(kind)
+                self._open(name, client_arm(client, server.plan, config.files), server)
+        for kind, server in self._servers.items() if not config.quick else ():
+            self._check_efficiency(kind, server)
+        if not self.arms:
+            raise BenchFailed("no arm is left to measure", hint="Add agentrt to --arms")
 
-    for policy, scheduler in config.policies.items() if OURS in config.names else ():
-        name = OURS if len(config.policies) == 1 else f"{OURS}:{policy}"
-        log(f"starting {name}")
-        add(name, ArmProcess(runtime_arm(config.served, scheduler, threads=config.threads)))
-    for name in config.names:
-        client, _, kind = name.partition("+")
-        if kind:
-            if kind not in opened.servers:
-                opened.servers[kind] = _open_server(kind, config, probe, stack, opened, log)
-            server = opened.servers[kind]
-            add(name, ArmProcess(client_arm(client, server.plan, config.files), server=server))
-    for kind, server in opened.servers.items() if not config.quick else ():
-        _check_efficiency(kind, server, config, opened, log)
-    if not opened.arms:
-        raise BenchFailed("no arm is left to measure", hint="Add agentrt to --arms")
-    return opened
+    def _open(self, name: str, arm: Arm, server: ServerProcess | None = None) -> None:
+        process = self.arms[name] = ArmProcess(arm, server=server)
+        self._stack.callback(process.close)
 
+    def _server(self, kind: str) -> ServerProcess:
+        """The best server of a kind, if it tokenizes chats as we do."""
+        if kind in self._servers:
+            return self._servers[kind]
+        config = self._config
+        plans = plans_of(kind, config.served, config.files, cores=cores())
+        server, tried = open_best(plans[:1] if config.quick else plans, self._probe, config.files)
+        self._stack.callback(server.close)
+        self.choices[kind] = {
+            "kept": server.plan.variant,
+            "tried": [{"variant": variant, "took_s": took_s} for variant, took_s in tried.items()],
+        }
+        check_prompt_parity(server, Codec.load(config.served.model), chats_in(self._probe, 2))
+        self._servers[kind] = server
+        return server
 
-def _open_server(
-    kind: str,
-    config: ArmsConfig,
-    probe: Sequence[ProgramLine],
-    stack: ExitStack,
-    opened: OpenArms,
-    log: Log,
-) -> ServerProcess:
-    """The best server of a kind, if it tokenizes chats as we do."""
-    plans = plans_of(kind, config.served, config.files, cores=cores())
-    server, tried = open_best(plans[:1] if config.quick else plans, probe, config.files, log=log)
-    stack.callback(server.close)
-    opened.choices[kind] = {
-        "kept": server.plan.variant,
-        "tried": [{"variant": variant, "took_s": took_s} for variant, took_s in tried.items()],
-    }
-    check_prompt_parity(server, Codec.load(config.served.model), chats_in(probe, 2))
-    return server
+    def _check_efficiency(self, kind: str, server: ServerProcess) -> None:
+        """Leave out the arms of a server that is slower than its own engine.
+
+        Our own server is measured and never refused: it shows what our runtime adds.
+        """
+        served = self._config.served
+        names = [name for name in self.arms if name.endswith(f"+{kind}")]
+        # A large model takes long for many requests at once, so few of them are measured well.
+        batch, repeats = (_FEW, 3) if is_large(shape_in(served.model)) else (_MANY, 5)
+        found = measure_efficiency(
+            self.arms[names[0]],
+            server.plan,
+            served,
+            self._config.files,
+            batch=min(served.slots, batch),
+            repeats=repeats,
+        )
+        refused = kind != "ours" and not found.holds
+        self.efficiency[kind] = {**asdict(found), "share": found.share, "refused": refused}
+        log(f"{server.plan.name} reaches {found.share:.0%} of its engine's own rate")
+        if refused:
+            log(f"nothing is compared below {LEAST_EFFICIENCY:.0%}: left out {', '.join(names)}")
+            for name in names:
+                self.arms.pop(name).close()
 
 
 def open_best(
@@ -131,7 +139,6 @@ def open_best(
     files: PeerFiles,
     *,
     repeats: int = 3,
-    log: Log = lambda text: None,
 ) -> tuple[ServerProcess, dict[str, list[float]]]:
     """Start every plan, play a probe on each in turn, and keep the quickest, halted.
 
@@ -142,7 +149,6 @@ def open_best(
         programs: The probe.
         files: Files of the peers.
         repeats: Rounds that count.
-        log: Called with the progress.
 
     Returns:
         The server, and by variant the time of each round if several plans were tried.
@@ -176,45 +182,17 @@ def _probe(
     repeats: int,
 ) -> dict[str, list[float]]:
     """Seconds of all programs of a round, by variant."""
-    took_s: dict[str, list[float]] = {server.plan.variant: [] for server in servers}
+    took_s: dict[str, list[float]] = {}
     with ExitStack() as stack:
-        clients = []
+        clients = {}
         for server in servers:
             client = ArmProcess(client_arm("asyncio", server.plan, files), server=server)
             stack.callback(client.close)
-            clients.append(client)
+            clients[server.plan.variant] = client
         for number in range(repeats + 1):
-            for client, server in zip(clients, servers, strict=True):
+            for variant, client in clients.items():
                 samples = play(client, programs).samples
                 if number:
-                    took_s[server.plan.variant].append(
-                        sum(sample["ended_s"] - sample["arrived_s"] for sample in samples)
-                    )
+                    lasted_s = sum(one["ended_s"] - one["arrived_s"] for one in samples)
+                    took_s.setdefault(variant, []).append(lasted_s)
     return took_s
-
-
-def _check_efficiency(
-    kind: str, server: ServerProcess, config: ArmsConfig, opened: OpenArms, log: Log
-) -> None:
-    """Leave out the arms of a server that is slower than its own engine.
-
-    Our own server is measured and never refused: it shows what our runtime adds.
-    """
-    names = [name for name in opened.arms if name.endswith(f"+{kind}")]
-    # A large model takes long for many requests at once, so few of them are measured well.
-    batch, repeats = (_FEW, 3) if is_large(shape_in(config.served.model)) else (_MANY, 5)
-    found = measure_efficiency(
-        opened.arms[names[0]],
-        server.plan,
-        config.served,
-        config.files,
-        batch=min(config.served.slots, batch),
-        repeats=repeats,
-    )
-    refused = kind != "ours" and not found.holds
-    opened.efficiency[kind] = {**asdict(found), "share": found.share, "refused": refused}
-    log(f"{server.plan.name} reaches {found.share:.0%} of its engine's own rate")
-    if refused:
-        log(f"nothing is compared below {LEAST_EFFICIENCY:.0%}: left out {', '.join(names)}")
-        for name in names:
-            opened.arms.pop(name).close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from agentrt.base.errors import UsageError
@@ -117,16 +117,6 @@ def longest_tokens(program: ProgramTrace) -> int:
     )
 
 
-def output_tokens(programs: Iterable[ProgramTrace]) -> int:
-    """Output tokens of all calls."""
-    return sum(call.output_tokens for program in programs for call in program.calls())
-
-
-def working_set_tokens(programs: Sequence[ProgramTrace]) -> int:
-    """Tokens in a cache that never forgets: every distinct prefix, and every output."""
-    return PrefixTree().new_tokens(programs) + output_tokens(programs)
-
-
 def widest(program: ProgramTrace) -> int:
     """Calls that may run at once, as those of one level do."""
     level: dict[str, int] = {}
@@ -143,7 +133,7 @@ def totals(programs: Sequence[ProgramTrace]) -> Mapping[str, float]:
         "calls": sum(len(program.calls()) for program in programs),
         "prompt_tokens": sum(sum(prompt_tokens(program).values()) for program in programs),
         "new_tokens": PrefixTree().new_tokens(programs),
-        "output_tokens": output_tokens(programs),
+        "output_tokens": sum(call.output_tokens for one in programs for call in one.calls()),
         "tool_s": sum(tool.seconds for program in programs for tool in program.tools()),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, cast
 
 from agentrt.base.record import record
@@ -61,20 +62,14 @@ def check_prompt_parity(
 
 def chats_in(programs: Sequence[ProgramLine], most: int = 8) -> list[Messages]:
     """The first few prompts of programs that quote nothing."""
-    found: list[Messages] = []
-    for program in programs:
-        for node in program["nodes"]:
-            if node["kind"] != "call" or len(found) == most:
-                continue
-            messages: Any = node["messages"]
-            if all("text" in part for _, parts in messages for part in parts):
-                found.append(
-                    [
-                        {"role": role, "content": "".join(part["text"] for part in parts)}
-                        for role, parts in messages
-                    ]
-                )
-    return found
+    calls = [
+        node["messages"] for line in programs for node in line["nodes"] if node["kind"] == "call"
+    ]
+    known = (chat for chat in calls if all("text" in part for _, parts in chat for part in parts))
+    return [
+        [{"role": role, "content": "".join(part["text"] for part in parts)} for role, parts in chat]
+        for chat in islice(known, most)
+    ]
 
 
 def _segments(chat: Messages) -> list[Segment]:

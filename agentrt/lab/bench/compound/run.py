@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.base.record import record
-from agentrt.lab.arms.arm_process import ArmProcess
-from agentrt.lab.arms.program_arm import OURS, play
-from agentrt.lab.arms.wire import ProgramLine, StepSample
+from agentrt.lab.arms.arm_process import OURS, ArmProcess
+from agentrt.lab.arms.program_arm import play
+from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.compound.figures import PlayedProgram, played
-from agentrt.lab.bench.compound.open_arms import ArmsConfig, OpenArms, open_arms
+from agentrt.lab.bench.compound.open_arms import ArmsConfig, OpenArms
 from agentrt.lab.bench.compound.plan import Round, widest
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.progress import log
+from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.lab.workloads.trace import ProgramTrace
 
 MOST_SLOTS = 32
 _PROBED = 3
-Log = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -90,22 +91,19 @@ def with_room(
     return replace(config, served=served)
 
 
-def run_rounds(
-    rounds: Sequence[Round], config: ArmsConfig, stack: ExitStack, log: Log
-) -> CompoundRun:
+def run_rounds(rounds: Sequence[Round], config: ArmsConfig, stack: ExitStack) -> CompoundRun:
     """Open every arm and let each play every round.
 
     Args:
         rounds: Rounds in their order.
         config: The arms, with room for the programs.
         stack: Closes the arms.
-        log: Called with the progress.
 
     Raises:
         BenchFailed: Arms cannot be compared.
     """
-    opened = open_arms(config, probe_of(rounds), stack, log)
-    return CompoundRun(config, rounds, opened, take_turns(opened.arms, rounds, log))
+    opened = OpenArms(config, probe_of(rounds), stack)
+    return CompoundRun(config, rounds, opened, take_turns(opened.arms, rounds))
 
 
 def probe_of(rounds: Sequence[Round]) -> list[ProgramLine]:
@@ -117,9 +115,7 @@ def probe_of(rounds: Sequence[Round]) -> list[ProgramLine]:
     return sorted(seen.values(), key=lambda line: len(line["nodes"]))[:_PROBED]
 
 
-def take_turns(
-    arms: Mapping[str, ArmProcess], rounds: Sequence[Round], log: Log
-) -> dict[str, ArmSamples]:
+def take_turns(arms: Mapping[str, ArmProcess], rounds: Sequence[Round]) -> dict[str, ArmSamples]:
     """Let every arm play every round; the first arm changes from round to round.
 
     Raises:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
+from dataclasses import dataclass
 from random import Random
 from statistics import median
 
@@ -115,7 +115,8 @@ def measure_efficiency(
     most_tokens = max(_LEAST_NEW_TOKENS, min(_MOST_NEW_TOKENS, room - prompt_tokens))
     point = SweepPoint(batch, prompt_tokens + _TEMPLATE_TOKENS, most_tokens, 0, served.dtype)
     with closing(ArmProcess(direct_arm(plan, served, files, point))) as direct:
-        turns = _Turns(direct, client, served.model, batch, prompt_tokens)
+        words = words_of(served.model / "tokenizer.json")
+        turns = _Turns(direct, client, Codec.load(served.model), words, batch, prompt_tokens)
         took_s, _ = turns.play(0, _LEAST_NEW_TOKENS)
         wanted = round(_LEAST_NEW_TOKENS * lasts_s / took_s)
         new_tokens = max(_LEAST_NEW_TOKENS, min(most_tokens, wanted))
@@ -132,48 +133,48 @@ def measure_efficiency(
                 return found
 
 
+@dataclass
 class _Turns:
     """The engine alone and the client, with the same batch one after the other.
 
     Attributes:
+        direct: The engine alone.
+        client: The client.
+        codec: Codec of the model.
+        words: Words that texts are made of.
+        batch: Requests at once.
+        text_tokens: Length of each request's own text.
         prompt_tokens: Length of the last batch's prompts, template included.
     """
 
-    def __init__(
-        self, direct: ArmProcess, client: ArmProcess, model: Path, batch: int, text_tokens: int
-    ) -> None:
-        self._direct = direct
-        self._client = client
-        self._batch = batch
-        self._text_tokens = text_tokens
-        self._codec = Codec.load(model)
-        self._words = words_of(model / "tokenizer.json")
-        self.prompt_tokens = 0
+    direct: ArmProcess
+    client: ArmProcess
+    codec: Codec
+    words: Sequence[str]
+    batch: int
+    text_tokens: int
+    prompt_tokens: int = 0
 
     def play(self, number: int, new_tokens: int) -> tuple[float, float]:
         """Seconds that the engine took, and seconds that the client waited."""
         draw = Random(f"reach {number}")  # a round finds nothing of another in a cache
-        texts = [
-            "".join(draw.choices(self._words, k=self._text_tokens)) for _ in range(self._batch)
-        ]
+        texts = ["".join(draw.choices(self.words, k=self.text_tokens)) for _ in range(self.batch)]
         if number % 2:
             served_s = self._serve(texts, new_tokens)
             return self._compute(texts, new_tokens), served_s
         return self._compute(texts, new_tokens), self._serve(texts, new_tokens)
 
     def _compute(self, texts: Sequence[str], new_tokens: int) -> float:
-        prompts = [
-            list(self._codec.encode((), (Open("user"), Text(text), Close())).token_ids)
-            for text in texts
-        ]
+        chats = ((Open("user"), Text(text), Close()) for text in texts)
+        prompts = [list(self.codec.encode((), chat).token_ids) for chat in chats]
         self.prompt_tokens = len(prompts[0])
         batch = {"prompts": prompts, "new_tokens": new_tokens, "shared": 0}
         began_s = time.perf_counter()
-        self._direct.ask("round", **batch, ignore_eos=True)  # as peers' engines do
+        self.direct.ask("round", **batch, ignore_eos=True)  # as peers' engines do
         return time.perf_counter() - began_s
 
     def _serve(self, texts: Sequence[str], new_tokens: int) -> float:
-        (sample,) = play(self._client, [_program(texts, new_tokens)]).samples
+        (sample,) = play(self.client, [_program(texts, new_tokens)]).samples
         return sample["ended_s"] - sample["arrived_s"]
 
 
@@ -185,8 +186,8 @@ def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, point: SweepP
     if plan.kind == "llama-server":
         return llama_cpp_arm(
             files,
-            gguf_of(served, files),
             plan.variant,
+            model=str(gguf_of(served, files)),
             threads=threads,
             dtype=point.dtype,
             batch=point.batch,
@@ -196,10 +197,11 @@ def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, point: SweepP
     return transformers_arm(
         files,
         plan.variant,
+        plan.env,
         threads=threads,
         dtype=point.dtype,
+        device="cpu",
         kv_tokens=served.kv_tokens // PAGE_TOKENS * PAGE_TOKENS,
-        env=plan.env,
     )
 
 

@@ -2,77 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from agentrt.analysis.model_shape import DTYPE_BYTES
-from agentrt.base.errors import UsageError
-from agentrt.lab.bench.engine.flags import EngineFlags
-from agentrt.lab.bench.engine.points import SweepPoint, points_of
+from agentrt.lab.bench.engine.points import points_of
 from agentrt.lab.bench.engine.result import PointResult, to_json
-from agentrt.lab.bench.engine.sweep import SweepConfig, measure
+from agentrt.lab.bench.engine.sweep import measure
 from agentrt.lab.bench.engine.table import show
 from agentrt.lab.bench.engine.variants import PEERS
+from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.shapes import shape_named
-from agentrt.lab.flags import check_known, numbers
+from agentrt.lab.flags import check_known, names, require
 from agentrt.lab.result_file import write_json
 
-_QUICK_REPEATS = 2
-_WORTH_SAVING_BYTES = 6 << 30
 
-
-def points_in(flags: EngineFlags) -> list[SweepPoint]:
-    """The points of the sweep.
-
-    Raises:
-        UsageError: A point does not fit the shape.
-    """
-    return points_of(
-        shape_named(flags.shape),
-        batches=numbers(flags.batch, "--batch"),
-        prompts=numbers(flags.prompt, "--prompt"),
-        new_tokens=flags.new,
-        shared=numbers(flags.shared, "--shared"),
-        dtypes=flags.dtype.split(","),
-    )
-
-
-def config_of(flags: EngineFlags) -> SweepConfig:
-    """How to measure.
+def check(flags: EngineFlags) -> None:
+    """Check the flags before weights are written.
 
     Raises:
         UsageError: A flag is out of range.
     """
-    shape, peers = shape_named(flags.shape), tuple(dict.fromkeys(flags.peer or ()))
-    check_known("--peer", peers, PEERS)
-    check_known("--dtype", tuple(flags.dtype.split(",")), tuple(DTYPE_BYTES))
+    check_known("--peer", flags.peers, PEERS)
+    check_known("--dtype", names(flags.dtype), tuple(DTYPE_BYTES))
     check_known("--device", (flags.device,), ("cpu", "cuda"))
     kernels = ("auto", "torch", "cpu", "triton", "reference")
     check_known("--kernels", (flags.kernels,), kernels)
-    if flags.repeat < 1:
-        raise UsageError(f"--repeat {flags.repeat} measures nothing", hint="Give 7 or more")
-    if flags.device == "cuda" and "llama.cpp" in peers:
-        raise UsageError("make peers builds llama.cpp for the CPU only", hint="Use --peer hf")
-    return SweepConfig(
-        shape=shape,
-        peers=peers,
-        repeats=_QUICK_REPEATS if flags.quick else flags.repeat,
-        device=flags.device,
-        engine={"threads": flags.threads, "kernels": flags.kernels},
-        saved_weights=bool(peers) or 2 * shape.parameters <= _WORTH_SAVING_BYTES,
-        constrained=flags.constrained,
-    )
+    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 7 or more")
+    built = flags.device == "cpu" or "llama.cpp" not in flags.peers
+    require(built, "make peers builds llama.cpp for the CPU only", "Use --peer hf")
 
 
-def run_engine_bench(flags: EngineFlags, log: Callable[[str], None]) -> None:
+def run_engine_bench(flags: EngineFlags) -> None:
     """Measure and print the table; the file is written anew after each point.
 
     Raises:
         UsageError: A flag is out of range.
         BenchFailed: The arms cannot be compared.
     """
-    config = config_of(flags)
+    check(flags)
+    shape = shape_named(flags.shape)
     results: list[PointResult] = []
-    for result in measure(points_in(flags), config, log):
+    for result in measure(points_of(shape, flags), shape, flags):
         results.append(result)
-        write_json(flags.json_path, to_json(config.shape, results))
-    show(config.shape, results)
+        write_json(flags.json_path, to_json(shape, results))
+    show(shape, results)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from itertools import product
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.analysis.model_work import DecodeWork, decode_work, prefill_flops
-from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.arms.servers import PAGE_TOKENS
+from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
+from agentrt.lab.flags import names, numbers, require
 
 _LEAST_RUNNING = 64
 
@@ -74,34 +74,28 @@ class SweepPoint:
         return flops + self.batch * prefill_flops(shape, self.prompt_tokens, shared)
 
 
-def points_of(
-    shape: ModelShape,
-    *,
-    batches: Sequence[int],
-    prompts: Sequence[int],
-    new_tokens: int,
-    shared: Sequence[int],
-    dtypes: Sequence[str],
-) -> list[SweepPoint]:
+def points_of(shape: ModelShape, flags: EngineFlags) -> list[SweepPoint]:
     """Every combination; a shared prefix precedes the prompt's own tokens.
 
     Raises:
-        UsageError: A point does not fit the shape.
+        UsageError: A flag is no list of numbers, or a point does not fit the shape.
     """
-    if new_tokens < 2:
-        raise UsageError(f"--new {new_tokens} leaves no decode step", hint="Give at least 2")
-    found = []
-    for dtype, first, prompt, batch in product(dtypes, shared, prompts, batches):
-        if min(prompt, batch) < 1 or first < 0:
-            raise UsageError("--batch and --prompt start at 1, --shared at 0", hint="Raise them")
-        point = SweepPoint(batch, first + prompt, new_tokens, first, dtype)
-        if point.prompt_tokens + new_tokens > shape.window_tokens:
-            raise UsageError(
-                f"{point.name} and {new_tokens} new tokens do not fit the "
-                f"{shape.window_tokens} tokens of {shape.name}",
-                hint="Lower --prompt, --shared or --new",
-            )
-        found.append(point)
+    require(flags.new >= 2, f"--new {flags.new} leaves no decode step", "Give at least 2")
+    shared, prompts = numbers(flags.shared, "--shared"), numbers(flags.prompt, "--prompt")
+    batches = numbers(flags.batch, "--batch")
+    least = min(*prompts, *batches) >= 1 and min(shared) >= 0
+    require(least, "--batch and --prompt start at 1, --shared at 0", "Raise them")
+    found = [
+        SweepPoint(batch, first + prompt, flags.new, first, dtype)
+        for dtype, first, prompt, batch in product(names(flags.dtype), shared, prompts, batches)
+    ]
+    for point in found:
+        require(
+            point.prompt_tokens + flags.new <= shape.window_tokens,
+            f"{point.name} and {flags.new} new tokens do not fit the "
+            f"{shape.window_tokens} tokens of {shape.name}",
+            "Lower --prompt, --shared or --new",
+        )
     return found
 
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.record import record
-from agentrt.lab.arms.arm_process import Arm
-from agentrt.lab.arms.engine_arms import OURS
+from agentrt.lab.arms.arm_process import OURS, Arm
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.sample import Sample
 from agentrt.lab.result_file import header, machine, short_paths

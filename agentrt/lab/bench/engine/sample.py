@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrt.base.record import record
+from agentrt.lab.arms.arm_process import ArmProcess
+from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.errors import BenchFailed
 
 
@@ -58,6 +60,17 @@ def sample_from(answer: Mapping[str, Any], *, arm: str) -> Sample:
         output_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
         cached_tokens=int(answer.get("cached_tokens", 0)),
     )
+
+
+def measure_round(arm: ArmProcess, point: SweepPoint, vocabulary: int, number: int) -> Sample:
+    """Compute one round; every arm gets the same prompts in the same round."""
+    answer = arm.ask(
+        "round",
+        prompts=prompts_of(point, vocabulary, number),
+        new_tokens=point.new_tokens,
+        shared=point.shared_tokens,
+    )
+    return sample_from(answer, arm=arm.arm.name)
 
 
 def check_equal_work(samples: Mapping[str, Sample], *, point: str) -> None:

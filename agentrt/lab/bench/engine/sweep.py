@@ -2,103 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.cpu_cores import cores
-from agentrt.base.record import record
-from agentrt.lab.arms.arm_process import Arm, ArmProcess
-from agentrt.lab.arms.engine_arms import OURS
-from agentrt.lab.arms.peer_files import PeerFiles, peer_files
-from agentrt.lab.bench.engine.arm_pool import ArmPool, measure_round
+from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
+from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
-from agentrt.lab.bench.engine.sample import Sample, check_equal_work
+from agentrt.lab.bench.engine.sample import Sample, check_equal_work, measure_round
 from agentrt.lab.bench.engine.variants import CONSTRAINED, constrained_arm, our_arm, peer_arms
+from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.progress import log
 
 _PROBES = 2
 """Rounds in which variants of a peer compete; none of them counts."""
+_WORTH_SAVING_BYTES = 6 << 30
 
 
-@record
-class SweepConfig:
-    """How points are measured.
+class ArmPool:
+    """The arms that are open from point to point: loading a model takes longer than measuring."""
 
-    Attributes:
-        shape: Shape of the model.
-        peers: Peers measured beside the engine.
-        repeats: Rounds of each arm that count.
-        device: Device of all arms.
-        engine: Further fields of `EngineConfig`.
-        saved_weights: True to write a checkpoint; False lets the engine make its own weights, if no
-            peer needs the file and it is too large to write for one run.
-        constrained: True if the engine also writes JSON, to be compared with free text.
-    """
+    def __init__(self) -> None:
+        self._open: dict[str, ArmProcess] = {}
 
-    shape: ModelShape
-    peers: tuple[str, ...]
-    repeats: int
-    device: str
-    engine: Mapping[str, Any]
-    saved_weights: bool = True
-    constrained: bool = False
+    def get(self, arm: Arm) -> ArmProcess:
+        """The opened arm, loaded if necessary."""
+        if arm.key not in self._open:
+            log(f"loading {arm.name}")
+            self._open[arm.key] = ArmProcess(arm)
+        return self._open[arm.key]
+
+    def keep(self, arms: Collection[Arm]) -> None:
+        """Close all other arms."""
+        keys = {arm.key for arm in arms}
+        for key in self._open.keys() - keys:
+            self._open.pop(key).close()
+
+    def close(self) -> None:
+        """Close all arms."""
+        self.keep(())
 
 
 def measure(
-    points: Sequence[SweepPoint], config: SweepConfig, log: Callable[[str], None]
+    points: Sequence[SweepPoint], shape: ModelShape, flags: EngineFlags
 ) -> Iterator[PointResult]:
     """Measure all points, each given as soon as it is measured.
+
+    A checkpoint that no peer reads is not written if it is large: the engine makes its own weights.
 
     Raises:
         BenchFailed: An arm failed, or did other work than the rest.
     """
-    files = peer_files(checkpoint(config.shape, with_weights=config.saved_weights, log=log))
-    files.check(*config.peers)
-    arms = ArmPool(log)
+    saved = bool(flags.peers) or 2 * shape.parameters <= _WORTH_SAVING_BYTES
+    files = peer_files(checkpoint(shape, with_weights=saved))
+    files.check(*flags.peers)
+    arms = ArmPool()
     try:
         for point in points:
-            yield _measure_point(point, _arms_of(point, points, config, files), config, arms)
+            alike = [one for one in points if one.dtype == point.dtype]
+            engine = {
+                "threads": flags.threads,
+                "kernels": flags.kernels,
+                "device": flags.device,
+                "random_weights": not saved,
+            }
+            ours = our_arm(alike, files.checkpoint, engine)
+            variants = {OURS: [ours]}
+            if flags.constrained:
+                variants[CONSTRAINED] = [constrained_arm(ours)]
+            for peer in flags.peers:
+                variants[peer] = peer_arms(
+                    peer, point, shape, files, device=flags.device, cores=cores()
+                )
+            yield _measure_point(point, variants, shape, flags, arms)
     finally:
         arms.close()
 
 
-def _arms_of(
-    point: SweepPoint, points: Sequence[SweepPoint], config: SweepConfig, files: PeerFiles
-) -> dict[str, list[Arm]]:
-    """Every variant, by engine."""
-    alike = [one for one in points if one.dtype == point.dtype]
-    fields = {
-        **config.engine,
-        "device": config.device,
-        "random_weights": not config.saved_weights,
-    }
-    found = {OURS: [our_arm(alike, files.checkpoint, fields)]}
-    if config.constrained:
-        found[CONSTRAINED] = [constrained_arm(one) for one in found[OURS]]
-    for peer in config.peers:
-        found[peer] = peer_arms(
-            peer, point, config.shape, files, device=config.device, cores=cores()
-        )
-    return found
-
-
 def _measure_point(
-    point: SweepPoint, variants: Mapping[str, Sequence[Arm]], config: SweepConfig, arms: ArmPool
+    point: SweepPoint,
+    variants: Mapping[str, Sequence[Arm]],
+    shape: ModelShape,
+    flags: EngineFlags,
+    arms: ArmPool,
 ) -> PointResult:
     arms.keep([arm for of_engine in variants.values() for arm in of_engine])
     ours = arms.get(variants[OURS][0])
-    ceilings = [ours.ask("roofline", device=config.device, dtype=point.dtype)]
+    ceilings = [ours.ask("roofline", device=flags.device, dtype=point.dtype)]
     chosen: list[ArmProcess] = []
     probes: dict[str, list[Sample]] = {}
     for of_engine in variants.values():
         opened = [arms.get(arm) for arm in of_engine]
-        found = _probe(opened, point, config.shape)
+        found = _probe(opened, point, shape)
         chosen += _fastest(opened, found)
         probes |= found
-    results = _take_turns(chosen, point, config)
-    ceilings.append(ours.ask("roofline", device=config.device, dtype=point.dtype))
+    results = _take_turns(chosen, point, shape, flags.counted)
+    ceilings.append(ours.ask("roofline", device=flags.device, dtype=point.dtype))
     return PointResult(point=point, arms=results, probes=probes, ceilings=ceilings)
 
 
@@ -128,16 +129,13 @@ def _fastest(
 
 
 def _take_turns(
-    arms: Sequence[ArmProcess], point: SweepPoint, config: SweepConfig
+    arms: Sequence[ArmProcess], point: SweepPoint, shape: ModelShape, repeats: int
 ) -> list[ArmResult]:
     """Every arm once a round, in an order that turns round each time; the first round warms up."""
     samples: dict[str, list[Sample]] = {arm.arm.name: [] for arm in arms}
-    for number in range(1 + config.repeats):
+    for number in range(1 + repeats):
         order = arms if number % 2 else list(reversed(arms))
-        found = {
-            arm.arm.name: measure_round(arm, point, config.shape.vocabulary, number)
-            for arm in order
-        }
+        found = {arm.arm.name: measure_round(arm, point, shape.vocabulary, number) for arm in order}
         check_equal_work(found, point=point.name)
         if number > 0:
             for name, sample in found.items():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from agentrt.analysis.model_shape import ModelShape
-from agentrt.lab.arms.engine_arms import OURS
+from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
 from agentrt.lab.bench.text_table import text_table, wide_console
 

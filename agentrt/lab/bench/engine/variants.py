@@ -11,7 +11,7 @@ from agentrt.analysis.model_shape import ModelShape
 from agentrt.lab.arms.arm_process import Arm
 from agentrt.lab.arms.engine_arms import llama_cpp_arm, our_engine_arm, transformers_arm
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.arms.servers import PAGE_TOKENS, thread_counts
+from agentrt.lab.arms.servers import PAGE_TOKENS, WAITS, thread_counts, thread_env
 from agentrt.lab.bench.engine.points import SweepPoint
 
 PEERS = ("hf", "hf-cb", "llama.cpp")
@@ -46,14 +46,25 @@ def peer_arms(
     peer: str, point: SweepPoint, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
 ) -> list[Arm]:
     """Every variant of a peer; the bench keeps its best."""
-    found = []
-    for threads in [cores] if device == "cuda" else thread_counts(cores):
-        if peer == "llama.cpp":
-            found += _llama_cpp(point, shape, files, threads)
-        else:
-            kv_tokens = point.pages * PAGE_TOKENS if peer == "hf-cb" else 0
-            found += _transformers(point, files, device, threads, kv_tokens)
-    return found
+    counts = [cores] if device == "cuda" else thread_counts(cores)
+    if peer == "llama.cpp":
+        return [arm for threads in counts for arm in _llama_cpp(point, shape, files, threads)]
+    common = {
+        "dtype": point.dtype,
+        "device": device,
+        "kv_tokens": point.pages * PAGE_TOKENS if peer == "hf-cb" else 0,
+    }
+    return [
+        transformers_arm(
+            files,
+            f"{threads}t {wait}".strip(),
+            thread_env(threads, wait),
+            threads=threads,
+            **common,
+        )
+        for threads in counts
+        for wait in (("",) if threads == 1 or device == "cuda" else WAITS)  # they spin or sleep
+    ]
 
 
 def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
@@ -65,8 +76,8 @@ def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: 
     return [
         llama_cpp_arm(
             files,
-            files.gguf(shape, point.dtype),
             variant,
+            model=str(files.gguf(shape, point.dtype)),
             threads=threads,
             dtype=point.dtype,
             batch=point.batch,
@@ -74,27 +85,4 @@ def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: 
             unified=unified,
         )
         for variant, unified in variants.items()
-    ]
-
-
-def _transformers(
-    point: SweepPoint, files: PeerFiles, device: str, threads: int, kv_tokens: int
-) -> list[Arm]:
-    """Several threads may be quicker if they spin, or if they sleep."""
-    alone = threads == 1 or device == "cuda"
-    return [
-        transformers_arm(
-            files,
-            f"{threads}t {wait}".strip(),
-            threads=threads,
-            dtype=point.dtype,
-            device=device,
-            kv_tokens=kv_tokens,
-            env={
-                "OMP_NUM_THREADS": str(threads),
-                "HF_HUB_OFFLINE": "1",
-                **({"OMP_WAIT_POLICY": wait.upper()} if wait else {}),
-            },
-        )
-        for wait in (("",) if alone else ("passive", "active"))
     ]

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agentrt.base.errors import UsageError
-from agentrt.lab.arms.peer_files import PeerFiles, peer_files
+from agentrt.lab.arms.arm_process import OURS
+from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.vocabulary_file import vocabulary_file
+from agentrt.lab.bench.flags import StructuredFlags
 from agentrt.lab.bench.structured.cases import ConstraintCase, cases_of
 from agentrt.lab.bench.structured.figures import figures
-from agentrt.lab.bench.structured.flags import StructuredFlags
-from agentrt.lab.bench.structured.libraries import OURS, PEERS, LibraryArm
-from agentrt.lab.bench.structured.measure import CaseReply, Measured, measure
+from agentrt.lab.bench.structured.libraries import PEERS, LibraryArm
+from agentrt.lab.bench.structured.measure import SMALL, CaseReply, Measured, measure
 from agentrt.lab.bench.structured.table import show
 from agentrt.lab.bench.structured.vocabularies import vocabulary_named
-from agentrt.lab.flags import check_known, names
+from agentrt.lab.flags import check_known, names, require
+from agentrt.lab.progress import log
 from agentrt.lab.result_file import header, machine, write_json, write_text
 from agentrt.structured.vocabulary import alphabet_of
 
@@ -27,29 +28,27 @@ SCHEMA = "agentrt.bench.structured/1"
 _SEED = 0
 
 
-def run_structured_bench(flags: StructuredFlags, log: Callable[[str], None]) -> None:
+def run_structured_bench(flags: StructuredFlags) -> None:
     """Measure, print the tables, and write the files.
 
     Raises:
         UsageError: A flag is out of range.
         BenchFailed: A library cannot be opened.
     """
-    if flags.most < 0 or flags.patience <= 0:
-        raise UsageError("--most starts at 0 and --patience above it", hint="Raise them")
-    files = peer_files()
+    in_range = flags.most >= 0 and flags.patience > 0
+    require(in_range, "--most starts at 0 and --patience above it", "Raise them")
     check_known("--peer", flags.peers, PEERS)
-    files.check(*flags.peers)
+    peer_files().check(*flags.peers)
     cases = cases_of(flags.data)
     few = _sample(cases, flags.most)
     found: list[Measured] = []
     for name in names(flags.vocabulary):
-        small = name == "embedded"
         chosen = few if flags.quick else cases
-        if small or flags.quick or not flags.peers or len(few) == len(cases):
-            found += _over(name, (OURS, *flags.peers), chosen, flags, files, log, closes=small)
+        if name == SMALL or flags.quick or not flags.peers or len(few) == len(cases):
+            found += _over(name, (OURS, *flags.peers), chosen, flags)
         else:
-            found += _over(name, (OURS,), chosen, flags, files, log, closes=False)
-            found += _over(name, (OURS, *flags.peers), few, flags, files, log, closes=False)
+            found += _over(name, (OURS,), chosen, flags)
+            found += _over(name, (OURS, *flags.peers), few, flags)
     results = [_result(one) for one in found]
     show(results)
     if flags.json_path is not None:
@@ -61,10 +60,6 @@ def _over(
     libraries: Sequence[str],
     cases: Sequence[ConstraintCase],
     flags: StructuredFlags,
-    files: PeerFiles,
-    log: Callable[[str], None],
-    *,
-    closes: bool,
 ) -> list[Measured]:
     vocab = vocabulary_named(name)
     path = vocabulary_file(vocab)
@@ -72,10 +67,9 @@ def _over(
     with ExitStack() as stack:
         for library in libraries:
             log(f"{name}: opening {library}")
-            opened.append(LibraryArm(library, path, files, patience_s=flags.patience))
+            opened.append(LibraryArm(library, path, patience_s=flags.patience))
             stack.callback(opened[-1].close)
-        alphabet = alphabet_of(vocab)
-        return measure(opened, cases, alphabet, vocabulary=name, closes=closes, log=log)
+        return measure(opened, cases, alphabet_of(vocab), vocabulary=name)
 
 
 def _sample(cases: Sequence[ConstraintCase], most: int) -> Sequence[ConstraintCase]:

@@ -33,32 +33,28 @@ def figures(found: Measured) -> dict[str, Any]:
 def coverage(replies: Sequence[CaseReply]) -> dict[str, Any]:
     """Share of constraints that compile, and texts of these that were judged wrongly."""
     compiled = [one for one in replies if one.compiled]
-    counts = Counter[str]()
-    excused = Counter[str]()
-    faults: list[str] = []
-    for one in compiled:
-        for at, text in enumerate(one.case.texts):
-            taken = one.answer["walks"][at]["taken"]
-            counts["texts"] += 1
-            counts["right"] += taken == text.valid
-            counts["invalid"] += not text.valid
-            if taken and not text.valid:
-                counts["false_accepts"] += 1
-                faults.append(f"{one.case.name} took {text.text[:80]}")
-            elif text.valid and not taken:
-                excused[one.excused[at] or "no excuse"] += 1
-                if not one.excused[at]:
-                    faults.append(f"{one.case.name} refused {text.text[:80]}")
+    judged = [
+        (one, text, walk["taken"], one.excused.get(at, ""))
+        for one in compiled
+        for at, (text, walk) in enumerate(zip(one.case.texts, one.answer["walks"], strict=True))
+    ]
+    invalid = [taken for _, text, taken, _ in judged if not text.valid]
+    faults = [
+        f"{one.case.name} {'took' if taken else 'refused'} {text.text[:80]}"
+        for one, text, taken, excuse in judged
+        if taken != text.valid and not excuse
+    ]
+    refused = [excuse for _, text, taken, excuse in judged if text.valid and not taken]
     return {
         "cases": len(replies),
         "compiled": len(compiled),
         "share": len(compiled) / len(replies),
         "failed": sum("failed" in one.answer for one in replies),
-        "texts": counts["texts"],
-        "right": counts["right"],
-        "false_accepts": counts["false_accepts"],
-        "invalid_texts": counts["invalid"],
-        "valid_refused": dict(excused),
+        "texts": len(judged),
+        "right": sum(taken == text.valid for _, text, taken, _ in judged),
+        "false_accepts": sum(invalid),
+        "invalid_texts": len(invalid),
+        "valid_refused": dict(Counter(excuse or "no excuse" for excuse in refused)),
         "faults": faults[:_SHOWN_FAULTS],
     }
 

@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agentrt.lab.arms.arm_process import Arm, ArmProcess
-from agentrt.lab.arms.peer_files import PeerFiles
+from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
+from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.errors import BenchFailed
 
-OURS = "agentrt"
 PEERS = ("xgrammar", "outlines-core")
 
 
@@ -20,15 +19,14 @@ class LibraryArm:
     Args:
         name: `agentrt` or a peer.
         vocabulary: File of the vocabulary.
-        files: Files of the peers.
         patience_s: Longest time of one case; more counts as a failure of the library.
 
     Attributes:
         about: Description that its process gave.
     """
 
-    def __init__(self, name: str, vocabulary: Path, files: PeerFiles, *, patience_s: float) -> None:
-        self.name = name
+    def __init__(self, name: str, vocabulary: Path, *, patience_s: float) -> None:
+        self.name, files = name, peer_files()
         command: tuple[str, ...] = (str(files.python), str(files.script("structured_arm.py")))
         if name == OURS:
             command = (sys.executable, "-P", "-m", "agentrt.lab.arms.structured_arm")

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base.record import record
+from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.bench.structured.cases import (
     ConstraintCase,
     other_orders,
     with_whole_numbers,
     written,
 )
-from agentrt.lab.bench.structured.libraries import OURS, LibraryArm
+from agentrt.lab.bench.structured.libraries import LibraryArm
+from agentrt.lab.progress import log
 from agentrt.structured.vocabulary import Alphabet
 
 BEYOND = (1, 8, 40, 200)
 """Budgets of closings, as tokens beyond the fewest."""
 
+SMALL = "embedded"
+"""Vocabulary over which our library also writes outputs within budgets."""
 ROWS = 64
 _ROW_CASES = 8
 _ROW_ROUNDS = 30
 _LOG_EVERY = 50
-Log = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -73,8 +76,6 @@ def measure(
     alphabet: Alphabet,
     *,
     vocabulary: str,
-    closes: bool,
-    log: Log,
 ) -> list[Measured]:
     """Put each case to each library; the libraries take turns.
 
@@ -83,8 +84,6 @@ def measure(
         cases: The cases.
         alphabet: Alphabet of the vocabulary, which spells the texts once for all.
         vocabulary: Name of the vocabulary.
-        closes: True if ours also writes outputs within budgets.
-        log: Called with the progress.
     """
     replies: dict[str, list[CaseReply]] = {library.name: [] for library in libraries}
     for number, case in enumerate(cases):
@@ -92,7 +91,7 @@ def measure(
             log(f"{vocabulary}: case {number + 1} of {len(cases)}")
         for library in libraries if number % 2 else reversed(libraries):
             reply = _put(library, case, alphabet)
-            if closes and library.name == OURS and reply.compiled:
+            if vocabulary == SMALL and library.name == OURS and reply.compiled:
                 budgets = {"more": BEYOND, "seed": number}
                 reply.closing = library.ask("closings", **_constraint(case), **budgets)
             replies[library.name].append(reply)

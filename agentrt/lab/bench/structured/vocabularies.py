@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from agentrt import embedded
 from agentrt.base.errors import UsageError
@@ -17,7 +18,6 @@ NAMES = ("embedded", "32k", "128k")
 _SIZES = {"32k": 1 << 15, "128k": 1 << 17}
 _LONGEST_BYTES = 16
 _END = "<|end|>"
-_BYTES = {"add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 _SPLIT = r"\p{N}{1,3}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+"
 _LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 _WEIGHTS = [12, 9, 8, 8, 7, 7, 6, 6, 6, 4, 4, 3, 3, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -54,35 +54,17 @@ def made_up(size: int, seed: int = 0) -> Vocab:
     def text(piece: bytes) -> str:
         return "".join(shown[byte] for byte in piece)
 
-    source = json.dumps(
-        {
-            "version": "1.0",
-            "added_tokens": [
-                {
-                    **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
-                    **{"id": size - 1, "content": _END, "special": True},
-                }
-            ],
-            "pre_tokenizer": {
-                "type": "Sequence",
-                "pretokenizers": [
-                    {
-                        "type": "Split",
-                        "pattern": {"Regex": _SPLIT},
-                        "behavior": "Isolated",
-                        "invert": False,
-                    },
-                    {"type": "ByteLevel", **_BYTES},
-                ],
-            },
-            "decoder": {"type": "ByteLevel", **_BYTES},
-            "model": {
-                "type": "BPE",
-                "vocab": {text(piece): token for token, piece in enumerate(pieces)},
-                "merges": [[text(left), text(right)] for left, right in merges],
-            },
-        }
+    known = {text(piece): token for token, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.BPE(known, [(text(left), text(right)) for left, right in merges]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_SPLIT), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(_END, normalized=False)])
+    source = tokenizer.to_str()
     return Vocab(
         token_bytes=(*pieces, b""),
         special_ids={_END: size - 1},

@@ -10,15 +10,18 @@ import numpy as np
 
 from agentrt.analysis.html_page import heading, page, paragraphs, table_of
 from agentrt.analysis.plot import cdf
+from agentrt.analysis.statistics import Floats
+from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.lab.flags import check_known, names
 from agentrt.lab.result_file import header
+from agentrt.lab.sim.arms import PLAIN
 from agentrt.lab.sim.command import about, mixed_of
 from agentrt.lab.sim.costs import load_costs
 from agentrt.lab.sim.flags import FleetFlags
-from agentrt.lab.sim.fluid.compare import compare, plain
-from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome, FleetSetup
-from agentrt.lab.sim.fluid.library import Floats, Ints, library_of
+from agentrt.lab.sim.fluid.compare import compare
+from agentrt.lab.sim.fluid.fleet import Fleet, FleetOutcome
+from agentrt.lab.sim.fluid.library import Ints, library_of
 from agentrt.lab.sim.fluid.routing import routing_named
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup
@@ -27,6 +30,7 @@ SCHEMA = "agentrt.sim.fleet/1"
 COMPARED_ENGINES = 8
 _COMPARED_LOADS = (0.3, 0.6, 0.9)
 _SAMPLES = 4000
+_PERCENTILES = (50, 95, 99)
 
 Log = Callable[[str], None]
 Json = dict[str, Any]
@@ -65,41 +69,29 @@ def run_fleet(flags: FleetFlags, log: Log) -> Json:
     arrived_s: Floats = np.cumsum(random.exponential(1 / rate, flags.programs))
     program: Ints = random.integers(library.programs, size=flags.programs)
     log(f"{flags.programs} programs at {rate:.4g} a second on {flags.engines} engines")
+    order: PolicyName = "rwa" if flags.order == "rwa" else "fcfs"
+    gated = SchedulerConfig(policy=order, gate_share=flags.gate_share)
     found = {}
     for routing in names(flags.routing):
-        setup = FleetSetup(
-            costs,
-            flags.kv_tokens,
-            flags.engines,
-            routing=routing,  # type: ignore[arg-type]  # checked
-            gate_share=flags.gate_share,
-            order=flags.order,  # type: ignore[arg-type]  # checked
-            step_tokens=flags.step_tokens,
-            max_running=flags.max_running,
-            seed=flags.seed,
-        )
         began_s = time.perf_counter()
-        outcome = Fleet(setup, library).run(arrived_s, program)
+        fleet = Fleet(_setup(flags, flags.engines, gated), library, routing, flags.seed)
+        outcome = fleet.run(arrived_s, program)
         took_s = time.perf_counter() - began_s
         found[routing] = one = _figures(outcome, library.shapes) | {"took_s": took_s}
         log(
             f"{routing}: mean {one['mean_s']:.2f} s, p99 {one['p99_s']:.1f} s, busy "
             f"{one['busy']:.2f}, computed again {one['computed_again']:.1%}, took {took_s:.0f} s"
         )
+    given = ("programs", "engines", "kv_tokens", "gate_share", "order", "seed")
     result: Json = {
         **header(SCHEMA),
         "about": about(flags, mixed),
-        "programs": flags.programs,
-        "engines": flags.engines,
-        "kv_tokens": flags.kv_tokens,
-        "gate_share": flags.gate_share,
-        "order": flags.order,
+        **{name: getattr(flags, name) for name in given},
         "rate": rate,
-        "seed": flags.seed,
         "routings": found,
     }
     if flags.compared:
-        result["against_steps"] = _against_steps(flags, costs_rate=1 / service_s, log=log)
+        result["against_steps"] = _against_steps(flags, 1 / service_s, log)
     return result
 
 
@@ -139,15 +131,23 @@ def fleet_page(found: Json) -> str:
     return page("A fleet in the simulator", parts)
 
 
+def _setup(flags: FleetFlags, engines: int, scheduler: SchedulerConfig) -> Setup:
+    return Setup(
+        load_costs(flags.costs),
+        flags.kv_tokens,
+        engines=engines,
+        step_tokens=flags.step_tokens,
+        max_running=flags.max_running,
+        scheduler=scheduler,
+    )
+
+
 def _figures(outcome: FleetOutcome, shapes: Sequence[str]) -> Json:
     latency_s = outcome.latency_s
-    p50, p95, p99 = np.quantile(latency_s, (0.5, 0.95, 0.99))
     every = max(1, len(latency_s) // _SAMPLES)
     return {
         "mean_s": float(latency_s.mean()),
-        "p50_s": float(p50),
-        "p95_s": float(p95),
-        "p99_s": float(p99),
+        **{f"p{one}_s": float(np.quantile(latency_s, one / 100)) for one in _PERCENTILES},
         "busy": float(outcome.busy_s.mean() / outcome.span_s),
         "computed_again": outcome.again_tokens / max(1.0, outcome.prompt_tokens),
         "output_tokens": outcome.output_tokens,
@@ -163,18 +163,11 @@ def _figures(outcome: FleetOutcome, shapes: Sequence[str]) -> Json:
     }
 
 
-def _against_steps(flags: FleetFlags, costs_rate: float, log: Log) -> list[dict[str, float]]:
-    """Errors of the fluid mode at three loads, first come first served."""
-    setup = Setup(
-        load_costs(flags.costs),
-        flags.kv_tokens,
-        engines=COMPARED_ENGINES,
-        step_tokens=flags.step_tokens,
-        max_running=flags.max_running,
-        scheduler=plain(),
-    )
+def _against_steps(flags: FleetFlags, engine_rate: float, log: Log) -> list[dict[str, float]]:
+    """Errors of the fluid mode at three loads, with requests in the order of arrival."""
+    setup = _setup(flags, COMPARED_ENGINES, PLAIN)
     programs = mixed_of(flags, flags.library).drawn(flags.seed + 1)[: flags.compared]
-    rates = [load * costs_rate * COMPARED_ENGINES for load in _COMPARED_LOADS]
+    rates = [load * engine_rate * COMPARED_ENGINES for load in _COMPARED_LOADS]
     found = []
     for one in compare(setup, programs, rates, seed=flags.seed):
         found.append(
@@ -183,7 +176,7 @@ def _against_steps(flags: FleetFlags, costs_rate: float, log: Log) -> list[dict[
                 "busy": one.busy,
                 "step_mean_s": float(one.step_s.mean()),
                 "mean": one.mean_error,
-                **{f"p{share}": one.error(share / 100) for share in (50, 95, 99)},
+                **{f"p{share}": one.error(share / 100) for share in _PERCENTILES},
             }
         )
         log(f"against steps: {one.mean_error:+.1%} of the mean at {one.rate:.3g} a second")

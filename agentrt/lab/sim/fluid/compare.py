@@ -8,10 +8,9 @@ from random import Random
 
 import numpy as np
 
-from agentrt.base.config import SchedulerConfig
-from agentrt.lab.sim.fluid.fleet import Fleet, FleetSetup
-from agentrt.lab.sim.fluid.library import Floats, library_of
-from agentrt.lab.sim.fluid.routing import Routing
+from agentrt.analysis.statistics import Floats
+from agentrt.lab.sim.fluid.fleet import Fleet
+from agentrt.lab.sim.fluid.library import library_of
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import ProgramTrace
 from agentrt.lab.workloads.arrivals import poisson
@@ -23,9 +22,9 @@ class Compared:
 
     Attributes:
         rate: Programs a second, over all engines.
-        busy: Share of the time in which an engine of the step mode had something to do.
-        step_s: `[programs]` compound latency by steps.
-        fluid_s: The same by rates.
+        busy: Share of the time in which an engine of the step mode had work.
+        step_s: `[programs]` compound latency in the step mode.
+        fluid_s: `[programs]` compound latency in the fluid mode.
     """
 
     rate: float
@@ -34,61 +33,37 @@ class Compared:
     fluid_s: Floats
 
     def error(self, share: float) -> float:
-        """Of a percentile, fluid by step less 1."""
+        """Percentile of the fluid mode divided by that of the step mode, less 1."""
         return float(np.quantile(self.fluid_s, share) / np.quantile(self.step_s, share) - 1)
 
     @property
     def mean_error(self) -> float:
-        """Of the mean."""
+        """Mean of the fluid mode divided by that of the step mode, less 1."""
         return float(self.fluid_s.mean() / self.step_s.mean() - 1)
 
 
 def compare(
-    setup: Setup,
-    programs: Sequence[ProgramTrace],
-    rates: Sequence[float],
-    *,
-    routing: Routing = "program-round-robin",
-    seed: int = 0,
+    setup: Setup, programs: Sequence[ProgramTrace], rates: Sequence[float], *, seed: int = 0
 ) -> list[Compared]:
-    """Serve the programs in both modes at each rate.
+    """Serve the programs in both modes at each rate; both assign programs to engines in turn.
 
     Args:
-        setup: Of the engines; requests are served as they come, without a gate.
-        programs: In the order of their arrival.
+        setup: Settings of the engines, with the scheduler `arms.PLAIN`.
+        programs: Programs in the order of their arrival.
         rates: Programs a second over all engines.
-        routing: Of the fluid mode; the step mode deals programs out in turn.
-        seed: Of the instants of arrival.
+        seed: Seed of the instants of arrival.
     """
     library = library_of(programs, setup.page_tokens)
-    fleet = FleetSetup(
-        setup.costs,
-        setup.kv_tokens,
-        setup.engines,
-        routing=routing,
-        step_tokens=setup.step_tokens,
-        max_running=setup.max_running,
-        prefill_chunk_tokens=setup.prefill_chunk_tokens,
-    )
     found = []
     for rate in rates:
         workload = poisson(programs, rate, Random(f"compare {seed}"))
         steps = Simulation(setup).run(workload)
         arrived_s = np.array([one.at_s for one in workload])
-        fluid = Fleet(fleet, library).run(arrived_s, np.arange(len(programs)))
-        span_s = steps.ended_at_s - min(one.submitted_at_s for one in steps.programs)
-        busy_s = sum(engine.busy_s for engine in steps.engines)
-        found.append(
-            Compared(
-                rate,
-                busy_s / (setup.engines * span_s),
-                np.array([one.latency_s for one in steps.programs]),
-                fluid.latency_s,
-            )
+        fluid = Fleet(setup, library, "program-round-robin").run(
+            arrived_s, np.arange(len(programs))
         )
+        span_s = steps.ended_at_s - min(one.submitted_at_s for one in steps.programs)
+        busy = sum(engine.busy_s for engine in steps.engines) / (setup.engines * span_s)
+        step_s = np.array([one.latency_s for one in steps.programs])
+        found.append(Compared(rate, busy, step_s, fluid.latency_s))
     return found
-
-
-def plain() -> SchedulerConfig:
-    """What both modes know: requests are served as they come."""
-    return SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)

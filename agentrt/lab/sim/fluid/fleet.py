@@ -1,81 +1,45 @@
-"""A fleet in fluid time: every engine has rates, and all move on together.
+"""A fleet in fluid time: every engine has rates, and all advance together.
 
-A tick is a few steps long. At its beginning each engine's rates follow from what runs there: a
-step gives every decoding sequence a token and computes prompts up to the budget, first come first
-served, and takes what the costs say. Within a tick rates hold; what ends inside of it ends at its
-own instant, and what follows begins there. What is lost of an idle program's context while memory
-is short is computed again. Not modelled: single pages, order inside an engine, preemption.
+A tick is a few steps long. At its beginning each engine's rates follow from the requests that run
+there: a step gives every decoding sequence a token, computes prompts up to the token budget in the
+order of arrival, and takes the time that the costs give. Rates are constant within a tick; a node
+that ends inside of it ends at its own instant, and its successors begin there. KV of idle programs
+that is lost while memory is short is computed again. Not modelled: single pages, the order inside
+an engine, preemption.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from agentrt.lab.sim.costs import SimCosts
-from agentrt.lab.sim.fluid.gate import FleetGate, FleetOrder
-from agentrt.lab.sim.fluid.library import Floats, Ints, ProgramLibrary
-from agentrt.lab.sim.fluid.routing import Router, Routing, routing_named
+from agentrt.analysis.statistics import Floats
+from agentrt.lab.sim.fluid.gate import FleetGate
+from agentrt.lab.sim.fluid.library import Ints, ProgramLibrary
+from agentrt.lab.sim.fluid.routing import Router, routing_named
 from agentrt.lab.sim.fluid.slots import ReadyNodes, Slots
 from agentrt.lab.sim.fluid.tasks import FluidTasks, before_in_group, move_on, rates_of, sums
+from agentrt.lab.sim.simulation import Setup
 
 _TICK_STEPS = 4.0
 _TYPICAL_BATCH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class FleetSetup:
-    """What is simulated.
-
-    Attributes:
-        costs: Of steps and of the runtime.
-        kv_tokens: KV memory of each engine.
-        engines: How many.
-        routing: Which engine gets what.
-        gate_share: Of the memory, what programs that began may need together; 0 lets all in.
-        order: Who of those that wait at the gate goes first.
-        step_tokens: Most tokens of a step.
-        max_running: Most sequences that run at once.
-        prefill_chunk_tokens: Most prompt tokens of one sequence in a step.
-        tick_s: Length of a tick; 0 takes a few steps.
-        seed: Of random choices of the routing.
-    """
-
-    costs: SimCosts
-    kv_tokens: int
-    engines: int
-    routing: Routing = "program-two-choices"
-    gate_share: float = 0.0
-    order: FleetOrder = "fcfs"
-    step_tokens: int = 2048
-    max_running: int = 64
-    prefill_chunk_tokens: int = 512
-    tick_s: float = 0.0
-    seed: int = 0
-
-    @property
-    def tick(self) -> float:
-        """Length of a tick in seconds."""
-        step = self.costs.step
-        typical_s = step.base_s + _TYPICAL_BATCH * step.decode_s
-        return self.tick_s or _TICK_STEPS * typical_s
-
-
 @dataclass(slots=True)
 class FleetOutcome:
-    """What became of a fleet's programs.
+    """Latencies and figures of a fleet's programs.
 
     Attributes:
         latency_s: `[programs]` compound latency, in the order of arrival.
-        shape: `[programs]` kind of each.
+        shape: `[programs]` index of the shape of each.
         held_s: `[programs]` time at the gate.
-        again_tokens: Prompt tokens computed again because they had been given up.
-        prompt_tokens: Computed in all.
-        output_tokens: Produced.
-        busy_s: `[engines]` time in which an engine had something to do.
-        span_s: Until the last program ended.
-        ticks: How many.
+        busy_s: `[engines]` time in which an engine had a request.
+        again_tokens: Prompt tokens computed again because their KV was lost.
+        prompt_tokens: Prompt tokens computed, those computed again included.
+        output_tokens: Tokens produced.
+        span_s: End of the last program.
+        ticks: Number of ticks.
     """
 
     latency_s: Floats
@@ -87,41 +51,58 @@ class FleetOutcome:
     output_tokens: float = 0.0
     span_s: float = 0.0
     ticks: int = 0
-    peaks: dict[str, float] = field(default_factory=dict)
 
 
 class Fleet:
-    """One setup, to be run once."""
+    """Engines that serve one workload.
 
-    def __init__(self, setup: FleetSetup, library: ProgramLibrary) -> None:
+    Args:
+        setup: Settings of the engines; of the scheduler, the policies `fcfs` and `rwa` order the
+            programs at the gate, and a gate share of 0 admits all.
+        library: Programs to draw from.
+        routing: Rule that assigns programs or requests to engines.
+        seed: Seed of random choices of the routing.
+
+    Raises:
+        UsageError: There is no such routing.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        library: ProgramLibrary,
+        routing: str = "program-two-choices",
+        seed: int = 0,
+    ) -> None:
         self._setup = setup
         self._library = library
-        self._keeps, choice = routing_named(setup.routing)
-        self._router = Router(choice, setup.engines, setup.seed)
+        self._keeps, choice = routing_named(routing)
+        self._router = Router(choice, setup.engines, seed)
         self._slots = Slots(library)
-        limit = setup.gate_share * setup.kv_tokens if setup.gate_share else np.inf
-        self._gate = FleetGate(setup.engines, limit, setup.order)
+        scheduler, base_s = setup.scheduler, setup.costs.step.base_s
+        limit = scheduler.gate_share * setup.kv_tokens if scheduler.gate_share else np.inf
+        self._gate = FleetGate(setup.engines, limit, scheduler.policy)
         self._tasks = FluidTasks.none()
-        self._pause_s = np.zeros(0)
-        self._pause_slot = np.zeros(0, dtype=np.int64)
-        self._pause_node = np.zeros(0, dtype=np.int64)
-        self._step_s = np.full(setup.engines, setup.costs.step.base_s)
+        nothing = np.zeros(0, dtype=np.int64)
+        self._pauses = ReadyNodes(nothing, nothing, np.zeros(0))
+        self._tick_s = _TICK_STEPS * (base_s + _TYPICAL_BATCH * setup.costs.step.decode_s)
+        self._step_s = np.full(setup.engines, base_s)
         self._closed = np.zeros(setup.engines, dtype=np.bool_)
         self._lost = np.zeros(setup.engines)
         kinds = len(library.shapes)
         count = np.maximum(1, np.bincount(library.shape, minlength=kinds))
-        # Peaks and sizes are those that past programs of a kind had, as learned estimates are.
+        # Peaks and sizes are means over the programs of a shape, like learned estimates.
         peaks = np.bincount(library.shape, library.footprint_tokens, kinds) / count
         sizes = np.bincount(library.shape, library.service_tokens, kinds) / count
         self._peak = peaks[library.shape]
-        self._size_s = sizes[library.shape] * setup.costs.step.base_s
+        self._size_s = sizes[library.shape] * base_s
 
     def run(self, arrived_s: Floats, program: Ints) -> FleetOutcome:
         """Serve programs to their end.
 
         Args:
-            arrived_s: `[programs]` when each is wanted, in order.
-            program: `[programs]` which of the library each is.
+            arrived_s: `[programs]` instant of each arrival, in order.
+            program: `[programs]` index of each in the library.
         """
         count = len(program)
         outcome = FleetOutcome(
@@ -131,7 +112,7 @@ class Fleet:
             np.zeros(self._setup.engines),
         )
         self._outcome = outcome
-        tick_s = self._setup.tick
+        tick_s = self._tick_s
         now_s, at, open_ = 0.0, 0, count
         while open_:
             until_s = now_s + tick_s
@@ -139,14 +120,14 @@ class Fleet:
             if end > at:
                 self._arrive(arrived_s[at:end], program[at:end], np.arange(at, end))
                 at = end
-            elif not len(self._tasks) and not len(self._pause_s) and not self._gate.waiting:
+            elif not len(self._tasks) and not len(self._pauses) and not self._gate.waiting:
                 now_s = float(arrived_s[at])
                 continue
             open_ -= self._tick(now_s, until_s)
             outcome.ticks += 1
             now_s = until_s
-            if not len(self._tasks) and len(self._pause_s):
-                next_s = float(self._pause_s.min())
+            if not len(self._tasks) and len(self._pauses):
+                next_s = float(self._pauses.at_s.min())
                 if at < count:
                     next_s = min(next_s, float(arrived_s[at]))
                 now_s = max(now_s, next_s - tick_s / 2)
@@ -160,7 +141,7 @@ class Fleet:
         self._begin(engines, float(at_s[-1]), at_s[0])
 
     def _begin(self, engines: Ints, now_s: float, least_s: float) -> None:
-        """Let in whoever may begin at these engines."""
+        """Start the programs that the gates of these engines admit."""
         slots = self._gate.let_in(engines, now_s)
         if not len(slots):
             return
@@ -174,37 +155,29 @@ class Fleet:
         return np.bincount(self._tasks.engine, minlength=self._setup.engines)
 
     def _tick(self, now_s: float, until_s: float) -> int:
-        """Move on to `until_s`; how many programs ended."""
+        """Advance to `until_s`; returns the number of programs that ended."""
         setup, tasks = self._setup, self._tasks
-        self._place()
-        rates = rates_of(
-            tasks,
-            setup.costs,
-            setup.engines,
-            step_tokens=setup.step_tokens,
-            chunk_tokens=setup.prefill_chunk_tokens,
-            tick_s=until_s - now_s,
-        )
+        self._admit()
+        rates = rates_of(tasks, setup, until_s - now_s)
         self._step_s, self._closed = rates.step_s, rates.closed
         busy = np.bincount(tasks.engine, minlength=setup.engines) > 0
         self._outcome.busy_s += busy * (until_s - now_s)
         ended_s = move_on(tasks, rates, until_s)
         over = np.isfinite(ended_s)
-        due = self._pause_s <= until_s
-        slot = np.concatenate((tasks.slot[over], self._pause_slot[due]))
-        node = np.concatenate((tasks.node[over], self._pause_node[due]))
-        at_s = np.concatenate((ended_s[over] + setup.costs.deliver_s, self._pause_s[due]))
-        if not len(slot):
+        due = self._pauses.at_s <= until_s
+        answers_s = ended_s[over] + setup.costs.deliver_s
+        answers = ReadyNodes(tasks.slot[over], tasks.node[over], answers_s)
+        ended = answers.followed_by(self._pauses.where(due))
+        if not len(ended):
             return 0
-        tasks.keep(~over)
-        self._wake(~due)
-        return self._settle(slot, node, at_s, until_s)
+        self._tasks = tasks.where(~over)
+        self._pauses = self._pauses.where(~due)
+        return self._settle(ended.where(np.argsort(ended.at_s, kind="stable")), until_s)
 
-    def _settle(self, slot: Ints, node: Ints, at_s: Floats, until_s: float) -> int:
-        """Nodes have ended: what follows, and which programs are over."""
-        order = np.argsort(at_s, kind="stable")
-        slot, node, at_s = slot[order], node[order], at_s[order]
+    def _settle(self, ended: ReadyNodes, until_s: float) -> int:
+        """Start the successors of ended nodes; returns the number of programs that ended."""
         library, slots = self._library, self._slots
+        slot, node, at_s = ended.slot, ended.node, ended.at_s
         new = np.where(library.is_call[node], library.fresh_tokens[node], 0.0)
         np.add.at(slots.kept_tokens, slot, new + library.output_tokens[node])
         self._outcome.output_tokens += float(library.output_tokens[node].sum())
@@ -216,10 +189,8 @@ class Fleet:
         self._outcome.latency_s[numbers] = over_s - slots.arrived_s[over]
         gone = np.zeros(len(slots.live), dtype=np.bool_)
         gone[over] = True
-        if gone[self._tasks.slot].any():
-            self._tasks.keep(~gone[self._tasks.slot])
-        if gone[self._pause_slot].any():
-            self._wake(~gone[self._pause_slot])
+        self._tasks = self._tasks.where(~gone[self._tasks.slot])
+        self._pauses = self._pauses.where(~gone[self._pauses.slot])
         engines = slots.engine[over]
         self._gate.left(engines, self._peak[slots.program[over]])
         slots.give_back(over)
@@ -228,21 +199,19 @@ class Fleet:
         return len(over)
 
     def _start(self, ready: ReadyNodes) -> None:
-        """Nodes whose inputs are there begin."""
+        """Begin nodes whose inputs are there."""
         is_call = self._library.is_call[ready.node]
         if is_call.any():
-            self._send(ready.slot[is_call], ready.node[is_call], ready.at_s[is_call])
-        if not is_call.all():
-            slot, node, at_s = (one[~is_call] for one in (ready.slot, ready.node, ready.at_s))
-            early_s = self._library.lead_tokens[node] * self._step_s[self._slots.engine[slot]]
-            seconds = np.maximum(0.0, self._library.seconds[node] - early_s)
-            self._pause_s = np.concatenate((self._pause_s, at_s + seconds))
-            self._pause_slot = np.concatenate((self._pause_slot, slot))
-            self._pause_node = np.concatenate((self._pause_node, node))
+            self._send(ready.where(is_call))
+        pauses = ready.where(~is_call)
+        steps_s = self._step_s[self._slots.engine[pauses.slot]]
+        early_s = self._library.lead_tokens[pauses.node] * steps_s
+        pauses.at_s += np.maximum(0.0, self._library.seconds[pauses.node] - early_s)
+        self._pauses = self._pauses.followed_by(pauses)
 
-    def _send(self, slot: Ints, node: Ints, at_s: Floats) -> None:
-        """Generations go to their engines."""
-        library, slots = self._library, self._slots
+    def _send(self, calls: ReadyNodes) -> None:
+        """Send generations to their engines."""
+        library, slots, slot, node = self._library, self._slots, calls.slot, calls.node
         engine = slots.engine[slot]
         fresh, prompt = library.fresh_tokens[node], library.prompt_tokens[node]
         if not self._keeps:
@@ -257,12 +226,12 @@ class Fleet:
         work = fresh + lost
         self._outcome.again_tokens += float(lost.sum())
         self._outcome.prompt_tokens += float(work.sum())
-        # A request joins at the next step, on average half a step from now; where that is far
-        # away, rates tell.
-        since_s = at_s + self._setup.costs.submit_s + self._setup.costs.call_s
+        # A request joins at the next step, on average half a step from now. If the current step
+        # lasts longer than the tick, the rates contain the wait.
+        since_s = calls.at_s + self._setup.costs.submit_s + self._setup.costs.call_s
         waits = (self._load()[engine] > 0) & ~self._closed[engine]
         since_s = since_s + np.where(waits, self._step_s[engine] / 2, 0.0)
-        self._tasks.add(
+        self._tasks = self._tasks.followed_by(
             FluidTasks(
                 slot,
                 node,
@@ -277,13 +246,8 @@ class Fleet:
             )
         )
 
-    def _wake(self, kept: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        self._pause_s = self._pause_s[kept]
-        self._pause_slot = self._pause_slot[kept]
-        self._pause_node = self._pause_node[kept]
-
-    def _place(self) -> None:
-        """Give places in the batch, the oldest first, and note what memory is short of."""
+    def _admit(self) -> None:
+        """Admit tasks to the batches, the oldest first, and note the share of idle KV lost."""
         setup, tasks, slots = self._setup, self._tasks, self._slots
         engines, kv_tokens = setup.engines, float(setup.kv_tokens)
         need = tasks.prefill + tasks.decode

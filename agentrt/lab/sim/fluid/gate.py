@@ -1,30 +1,29 @@
-"""The admission gate of each engine of a fleet, and the order of those that wait there."""
+"""The admission gate of each engine of a fleet, and the order of the programs that wait there."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
-from agentrt.lab.sim.fluid.library import Floats, Ints
+from agentrt.analysis.statistics import Floats
+from agentrt.base.config import PolicyName
+from agentrt.lab.sim.fluid.library import Ints
 
-FleetOrder = Literal["fcfs", "rwa"]
 AGEING = 8.0
-_NOTHING = 1e-3  # what adding and taking away may leave
+_NOTHING = 1e-3  # tokens that rounding leaves
 _LOOKED_AT = 16
-"""Programs that may pass one that does not fit."""
+"""Programs that are tried after one that does not fit."""
 
 
 class FleetGate:
-    """Lets programs begin while the peaks of those that did still fit.
+    """Admits programs as long as the peaks of the admitted ones fit.
 
     Args:
-        engines: How many.
-        limit_tokens: Of each; infinite lets all in.
-        order: Who goes first: who came first, or who needs the least.
+        engines: Number of engines.
+        limit_tokens: KV tokens that an engine commits; infinite admits all.
+        order: `rwa` puts the programs with the least work first, any other policy the earliest.
     """
 
-    def __init__(self, engines: int, limit_tokens: float, order: FleetOrder) -> None:
+    def __init__(self, engines: int, limit_tokens: float, order: PolicyName) -> None:
         self._limit_tokens = limit_tokens
         self._order = order
         self._committed = np.zeros(engines)
@@ -33,20 +32,20 @@ class FleetGate:
 
     @property
     def waiting(self) -> int:
-        """Programs that wait."""
+        """Number of programs that wait."""
         return len(self._about)
 
     def come(
         self, slots: Ints, engines: Ints, peaks: Floats, sizes_s: Floats, at_s: Floats
     ) -> None:
-        """Programs want to begin.
+        """Add programs that arrive.
 
         Args:
-            slots: Of the programs.
-            engines: Of each.
-            peaks: Tokens that each will need.
-            sizes_s: Service that each will need, as past ones tell.
-            at_s: When each came.
+            slots: Slots of the programs.
+            engines: Engine of each.
+            peaks: Estimated KV tokens that each needs at most.
+            sizes_s: Estimated service of each.
+            at_s: Arrival of each.
         """
         columns = (slots, engines, peaks, sizes_s, at_s)
         for slot, engine, *about in zip(*(one.tolist() for one in columns), strict=True):
@@ -54,11 +53,11 @@ class FleetGate:
             self._waiting[engine].append(slot)
 
     def left(self, engines: Ints, peaks: Floats) -> None:
-        """Programs are over."""
+        """Release the memory of programs that are over."""
         np.subtract.at(self._committed, engines, peaks)
 
     def let_in(self, engines: Ints, now_s: float) -> Ints:
-        """Slots that begin at these engines now."""
+        """Admit programs to these engines; returns their slots."""
         begun: list[int] = []
         for engine in np.unique(engines).tolist():
             waiting = self._waiting[engine]
@@ -86,6 +85,6 @@ class FleetGate:
         return begun
 
     def _aged_s(self, slot: int, now_s: float) -> float:
-        """Remaining work, less the longer it waits: as the policy `rwa` has it."""
+        """Remaining work, which falls as the program waits, like in the policy `rwa`."""
         _, size_s, came_s = self._about[slot]
         return size_s / (1 + (now_s - came_s) / (AGEING * size_s + 0.05))

@@ -1,4 +1,4 @@
-"""Programs as arrays: what each node needs and which nodes wait for it."""
+"""Programs as arrays: work, inputs and successors of each node."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from agentrt.analysis.statistics import Floats
 from agentrt.base.ids import RunId
 from agentrt.kv_cache import PagePool, RadixTree, key_of
-from agentrt.lab.sim.token_ids import PromptIds, TokenIds
+from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import Message, Piece, ProgramTrace, ToolUse, TraceCall
 from agentrt.lab.workloads.trace import TraceNode, needs, parts
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _POOL_PAGES = 1 << 18
@@ -24,27 +24,26 @@ _POOL_PAGES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class ProgramLibrary:
-    """Programs to draw from. Nodes of program `p` stand at `[first[p], first[p + 1])`.
+    """Programs to draw from. Nodes of program `p` have the indices `[first[p], first[p + 1])`.
 
     Attributes:
-        shapes: Names of the kinds.
-        shape: `[programs]` index of each program's kind.
-        first: `[programs + 1]`.
+        shapes: Names of the shapes.
+        shape: `[programs]` index of each program's shape.
+        first: `[programs + 1]` index of each program's first node.
         is_call: `[nodes]` bool; the others are tools and pauses.
         prompt_tokens: `[nodes]` length of the prompt, template included.
-        fresh_tokens: `[nodes]` of it, what its program has not computed before.
-        own_tokens: `[nodes]` of it, what no other program has either.
-        output_tokens: `[nodes]` tokens that a step of the engine brings, one each.
-        seconds: `[nodes]` of tools and pauses.
-        lead_tokens: `[nodes]` of a plan's output, how many follow a tool's arguments.
-        plan: `[nodes]` the node a tool's arguments come from, or its own index.
-        waits_for: `[nodes]` how many nodes must end first.
-        after_first: `[nodes + 1]` where a node's successors begin in `after`.
+        fresh_tokens: `[nodes]` prompt tokens that its program has not computed before.
+        own_tokens: `[nodes]` prompt tokens that no other program has computed either.
+        output_tokens: `[nodes]` output tokens that take a step each.
+        seconds: `[nodes]` duration of tools and pauses.
+        lead_tokens: `[nodes]` tokens of the plan's output after the arguments of a tool.
+        waits_for: `[nodes]` number of nodes that must end first.
+        after_first: `[nodes + 1]` index of a node's first successor in `after`.
         after: `[edges]` successors.
-        counts: `[nodes]` bool: its end brings the program nearer to its own.
-        results: `[programs]` how many such ends are needed.
-        footprint_tokens: `[programs]` KV of all that a program ever computes.
-        service_tokens: `[programs]` outputs of a program, for its size.
+        counts: `[nodes]` bool: the program waits for its end.
+        results: `[programs]` number of such ends that end the program.
+        footprint_tokens: `[programs]` KV tokens of all that a program computes.
+        service_tokens: `[programs]` output tokens of a program, for its size.
     """
 
     shapes: tuple[str, ...]
@@ -57,7 +56,6 @@ class ProgramLibrary:
     output_tokens: Floats
     seconds: Floats
     lead_tokens: Floats
-    plan: Ints
     waits_for: Ints
     after_first: Ints
     after: Ints
@@ -68,7 +66,7 @@ class ProgramLibrary:
 
     @property
     def programs(self) -> int:
-        """How many there are."""
+        """Number of programs."""
         return len(self.shape)
 
     @property
@@ -80,21 +78,18 @@ class ProgramLibrary:
 def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> ProgramLibrary:
     """Arrays of programs.
 
-    What a cache without end would know of each prompt is found by looking: all prompts go through
-    a prefix tree, in order. Texts that several programs share count as computed.
+    All prompts go through a prefix tree without a limit, in order, which gives the tokens that a
+    cache would hold. Texts that several programs share count as computed.
     """
     tree = _Tree(page_tokens)
-    tree.learn_shared(programs)  # else the first program to quote a text would pay for it
-    nodes: list[dict[str, float]] = []
-    after: list[list[int]] = []
-    first = [0]
+    tree.learn_shared(programs)  # else the first program with a text would pay for it
+    first = np.concatenate(([0], np.cumsum([len(program.nodes) for program in programs])))
+    after: list[list[int]] = [[] for _ in range(first[-1])]
+    rows = []
     results = []
-    footprint = []
     for serial, program in enumerate(programs):
-        base = first[-1]
-        at = {node.name: base + place for place, node in enumerate(program.nodes)}
-        after.extend([] for _ in program.nodes)
-        found = tree.measure(program, f"run{serial}")
+        at = {node.name: int(first[serial]) + offset for offset, node in enumerate(program.nodes)}
+        prompts = tree.measure(program, RunId(f"run{serial}"))
         quorum, least = program.quorum or ((), 0)
         ends = set(program.result) | set(quorum)
         results.append(len(ends - set(quorum)) + least)
@@ -102,67 +97,49 @@ def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> Progr
             wanted = needs(node)
             for name in wanted:
                 after[at[name]].append(at[node.name])
-            nodes.append(_row(node, program, at, found, len(wanted), node.name in ends))
-        first.append(base + len(program.nodes))
-        footprint.append(sum(one["fresh"] + one["output"] for one in nodes[base:]))
+            rows.append((*_row(node, program, prompts), len(wanted), node.name in ends))
+    is_call, prompt, fresh, own, output, seconds, lead, waits_for, counts = np.array(
+        rows, dtype=np.float64
+    ).T.copy()
     shapes = tuple(sorted({program.shape for program in programs}))
     edges = [len(one) for one in after]
-    starts = np.array(first, dtype=np.int64)
-    outputs = _column(nodes, "output")
     return ProgramLibrary(
         shapes=shapes,
         shape=np.array([shapes.index(program.shape) for program in programs], dtype=np.int64),
-        first=starts,
-        is_call=_column(nodes, "is_call").astype(np.bool_),
-        prompt_tokens=_column(nodes, "prompt"),
-        fresh_tokens=_column(nodes, "fresh"),
-        own_tokens=_column(nodes, "own"),
-        output_tokens=outputs,
-        seconds=_column(nodes, "seconds"),
-        lead_tokens=_column(nodes, "lead"),
-        plan=_column(nodes, "plan").astype(np.int64),
-        waits_for=_column(nodes, "waits_for").astype(np.int64),
+        first=first,
+        is_call=is_call.astype(np.bool_),
+        prompt_tokens=prompt,
+        fresh_tokens=fresh,
+        own_tokens=own,
+        output_tokens=output,
+        seconds=seconds,
+        lead_tokens=lead,
+        waits_for=waits_for.astype(np.int64),
         after_first=np.concatenate(([0], np.cumsum(edges))).astype(np.int64),
         after=np.array([one for ones in after for one in ones], dtype=np.int64),
-        counts=_column(nodes, "counts").astype(np.bool_),
+        counts=counts.astype(np.bool_),
         results=np.array(results, dtype=np.int64),
-        footprint_tokens=np.array(footprint, dtype=np.float64),
-        service_tokens=np.add.reduceat(outputs, starts[:-1]),
+        footprint_tokens=np.add.reduceat(fresh + output, first[:-1]),
+        service_tokens=np.add.reduceat(output, first[:-1]),
     )
-
-
-def _column(nodes: Sequence[Mapping[str, float]], name: str) -> Floats:
-    return np.array([node[name] for node in nodes], dtype=np.float64)
 
 
 def _row(
-    node: TraceNode,
-    program: ProgramTrace,
-    at: Mapping[str, int],
-    found: Mapping[str, tuple[int, int, int]],
-    waits_for: int,
-    counts: bool,
-) -> dict[str, float]:
-    row: dict[str, float] = dict.fromkeys(
-        ("is_call", "prompt", "fresh", "own", "output", "seconds", "lead"), 0.0
-    )
-    row |= {"plan": at[node.name], "waits_for": waits_for, "counts": counts}
+    node: TraceNode, program: ProgramTrace, prompts: Mapping[str, tuple[int, int, int]]
+) -> tuple[float, ...]:
+    """The columns of a node from `is_call` to `lead_tokens`."""
     if isinstance(node, TraceCall):
-        prompt, fresh, own = found[node.name]
         drawn = max(1, node.output_tokens - node.forced_tokens)
-        row |= {"is_call": 1.0, "prompt": prompt, "fresh": fresh, "own": own, "output": drawn}
-        return row
-    row["seconds"] = node.seconds
+        return (1, *prompts[node.name], drawn, 0.0, 0)
+    lead = 0
     if isinstance(node, ToolUse) and node.plan and node.at_token:
-        plan = next(one for one in program.nodes if one.name == node.plan)
-        assert isinstance(plan, TraceCall)
-        row["lead"] = plan.output_tokens - node.at_token
-        row["plan"] = at[node.plan]
-    return row
+        plan = next(one for one in program.calls() if one.name == node.plan)
+        lead = plan.output_tokens - node.at_token
+    return (0, 0, 0, 0, 0, node.seconds, lead)
 
 
 class _Tree:
-    """A prefix tree without end."""
+    """A prefix tree without a limit."""
 
     def __init__(self, page_tokens: int) -> None:
         self._page_tokens = page_tokens
@@ -171,7 +148,7 @@ class _Tree:
         self._tree = RadixTree(self._pool, page_tokens)
 
     def learn_shared(self, programs: Sequence[ProgramTrace]) -> None:
-        """Put what prompts of several programs begin with into it."""
+        """Insert the beginnings that prompts of several programs share."""
         users = Counter(
             key
             for program in programs
@@ -186,43 +163,24 @@ class _Tree:
         begun = {_beginning(call, shared) for program in programs for call in program.calls()}
         for call in begun - {None}:
             assert call is not None
-            ids = PromptIds(self._ids, RunId("shared"), call, {}).known(frozenset())
-            self._insert(ids[:-2])  # without the end of its last message and what follows
+            ids = self._ids.prompt(RunId("shared"), call, {})
+            self._insert(ids[:-2])  # without the end of its last message and the next header
 
-    def measure(self, program: ProgramTrace, run: str) -> dict[str, tuple[int, int, int]]:
-        """Of each call: its prompt, what is new of it, what no other program has of it."""
-        whole = {name: ids for name, ids, _ in self._prompts(program, run)}
-        own = {
-            name: len(ids) - self._tree.matched_tokens(key_of(ids)) for name, ids in whole.items()
-        }
-        return {
-            name: (len(whole[name]), len(whole[name]) - matched, own[name])
-            for name, matched in self._walk(program, run)
-        }
-
-    def _prompts(
-        self, program: ProgramTrace, run: str
-    ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-        run_id = RunId(run)
+    def measure(self, program: ProgramTrace, run_id: RunId) -> dict[str, tuple[int, int, int]]:
+        """Tokens of each call's prompt: all, new to the program, and new to every program."""
         outputs = {call.name: call.output_tokens for call in program.calls()}
-        ended = {node.name for node in program.nodes}
-        found = []
-        for call in program.calls():
-            ids = PromptIds(self._ids, run_id, call, outputs).known(ended)
-            output = self._ids.output(run_id, call.name, call.output_tokens)
-            found.append((call.name, ids, tuple(output)))
-        return found
-
-    def _walk(self, program: ProgramTrace, run: str) -> list[tuple[str, int]]:
-        found = [
-            (name, self._insert((*prompt, *output), len(prompt)))
-            for name, prompt, output in self._prompts(program, run)
-        ]
-        self._ids.forget(RunId(run), program)
+        prompts = {call.name: self._ids.prompt(run_id, call, outputs) for call in program.calls()}
+        known = {name: self._tree.matched_tokens(key_of(ids)) for name, ids in prompts.items()}
+        found = {}
+        for name, ids in prompts.items():
+            output = self._ids.output(run_id, name, outputs[name])
+            matched = self._insert((*ids, *output), len(ids))
+            found[name] = (len(ids), len(ids) - matched, len(ids) - known[name])
+        self._ids.forget(run_id)
         return found
 
     def _insert(self, whole: tuple[int, ...], prompt_tokens: int = 0) -> int:
-        """Put ids into it; how many of the first `prompt_tokens` it had."""
+        """Insert ids; returns the matched tokens of the first `prompt_tokens` (0: of all)."""
         size = self._page_tokens
         match = self._tree.match_prefix(key_of(whole[: prompt_tokens or len(whole)]))
         self._tree.lock(match.node)
@@ -237,7 +195,7 @@ class _Tree:
 
 
 def _beginning(call: TraceCall, shared: Collection[str]) -> TraceCall | None:
-    """A call whose prompt is what this one begins with, as far as it is made of shared texts."""
+    """A call with the beginning of this prompt that consists of shared texts; None without one."""
     messages: list[Message] = []
     for role, message in call.prompt:
         kept = tuple(

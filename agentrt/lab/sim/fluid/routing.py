@@ -1,8 +1,8 @@
-"""Which engine serves what: a whole program, or each of its generations."""
+"""The choice of an engine: for a whole program, or for each of its generations."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 
@@ -18,8 +18,8 @@ Routing = Literal[
     "request-least-loaded",
     "request-two-choices",
 ]
-"""`program-...` keeps a program on one engine, where its contexts are; `request-...` sends every
-generation anywhere, as a balancer does that knows of no programs."""
+"""`program-...` keeps a program on one engine, which has its KV cache; `request-...` sends every
+generation to any engine, like a load balancer without knowledge of programs."""
 
 
 def routing_named(name: str) -> tuple[bool, Choice]:
@@ -32,24 +32,17 @@ def routing_named(name: str) -> tuple[bool, Choice]:
         raise UsageError(
             f"there is no routing {name!r}", hint=f"Use one of {', '.join(get_args(Routing))}"
         )
-    unit, _, how = name.partition("-")
-    choice: Choice = (
-        "round-robin"
-        if how == "round-robin"
-        else "least-loaded"
-        if how == "least-loaded"
-        else "two-choices"
-    )
-    return unit == "program", choice
+    unit, _, choice = name.partition("-")
+    return unit == "program", cast(Choice, choice)
 
 
 class Router:
-    """Chooses engines by what they have to do.
+    """Chooses engines by their load.
 
     Args:
-        choice: How.
-        engines: How many there are.
-        seed: Of random choices.
+        choice: Rule of the choice.
+        engines: Number of engines.
+        seed: Seed of random choices.
     """
 
     def __init__(self, choice: Choice, engines: int, seed: int) -> None:
@@ -59,34 +52,23 @@ class Router:
         self._random = np.random.default_rng([seed, 1])
 
     def choose(self, count: int, load: Ints) -> Ints:
-        """Engines for so many newcomers, one after the other.
+        """Engines for new arrivals, one after the other.
 
         Args:
-            count: Newcomers.
-            load: `[engines]` what each has to do; every newcomer adds one.
+            count: Number of arrivals.
+            load: `[engines]` requests of each engine; every arrival adds one.
         """
         if self._choice == "round-robin":
             found = (self._next + np.arange(count)) % self._engines
             self._next = (self._next + count) % self._engines
             return found
         if self._choice == "two-choices":
-            return self._two_choices(count, load)
-        return _least_loaded(count, load)
-
-    def _two_choices(self, count: int, load: Ints) -> Ints:
-        pairs = self._random.integers(self._engines, size=(count, 2))
+            candidates = self._random.integers(self._engines, size=(count, 2))
+        else:
+            candidates = np.broadcast_to(np.arange(self._engines), (count, self._engines))
         load = load.copy()
         chosen = np.empty(count, dtype=np.int64)
-        for at, (one, other) in enumerate(pairs.tolist()):
-            chosen[at] = one if load[one] <= load[other] else other
+        for at, among in enumerate(candidates):
+            chosen[at] = among[np.argmin(load[among])]
             load[chosen[at]] += 1
         return chosen
-
-
-def _least_loaded(count: int, load: Ints) -> Ints:
-    load = load.copy()
-    chosen = np.empty(count, dtype=np.int64)
-    for at in range(count):
-        chosen[at] = int(np.argmin(load))
-        load[chosen[at]] += 1
-    return chosen

@@ -1,4 +1,4 @@
-"""Programs under way: which nodes they still wait for, and how much memory they fill."""
+"""Programs in progress: the nodes that each still waits for, and its KV memory."""
 
 from __future__ import annotations
 
@@ -7,65 +7,63 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agentrt.lab.sim.fluid.library import Floats, Ints, ProgramLibrary
+from agentrt.analysis.statistics import Floats
+from agentrt.lab.sim.fluid.library import Ints, ProgramLibrary
+from agentrt.lab.sim.fluid.tasks import NodeRows
 
 _NEVER = 60_000
 """Stands for nodes that a program does not have."""
+_COLUMNS = ("program", "number", "engine", "arrived_s", "kept_tokens", "live")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyNodes:
-    """Nodes whose inputs are all there; all columns `[nodes]`.
+@dataclass(slots=True, eq=False)
+class ReadyNodes(NodeRows):
+    """Nodes whose inputs are all there.
 
     Attributes:
-        slot: Of the program.
-        node: In the library.
-        at_s: Since when.
+        at_s: Instant from which they are.
     """
 
-    slot: Ints
-    node: Ints
     at_s: Floats
 
 
 class Slots:
-    """A table of programs under way that grows as needed.
+    """A table of programs in progress that grows as needed.
 
     Args:
-        library: What programs there are.
+        library: Programs to draw from.
+        count: Slots at first.
 
     Attributes:
-        program: `[slots]` in the library.
-        number: `[slots]` in the order of arrival.
-        engine: `[slots]` that a program, or its latest generation, is on.
-        arrived_s: `[slots]`.
-        kept_tokens: `[slots]` KV that it has computed so far.
-        live: `[slots]` bool.
+        program: `[slots]` index of the program in the library.
+        number: `[slots]` its place in the order of arrival.
+        engine: `[slots]` engine of the program, or of its latest generation.
+        arrived_s: `[slots]` instant of its arrival.
+        kept_tokens: `[slots]` KV tokens that it has computed so far.
+        live: `[slots]` bool: the slot is taken.
     """
 
     def __init__(self, library: ProgramLibrary, count: int = 1024) -> None:
         self._library = library
-        widest = library.widest
-        self._waits = np.full((library.programs, widest), _NEVER, dtype=np.uint16)
+        self._waits = np.full((library.programs, library.widest), _NEVER, dtype=np.uint16)
         for at in range(library.programs):
             first, end = library.first[at], library.first[at + 1]
             self._waits[at, : end - first] = library.waits_for[first:end]
-        self._missing: NDArray[np.uint16] = np.zeros((0, widest), dtype=np.uint16)
-        self._results = np.zeros(0, dtype=np.int64)
-        self.program = np.zeros(0, dtype=np.int64)
-        self.number = np.zeros(0, dtype=np.int64)
-        self.engine = np.zeros(0, dtype=np.int64)
-        self.arrived_s = np.zeros(0)
-        self.kept_tokens = np.zeros(0)
-        self.live = np.zeros(0, dtype=np.bool_)
-        self._free: list[int] = []
-        self._grow(count)
+        self._missing: NDArray[np.uint16] = np.zeros((count, library.widest), dtype=np.uint16)
+        self._results = np.zeros(count, dtype=np.int64)
+        self.program = np.zeros(count, dtype=np.int64)
+        self.number = np.zeros(count, dtype=np.int64)
+        self.engine = np.zeros(count, dtype=np.int64)
+        self.arrived_s = np.zeros(count)
+        self.kept_tokens = np.zeros(count)
+        self.live = np.zeros(count, dtype=np.bool_)
+        self._free = list(reversed(range(count)))
 
     def take(self, program: Ints, number: Ints, engine: Ints, arrived_s: Floats) -> Ints:
         """Slots for programs that arrive."""
         count = len(program)
         while len(self._free) < count:
-            self._grow(len(self.live))
+            self._double()
         slots = np.array(self._free[-count:], dtype=np.int64)
         del self._free[-count:]
         self._missing[slots] = self._waits[program]
@@ -79,13 +77,13 @@ class Slots:
         return slots
 
     def begin(self, slots: Ints, at_s: Floats) -> ReadyNodes:
-        """The nodes of programs that wait for nothing."""
+        """The nodes of programs that wait for no other node."""
         rows, columns = np.nonzero(self._missing[slots] == 0)
         chosen = slots[rows]
         return ReadyNodes(chosen, self._library.first[self.program[chosen]] + columns, at_s[rows])
 
     def ended(self, slot: Ints, node: Ints, at_s: Floats) -> ReadyNodes:
-        """Nodes have ended, in the order of `at_s`; those that waited for nothing else."""
+        """Note ended nodes, in the order of `at_s`; returns those that waited for nothing else."""
         library = self._library
         begin = library.after_first[node]
         sizes = library.after_first[node + 1] - begin
@@ -105,35 +103,28 @@ class Slots:
         return ReadyNodes(rows[::-1][kept], targets[::-1][kept], instants[done])
 
     def results(self, slot: Ints, node: Ints, at_s: Floats) -> tuple[Ints, Floats]:
-        """Programs that are over with these ends, given in the order of `at_s`, and since when."""
+        """Programs that end with these nodes, given in the order of `at_s`, and their ends."""
         counts = self._library.counts[node]
         slot, at_s = slot[counts], at_s[counts]
         order = np.argsort(slot, kind="stable")
         slot, at_s = slot[order], at_s[order]
         if not len(slot):
             return slot, at_s
-        new = np.concatenate(([True], slot[1:] != slot[:-1]))
-        starts = np.flatnonzero(new)
+        starts = np.flatnonzero(np.concatenate(([True], slot[1:] != slot[:-1])))
         rank = np.arange(len(slot)) - np.repeat(starts, np.diff(np.append(starts, len(slot))))
         over = rank + 1 == self._results[slot]
         np.subtract.at(self._results, slot, 1)
         return slot[over], at_s[over]
 
     def give_back(self, slots: Ints) -> None:
-        """Programs are over."""
+        """Free the slots of programs that are over."""
         self.live[slots] = False
         self.kept_tokens[slots] = 0.0
         self._free.extend(slots.tolist())
 
-    def _grow(self, more: int) -> None:
-        old = len(self.live)
-        self._free.extend(range(old + more - 1, old - 1, -1))
-        blank = np.full((more, self._missing.shape[1]), _NEVER, dtype=np.uint16)
-        self._missing = np.concatenate((self._missing, blank))
-        self._results = np.concatenate((self._results, np.zeros(more, dtype=np.int64)))
-        for name in ("program", "number", "engine"):
-            column = np.concatenate((getattr(self, name), np.zeros(more, dtype=np.int64)))
-            setattr(self, name, column)
-        for name in ("arrived_s", "kept_tokens"):
-            setattr(self, name, np.concatenate((getattr(self, name), np.zeros(more))))
-        self.live = np.concatenate((self.live, np.zeros(more, dtype=np.bool_)))
+    def _double(self) -> None:
+        count = len(self.live)
+        self._free.extend(reversed(range(count, 2 * count)))
+        for name in (*_COLUMNS, "_missing", "_results"):
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate((column, np.zeros_like(column))))

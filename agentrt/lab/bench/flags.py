@@ -1,0 +1,143 @@
+"""Flags of the commands of `agentrt bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentrt.base.record import record
+from agentrt.lab.flags import HtmlPath, JsonPath, Seed, Tenants, Threads
+
+
+@record
+class EngineFlags:
+    """Flags of `agentrt bench engine`.
+
+    Attributes:
+        shape: Shape of the model: micro, tiny, half, qwen2.5-0.5b, llama-3.1-8b or mixtral-scaled.
+        batch: Sequences at once, separated by commas.
+        prompt: Own prompt tokens of each sequence.
+        new: Tokens that each produces.
+        shared: Tokens of a prefix that all share.
+        dtype: Dtype of the computation: bfloat16, float32 or float16.
+        device: Device of all arms: cpu or cuda.
+        kernels: Kernels of our engine: auto, torch, cpu, triton or reference.
+        peer: Peer beside our engine: hf, hf-cb or llama.cpp; repeatable.
+        constrained: Measure outputs held to a JSON type as well.
+        repeat: Rounds that count; 7 or more for a claim.
+        quick: Measure two rounds, to try the command.
+    """
+
+    shape: str = "tiny"
+    batch: str = "1,4,16"
+    prompt: str = "256"
+    new: int = 32
+    shared: str = "0"
+    dtype: str = "bfloat16"
+    threads: Threads = 0
+    device: str = "cpu"
+    kernels: str = "auto"
+    peer: list[str] | None = None
+    json_path: JsonPath = None
+    constrained: bool = False
+    repeat: int = 7
+    quick: bool = False
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """Peers, each once."""
+        return tuple(dict.fromkeys(self.peer or ()))
+
+    @property
+    def counted(self) -> int:
+        """Rounds that count."""
+        return 2 if self.quick else self.repeat
+
+
+@record
+class GpuFlags:
+    """Flags of `agentrt bench gpu`.
+
+    Attributes:
+        json_path: Write all of it there.
+        rehearse: The same code over models of two layers on the CPU.
+    """
+
+    json_path: Path
+    rehearse: bool = False
+
+
+@record
+class StructuredFlags:
+    """Flags of `agentrt bench structured`.
+
+    Attributes:
+        data: Folder of cases, a JSON object a line.
+        vocabulary: Vocabularies separated by commas: embedded, 32k or 128k.
+        peer: Peer beside our library: xgrammar or outlines-core; repeatable.
+        most: Cases put to peers over a large vocabulary; 0 puts all.
+        patience: Seconds that a case may take.
+        quick: Put no more than --most cases anywhere, to try the command.
+    """
+
+    data: Path
+    vocabulary: str = "embedded,128k"
+    peer: list[str] | None = None
+    most: int = 60
+    patience: float = 15.0
+    json_path: JsonPath = None
+    quick: bool = False
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """Peers, each once."""
+        return tuple(dict.fromkeys(self.peer or ()))
+
+
+@record
+class CompoundFlags:
+    """Flags of `agentrt bench compound`.
+
+    Attributes:
+        shape: Shape of the model: micro, tiny, half or embedded.
+        arms: Arms: agentrt, and asyncio or langgraph + llama-server, transformers or ours.
+        shapes: Shapes of programs, separated by commas, or all.
+        repeats: Programs of each shape that count.
+        load: Arrivals: one program at a time, or open for programs as they arrive.
+        rate: Programs a second of an open load; auto finds the rate at which fcfs is slow.
+        slowdown: Mean slowdown of programs under fcfs at that rate.
+        programs: Programs of a draw of an open load.
+        kv_share: KV memory divided by the working set of the mix; 0 gives enough.
+        policy: Policies of our arm: fcfs, lpm, plas, rwa, oracle; with +gate or -gate; several
+            compete.
+        scale: Factors on life size, such as context=0.1,output=0.1,time=0.05,count=0.5,think=0.
+        dtype: Dtype of all arms, bfloat16 or float32; the model decides if none is given.
+        data: Folder of public data from which sizes are drawn.
+        live: Folder of programs that are run as well, as they are (embedded only).
+        quick: Measure one repeat of each, to try the command.
+    """
+
+    shape: str = "embedded"
+    arms: str = "agentrt,asyncio+ours"
+    shapes: str = "all"
+    repeats: int = 5
+    load: str = "one"
+    rate: str = "auto"
+    slowdown: float = 10.0
+    programs: int = 40
+    kv_share: float = 0.0
+    policy: str = "rwa"
+    scale: str = ""
+    threads: Threads = 0
+    dtype: str = ""
+    tenants: Tenants = 1
+    seed: Seed = 0
+    data: Path | None = None
+    live: Path | None = None
+    json_path: JsonPath = None
+    html_path: HtmlPath = None
+    quick: bool = False
+
+    @property
+    def counted(self) -> int:
+        """Programs of each shape, or draws, that count."""
+        return 1 if self.quick else self.repeats

@@ -1,0 +1,65 @@
+"""A record makes the flags of a command: its docstring has their help."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from agentrt.base.record import record
+from agentrt.lab.commands.bench import bench
+from agentrt.lab.commands.sim import sim
+from agentrt.lab.flags import add_command
+
+
+@record
+class Common:
+    """Flags of every test.
+
+    Attributes:
+        most_rows: Rows that are shown.
+    """
+
+    most_rows: int = 3
+
+
+@record
+class Flags(Common):
+    """Flags of this test.
+
+    Attributes:
+        html_path: Write a page there.
+        quick: That it works.
+    """
+
+    html_path: Path | None = None
+    quick: bool = False
+
+
+def test_a_field_is_a_flag_with_its_help() -> None:
+    given: list[Flags] = []
+
+    def show(flags: Flags) -> int:
+        """Show it."""
+        given.append(flags)
+        return 4
+
+    app = typer.Typer()
+    add_command(app, show)
+    command: Any = typer.main.get_command(app)
+    assert (command.name, command.help) == ("show", "Show it.")
+    flags = {flag.name: (flag.opts, flag.secondary_opts, flag.help) for flag in command.params}
+    assert flags["most_rows"] == (["--most-rows"], [], "Rows that are shown.")
+    assert flags["html_path"] == (["--html"], [], "Write a page there.")
+    assert flags["quick"] == (["--quick"], [], "That it works.")
+    asked = ["--most-rows", "5", "--html", "a.html", "--quick"]
+    assert command.main(asked, standalone_mode=False) == 4
+    assert given == [Flags(5, Path("a.html"), True)]
+
+
+@pytest.mark.parametrize("commands", [bench, sim], ids=["bench", "sim"])
+def test_every_flag_has_its_help(commands: typer.Typer) -> None:
+    group: Any = typer.main.get_command(commands)
+    for command in group.commands.values():
+        for flag in command.params:
+            assert getattr(flag, "help", None), f"{command.name} {flag.name}"
