@@ -17,7 +17,7 @@ def read_model_text(path: Path) -> str:
 
     Raises:
         FileNotFoundError: There is none.
-        ModelInvalid: It is too large, or cannot be read.
+        ModelInvalid: The file is too large or unreadable.
     """
     try:
         size = path.stat().st_size
@@ -34,7 +34,7 @@ def parse_model_json(text: str, path: Path) -> dict[str, Any]:
     """The JSON object in `text`, the text of `path`.
 
     Raises:
-        ModelInvalid: It is none, or is nested too deeply.
+        ModelInvalid: The text is no JSON object, or is nested too deeply.
     """
     try:
         value = json.loads(text)

@@ -45,7 +45,7 @@ from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 
 _MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What reading a file raises that has other types than it should."""
+"""Errors of reading a file with values of unexpected types."""
 
 
 class Codec:
@@ -126,7 +126,7 @@ class Codec:
 
         Raises:
             Unsupported: The chat template refuses these messages.
-            RequestRejected: It takes more work or memory than such messages may.
+            RequestRejected: The template exceeds its limits of work or memory.
         """
         view = self.tool_views.for_tools(tools)
         prefix = view.prefixes.root(history, cache_salt)

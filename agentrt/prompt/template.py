@@ -80,7 +80,7 @@ class ChatTemplate:
 
         Raises:
             TemplateRefused: The template raised.
-            RequestRejected: It takes more work or memory than such a conversation may.
+            RequestRejected: The template exceeds its limits of work or memory.
         """
         given = {**self._special_texts, "messages": messages, "tools": tools, "documents": None}
         with self._rendering:

@@ -28,7 +28,7 @@ CHARACTERS_PER_STEP = 64
 
 
 class TemplateMeter:
-    """What is left for one rendering.
+    """Remaining work and memory of one rendering.
 
     Args:
         name: Name of the template, for errors.

@@ -40,7 +40,7 @@ TEXT_METHODS = _names(
     "splitlines startswith strip swapcase title upper zfill"
 )
 LINEAR_METHODS = TEXT_METHODS - _names("center format join ljust replace rjust split zfill")
-"""Those whose result is no longer than the text."""
+"""Methods with results no longer than their text."""
 
 METHODS: tuple[tuple[type, frozenset[str]], ...] = (
     (str, TEXT_METHODS),
@@ -57,7 +57,7 @@ def count_filter(meter: TemplateMeter, name: str, arguments: Sequence[Any]) -> N
     """Count one use of a filter, before it runs.
 
     Raises:
-        SecurityError: Its arguments are not allowed.
+        SecurityError: The arguments are not allowed.
         RequestRejected: Nothing is left.
     """
     value: Any = arguments[0] if arguments else None

@@ -30,7 +30,7 @@ def parsed_object(data: str | bytes) -> Json:
     """The JSON object in `data`.
 
     Raises:
-        Malformed: It is none.
+        Malformed: The data is no JSON object.
     """
     try:
         value = json.loads(data, parse_constant=_refuse_constant)
@@ -69,7 +69,7 @@ def check_models(answer: Json) -> list[Json]:
     """The entries of a list of models.
 
     Raises:
-        Malformed: It is no list of models.
+        Malformed: The answer is no list of models.
     """
     if not isinstance(answer.get("data"), list):
         raise Malformed("no list of models")

@@ -109,7 +109,7 @@ class Http:
 
         Raises:
             EngineDied: The stream breaks before that.
-            RequestRejected: It is malformed, or passes a limit.
+            RequestRejected: The answer is malformed, or exceeds a limit.
         """
         stream, taken = EventStream(self.limits.event_bytes), 0
         async with self._open("POST", path, body, headers, deadline_at_s) as response:
@@ -208,7 +208,7 @@ class Http:
         """Wait before the next attempt, `wait_s` at least.
 
         Raises:
-            EngineUnavailable: That is past the deadline, or longer than the limit without one.
+            EngineUnavailable: The pause ends after the deadline, or exceeds the limit.
         """
         left_s = self.limits.retry_after_s
         if deadline_at_s is not None:
