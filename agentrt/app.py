@@ -35,6 +35,9 @@ from agentrt.telemetry import collector_of
 
 _log = logging.getLogger("agentrt")
 
+MIN_OPENING_S = 1.0
+"""Time for opening a remote engine, however short the deadline: its probes take a part of it."""
+
 EngineChoice = EngineConfig | str | None
 """An embedded engine's settings, the URL of a remote one, or None for the embedded model."""
 
@@ -258,7 +261,7 @@ def _backend(
     if isinstance(choice, str):
         from agentrt.remote import RemoteBackend, RemoteLimits
 
-        limits = RemoteLimits(opening_s=opening_s)
+        limits = RemoteLimits(opening_s=opening_s and max(opening_s, MIN_OPENING_S))
         remote = RemoteBackend(
             choice, model=remote_model, api_key=api_key, clock=clock, limits=limits
         )

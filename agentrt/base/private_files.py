@@ -15,8 +15,9 @@ def make_private_folder(folder: Path) -> None:
     Raises:
         OSError: The folder cannot be created.
     """
-    for parent in reversed((folder, *folder.parents)):
-        parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    if not os.path.isdir(folder):
+        make_private_folder(folder.parent)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def make_private_file(path: Path) -> None:
@@ -25,6 +26,8 @@ def make_private_file(path: Path) -> None:
     Raises:
         OSError: The file cannot be created.
     """
-    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE), "rb") as file:
-        if os.fstat(file.fileno()).st_mode & 0o077:
-            os.fchmod(file.fileno(), FILE_MODE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    try:
+        os.fchmod(descriptor, FILE_MODE)
+    finally:
+        os.close(descriptor)

@@ -98,7 +98,7 @@ class RemoteBackend:
             if self._server is None:
                 raise DeadlineExceeded(
                     f"{self._http.url} was not open within {opening_s:g} s",
-                    hint="Look at the server, or raise the deadline",
+                    hint="Raise the deadline, or look at the server",
                 )
 
     def submit(self, request: GenerateRequest) -> None:
