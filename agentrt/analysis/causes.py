@@ -57,7 +57,7 @@ class Causes:
         """All inputs that had arrived when the node ended, the declaration first."""
         found: list[Input] = []
         declared = node.declared
-        parent = self.record.parent_of(node)
+        parent = node.parent
         if parent is not None:
             found.append(Input("declared", parent, declared.at_s))
         plan = self.record.nodes.get(declared.plan) if declared.plan else None
@@ -90,7 +90,7 @@ class Causes:
     def before_declaration(self, node: NodeRecord) -> Input | None:
         """Last input of the declaring code; None if it came straight from its start."""
         declared = node.declared
-        parent = self.record.parent_of(node)
+        parent = node.parent
         if parent is None:
             return None
         return self._waited(parent, declared.after, declared.after_item, node.seq, declared.at_s)
@@ -114,7 +114,7 @@ class Causes:
 
     def before_stop(self, node: NodeRecord) -> Input | None:
         """Last input of the code that cancelled the node."""
-        parent, finished = self.record.parent_of(node), node.finished
+        parent, finished = node.parent, node.finished
         if parent is None or finished is None or finished.stopped_at_s is None:
             return None
         after, item = finished.after, finished.after_item

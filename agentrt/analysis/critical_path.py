@@ -80,7 +80,7 @@ class _CriticalWalk:
         """Go from the arrival of a value or an item back to the code that led to it."""
         while True:
             node = given.node
-            parent = self._record.parent_of(node)
+            parent = node.parent
             stopped_at_s = self._causes.stopped_at_s(node) if given.how == "value" else None
             if stopped_at_s is not None and parent is not None:
                 self._go_back(node.node_id, "stop", stopped_at_s)

@@ -70,7 +70,7 @@ class _Replay:
         return sorted(moments, key=lambda moment: moment[0])
 
     def _declare(self, node: NodeRecord) -> None:
-        at_s, parent = node.declared.at_s, self._record.parent_of(node)
+        at_s, parent = node.declared.at_s, node.parent
         if parent is not None:
             at_s = self._by_code(parent, self._causes.before_declaration(node), at_s)
         self._declared[node.node_id] = at_s

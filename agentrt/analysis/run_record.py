@@ -14,6 +14,7 @@ from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import record
 from agentrt.protocol import events
+from agentrt.protocol.events import RunFinished, RunStarted
 from agentrt.protocol.step_output import BackendDown, Ledger, StepDone, StepRecord
 
 NEVER = 1 << 62
@@ -44,6 +45,7 @@ class NodeRecord:
     Attributes:
         declared: Declaration of the node.
         seq: Sequence number of the declaration.
+        parent: The program that declared it; None for the root.
         children: Nodes owned by its scope, in order of declaration (programs only).
         demanded_at_s: Instant of the first demand; None without one.
         sent: Requests sent to a backend; more than one after an engine died.
@@ -62,6 +64,7 @@ class NodeRecord:
 
     declared: events.NodeDeclared
     seq: int
+    parent: NodeRecord | None = field(default=None, repr=False)
     children: list[NodeRecord] = field(default_factory=list)
     demanded_at_s: float | None = None
     sent: tuple[events.RequestSent, ...] = ()
@@ -112,8 +115,8 @@ class RunRecord:
         self._run_id = run_id
         self._seq = 0
         self._requests: set[RequestId] = set()
-        self.started: events.RunStarted | None = None
-        self.finished: events.RunFinished | None = None
+        self.started: RunStarted | None = None
+        self.finished: RunFinished | None = None
         self.nodes: dict[NodeId, NodeRecord] = {}
         self.steps: list[StepRecord] = []
         self.downs: list[BackendDown] = []
@@ -158,35 +161,27 @@ class RunRecord:
     def on_events(self, events: Sequence[events.Event]) -> None:
         """Record a batch of events; those of other runs are ignored."""
         for event in events:
-            self._on_event(event)
-
-    def parent_of(self, node: NodeRecord) -> NodeRecord | None:
-        """The program that declared a node; None for the root."""
-        parent = node.declared.parent
-        return self.nodes.get(parent) if parent else None
+            if isinstance(event, StepDone):
+                if event.step is not None and not self._requests.isdisjoint(event.step.requests):
+                    self.steps.append(event.step)
+            elif isinstance(event, BackendDown):
+                if not self._requests.isdisjoint(event.lost):
+                    self.downs.append(event)
+            elif isinstance(event, RunStarted):
+                self._on_start(event)
+            elif event.run_id == self._run_id:
+                self._seq += 1
+                self.last_at_s = max(self.last_at_s, event.at_s)
+                if isinstance(event, RunFinished):
+                    self.finished = event
+                else:
+                    self._on_node(event)
 
     def leaves(self) -> Iterator[NodeRecord]:
         """Nodes with work of their own: all but programs."""
         return (node for node in self.nodes.values() if node.kind != "program")
 
-    def _on_event(self, event: events.Event) -> None:
-        if isinstance(event, StepDone):
-            if event.step is not None and not self._requests.isdisjoint(event.step.requests):
-                self.steps.append(event.step)
-        elif isinstance(event, BackendDown):
-            if not self._requests.isdisjoint(event.lost):
-                self.downs.append(event)
-        elif isinstance(event, events.RunStarted):
-            self._on_start(event)
-        elif event.run_id == self._run_id:
-            self._seq += 1
-            self.last_at_s = max(self.last_at_s, event.at_s)
-            if isinstance(event, events.RunFinished):
-                self.finished = event
-            else:
-                self._on_node(event)
-
-    def _on_start(self, event: events.RunStarted) -> None:
+    def _on_start(self, event: RunStarted) -> None:
         if self._run_id is None:
             self._run_id = event.run_id
         if event.run_id == self._run_id:
@@ -236,9 +231,9 @@ class RunRecord:
                     node.attempts[-1].error = event.error
 
     def _declare(self, event: events.NodeDeclared) -> None:
-        node = NodeRecord(event, self._seq)
+        parent = self.nodes.get(event.parent) if event.parent else None
+        node = NodeRecord(event, self._seq, parent)
         self.nodes[event.node_id] = node
         self.has_after |= event.after is not None
-        parent = self.parent_of(node)
         if parent is not None:
             parent.children.append(node)

@@ -28,4 +28,5 @@ def capabilities_of(
         thinking=codec.think_frame,
         scores=True,
         cache_salts=True,
+        resumes=True,
     )

@@ -307,6 +307,8 @@ class EngineCore:
             self._tokenize_options(sequence)
         elif complete and self._grammars.needs_grammar(sequence):
             self._attach_grammar(sequence, now_s)
+        elif complete and (finish := sequence_output.resume_output(sequence)) is not None:
+            self._outputs.end(sequence, finish, now_s)
 
     def _complete_prompt(self, sequence: Sequence, now_s: float) -> None:
         if sequence.phase is not Phase.RUNNING:

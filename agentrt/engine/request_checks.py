@@ -33,7 +33,12 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
         raise RequestRejected(
             "options that are scored have no thought before them", hint="Leave thinking out"
         )
+    if request.output_ids and not request.prompt.complete:
+        raise RequestRejected(
+            "a request with output has an incomplete prompt", hint="Send the whole prompt"
+        )
     check_ids(request.prompt.token_ids, logits_size)
+    check_ids(request.output_ids, logits_size)
     return request.prompt.token_ids
 
 

@@ -47,6 +47,7 @@ class Capabilities:
         scores: Whether it takes `scored` requests.
         cache_salts: Whether it keeps prefixes of requests with different `cache_salt` apart. A
             salt for any other backend is an error, never ignored.
+        resumes: Whether it goes on behind the `output_ids` of a request.
     """
 
     backend: str
@@ -67,6 +68,7 @@ class Capabilities:
     thinking: ThinkFrame | None = None
     scores: bool = False
     cache_salts: bool = False
+    resumes: bool = False
 
 
 @record
@@ -166,6 +168,8 @@ class GenerateRequest:
             output, in the frame of the capabilities; None leaves it to the model whether it thinks.
         scored: For a `choice`: score every option at once instead of decoding one.
         cache_salt: KV is shared only among requests of the same salt.
+        output_ids: Output that an engine produced before it was lost. The request goes on behind
+            it, with the tokens that would have come next; deltas and text begin there.
     """
 
     request_id: RequestId
@@ -184,6 +188,7 @@ class GenerateRequest:
     thinking_tokens: int | None = None
     scored: bool = False
     cache_salt: str = ""
+    output_ids: tuple[int, ...] = ()
 
 
 @record

@@ -234,11 +234,14 @@ class BackendDown:
         error: Cause.
         lost: Requests in flight.
         restarting: Whether the backend restarts and takes requests again by itself.
+        own_fault: Whether the engine ended by an error of its own, such as a raised step or a
+            memory fault, which one of the requests may have caused.
     """
 
     error: ErrorRecord
     lost: tuple[RequestId, ...]
     restarting: bool
+    own_fault: bool = False
 
 
 BackendEvent = StepDone | BackendDown

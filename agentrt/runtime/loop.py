@@ -107,6 +107,8 @@ class Loop:
             self.end(bug)
             return
         next_at_s = self.state.next_deadline_s()
+        if self._outputs.stopping:
+            next_at_s = sooner(next_at_s, next(iter(self._outputs.stopping.values())))
         if self.retention.is_on:
             next_at_s = sooner(next_at_s, self.retention.next_at_s)
         if next_at_s != self._timer_at_s:
@@ -132,6 +134,9 @@ class Loop:
         seen: list[Event] = []
         for event in arrived:
             self._handle(event, seen)
+        if self._outputs.stopping:
+            for event in self._outputs.end_overdue(self._clock.now_s()):
+                self._handle(event, seen)
         while decisions := decide(self.state, self._clock.now_s()):
             for decision in decisions:
                 for event in self._effects.perform(decision):
@@ -160,5 +165,5 @@ class Loop:
         elif isinstance(event, BackendDown):
             if not event.restarting:
                 self.down = revive(event.error)
-            for following in self._outputs.fail_lost(event):
+            for following in self._outputs.recover(event):
                 self._handle(following, seen)

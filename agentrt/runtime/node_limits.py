@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 
 from agentrt.base.config import RunConfig
@@ -9,38 +10,44 @@ from agentrt.base.errors import RunTooLarge, UsageError
 from agentrt.runtime.options import RunOptions
 
 
+@dataclass(frozen=True, slots=True)
 class NodeLimits:
     """The most nodes that a run may have, in depth, in all and at once.
 
-    Args:
-        config: Limits of the runtime.
-        options: Limits of the run, which override those of the runtime.
+    Attributes:
+        max_depth: Programs inside one another.
+        max_nodes: Nodes in all.
+        max_running: Bodies of programs, tools and questions that have not ended.
 
     Raises:
         UsageError: A limit is below 1.
     """
 
-    def __init__(self, config: RunConfig, options: RunOptions) -> None:
-        self._depth = _limit("max_depth", options.max_depth, config.max_depth)
-        self._nodes = _limit("max_nodes", options.max_nodes, config.max_nodes)
-        self._running = _limit("max_running", options.max_running, config.max_running)
-        self._made = 0
+    max_depth: int
+    max_nodes: int
+    max_running: int
 
-    def count(self, depth: int, running: int) -> str | None:
-        """Count a node that is about to be made; give the limit that forbids it, or None.
+    def __post_init__(self) -> None:
+        for name in ("max_depth", "max_nodes", "max_running"):
+            if (limit := getattr(self, name)) < 1:
+                raise UsageError(f"{name}={limit} is out of range", hint="Give 1 or more")
 
-        Args:
-            depth: Programs around the node, itself included.
-            running: Bodies of programs, tools and questions that have not ended.
-        """
-        if depth > self._depth:
-            return f"max_depth={self._depth} programs inside one another"
-        if self._made >= self._nodes:
-            return f"max_nodes={self._nodes} nodes"
-        if running >= self._running:
-            return f"max_running={self._running} programs and tools at once"
-        self._made += 1
-        return None
+    @classmethod
+    def of_run(cls, config: RunConfig, options: RunOptions) -> NodeLimits:
+        """Limits of the options; those that are None are the runtime's."""
+        return cls(
+            config.max_depth if options.max_depth is None else options.max_depth,
+            config.max_nodes if options.max_nodes is None else options.max_nodes,
+            config.max_running if options.max_running is None else options.max_running,
+        )
+
+    def passed(self, depth: int, nodes: int) -> str:
+        """Name, value and unit of the limit that a node would pass."""
+        if depth > self.max_depth:
+            return f"max_depth={self.max_depth} programs inside one another"
+        if nodes > self.max_nodes:
+            return f"max_nodes={self.max_nodes} nodes"
+        return f"max_running={self.max_running} programs and tools at once"
 
 
 def too_large(limit: str, label: str, sites: list[str]) -> RunTooLarge:
@@ -63,10 +70,3 @@ def folded(sites: list[str]) -> list[str]:
     """Call sites with each repetition told once: `a.py:3 (200 times)`."""
     counts = [(site, len(list(same))) for site, same in groupby(sites)]
     return [site if count == 1 else f"{site} ({count} times)" for site, count in counts]
-
-
-def _limit(name: str, wanted: int | None, default: int) -> int:
-    limit = default if wanted is None else wanted
-    if limit < 1:
-        raise UsageError(f"{name}={limit} is out of range", hint="Give 1 or more")
-    return limit

@@ -19,7 +19,7 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
-from agentrt.program.ports import LastWait
+from agentrt.program.ports import LastWait, OwningScope
 from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
@@ -102,6 +102,7 @@ class Run:
         self.now_s = clock.now_s
         self._engines = engines
         self._limits = limits
+        self._made = 0
         self._post = post
         self._progress_of = progress_of
         self._ended: AgentrtError | None = None
@@ -131,19 +132,26 @@ class Run:
         """
         if self._ended is not None:
             raise self._ended
-        depth = node.scope.depth + (node.kind == "program")
-        limit = self._limits.count(depth, len(self.tasks) + len(self.contexts))
-        if limit is not None:
-            raise too_large(limit, node.label, self._call_chain(node))
+        scope = node.scope
+        depth = scope.depth + (node.kind == "program")
+        limits, running = self._limits, len(self.tasks) + len(self.contexts)
+        self._made += 1
+        if (
+            depth > limits.max_depth
+            or self._made > limits.max_nodes
+            or running >= limits.max_running
+        ):
+            passed = limits.passed(depth, self._made)
+            raise too_large(passed, node.label, self._call_chain(node))
         now_s = self.now_s()
         if isinstance(node, Gen):
             self._engines[node.work.model].check_work(node.work, node.site, self.options.cache_salt)
             if node.work.on_overflow is not None:
                 self.contexts[node.id] = contextvars.copy_context()
-            event = self._generation(node, now_s)
+            event = self._generation(node, scope, now_s)
         else:
             self.contexts[node.id] = contextvars.copy_context()
-            event = self._other(node, now_s)
+            event = self._other(node, scope, now_s)
         self.nodes[node.id] = node
         self._post(event)
         if held:
@@ -244,8 +252,8 @@ class Run:
             sites.append(node.site)
         return sites[::-1]
 
-    def _generation(self, node: Gen[Any], now_s: float) -> NodeDeclared:
-        work, scope = node.work, node.scope
+    def _generation(self, node: Gen[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
+        work = node.work
         inputs = work.chat.inputs()
         if any(not source.done for source in inputs):
             self.declared_with_holes.add(node.id)
@@ -288,8 +296,8 @@ class Run:
             max_tokens=work.sampling.max_tokens,
         )
 
-    def _other(self, node: Node[Any], now_s: float) -> NodeDeclared:
-        work, scope = node.work, node.scope
+    def _other(self, node: Node[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
+        work = node.work
         waited = scope.waited
         tool = work if isinstance(work, ToolWork) else None
         attributes: dict[str, AttributeValue] = {}

@@ -237,7 +237,7 @@ class Runtime:
         """Begin a run of a program."""
         run_id = self._new_id(options)
         seed = self._config.seed if options.seed is None else options.seed
-        limits = NodeLimits(self._config, options)
+        limits = NodeLimits.of_run(self._config, options)
         loop.post(
             RunStarted(
                 run_id,

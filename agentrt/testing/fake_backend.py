@@ -69,6 +69,7 @@ class ScriptedBackend:
         hints: Whether to accept hints (they have no effect).
         kv_tokens: Reported capacity of the KV cache.
         host_kv_tokens: Reported capacity of the KV offload tier.
+        resumes: Whether it goes on behind the output of an engine that was lost.
 
     Attributes:
         seen: Record of all calls.
@@ -89,6 +90,7 @@ class ScriptedBackend:
         hints: bool = False,
         kv_tokens: int = 0,
         host_kv_tokens: int = 0,
+        resumes: bool = True,
     ) -> None:
         self.seen = SeenByBackend()
         self.pages = (0, 0)
@@ -98,6 +100,7 @@ class ScriptedBackend:
         self._max_running = max_running
         self._spelling: Spelling = ByteSpelling() if codec is None else CodecSpelling(codec)
         self._answers = Answers(script)
+        self._replies: dict[RequestId, Reply] = {}
         self._answerer = Answerer(self._spelling)
         takes = prompt or ("messages" if codec is None else "tokens")
         self.capabilities = Capabilities(
@@ -116,6 +119,7 @@ class ScriptedBackend:
             call_frame=self._spelling.call_frame,
             thinking=self._spelling.think_frame,
             cache_salts=True,  # it keeps no prefixes at all
+            resumes=resumes,
         )
         self._ongoing: dict[RequestId, ScriptedRequest] = {}
         self._refused: list[End] = []
@@ -173,13 +177,18 @@ class ScriptedBackend:
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()
 
-    def lose_engine(self, *, restarting: bool = True) -> None:
-        """Simulate the death of the engine's process: all requests in flight are lost."""
+    @property
+    def ongoing(self) -> tuple[RequestId, ...]:
+        """Requests between submit and end."""
+        return tuple(self._ongoing)
+
+    def lose_engine(self, *, restarting: bool = True, own_fault: bool = False) -> None:
+        """Simulate the end of the engine's process: all requests in flight are lost."""
         lost = tuple(self._ongoing)
         self._ongoing.clear()
         self._closed = not restarting
         error = EngineDied("the scripted engine was told to die")
-        self._queue.put(BackendDown(record_of(error), lost, restarting))
+        self._queue.put(BackendDown(record_of(error), lost, restarting, own_fault))
         self._notify()
 
     async def aclose(self) -> None:
@@ -211,7 +220,7 @@ class ScriptedBackend:
         prefill_tokens = sum(len(one.prompt_ids) for one in new)
         await anyio.sleep(prefill_tokens * self._prefill_s + self._decode_s)
         now_s = self._clock.now_s()
-        alive = [one for one in batch if one.request.request_id in self._ongoing]
+        alive = [one for one in batch if self._ongoing.get(one.request.request_id) is one]
         if not alive:
             return  # lost with the engine
         deltas: list[Delta] = []
@@ -255,10 +264,13 @@ class ScriptedBackend:
             return Reply(error=ContextOverflow(what, hint="Shorten the prompt"))
         prompt = self._prompt_text(one)
         self.seen.prompts[one.request.request_id] = prompt
+        request_id = one.request.request_id
         try:
-            return self._answers.reply(one.request, prompt)
+            if request_id not in self._replies:
+                self._replies[request_id] = self._answers.reply(one.request, prompt)
         except AgentrtError as error:
             return Reply(error=error)
+        return self._replies[request_id]
 
     def _expire(self, now_s: float) -> tuple[list[Delta], list[End]]:
         """Ends between steps: requests refused, aborted, or closed for their deadline."""

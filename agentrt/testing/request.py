@@ -67,6 +67,7 @@ class ScriptedRequest:
     def admit(self, answer: ScriptedAnswer, now_s: float) -> None:
         """Add the request to the steps from now on."""
         self.answer = answer
+        self.produced = len(self.request.output_ids)
         self.ledger["admitted_at_s"] = now_s
         self.ledger["prefill_chunks"] = 1
         self._account("queue_s", now_s)
@@ -87,7 +88,7 @@ class ScriptedRequest:
         answer, at = self.answer, self.produced
         if answer is None or at >= len(answer.token_ids):
             return None
-        if at == 0:
+        if "first_token_at_s" not in self.ledger:
             self.ledger["first_token_at_s"] = now_s
         self.produced = at + 1
         return Delta(self.request.request_id, (answer.token_ids[at],), answer.pieces[at])

@@ -238,12 +238,12 @@ def test_what_is_to_run_on_may_repeat_itself(bench: Any) -> None:
         bench(["ha"]).run(forced)
 
 
-def test_an_engine_that_dies_fails_its_requests(bench: Any) -> None:
+def test_an_engine_that_dies_and_cannot_resume_fails_its_requests(bench: Any) -> None:
     @program
     async def under_way() -> str:
         return await ASK.user("x").generate(name="report")
 
-    rig = bench(["a" * 100, "after"], decode_tokens_per_s=10.0)
+    rig = bench(["a" * 100, "after"], decode_tokens_per_s=10.0, resumes=False)
 
     async def main(runtime: Any) -> str:
         async def kill() -> None:

@@ -93,7 +93,8 @@ class GrammarRequests:
             sequence.grammar = self._reasoning_state(
                 sequence, answer_grammar, compiled, window_tokens
             )
-        return sequence_output.append_forced_run(sequence, sequence.max_output_tokens)
+        finish = sequence_output.resume_output(sequence)
+        return finish or sequence_output.append_forced_run(sequence, sequence.max_output_tokens)
 
     def _answer_grammar(self, sequence: Sequence, compiled: CompiledConstraint) -> AnswerGrammar:
         """Makes the grammar state of the answer, behind some tokens of reasoning."""

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agentrt.base.errors import ErrorRecord
+from agentrt.base.errors import ErrorRecord, InternalError
 from agentrt.base.ids import RequestId
 from agentrt.engine.sampling.sampler import SampledToken
 from agentrt.engine.sequence.sequence import NewOutput, Sequence
@@ -113,13 +113,33 @@ def append_forced_run(sequence: Sequence, max_tokens: int) -> Finish | None:
     grammar = sequence.grammar
     if grammar is None:
         return None
-    finish = _append_forced(sequence, grammar.forced_tokens(max_tokens))
+    finish = _append_forced(sequence, grammar.forced_tokens(max_tokens - sequence.output_tokens))
     if finish or grammar.must_stop:
         return finish or Finish("stop")
     if grammar.must_close:
         return close_output(sequence)
     sequence.draft_tokens = grammar.draft_tokens(max_tokens - sequence.output_tokens - 1)
     return _length_limit(sequence, max_tokens)
+
+
+def resume_output(sequence: Sequence) -> Finish | None:
+    """Append the output that the request had at a lost engine; it is not reported again.
+
+    Its KV is computed with the prompt's last chunk.
+
+    Raises:
+        InternalError: The constraint does not allow that output.
+    """
+    produced, grammar = sequence.request.output_ids, sequence.grammar
+    if not produced:
+        return None
+    if grammar is not None and not all(map(grammar.accept_token, produced)):
+        raise InternalError("the earlier output leaves no room to close the text")
+    finish = _append_certain(sequence, list(produced), [])
+    sequence.new_output = NewOutput()
+    if finish or (grammar is not None and grammar.must_stop):
+        return finish or Finish("stop")
+    return _length_limit(sequence, sequence.max_output_tokens)
 
 
 def take_delta(sequence: Sequence) -> Delta | None:

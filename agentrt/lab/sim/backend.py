@@ -69,6 +69,7 @@ class SimulatedBackend:
         self._queue = EventQueue()
         self._marked: dict[RequestId, tuple[int, ...]] = {}
         self._messages: list[Callable[[], None]] = []
+        self._unreceived_turns = 0
         self._step: InFlightStep | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -84,7 +85,7 @@ class SimulatedBackend:
         self._queue.close()
 
     async def idle(self) -> None:
-        """Wait for the end of the current step."""
+        """Wait for the end of the current step, and until the engine has all messages."""
         await self._idle.wait()
 
     def events(self) -> AsyncIterator[BackendEvent]:
@@ -167,6 +168,8 @@ class SimulatedBackend:
     def _send(self, message: Callable[[], None]) -> None:
         """Send a message; those of a turn reach the engine together after the thread's work."""
         if not self._messages:
+            self._idle.clear()
+            self._unreceived_turns += 1
             self._loop.call_soon(self._flush)
         self._messages.append(message)
 
@@ -176,6 +179,8 @@ class SimulatedBackend:
         def receive() -> None:
             for message in messages:
                 message()
+            self._unreceived_turns -= 1
+            self._note_idle()
 
         free_at_s = max(self._loop.time(), self._free_at_s)
         self._loop.call_at(free_at_s + self._executor.costs.submit_s, receive)
@@ -185,17 +190,22 @@ class SimulatedBackend:
         assert step is not None
         costs, spans, now_s = self._executor.costs, step.batch.spans, self._loop.time()
         *before, last = self._core.end_step(step)
-        self._idle.set()
+        self._note_idle()
         for done in before:
             self._deliver(done)
         reads_s = costs.tell_s + costs.delta_s * len(step.scheduled.sequences)
         for span in spans[:-1]:
             self._busy(reads_s, span.ended_s)
-        if last.ends or self._is_awaited(last):
+        is_awaited = self._is_awaited(last)  # counts the tokens of steps with ends, too
+        if is_awaited or last.ends:
             self._deliver_after_work(last, reads_s)
         else:
             self._busy(reads_s, now_s)
             self._deliver(last)
+
+    def _note_idle(self) -> None:
+        if self._step is None and not self._unreceived_turns:
+            self._idle.set()
 
     def _is_awaited(self, done: StepDone) -> bool:
         """Whether a program waits for a token of the step: the last of the arguments of a tool."""

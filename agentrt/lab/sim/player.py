@@ -151,7 +151,6 @@ class TracePlayer:
         closed, self._closed = self._closed, []
         for node in closed:
             name = self._names[node.id]
-            self._service_s.pop(name, None)
             if node.error is None:
                 self._ended.add(name)
                 note_wait(node)
@@ -225,6 +224,7 @@ class TracePlayer:
                 return self._nodes[part.tool]
 
     def _node_ended(self, node: Node[Any]) -> None:
+        self._service_s.pop(self._names[node.id], None)
         self._closed.append(node)
         self._changed.notify_all()
 

@@ -13,12 +13,13 @@ PartT = TypeVar("PartT", bound=Hashable)
 class ChatTree(Generic[PartT]):
     """Chats that begin alike share a chat that forks, and an answer is continued from.
 
-    The tree does not refer to its owner: chats have to be freed with the program that holds them.
+    Chats whose first messages differ share nothing: to admission control, a fork of an empty chat
+    is a common prefix. The tree does not refer to its owner: chats have to be freed with the
+    program that holds them.
     """
 
     def __init__(self) -> None:
-        self._root = chat()
-        self._longer: dict[tuple[int, str, tuple[PartT, ...]], Chat] = {}
+        self._longer: dict[tuple[int | None, str, tuple[PartT, ...]], Chat] = {}
 
     def find(
         self,
@@ -31,14 +32,15 @@ class ChatTree(Generic[PartT]):
             messages: Role and parts of each message.
             meant: Maps a part to its text, or to the node that it quotes, which may be pending.
         """
-        found = self._root
+        found: Chat | None = None
         for role, parts in messages:
-            key = (found.serial, role, parts)
+            key = (found and found.serial, role, parts)
             longer = self._longer.get(key)
             if longer is None:
-                longer = self._longer[key] = _extended(found, role, [meant(part) for part in parts])
+                meanings = [meant(part) for part in parts]
+                longer = self._longer[key] = _extended(found or chat(), role, meanings)
             found = longer
-        return found
+        return found or chat()
 
 
 def _extended(before: Chat, role: str, parts: Sequence[str | Node[Any]]) -> Chat:

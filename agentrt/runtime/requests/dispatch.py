@@ -19,7 +19,11 @@ from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
+from agentrt.runtime.requests.recovery import RequestRecovery
 from agentrt.runtime.run import Run
+
+STOP_GRACE_S = 0.5
+"""Seconds in which an engine may end a request that it was told to end, with its own figures."""
 
 
 class RequestDispatcher:
@@ -29,6 +33,9 @@ class RequestDispatcher:
         in_flight: Requests by the id that their engine knows; several if they are coalesced, the
             one that was sent first.
         departed: Requests that left a coalesced one, which goes on; their nodes end now.
+        recovery: Submits requests again if their engine was lost.
+        stopping: Requests that their engine was told to end, each with the instant at which its
+            node waits no longer; the soonest first.
     """
 
     def __init__(
@@ -46,6 +53,8 @@ class RequestDispatcher:
         self._retention = retention
         self.in_flight: dict[RequestId, list[InFlight]] = {}
         self.departed: list[InFlight] = []
+        self.recovery = RequestRecovery(self.in_flight)
+        self.stopping: dict[InFlight, float] = {}
         self._by_node: dict[tuple[str, str], InFlight] = {}
         self._by_request: dict[RequestId, InFlight] = {}
 
@@ -55,6 +64,7 @@ class RequestDispatcher:
 
     def forget(self, request: InFlight) -> None:
         """Drop a request that has ended, or that goes on without this node."""
+        self.stopping.pop(request, None)
         self._by_node.pop((request.run.run_id, request.gen.id), None)
         self._by_request.pop(request.request_id, None)
         engine_id = request.engine_id
@@ -63,6 +73,7 @@ class RequestDispatcher:
             requests.remove(request)
             if not requests:
                 del self.in_flight[engine_id]
+                self.recovery.deaths_alone.pop(engine_id, None)
         if request.coalesced is not None:
             self._coalescing.leave(request.coalesced, request.request_id)
 
@@ -105,7 +116,9 @@ class RequestDispatcher:
         if joined := self._join_like(request):
             return [*events, joined]
         self.in_flight[info.request_id] = [request]
-        engine.backend.submit(sent)
+        recovery = self.recovery
+        if not (recovery.quarantines and recovery.holds(engine.role, info.request_id)):
+            engine.backend.submit(sent)
         return events
 
     def fill_prompt(self, run: Run, gen: Gen[Any]) -> list[Event]:
@@ -157,7 +170,7 @@ class RequestDispatcher:
         return self._revisions.begin(request.run, request.gen, request.engine, error)
 
     def stop(self, request: InFlight, error: Exception, reason: str) -> None:
-        """Have the engine end a request; its node ends with `error` once it has.
+        """Have the engine end a request; its node ends with `error` once it has, or soon after.
 
         A request that other nodes need goes on, and this one is added to `departed`.
         """
@@ -169,11 +182,23 @@ class RequestDispatcher:
             if coalesced is not None:
                 coalesced.stopping = True
             request.engine.backend.cancel(request.engine_id, reason)
+            self.stopping[request] = request.run.now_s() + STOP_GRACE_S
             return
         before = coalesced.merged_info()
         self.forget(request)
         self.departed.append(request)
         _update_merged(request.engine, coalesced, before)
+
+    def leave_overdue(self, now_s: float) -> None:
+        """Let nodes depart from stopped requests that their engine has not ended in time.
+
+        The engine ends them when it answers again, or is replaced; nothing waits for that.
+        """
+        for request, at_s in list(self.stopping.items()):
+            if at_s > now_s:
+                return
+            self.forget(request)
+            self.departed.append(request)
 
     def _join_like(self, request: InFlight) -> Event | None:
         """Join a like request in flight, if there is one; else others may join this one."""

@@ -7,9 +7,11 @@ outcome, and what follows from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from agentrt.base.errors import Degenerate, revive
+from agentrt.base.ids import RequestId
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import BackendDown, Delta, End, StepDone
 from agentrt.runtime.completion import failed, succeeded
@@ -28,6 +30,7 @@ class OutputProcessor:
 
     Attributes:
         departed: Requests that left a coalesced one, which goes on; their nodes have yet to end.
+        stopping: Stopped requests, see `RequestDispatcher`.
     """
 
     def __init__(self, dispatcher: RequestDispatcher, retention: KvRetention) -> None:
@@ -36,10 +39,12 @@ class OutputProcessor:
         self._retention = retention
         self._admissions = AdmissionEvents()
         self.departed = dispatcher.departed
+        self.stopping = dispatcher.stopping
 
     def process(self, step: StepDone) -> list[Event]:
         """Hand on the output of one step: admissions, tokens, free memory, ends."""
         events: list[Event] = []
+        recovery = self._dispatcher.recovery
         for admission in step.admissions:
             if requests := self._in_flight.get(admission.request_id):
                 first = requests[0]
@@ -48,6 +53,8 @@ class OutputProcessor:
             requests = self._in_flight.get(delta.request_id)
             if requests is None:
                 continue
+            if recovery.quarantines:
+                recovery.note_output(delta.request_id)
             if requests[0].coalesced is None:
                 self._add_output(requests[0], delta, events)
             else:
@@ -55,6 +62,8 @@ class OutputProcessor:
         if self._retention.is_on and step.step is not None:
             self._note_memory(step)
         for end in step.ends:
+            if recovery.quarantines and recovery.takes_end(end):
+                continue
             if requests := self._in_flight.get(end.request_id):
                 events += self._end_all(requests, end)
         return events + self.end_departed() if self.departed else events
@@ -68,15 +77,28 @@ class OutputProcessor:
         self.departed.clear()
         return events
 
-    def fail_lost(self, down: BackendDown) -> list[Event]:
-        """Fail the nodes of requests that were lost with an engine."""
+    def end_overdue(self, now_s: float) -> list[Event]:
+        """End nodes whose engine was told to end their request, and has not."""
+        self._dispatcher.leave_overdue(now_s)
+        return self.end_departed()
+
+    def recover(self, down: BackendDown) -> list[Event]:
+        """Let requests that were lost with an engine go on, or fail their nodes if none comes."""
+        lost = [request_id for request_id in down.lost if request_id in self._in_flight]
+        error = revive(down.error)
+        if not down.restarting:
+            return self._fail_lost(dict.fromkeys(lost, error))
+        events, refused = self._dispatcher.recovery.resubmit(lost, error, own_fault=down.own_fault)
+        return events + self._fail_lost(refused)
+
+    def _fail_lost(self, errors: Mapping[RequestId, Exception]) -> list[Event]:
+        """Fail the nodes of lost requests, each with its error."""
         events: list[Event] = []
-        for request_id in down.lost:
-            for request in tuple(self._in_flight.get(request_id, ())):
+        for request_id, error in errors.items():
+            for request in tuple(self._in_flight[request_id]):
                 self._dispatcher.forget(request)
                 keep_result(request, End(request_id, "failed"))
-                error = request.stop_error or revive(down.error)
-                events.append(failed(request.run, request.gen, error))
+                events.append(failed(request.run, request.gen, request.stop_error or error))
         return events
 
     def _share_output(

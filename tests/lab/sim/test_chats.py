@@ -64,9 +64,7 @@ def run(workload: Workload, costs: SimCosts, kv_tokens: int, **others: object) -
 
 def test_what_a_tool_is_waited_for_with_is_kept(told: Told, costs: SimCosts) -> None:
     """Prompt and plan, while the tool runs; all of it goes when the program is over."""
-    short = TraceCall("short", (("user", (Piece("short", 5),)),), 2, site="short")
-    after = Arrival(50.0, ProgramTrace("after", 0, (short,), ("short",)))
-    run((loop(0), after), costs, 192, scheduler=TELLING)
+    run((loop(0),), costs, 192, scheduler=TELLING)
     assert told[0] == ("keep", 103 + 57, 0)
     assert [hint for hint, *_ in told[1:]] == ["drop"]
     assert told[-1][1:] == (103 + 57 + 1 + 12 + 5 + 1, 0)

@@ -1,15 +1,20 @@
 """Programs in virtual time, served by the engine's own order and pages."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import pytest
 
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import OutOfPages
+from agentrt.base.ids import RunId
+from agentrt.lab.sim.backend import SimulatedBackend
 from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.outcome_observer import OutcomeObserver
+from agentrt.lab.sim.player import TracePlayer
+from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import (
     Arrival,
@@ -22,7 +27,7 @@ from agentrt.lab.workloads import (
     Workload,
 )
 from agentrt.lab.workloads.trace import Part
-from agentrt.protocol.events import Event, NodeDeclared, NodeDemanded
+from agentrt.protocol.events import Event, NodeDeclared, NodeDemanded, NodeFinished
 
 Draw = Callable[[int, int, float], Workload]
 
@@ -50,6 +55,38 @@ def run(
         leaps=leaps,
     )
     return Simulation(setup).run(workload)
+
+
+class Watch(OutcomeObserver):
+    """Keeps all events, and the service that a run still needs at the end of each generation."""
+
+    told: ClassVar[list[Event]] = []
+    rests_s: ClassVar[list[float]] = []
+
+    def __init__(self, players: Mapping[RunId, TracePlayer], backend: SimulatedBackend) -> None:
+        super().__init__(players, backend)
+        self.players = players
+
+    def on_events(self, events: Sequence[Event]) -> None:
+        super().on_events(events)
+        self.told.extend(events)
+        ended = [one for one in events if isinstance(one, NodeFinished) and one.ledger]
+        self.rests_s.extend(self.players[one.run_id].rest_s for one in ended)
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> type[Watch]:
+    """The observer of the simulations of a test."""
+    Watch.told.clear()
+    Watch.rests_s.clear()
+    monkeypatch.setattr("agentrt.lab.sim.simulation.OutcomeObserver", Watch)
+    return Watch
+
+
+def answer_to(tool: ToolUse) -> TraceCall:
+    """A short call over what a tool gave."""
+    prompt = says(TraceResult(tool.name, tool.result_tokens))
+    return TraceCall("answer", prompt, 3, site="answer", after=(tool.name,))
 
 
 def says(*parts: Part) -> tuple[Message, ...]:
@@ -229,6 +266,31 @@ def test_a_tool_starts_when_its_arguments_are_complete(costs: SimCosts) -> None:
     assert late - early == pytest.approx(forty_steps, rel=0.01)
 
 
+def test_a_tool_waits_until_its_arguments_are_read(costs: SimCosts) -> None:
+    """Also if another generation ends in a step between: twice, as the last value is read, too."""
+    plan = TraceCall("plan", says(Piece("p", 30)), 30, site="plan")
+    tool = ToolUse("t", 1.0, plan="plan", at_token=10, result_tokens=5, site="t")
+    other = TraceCall("other", says(Piece("q", 30)), 5, site="other")
+    programs = (
+        ProgramTrace("tool", 0, (plan, tool, answer_to(tool)), ("answer",)),
+        ProgramTrace("other", 0, (other,), ("other",)),
+    )
+    slow = dataclasses.replace(costs, deliver_s=costs.deliver_s + 0.01)
+    latency_s = [
+        run(tuple(Arrival(0.0, one) for one in programs), each).programs[0].latency_s
+        for each in (costs, slow)
+    ]
+    assert latency_s[1] - latency_s[0] == pytest.approx(2 * 0.01)
+
+
+def test_a_call_that_is_over_is_no_rest_of_its_run(costs: SimCosts, watch: type[Watch]) -> None:
+    """In the turn that ends it already: engines are told the rest before the program goes on."""
+    calls = [TraceCall(f"c{at}", says(Piece(f"p{at}", 30)), 5 + at, site="c") for at in range(2)]
+    program = ProgramTrace("two", 0, tuple(calls), ("c0", "c1"))
+    run((Arrival(0.0, program),), costs)
+    assert watch.rests_s == [pytest.approx(service_of(program, costs.step)["c1"]), 0.0]
+
+
 def test_a_prompt_is_prefilled_up_to_its_hole(costs: SimCosts) -> None:
     """The long head of a report is computed while a tool runs."""
     head = Piece("head", 500)
@@ -275,14 +337,13 @@ def test_whoever_waits_makes_steps_longer(costs: SimCosts) -> None:
 
 
 def test_a_plan_is_waited_for_by_whoever_wants_its_tool(
-    costs: SimCosts, monkeypatch: pytest.MonkeyPatch
+    costs: SimCosts, watch: type[Watch]
 ) -> None:
     """Before the tool is declared, too: the plan does not run in what others leave."""
     plan = TraceCall("plan", says(Piece("p", 40)), 30, site="plan")
     tool = ToolUse("tool", 0.1, plan="plan", at_token=20, result_tokens=5, site="tool")
-    told: list[Event] = []
-    monkeypatch.setattr(OutcomeObserver, "on_events", lambda _, events: told.extend(events))
     alone(costs, plan, tool)
+    told = watch.told
     first = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "generate")
     later = next(one for one in told if isinstance(one, NodeDeclared) and one.kind == "tool")
     between = told[told.index(first) : told.index(later)]

@@ -33,6 +33,14 @@ def test_chats_that_begin_alike_are_one_chat_that_forks() -> None:
     assert tree.find([ASK], str) is not tree.find([("system", ("ask",))], str)
 
 
+def test_chats_with_different_first_messages_are_no_forks() -> None:
+    tree: ChatTree[str] = ChatTree()
+    one, other = tree.find([ASK], str), tree.find([("user", ("else",))], str)
+    assert not {chat.serial for chat in one.since_answer()} & {
+        chat.serial for chat in other.since_answer()
+    }
+
+
 def test_an_answer_to_the_chat_itself_is_gone_on_from() -> None:
     """One to another chat, or beside other text, is quoted."""
     tree: ChatTree[str] = ChatTree()
