@@ -18,7 +18,7 @@ import anyio
 
 from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
-from agentrt.base.config import SchedulerConfig
+from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RunId
@@ -121,6 +121,7 @@ class Session:
             api_key=self._settings.selection.api_key,
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
+            config=RunConfig(deadline_s=self._settings.deadline_s),
             scheduler=SchedulerConfig(
                 policy=self._settings.policy_name, speculate=self._settings.speculate
             ),
