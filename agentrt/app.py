@@ -35,6 +35,9 @@ from agentrt.telemetry import collector_of
 
 _log = logging.getLogger("agentrt")
 
+MIN_OPENING_S = 1.0
+"""Time for opening a remote engine, however short the deadline: its probes take a part of it."""
+
 EngineChoice = EngineConfig | str | None
 """An embedded engine's settings, the URL of a remote one, or None for the embedded model."""
 
@@ -73,7 +76,8 @@ def open_runtime(
         engine: Engine of generations that name no model.
         models: More engines, by the role that `model=` names.
         observers: See every event.
-        config: For runs that do not say otherwise.
+        config: For runs that do not say otherwise. Its deadline is that of the opening of a
+            remote engine too.
         clock: The one clock of runtime, engine and observers.
         place: Where an embedded engine runs: in its own process, or in a thread of this one.
         remote_model: Name of the model at a remote engine; None takes the only one.
@@ -131,7 +135,12 @@ async def _opened(
     try:
         for role, choice in choices.items():
             backends[role] = _backend(
-                _ordered(choice, scheduler), clock, place, remote_model, api_key
+                _ordered(choice, scheduler),
+                clock,
+                place,
+                remote_model,
+                api_key,
+                opening_s=config.deadline_s if config else None,
             )
         ready = start_warmup(programs, backends.values())
         memory = (
@@ -246,11 +255,17 @@ def _backend(
     place: Literal["process", "thread"],
     remote_model: str | None,
     api_key: str | None,
+    *,
+    opening_s: float | None,
 ) -> tuple[Backend, Codec | None]:
     if isinstance(choice, str):
-        from agentrt.remote import RemoteBackend
+        from agentrt.remote import RemoteBackend, RemoteLimits
 
-        return RemoteBackend(choice, model=remote_model, api_key=api_key, clock=clock), None
+        limits = RemoteLimits(opening_s=opening_s and max(opening_s, MIN_OPENING_S))
+        remote = RemoteBackend(
+            choice, model=remote_model, api_key=api_key, clock=clock, limits=limits
+        )
+        return remote, None
     from agentrt.engine.process.backend import EmbeddedBackend
 
     backend = EmbeddedBackend(choice, clock, place=place)

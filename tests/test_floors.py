@@ -67,7 +67,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("static_scan",),
     ),
     "runtime": (
-        ("estimate_store", "message_capture", "model_role", "observers"),
+        ("estimate_store", "loop_watch", "message_capture", "model_role", "observers"),
         ("options", "progress", "task", "warmup"),
         ("node_limits",),
         ("run",),

@@ -122,6 +122,11 @@ class RunConfig:
         deadline_s: Time for the whole run, from its start; None sets no deadline.
         max_concurrent_tools: Worker threads for synchronous tools.
         capture_content: Whether events carry message content, for observers that need it.
+        max_result_bytes: Limit on the text of a tool's result, in bytes of UTF-8.
+        blocking_call_s: A call of the user's code that keeps the event loop for longer is reported
+            with its line on standard error, once a line; 0 reports none.
+        write_grace_s: Time for which `write` tools that have not ended hold the end of the runtime,
+            and so of the process. They hold no run.
         max_depth: Programs inside one another.
         max_nodes: Nodes that a run makes in all.
         max_running: Bodies of programs, tools and questions of a run that have not ended.
@@ -131,6 +136,9 @@ class RunConfig:
     deadline_s: float | None = None
     max_concurrent_tools: int = 16
     capture_content: bool = False
+    max_result_bytes: int = 4 * 1024 * 1024
+    blocking_call_s: float = 0.1
+    write_grace_s: float = 30.0
     max_depth: int = 200
     max_nodes: int = 100_000
     max_running: int = 10_000

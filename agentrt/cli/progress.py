@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from agentrt.base.clock import Clock
 from agentrt.cli.progress_board import Board, BoardRow
+from agentrt.cli.results_alone import is_same_file
 from agentrt.protocol.events import Event
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class LiveRows(Progress):
             console=Console(file=to, highlight=False),
             get_renderable=self._picture,
             refresh_per_second=8,
-            redirect_stdout=_is_same_file(sys.stdout, to),
+            redirect_stdout=is_same_file(sys.stdout, to),
         )
         self._started = False
 
@@ -148,13 +149,6 @@ class LiveRows(Progress):
         if self._text:
             parts.append(Text(self._text))
         return Group(*parts)
-
-
-def _is_same_file(one: TextIO, other: TextIO) -> bool:
-    try:
-        return os.path.sameopenfile(one.fileno(), other.fileno())
-    except (OSError, ValueError):  # closed, or no file
-        return False
 
 
 def crowded(rows: Sequence[BoardRow]) -> list[BoardRow]:

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 
 from agentrt.cli.error_report import INTERRUPTED, TERMINATED
 from agentrt.cli.inputs import arguments_of, batch_of
 from agentrt.cli.parameters import Parameter, location_of
+from agentrt.cli.results_alone import results_alone
 from agentrt.cli.session import Session
 from agentrt.cli.settings import RunSettings
 
@@ -21,19 +22,26 @@ EXIT_OF = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 def execute(program: Any, parameters: Sequence[Parameter], settings: RunSettings) -> int:
     """Run the program; returns the exit code."""
+    with results_alone() as results:
+        return _execute(program, parameters, settings, results)
+
+
+def _execute(
+    program: Any, parameters: Sequence[Parameter], settings: RunSettings, results: TextIO
+) -> int:
     where = location_of(program)
     if settings.batch is not None:
         inputs = batch_of(settings.batch, parameters, settings.given, settings.args, where=where)
     else:
         inputs = [arguments_of(parameters, settings.given, settings.args, where=where)]
-    return anyio.run(until_signal, program, inputs, settings)
+    return anyio.run(until_signal, program, inputs, settings, results)
 
 
 async def until_signal(
-    program: Any, inputs: Sequence[dict[str, Any]], settings: RunSettings
+    program: Any, inputs: Sequence[dict[str, Any]], settings: RunSettings, results: TextIO
 ) -> int:
     """Run until done or signalled; on a signal runs are cancelled and still accounted for."""
-    session = Session(program, inputs, settings)
+    session = Session(program, inputs, settings, results)
     exit_codes: list[int] = []
     async with anyio.create_task_group() as tasks:
 

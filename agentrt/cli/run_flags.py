@@ -11,6 +11,7 @@ import typer
 
 from agentrt.cli import target as targets
 from agentrt.cli.parameters import Parameter, bare, is_many, metavar, parameters_of
+from agentrt.cli.results_alone import results_alone
 from agentrt.cli.settings import RunSettings
 
 TITLE = "Run a program. Its own parameters are flags too: agentrt run FILE --help shows them."
@@ -38,7 +39,8 @@ def run_command(target: str) -> Callable[..., int]:
     Raises:
         UsageError: There is no such program. Errors of its file pass through.
     """
-    program = targets.find(target) if target else None
+    with results_alone():
+        program = targets.find(target) if target else None
     own = parameters_of(program) if program is not None else ()
 
     def command(**flags: Any) -> int:

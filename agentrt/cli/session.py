@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 
 from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
-from agentrt.base.config import SchedulerConfig
+from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RunId
@@ -54,14 +54,20 @@ class Session:
         program: The program.
         inputs: Arguments, one mapping per run.
         settings: Settings of the command.
+        results: Stream of the results.
     """
 
     def __init__(
-        self, program: Any, inputs: Sequence[dict[str, Any]], settings: RunSettings
+        self,
+        program: Any,
+        inputs: Sequence[dict[str, Any]],
+        settings: RunSettings,
+        results: TextIO,
     ) -> None:
         self._program = program
         self._inputs = inputs
         self._settings = settings
+        self._results = results
         self._clock = MonotonicClock()
         self._scope = anyio.CancelScope()
         self._progress = progress(quiet=settings.quiet, runs=len(inputs), clock=self._clock)
@@ -115,6 +121,7 @@ class Session:
             api_key=self._settings.selection.api_key,
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
+            config=RunConfig(deadline_s=self._settings.deadline_s),
             scheduler=SchedulerConfig(
                 policy=self._settings.policy_name, speculate=self._settings.speculate
             ),
@@ -186,7 +193,7 @@ class Session:
             run_object = self._summary.summary(outcome.run_id, outcome.value, failure)
             self._write(shown(run_object, pretty=False))
         elif error is None:
-            pretty = sys.stdout.isatty() and len(self._inputs) == 1
+            pretty = self._results.isatty() and len(self._inputs) == 1
             self._write(shown(outcome.value, pretty=pretty))
         elif len(self._inputs) > 1:
             self._write("null")  # keep results on the lines of their inputs
@@ -202,9 +209,9 @@ class Session:
         if self._write_error is not None:
             return
         try:
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+            self._results.write(text + "\n")
+            self._results.flush()
         except (OSError, UnicodeError) as error:
             self._write_error = error
             # Discard the rest of the buffer, or the interpreter fails on it at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._results.fileno())

@@ -120,7 +120,7 @@ class Node(Generic[T_co]):
         """End it without its value; awaiting it then raises `NodeCancelled`.
 
         A generation leaves the batch at the next step and keeps the text it has. A tool with
-        effect `write` that has already started is not interrupted.
+        effect `write` that has already started goes on; its node ends with `OutcomeUnknown`.
         """
         if not self._done:
             self._scope.run.cancel(self, reason or "cancelled by the program")

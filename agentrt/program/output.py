@@ -98,6 +98,9 @@ def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:
 
 
 def _name(name: str) -> str:
+    """Name of a node for a type; the words of a `Literal` are content, and names are not."""
+    begin, literal, _ = name.partition("Literal[")
+    name = f"{begin}Literal{']' * begin.count('[')}" if literal else name
     return name.replace("/", "|").replace("#", "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -138,6 +138,10 @@ class ToolOptions:
     timeout_s: float | None
     retries: int
     stable_for_s: float | None
+    max_result_bytes: int | None
+    process: bool
+    memory_bytes: int | None
+    env: Sequence[str]
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
@@ -150,6 +154,10 @@ class ToolOptions:
             timeout_s=self.timeout_s,
             retries=self.retries,
             stable_for_s=self.stable_for_s,
+            max_result_bytes=self.max_result_bytes,
+            process=self.process,
+            memory_bytes=self.memory_bytes,
+            env=self.env,
         )
         return Tool(spec)
 
@@ -165,6 +173,10 @@ def tool(
     timeout: float | None = None,
     retries: int = 0,
     stable_for: float | None = None,
+    max_result_bytes: int | None = None,
+    process: bool = False,
+    memory_bytes: int | None = None,
+    env: Sequence[str] = (),
 ) -> ToolOptions: ...
 def tool(
     fn: Callable[..., Any] | None = None,
@@ -174,6 +186,10 @@ def tool(
     timeout: float | None = None,
     retries: int = 0,
     stable_for: float | None = None,
+    max_result_bytes: int | None = None,
+    process: bool = False,
+    memory_bytes: int | None = None,
+    env: Sequence[str] = (),
 ) -> Any:
     """Make a tool of a function; its schema comes from the signature and the docstring.
 
@@ -195,13 +211,20 @@ def tool(
         fn: The function.
         effects: `pure` and `read` tools may be cancelled and tried again, `idempotent` ones tried
             again; a `write` tool starts once, when the model has finished its plan, and is never
-            interrupted.
+            cut short: a timeout, a deadline or a cancellation ends the wait with `OutcomeUnknown`.
         timeout: Seconds for one attempt.
         retries: How often to try again.
         stable_for: Seconds for which a result stays true, for the scheduler and for traces.
+        max_result_bytes: Limit on the text of a result; None takes that of `RunConfig`.
+        process: Whether each call runs in a process of its own, which a crash, a deadline or a
+            cancellation ends alone (a `write` tool is not ended). Arguments and results are JSON.
+        memory_bytes: Limit on the address space of that process.
+        env: Environment variables for that process, beside those such as `PATH` and `HOME`.
 
     Raises:
         UsageError: The signature has no schema, or an option is out of range.
     """
-    options = ToolOptions(effects, timeout, retries, stable_for)
+    options = ToolOptions(
+        effects, timeout, retries, stable_for, max_result_bytes, process, memory_bytes, env
+    )
     return options if fn is None else options(fn)

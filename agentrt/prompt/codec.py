@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from agentrt.base.errors import Unsupported
+from agentrt.base.errors import ModelInvalid, RequestRejected, Unsupported
 from agentrt.base.segments import (
     CallFrame,
     CallMade,
@@ -43,6 +43,9 @@ from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 from agentrt.prompt.tool_view import ToolView, ToolViews
 from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
+
+_MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""Errors of reading a file with values of unexpected types."""
 
 
 class Codec:
@@ -92,9 +95,18 @@ class Codec:
         """Read the codec of the model in the directory `path`.
 
         Raises:
-            ModelInvalid: A file is missing or malformed.
+            ModelInvalid: A file is missing or malformed, or its template takes too much to render.
         """
-        return cls(read_model_files(path))
+        try:
+            return cls(read_model_files(path))
+        except RequestRejected as error:  # of the probes, which are the shortest of chats
+            raise ModelInvalid(error.message, hint=error.hint) from error
+        except _MALFORMED as error:
+            raise ModelInvalid(
+                f"the tokenizer or the template of {path} cannot be read: "
+                f"{type(error).__name__}: {str(error)[:200]}",
+                hint="Copy the directory again",
+            ) from error
 
     def encode(
         self,
@@ -114,6 +126,7 @@ class Codec:
 
         Raises:
             Unsupported: The chat template refuses these messages.
+            RequestRejected: The template exceeds its limits of work or memory.
         """
         view = self.tool_views.for_tools(tools)
         prefix = view.prefixes.root(history, cache_salt)
@@ -135,6 +148,24 @@ class Codec:
         if prefix.rewritten:
             losses = (*losses, *self._rewritten(view, segments, ids, history))
         return Encoded(ids, True, losses)
+
+    def encode_ahead(
+        self,
+        tools: tuple[ToolSchema, ...],
+        segments: Sequence[Segment],
+        history: History = "template",
+        cache_salt: str = "",
+    ) -> None:
+        """Fill the cache for `encode` of the same prompt; may run in another thread."""
+        prefixes = self.tool_views.for_tools(tools).prefixes
+        prefix = prefixes.root(history, cache_salt)
+        for segment in segments:
+            if isinstance(segment, Hole):
+                return
+            try:
+                prefix = prefixes.extend(prefix, segment)
+            except LayoutMismatch:
+                return
 
     def render(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> str:
         """The text of a prompt as the chat template writes it, holes as `[node]`.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.model_json import parse_model_json, read_model_text
 
 WINDOW_KEYS = (
     "max_position_embeddings",
@@ -82,25 +82,15 @@ def read_model_files(path: Path) -> ModelFiles:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_model_text(path)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelInvalid(f"cannot read {path}: {error}", hint="Copy the file again") from error
 
 
 def _json(path: Path) -> dict[str, Any]:
     """The object in `path`; {} if there is no such file."""
     text = _text(path)
-    if text is None:
-        return {}
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ModelInvalid(f"{path} is not JSON: {error}", hint="Copy the file again") from error
-    if not isinstance(value, dict):
-        raise ModelInvalid(f"{path} holds no JSON object", hint="Copy the file again")
-    return value
+    return {} if text is None else parse_model_json(text, path)
 
 
 def _templates(path: Path, settings: dict[str, Any]) -> dict[str, str]:

@@ -1,60 +1,32 @@
 """A chat template, rendered in a sandbox with limits.
 
-Templates come with models, so they are untrusted programs: no attributes of Python objects, no long
-loops, no huge strings. Their JSON is compact, whatever the default of their filters.
+Templates come with models, so they are untrusted programs: no attributes of Python objects, and
+limits of work and memory (`template_meter`). Their JSON is compact, whatever the default of their
+filters.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 import jinja2
 from jinja2 import nodes
-from jinja2.exceptions import SecurityError
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from agentrt.base.errors import ModelInvalid
+from agentrt.base.errors import ModelInvalid, RequestRejected
+from agentrt.prompt.template_sandbox import Sandbox
 
-MAX_TEMPLATE_CHARACTERS = 1_000_000
-MAX_LOOPS = 100_000
-MAX_OUTPUT_CHARACTERS = 64_000_000
-MAX_REPEATS = 1_000_000
+MAX_TEMPLATE_CHARACTERS = 200_000
+MAX_DATE_FORM_CHARACTERS = 200
+_COPY_IT = "Copy the template that came with the model again"
 
 
 class TemplateRefused(Exception):
     """The template refuses this conversation; the message is its own."""
-
-
-class GenerationBlock(Extension):
-    """`{% generation %}`: marks generated text for trainers; here it is only its content."""
-
-    tags = {"generation"}  # noqa: RUF012 (jinja's own interface)
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-class Sandbox(ImmutableSandboxedEnvironment):
-    """Environment of templates: immutable values, bounded memory and time."""
-
-    intercepted_binops = frozenset({"*", "**", "%"})
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        sizes = [len(v) if isinstance(v, str | list | tuple) else v for v in (left, right)]
-        if operator == "**" or (operator == "%" and isinstance(left, str)):
-            raise SecurityError(f"chat templates may not use {operator} here")
-        if operator == "*" and any(isinstance(v, str | list | tuple) for v in (left, right)):
-            count = max(1, sizes[0]) * max(1, sizes[1])
-            if count > MAX_REPEATS:
-                raise SecurityError(f"a chat template repeats something {count} times")
-        return super().call_binop(context, operator, left, right)
 
 
 class ChatTemplate:
@@ -75,26 +47,27 @@ class ChatTemplate:
         self.reads_clock = False
         self._special_texts = special_texts
         self._loaded_at = datetime.now().astimezone()
-        self._loops_left = MAX_LOOPS
         if len(source) > MAX_TEMPLATE_CHARACTERS:
             raise ModelInvalid(f"{name} is {len(source)} characters long", hint="Shorten it")
-        sandbox = Sandbox(
-            trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
-        )
-        sandbox.filters["tojson"] = to_json
+        sandbox = Sandbox(name)
+        self._meter = sandbox.meter
+        self._rendering = threading.Lock()
+        sandbox.filters["tojson"] = sandbox.metered("tojson", to_json)
         sandbox.globals |= {
-            "raise_exception": _refuse,
+            "raise_exception": self._refuse,
             "strftime_now": self._strftime_now,
             "range": self._range,
-            "lipsum": None,
         }
         try:
             self.constants = tuple(sorted(_tested_constants(sandbox.parse(source))))
             self._template = sandbox.from_string(source)
         except jinja2.TemplateSyntaxError as error:
             raise ModelInvalid(
-                f"{name}, line {error.lineno}: {error.message}",
-                hint="Copy the template that came with the model again",
+                f"{name}, line {error.lineno}: {error.message}", hint=_COPY_IT
+            ) from error
+        except Exception as error:  # nested too deeply for the parser, or for Python
+            raise ModelInvalid(
+                f"{name} cannot be compiled: {type(error).__name__}", hint=_COPY_IT
             ) from error
 
     def render(
@@ -106,34 +79,31 @@ class ChatTemplate:
         """The text of a conversation; with `answer`, with the generation prompt.
 
         Raises:
-            TemplateRefused: The template raised, or went beyond its limits.
+            TemplateRefused: The template raised.
+            RequestRejected: The template exceeds its limits of work or memory.
         """
-        self._loops_left = MAX_LOOPS
         given = {**self._special_texts, "messages": messages, "tools": tools, "documents": None}
-        parts: list[str] = []
-        size = 0
-        try:
-            for part in self._template.generate(**given, add_generation_prompt=answer):
-                size += len(part)
-                if size > MAX_OUTPUT_CHARACTERS:
-                    raise TemplateRefused(f"it wrote more than {MAX_OUTPUT_CHARACTERS} characters")
-                parts.append(part)
-        except TemplateRefused:
-            raise
-        except Exception as error:  # untrusted: any error is a refusal
-            raise TemplateRefused(str(error) or type(error).__name__) from error
-        return "".join(parts)
+        with self._rendering:
+            self._meter.start((messages, tools))
+            try:
+                return self._template.render(**given, add_generation_prompt=answer)
+            except (TemplateRefused, RequestRejected):
+                raise
+            except Exception as error:  # untrusted: any error is a refusal
+                raise TemplateRefused(str(error)[:500] or type(error).__name__) from error
 
     def _strftime_now(self, form: str) -> str:
         self.reads_clock = True
-        return self._loaded_at.strftime(form)
+        return self._loaded_at.strftime(form[:MAX_DATE_FORM_CHARACTERS])
 
     def _range(self, *bounds: int) -> range:
         numbers = range(*bounds)
-        self._loops_left -= len(numbers)
-        if self._loops_left < 0:
-            raise SecurityError(f"a chat template loops more than {MAX_LOOPS} times")
+        self._meter.count_steps(len(numbers))
         return numbers
+
+    def _refuse(self, message: object) -> None:
+        self._meter.weigh(message)
+        raise TemplateRefused(str(message))
 
 
 def to_json(
@@ -149,10 +119,6 @@ def to_json(
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
-
-
-def _refuse(message: str) -> None:
-    raise TemplateRefused(str(message))
 
 
 def _tested_constants(tree: nodes.Template) -> Iterable[str]:

@@ -16,6 +16,8 @@ from typing import Any
 
 from tokenizers import Encoding, Tokenizer
 
+from agentrt.prompt.large_text import LARGE_CHARACTERS
+
 SHORT_CHARACTERS = 256
 PENDING_PIECES = 2
 
@@ -83,7 +85,7 @@ class TextEncoder:
         if not self.seals or not text:
             return (), text
         settled = self._settled_characters(text)
-        encoding = self._tokenizers[position].encode(text, add_special_tokens=False)
+        encoding = self._encoding(text, position)
         pieces = encoding.word_ids
         index = len(pieces) - 1
         while index >= 0 and _span(encoding, index)[0] >= settled:
@@ -107,7 +109,13 @@ class TextEncoder:
         return settled
 
     def _encode(self, text: str, position: TextPosition) -> tuple[int, ...]:
-        return self._numbered(self._tokenizers[position].encode(text, add_special_tokens=False).ids)
+        return self._numbered(self._encoding(text, position).ids)
+
+    def _encoding(self, text: str, position: TextPosition) -> Encoding:
+        tokenizer = self._tokenizers[position]
+        if len(text) <= LARGE_CHARACTERS:
+            return tokenizer.encode(text, add_special_tokens=False)
+        return tokenizer.encode_batch([text], add_special_tokens=False)[0]  # releases the GIL
 
     def _numbered(self, ids: list[int]) -> tuple[int, ...]:
         renumber = self._ids

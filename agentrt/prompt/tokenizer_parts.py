@@ -19,6 +19,7 @@ from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.text_encoder import TextEncoder
 from agentrt.prompt.token_bytes import bytes_by_id
 
+MAX_TOKENS = 10_000_000
 LOOKS_LIKE_MARKER = re.compile(r"<[|\uff5c].*[|\uff5c]>|\[/?[A-Z_]+\]")
 
 
@@ -51,7 +52,7 @@ class TokenizerParts:
             ModelInvalid: The JSON is broken, or of an unsupported family.
         """
         tokenizer = _parse(files)
-        added = _added_tokens(tokenizer)
+        added = _added_tokens(files, tokenizer)
         self.markers: dict[str, Marker] = {
             entry["content"]: _marker(entry) for entry in added if _is_marker(entry, files)
         }
@@ -98,7 +99,7 @@ class TokenizerParts:
 def _parse(files: ModelFiles) -> dict[str, Any]:
     try:
         tokenizer = json.loads(files.tokenizer_json)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _broken(files, error) from error
     if not isinstance(tokenizer, dict):
         raise _broken(files, "no JSON object")
@@ -110,8 +111,17 @@ def _broken(files: ModelFiles, why: object) -> ModelInvalid:
     return ModelInvalid(f"{where} is not a tokenizer: {why}", hint="Save the tokenizer again")
 
 
-def _added_tokens(tokenizer: dict[str, Any]) -> list[dict[str, Any]]:
-    return [entry for entry in tokenizer.get("added_tokens") or () if entry.get("content")]
+def _added_tokens(files: ModelFiles, tokenizer: dict[str, Any]) -> list[dict[str, Any]]:
+    added = tokenizer.get("added_tokens") or []
+    if not isinstance(added, list) or not all(map(_is_added_token, added)):
+        raise _broken(files, "an entry of added_tokens has no text or no id")
+    return [entry for entry in added if entry["content"]]
+
+
+def _is_added_token(entry: Any) -> bool:
+    if not isinstance(entry, dict) or type(entry.get("id")) is not int:
+        return False
+    return isinstance(entry.get("content"), str)
 
 
 def _is_marker(entry: dict[str, Any], files: ModelFiles) -> bool:
@@ -157,6 +167,8 @@ def _vocab(
     for entry in added:
         text = entry["content"]
         table[entry["id"]] = b"" if text in markers else text.encode()
+    if not all(type(index) is int and 0 <= index < MAX_TOKENS for index in table):
+        raise _broken(files, f"an id is no number from 0 to {MAX_TOKENS}")
     size = max(table, default=-1) + 1
     if files.logits_size and files.logits_size < size:
         raise ModelInvalid(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -11,7 +12,13 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import AgentrtError, EngineDied, InternalError, record_of
+from agentrt.base.errors import (
+    AgentrtError,
+    DeadlineExceeded,
+    EngineDied,
+    InternalError,
+    record_of,
+)
 from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
 from agentrt.protocol.backend import (
     Capabilities,
@@ -25,6 +32,7 @@ from agentrt.protocol.step_output import BackendEvent, Delta, End, FinishReason,
 from agentrt.remote.body import RemoteServer, build_request
 from agentrt.remote.chunks import ChunkReader, JsonCompactor
 from agentrt.remote.http import Http
+from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.probe import probe
 from agentrt.remote.usage import RequestTimes, ledger
 
@@ -45,7 +53,8 @@ class RemoteBackend:
         url: `http://host:port`, or with the API's own path.
         model: Name of the model; None takes the only one.
         api_key: `env:NAME`, the variable that holds the key.
-        clock: Clock of the ledgers.
+        clock: Clock of the ledgers and deadlines.
+        limits: Sizes of answers, attempts, and the time for the opening.
     """
 
     def __init__(
@@ -55,8 +64,9 @@ class RemoteBackend:
         model: str | None = None,
         api_key: str | None = None,
         clock: Clock,
+        limits: RemoteLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._http = Http(url, api_key=api_key)
+        self._http = Http(url, api_key=api_key, limits=limits, clock=clock)
         self._model = model
         self._clock = clock
         self._server: RemoteServer | None = None
@@ -82,7 +92,14 @@ class RemoteBackend:
 
     async def start(self) -> None:
         if self._server is None:
-            self._server = await probe(self._http, self._model)
+            opening_s = self._http.limits.opening_s
+            with anyio.move_on_after(opening_s):
+                self._server = await probe(self._http, self._model)
+            if self._server is None:
+                raise DeadlineExceeded(
+                    f"{self._http.url} was not open within {opening_s:g} s",
+                    hint="Raise the deadline, or look at the server",
+                )
 
     def submit(self, request: GenerateRequest) -> None:
         exchange = Exchange(request, RequestTimes(self._clock.now_s()))
@@ -121,14 +138,28 @@ class RemoteBackend:
         self._queue.close()
 
     async def _stream(self, exchange: Exchange) -> FinishReason:
-        """Stream one request to its end."""
+        """Stream one request to its end; again if it breaks off before its first text."""
+        for attempt in itertools.count(1):
+            try:
+                return await self._stream_once(exchange)
+            except EngineDied:
+                handed_on = exchange.times.first_at_s > 0.0
+                if handed_on or attempt >= self._http.limits.attempts:
+                    raise
+                await self._http.pause(attempt, exchange.request.deadline_at_s)
+                exchange.reader = ChunkReader()
+        raise AssertionError("the loop has no end of its own")
+
+    async def _stream_once(self, exchange: Exchange) -> FinishReason:
         assert self._server is not None, "start() comes before submit()"
-        sent = build_request(exchange.request, self._server)
+        request = exchange.request
+        sent = build_request(request, self._server)
         reader = exchange.reader
         reader.max_calls = sent.max_calls
         compactor = JsonCompactor() if sent.compact else None
-        headers = {"traceparent": _traceparent(exchange.request.run_id)}
-        async with aclosing(self._http.events("/chat/completions", sent.body, headers)) as chunks:
+        headers = {"traceparent": _traceparent(request.run_id)}
+        answer = self._http.events("/chat/completions", sent.body, headers, request.deadline_at_s)
+        async with aclosing(answer) as chunks:
             async for chunk in chunks:
                 text = reader.feed_chunk(chunk)
                 self._write(exchange, compactor.feed_text(text) if compactor else text)

@@ -7,6 +7,7 @@ The API sends tool calls separately from the text; here they are written into it
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from agentrt.base.errors import RequestRejected
@@ -14,6 +15,8 @@ from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 from agentrt.protocol.step_output import FinishReason
 
 Json = dict[str, Any]
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON may write one; no UTF-8 holds it
 
 
 class ChunkReader:
@@ -62,7 +65,7 @@ class ChunkReader:
                 text += self._finished(choice["finish_reason"])
                 self.stopped_by = _text(choice.get("stop_reason"))
         self.chunks += bool(text)
-        return text
+        return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
     def close(self) -> str:
         """Text that closes open calls."""
@@ -79,7 +82,7 @@ class ChunkReader:
     def _call(self, call: Json) -> str:
         """One delta of one call: its name opens it, its arguments follow piece by piece."""
         function = call.get("function") or {}
-        index = call.get("index", self.calls)
+        index = self.calls if call.get("index") is None else call["index"]
         text = ""
         if index != self._index:
             if self.max_calls and self.calls >= self.max_calls:

@@ -1,22 +1,27 @@
 """HTTP to a remote engine: the only module that imports httpx.
 
-It holds the address, the key, timeouts and retries, and converts failures to the error tree. A
-request is retried only until the first part of its answer has arrived.
+It holds the address, the key, timeouts, limits and retries, and converts failures to the error
+tree. A request is retried here until its answer begins; `RemoteBackend` retries answers that break
+off before their first text.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import httpx
 
+from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.errors import (
     AgentrtError,
     ContextOverflow,
@@ -27,16 +32,17 @@ from agentrt.base.errors import (
 )
 from agentrt.base.key_reference import key_name
 from agentrt.base.loopback import is_loopback
-from agentrt.remote.sse import EventStream
+from agentrt.remote.answer_shape import Malformed, check_chunk, parsed_object
+from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
+from agentrt.remote.sse import EventStream, EventTooLong
 
 Json = dict[str, Any]
 
 CONNECT_S = 5.0
 SILENCE_S = 600.0
-MAX_ATTEMPTS = 3
 FIRST_PAUSE_S = 0.1
-MAX_PAUSE_S = 5.0
-_BUSY = {429, 503}
+MAX_ERROR_BYTES = 64 << 10
+_BUSY = {408, 429}
 _LOST = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadError, httpx.RemoteProtocolError)
 
 
@@ -47,13 +53,26 @@ class Http:
         url: `http://host:port`, or with the API's own path (`https://host/v1`).
         api_key: `env:NAME`, the variable that holds the key; None sends none.
         seed: Seed of the jitter between attempts.
+        limits: Sizes of answers and number of attempts.
+        clock: Clock of deadlines.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        seed: int | None = None,
+        limits: RemoteLimits = DEFAULT_LIMITS,
+        clock: Clock | None = None,
+    ) -> None:
         self.url = _base(url)
+        self.limits = limits
+        self._clock = clock or MonotonicClock()
         self._key = os.environ[key_name(api_key, "api_key")] if api_key is not None else ""
         self._random = random.Random(seed)
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers["Accept-Encoding"] = "identity"  # what expands has no size to limit
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S, pool=None),
@@ -64,36 +83,62 @@ class Http:
         )
 
     async def get(self, path: str) -> Json:
-        """Fetch the JSON object at `path`."""
-        async with self._open("GET", path, None, {}) as response:
-            return self._object(await response.aread())
+        """Fetch the JSON object at `path`.
 
-    async def post(self, path: str, body: Json) -> Json:
-        """Send `body`; returns the JSON object of the answer."""
-        async with self._open("POST", path, body, {}) as response:
-            return self._object(await response.aread())
+        Raises:
+            EngineUnavailable: The answer is none.
+        """
+        async with self._open("GET", path, None, {}) as response:
+            data = await self._read(response, self.limits.event_bytes)
+        try:
+            return parsed_object(data)
+        except Malformed as error:
+            raise EngineUnavailable(
+                f"{self.url} answers {self.scrub(str(error))}",
+                hint="Give the address of an OpenAI-compatible server, such as http://host:8000",
+            ) from None
 
     async def events(
-        self, path: str, body: Json, headers: dict[str, str]
+        self,
+        path: str,
+        body: Json,
+        headers: dict[str, str],
+        deadline_at_s: float | None = None,
     ) -> AsyncGenerator[Json, None]:
-        """The JSON objects of a streamed answer, until the server ends it.
+        """The chunks of a streamed answer, until the server ends it.
 
         Raises:
             EngineDied: The stream breaks before that.
+            RequestRejected: The answer is malformed, or exceeds a limit.
         """
-        stream = EventStream()
-        async with self._open("POST", path, body, headers) as response:
+        stream, taken = EventStream(self.limits.event_bytes), 0
+        async with self._open("POST", path, body, headers, deadline_at_s) as response:
             try:
-                async for chunk in response.aiter_bytes():
-                    for data in stream.feed_data(chunk):
+                async for part in response.aiter_bytes():
+                    taken += len(part)
+                    if taken > self.limits.answer_bytes:
+                        raise Malformed(f"more than {self.limits.answer_bytes} bytes")
+                    for data in stream.feed_data(part):
                         if data == "[DONE]":
                             return
-                        yield self._object(data)
-            except (httpx.TransportError, httpx.StreamError) as error:
+                        yield check_chunk(parsed_object(data))
+                for data in stream.flush():
+                    if data != "[DONE]":
+                        yield check_chunk(self._last(data))
+            except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
                 raise self._cut(type(error).__name__) from None
-            for data in stream.flush():
-                if data != "[DONE]":
-                    yield self._object(data)
+            except (Malformed, EventTooLong) as error:
+                raise RequestRejected(
+                    f"{self.url} answers {self.scrub(str(error))}",
+                    hint="Look at the server's log: this is not the API that it announces",
+                ) from None
+
+    def _last(self, data: str) -> Json:
+        """An event without a blank line after it; the connection may have ended inside it."""
+        try:
+            return parsed_object(data)
+        except Malformed:
+            raise self._cut("in an event") from None
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -104,50 +149,76 @@ class Http:
 
     @asynccontextmanager
     async def _open(
-        self, method: str, path: str, body: Json | None, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        body: Json | None,
+        headers: dict[str, str],
+        deadline_at_s: float | None = None,
     ) -> AsyncIterator[httpx.Response]:
         """A response with a good status and its headers received."""
         request = self._client.build_request(method, self.url + path, json=body, headers=headers)
-        response = await self._send(request)
+        response = await self._send(request, deadline_at_s)
         try:
             if response.status_code >= 400:
-                raise self._refusal(response.status_code, await response.aread())
+                error = await self._read(response, MAX_ERROR_BYTES, cut=True)
+                raise self._refusal(response.status_code, error)
             yield response
         finally:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
 
-    async def _send(self, request: httpx.Request) -> httpx.Response:
+    async def _read(
+        self, response: httpx.Response, limit_bytes: int, *, cut: bool = False
+    ) -> bytes:
+        """The body of an answer; a longer one is an error, or is cut off."""
+        data = bytearray()
+        try:
+            async for part in response.aiter_bytes():
+                data += part
+                if len(data) > limit_bytes:
+                    break
+        except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
+            raise self._cut(type(error).__name__) from None
+        if len(data) > limit_bytes and not cut:
+            raise RequestRejected(f"{self.url} answers more than {limit_bytes} bytes")
+        return bytes(data[:limit_bytes])
+
+    async def _send(self, request: httpx.Request, deadline_at_s: float | None) -> httpx.Response:
         """Send a request until its headers arrive, with retries."""
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            pause_s = FIRST_PAUSE_S * 2**attempt * self._random.random()
+        for attempt in itertools.count(1):
+            wait_s = 0.0
             try:
                 response = await self._client.send(request, stream=True)
             except _LOST as error:
-                if attempt == MAX_ATTEMPTS:
+                if attempt >= self.limits.attempts:
                     raise self._unreachable(error) from None
             except httpx.HTTPError as error:
                 raise self._unreachable(error) from None
             else:
-                if response.status_code not in _BUSY or attempt == MAX_ATTEMPTS:
+                status = response.status_code
+                if attempt >= self.limits.attempts or not (status in _BUSY or status >= 500):
                     return response
-                pause_s += _retry_after_s(response)
+                wait_s = retry_after_s(response.headers.get("retry-after", ""), time.time())
                 await response.aclose()
-            await anyio.sleep(min(pause_s, MAX_PAUSE_S))
-        raise AssertionError("the last try returns or raises")
+            await self.pause(attempt, deadline_at_s, wait_s)
+        raise AssertionError("the loop has no end of its own")
 
-    def _object(self, data: str | bytes) -> Json:
-        try:
-            value = json.loads(data)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            shown = data[:60].decode("utf-8", "replace") if isinstance(data, bytes) else data[:60]
+    async def pause(self, attempt: int, deadline_at_s: float | None, wait_s: float = 0.0) -> None:
+        """Wait before the next attempt, `wait_s` at least.
+
+        Raises:
+            EngineUnavailable: The pause ends after the deadline, or exceeds the limit.
+        """
+        left_s = self.limits.retry_after_s
+        if deadline_at_s is not None:
+            left_s = deadline_at_s - self._clock.now_s()
+        if wait_s and wait_s > left_s:
             raise EngineUnavailable(
-                f"{self.url} answers {self.scrub(shown)!r}, which is not a JSON object",
-                hint="Give the address of an OpenAI-compatible server, such as http://host:8000",
+                f"{self.url} is busy and asks to wait {wait_s:g} s, longer than there is time",
+                hint="Try again later, or raise the deadline",
             )
-        return value
+        await anyio.sleep(wait_s + FIRST_PAUSE_S * 2**attempt * self._random.random())
 
     def _unreachable(self, error: httpx.HTTPError) -> EngineUnavailable:
         why = self.scrub(str(error)) or type(error).__name__
@@ -185,7 +256,7 @@ def error_text(body: bytes) -> str:
     """Message of an error body in one line: OpenAI's form, FastAPI's, or plain text."""
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return " ".join(body.decode("utf-8", "replace").split())[:300]
     for key in ("error", "detail", "message"):
         if isinstance(value, dict) and key in value:
@@ -203,8 +274,13 @@ def _base(url: str) -> str:
     return bare if parts.path.strip("/") else f"{bare}/v1"
 
 
-def _retry_after_s(response: httpx.Response) -> float:
+def retry_after_s(value: str, unix_s: float) -> float:
+    """Seconds that a `Retry-After` asks to wait, given as a number or as a date; else 0."""
     try:
-        return max(0.0, float(response.headers.get("retry-after", "0")))
+        wait_s = float(value)
     except ValueError:
-        return 0.0
+        try:
+            wait_s = parsedate_to_datetime(value).timestamp() - unix_s
+        except (ValueError, OverflowError):
+            return 0.0
+    return max(0.0, wait_s) if wait_s == wait_s else 0.0

@@ -17,6 +17,7 @@ import anyio
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
 from agentrt.base.segments import ToolSchema
+from agentrt.remote.answer_shape import Malformed, check_models
 from agentrt.remote.body import RemoteServer, SentRequest, constrained
 from agentrt.remote.chunks import ChunkReader, JsonCompactor
 from agentrt.remote.constraint_dialects import DIALECTS, ConstraintDialect
@@ -107,13 +108,13 @@ async def _models(http: Http, model: str | None) -> list[Json]:
         if model is not None:
             return []
         raise EngineUnavailable(error.message, hint=error.hint) from None
-    listed = answer.get("data")
-    if not isinstance(listed, list):
+    try:
+        return check_models(answer)
+    except Malformed as error:
         raise EngineUnavailable(
-            f"{http.url}/models does not list models",
+            f"{http.url}/models answers {error}",
             hint="Give the address of an OpenAI-compatible server",
-        )
-    return [entry for entry in listed if isinstance(entry, dict) and "id" in entry]
+        ) from None
 
 
 def _chosen(listed: list[Json], model: str | None, url: str) -> Json:
@@ -137,8 +138,7 @@ _FAMILIES = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "agentr
 
 def _window_tokens(entry: Json) -> int:
     meta = entry.get("meta") or {}
-    found = entry.get("max_model_len") or meta.get("n_ctx") or meta.get("n_ctx_train") or 0
-    return int(found)
+    return entry.get("max_model_len") or meta.get("n_ctx") or meta.get("n_ctx_train") or 0
 
 
 async def _with_limit_field(http: Http, server: RemoteServer) -> RemoteServer:

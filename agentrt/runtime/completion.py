@@ -33,6 +33,8 @@ def failed(run: Run, node: Node[Any], error: Exception, end: End | None = None) 
         error.add_note(f"{note} ({node.site})")
     elif node.kind == "program" and not notes[-1].startswith(note):  # a recursion is told once
         error.add_note(note)
+    for unknown in run.unknown_outcomes if node is run.root else ():
+        error.add_note(unknown)
     node.fail(error)
     outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"
     return _event(run, node, outcome, error, end)
@@ -79,6 +81,7 @@ def _event(
     run.contexts.pop(node.id, None)
     run.declared_with_holes.discard(node.id)
     run.revised_pieces.pop(node.id, None)
+    run.encoded_large_texts.pop(node.id, None)
     run.deferred.discard(node.id)
     waited = run.last_waits.pop(node.id, None)
     finish_reason = "" if end is None else end.reason

@@ -8,8 +8,10 @@ from typing import Any, NoReturn
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
+from agentrt.base.segments import Text
 from agentrt.program import GenerateWork
 from agentrt.prompt import Codec
+from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import Backend, Capabilities
 
 
@@ -48,7 +50,10 @@ class ModelRole:
             return 0
         chat = work.chat
         try:
-            encoded = self.codec.encode(chat.tools, chat.segments(), chat.history, cache_salt)
+            segments = chat.segments()
+            if any(type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments):
+                return 0  # it is encoded in a worker thread before it is sent
+            encoded = self.codec.encode(chat.tools, segments, chat.history, cache_salt)
             return len(encoded.token_ids)
         except Exception:
             return 0  # an input failed, or the template refuses the prompt: sending reports it

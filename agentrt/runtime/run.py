@@ -64,7 +64,9 @@ class Run:
         deferred: Generations with a prompt that is too long, while a prompt that it continues may
             still be made shorter.
         revised_pieces: Length in pieces of the prompts for which `on_overflow` was called.
+        encoded_large_texts: Number of large texts in a prompt that were encoded ahead, by node.
         stop_requests: Requests of code to end a node.
+        unknown_outcomes: Notes on `write` tools that had not ended when the wait for them did.
         task_set: The asyncio tasks of the run, none of which outlives it.
         has_sent: Whether a generation has been handed to an engine.
         captures_content: Whether events carry prompts and outputs.
@@ -94,8 +96,10 @@ class Run:
         self.last_waits: dict[str, LastWait] = {}
         self.deferred: set[str] = set()
         self.revised_pieces: dict[str, int] = {}
+        self.encoded_large_texts: dict[str, int] = {}
         self.stop_requests: dict[str, StopRequest] = {}
         self.declared_with_holes: set[str] = set()
+        self.unknown_outcomes: list[str] = []
         self.task_set = TaskSet()
         self.has_sent = False
         self.captures_content = captures_content

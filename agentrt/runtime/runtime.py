@@ -28,6 +28,7 @@ from agentrt.runtime.effects import Effects
 from agentrt.runtime.in_flight.coalescing import Coalescing
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
+from agentrt.runtime.loop_watch import watched_loop
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits
 from agentrt.runtime.observers import Observers
@@ -136,8 +137,10 @@ class Runtime:
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._loop = self._make_loop()
             stack.callback(self._loop.close)
+            stack.push_async_callback(self._tasks.writes.hold, self._config.write_grace_s)
             for engine in self._engines.values():
                 self._serve(tasks, stack, partial(_read, engine.backend, self._loop))
+            stack.enter_context(watched_loop(self._config.blocking_call_s))
             self._stack = stack.pop_all()
         return self
 
@@ -312,10 +315,9 @@ class Runtime:
             for role, engine in self._engines.items()
             if engine.capabilities.holes and engine.codec is not None
         ]
-        threads = self._config.max_concurrent_tools
         state = self._state or State(
             incomplete_roles=incomplete,
-            max_threads=threads,
+            max_threads=self._config.max_concurrent_tools,
             config=self.scheduler,
             estimates=self.estimates,
             kv_tokens={
@@ -332,9 +334,8 @@ class Runtime:
             Coalescing(is_on=self.scheduler.share_nodes),
             retention,
         )
-        speculate = self.scheduler.speculate
         self._tasks = tasks = TaskRunner(
-            self._post, self._clock, threads, self.patterns, speculate=speculate
+            self._post, self._clock, self._config, self.patterns, speculate=self.scheduler.speculate
         )
         return Loop(
             state,

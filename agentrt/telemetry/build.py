@@ -14,6 +14,7 @@ from agentrt.analysis import (
     work_s,
 )
 from agentrt.analysis.stage import Label
+from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, trace_id_of
 from agentrt.protocol.events import AttemptFailed, Scheduled
 from agentrt.telemetry import names
@@ -113,7 +114,7 @@ class _Builder:
             if self.capture in {"EVENT_ONLY", "SPAN_AND_EVENT"}:
                 span.events += (SpanEvent(names.DETAILS_EVENT, span.end_us, content),)
         if node.finished is not None and node.finished.error is not None:
-            span.error = sanitize_text(node.finished.error.message)
+            span.error = self._error(node.finished.error)
         if node.first_token_at_s is not None:
             at_us = self.timeline.us_inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
@@ -148,10 +149,14 @@ class _Builder:
         at_us = self.timeline.us_inside(span, decision.at_s)
         return SpanEvent(names.SCHEDULED, at_us, attributes)
 
+    def _error(self, error: ErrorRecord) -> str:
+        """Text of an error; messages quote prompts and arguments, so they are content."""
+        return error.type if self.capture == "NO_CONTENT" else sanitize_text(error.message)
+
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished
         if finished is not None and finished.error is not None:
-            span.error = sanitize_text(finished.error.message)
+            span.error = self._error(finished.error)
             span.attributes[names.ERROR_TYPE] = finished.error.type
 
     def _link(self, span: Span, node: NodeRecord) -> None:
@@ -256,7 +261,7 @@ class _Builder:
             given: Attributes = {names.NODE_ID: node.node_id, names.ATTEMPT: number}
             made = self._add("attempt", span.span_id, start_us, end_us, given)
             if attempt.error is not None:
-                made.error = sanitize_text(attempt.error.message)
+                made.error = self._error(attempt.error)
                 made.attributes[names.ERROR_TYPE] = attempt.error.type
             at_us = end_us + GAP_US
 

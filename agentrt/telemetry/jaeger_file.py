@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agentrt.base.private_files import make_private_file, make_private_folder
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import Resources, resources_of
 from agentrt.telemetry.span import Trace
@@ -49,10 +50,11 @@ class JaegerFile:
         Raises:
             OSError: The folder cannot be written.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         path = self._folder / _file_name(traces[0])
         draft = path.with_suffix(f".{os.getpid()}.part")
         try:
+            make_private_file(draft)
             draft.write_text(jaeger_json(traces, self._resources), encoding="utf-8")
             draft.replace(path)
         finally:

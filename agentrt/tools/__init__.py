@@ -4,6 +4,7 @@ from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
 from agentrt.tools.spec import Effects, ToolSpec, declared_tool, prepare_declared
 from agentrt.tools.workers import running_calls
+from agentrt.tools.write_calls import WriteCalls
 
 __all__ = [
     "AttemptEnded",
@@ -11,6 +12,7 @@ __all__ = [
     "Effects",
     "OnAttempt",
     "ToolSpec",
+    "WriteCalls",
     "declared_tool",
     "execute",
     "prepare_declared",

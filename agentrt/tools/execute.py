@@ -1,30 +1,32 @@
 """Running a tool: in a worker thread or awaited, with timeout, retries and cancellation.
 
 `pure`, `read` and `idempotent` tools stop at once when cancelled (a thread that cannot be stopped
-is abandoned and its result dropped). A running `write` tool is waited for. A tool that calls
-`sys.exit`, as a command-line function does, has failed like one that raises.
+is abandoned and its result dropped). A `write` tool goes on; only the wait for it ends. Any error
+of a tool is its failure, also a `sys.exit` as command-line functions call it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
 import anyio
-from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
+from anyio import CancelScope, CapacityLimiter, to_thread
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.clock import Clock, MonotonicClock
-from agentrt.base.errors import ErrorRecord, ToolFailed, record_of
+from agentrt.base.errors import ErrorRecord, OutcomeUnknown, ToolFailed, record_of
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
+from agentrt.tools.raised import awaited, called, original
+from agentrt.tools.result_size import MAX_RESULT_BYTES, check_result
 from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
 from agentrt.tools.workers import run_in_worker
+from agentrt.tools.write_calls import WriteCalls
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
-GRACE_S = 30.0
 MAX_SHOWN_CHARACTERS = 400
 
 
@@ -35,7 +37,8 @@ async def execute(
     clock: Clock | None = None,
     on_attempt: OnAttempt | None = None,
     limiter: CapacityLimiter | None = None,
-    grace_s: float = GRACE_S,
+    writes: WriteCalls | None = None,
+    max_result_bytes: int = MAX_RESULT_BYTES,
 ) -> Any:
     """Run a tool to its result.
 
@@ -45,23 +48,31 @@ async def execute(
         clock: Clock of the reported instants and durations.
         on_attempt: Called at each attempt's start and end.
         limiter: Limit of worker threads, shared by synchronous tools.
-        grace_s: Time that a cancelled `write` may continue.
+        writes: Takes the call of a `write` tool, which may outlive the wait for it.
+        max_result_bytes: Limit on the text of the result, for tools that set none.
 
     Returns:
         The tool's result.
 
     Raises:
-        ToolFailed: The last attempt raised or timed out; chained to that error.
+        ToolFailed: The last attempt raised or timed out, chained to that error; or the result is
+            too large.
+        OutcomeUnknown: The wait for a `write` tool timed out or was cancelled.
     """
     clock = clock or MonotonicClock()
     arguments = {**spec.bound, **kwargs}
     report = on_attempt or _ignore
     limiter = limiter or to_thread.current_default_thread_limiter()
+    writes = writes or WriteCalls()
+    limit = spec.max_result_bytes or max_result_bytes
     started_at_s = clock.now_s()
     for attempt in range(1, spec.retries + 2):
         try:
-            return await _attempt(spec, arguments, attempt, clock, report, limiter, grace_s)
-        except (Exception, SystemExit) as error:
+            value = await _attempt(spec, arguments, attempt, clock, report, limiter, writes, limit)
+        except OutcomeUnknown:
+            raise
+        except Exception as raised:
+            error = original(raised)
             if attempt <= spec.retries:
                 backoff_s = min(FIRST_BACKOFF_S * 2 ** (attempt - 1), MAX_BACKOFF_S)
                 await anyio.sleep(backoff_s)
@@ -76,6 +87,9 @@ async def execute(
             if failed is error:
                 raise
             raise failed from error
+        if not (isinstance(value, int) or (isinstance(value, str) and 4 * len(value) <= limit)):
+            await check_result(value, limit, tool=spec.name, where=spec.where)
+        return value
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -86,24 +100,33 @@ async def _attempt(
     clock: Clock,
     report: OnAttempt,
     limiter: CapacityLimiter,
-    grace_s: float,
+    writes: WriteCalls,
+    max_bytes: int,
 ) -> Any:
     slot = object()  # of the worker limit; released when the function returns, even if abandoned
     if not spec.is_async:
         await limiter.acquire_on_behalf_of(slot)
     report(AttemptStarted(attempt, clock.now_s()))
     error: ErrorRecord | None = None
+    process = None
+    bound = partial(spec.fn, **arguments)
+    if spec.process is not None:
+        from agentrt.tools.process_call import ProcessCall
+
+        process = ProcessCall(spec, arguments, max_bytes)
+        bound = partial(process.run)
+    call: Callable[[], Coroutine[Any, Any, Any]] = partial(awaited, bound)
+    if not spec.is_async:
+        release = partial(limiter.release_on_behalf_of, slot)
+        call = partial(run_in_worker, partial(called, bound), release)
     try:
-        call: Callable[[], Awaitable[Any]] = partial(_awaited, spec, arguments)
-        if not spec.is_async:
-            release = partial(limiter.release_on_behalf_of, slot)
-            call = partial(run_in_worker, partial(spec.fn, **arguments), release)
-        timed = partial(_timed, call, spec.timeout_s)
         if spec.effects == "write":
-            return await _shielded(timed, grace_s)
-        return await timed()
+            return await writes.result_of(spec.name, call, spec.timeout_s)
+        return await _timed(call, spec.timeout_s)
     except BaseException as raised:
-        error = record_of(raised)
+        error = record_of(original(raised))
+        if process is not None and spec.effects != "write":
+            process.kill()
         raise
     finally:
         report(AttemptEnded(attempt, clock.now_s(), error))
@@ -118,41 +141,7 @@ async def _timed(call: Any, timeout_s: float | None) -> Any:
     raise TimeoutError(f"took longer than {timeout_s:g} s")
 
 
-async def _awaited(spec: ToolSpec, arguments: Mapping[str, Any]) -> Any:
-    return await spec.fn(**arguments)
-
-
-async def _shielded(call: Any, grace_s: float) -> Any:
-    """Run `call` to its end even if cancelled, for at most `grace_s` more."""
-    done = anyio.Event()
-    scope = CancelScope(shield=True)
-    outcome: list[Any] = []
-    raised: list[Exception | SystemExit] = []
-
-    async def run() -> None:
-        with scope:
-            try:
-                outcome.append(await call())
-            except (Exception, SystemExit) as error:
-                raised.append(error)
-            finally:
-                done.set()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
-        try:
-            await done.wait()
-        except get_cancelled_exc_class():
-            with CancelScope(shield=True), anyio.move_on_after(grace_s):
-                await done.wait()
-            scope.cancel()
-            raise
-    if raised:
-        raise raised[0]
-    return outcome[0]
-
-
-def _failed(spec: ToolSpec, error: Exception | SystemExit, attempts: int) -> ToolFailed:
+def _failed(spec: ToolSpec, error: BaseException, attempts: int) -> ToolFailed:
     if isinstance(error, ToolFailed):
         return error
     message = str(error) or "no message"

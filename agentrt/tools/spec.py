@@ -19,11 +19,13 @@ from agentrt.tools.signature import Argument, arguments_of, site_of
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
+    from agentrt.tools.process_form import ProcessForm
+
 Effects = Literal["pure", "read", "idempotent", "write"]
 """Effect of a tool call on the world.
 
 `pure`: none, and equal arguments give equal results. `read`: none. `idempotent`: changes it, twice
-as once. `write`: changes it each time; never started twice, never interrupted.
+as once. `write`: changes it each time; never started twice, never cut short.
 """
 
 EFFECTS: tuple[Effects, ...] = ("pure", "read", "idempotent", "write")
@@ -51,6 +53,8 @@ class ToolSpec:
         timeout_s: Limit of one attempt; None sets none.
         retries: Number of further attempts.
         stable_for_s: Time for which a result stays true; None if unknown.
+        max_result_bytes: Limit on the text of a result; None takes that of the runtime.
+        process: Form of a tool that runs in a process of its own; None runs it in this one.
         fn: The function.
         is_async: Whether it is awaited instead of run in a worker thread.
         bound: Arguments that are fixed and hidden from the model.
@@ -66,6 +70,8 @@ class ToolSpec:
     fn: Callable[..., Any]
     is_async: bool
     bound: Mapping[str, Any] = field(default_factory=dict)
+    max_result_bytes: int | None = None
+    process: ProcessForm | None = None
     where: str = ""
     _argument_docs: Mapping[str, str] = field(default_factory=dict)
     _form: _ToolForm = field(default_factory=_ToolForm)
@@ -80,6 +86,10 @@ class ToolSpec:
         timeout_s: float | None = None,
         retries: int = 0,
         stable_for_s: float | None = None,
+        max_result_bytes: int | None = None,
+        process: bool = False,
+        memory_bytes: int | None = None,
+        env: Sequence[str] = (),
         name: str = "",
     ) -> ToolSpec:
         """The tool for `fn`: schema from its signature, descriptions from its docstring.
@@ -91,6 +101,23 @@ class ToolSpec:
         name = name or getattr(plain, "__name__", "") or type(plain).__name__
         where = site_of(fn)
         _check_settings(name, effects, timeout_s, retries, stable_for_s, where)
+        if max_result_bytes is not None and max_result_bytes < 1:
+            raise UsageError(
+                f"tool {name}: max_result_bytes={max_result_bytes}",
+                hint="Give 1 or more",
+                where=where,
+            )
+        form = None
+        if process:
+            from agentrt.tools.process_form import ProcessForm  # pydantic
+
+            form = ProcessForm.of(fn, name=name, where=where, memory_bytes=memory_bytes, env=env)
+        elif memory_bytes is not None or env:
+            raise UsageError(
+                f"tool {name}: memory_bytes and env are of a process",
+                hint="Give process=True too",
+                where=where,
+            )
         documented = read_docstring(plain.__doc__ if inspect.isroutine(plain) else None)
         call = plain if inspect.isroutine(plain) else getattr(plain, "__call__", plain)  # noqa: B004
         spec = cls(
@@ -101,7 +128,9 @@ class ToolSpec:
             retries=retries,
             stable_for_s=stable_for_s,
             fn=fn,
-            is_async=inspect.iscoroutinefunction(call),
+            is_async=inspect.iscoroutinefunction(call) and not process,
+            max_result_bytes=max_result_bytes,
+            process=form,
             where=where,
             _argument_docs=documented.arguments,
         )

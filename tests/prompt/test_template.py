@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrt.base.errors import RequestRejected
 from agentrt.prompt.template import ChatTemplate, TemplateRefused, to_json
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -58,7 +59,7 @@ def test_a_refusal_keeps_its_words():
     ],
 )
 def test_what_they_may_not(source):
-    with pytest.raises(TemplateRefused):
+    with pytest.raises((TemplateRefused, RequestRejected)):
         render(source)
 
 

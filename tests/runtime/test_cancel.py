@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agentrt import NodeCancelled, UsageError, chat, emit, program, race, tool
+from agentrt import NodeCancelled, OutcomeUnknown, UsageError, chat, emit, program, race, tool
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import NodeFinished, ToolStarted
 from agentrt.testing import calls_text
@@ -151,15 +151,16 @@ def test_a_write_that_has_started_is_not_interrupted(bench: Any) -> None:
         node = save("x")
         await anyio.sleep(1.0)
         node.cancel("changed my mind")
-        try:
+        with pytest.raises(OutcomeUnknown, match="save goes on") as unknown:
             await node
-        except NodeCancelled:
-            return "cancelled"
-        return "saved"
+        assert log == ["begin x"], "only the wait for it has ended"
+        return unknown.value.tool
 
     rig = bench([])
-    rig.run(outer)
+    assert rig.run(outer) == "save"
     assert log == ["begin x", "end x"]
+    end = rig.recorder.of(NodeFinished, "save")[0]
+    assert (end.outcome, end.error.type) == ("failed", "OutcomeUnknown")
 
 
 def test_a_write_that_has_not_started_never_starts(bench: Any) -> None:

@@ -104,7 +104,7 @@ def test_errors_have_their_status(endpoint: Any) -> None:
     )
     ((_, span),) = endpoint.spans()
     assert span.status.code == Status.STATUS_CODE_ERROR
-    assert span.status.message == "it broke"
+    assert span.status.message == "ToolFailed"
 
 
 def test_a_collector_that_refuses_costs_one_warning(endpoint: Any, finance: list[Any]) -> None:

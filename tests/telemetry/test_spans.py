@@ -98,7 +98,9 @@ def test_attempts_of_a_tool_are_told_apart() -> None:
     root_span, tool, first, second = build(record).spans
     assert root_span.attributes["agentrt.retries"] == 1
     assert tool.attributes["agentrt.attempt"] == 2
-    assert (first.error, second.error) == ("refused, with key [redacted]", None)
+    assert (first.error, second.error) == (broken.type, None)
+    shown = build(record, "SPAN_ONLY").spans[2]
+    assert shown.error == "refused, with key [redacted]"
     assert first.end_us + 300_000 == second.start_us
 
 

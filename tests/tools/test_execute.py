@@ -113,7 +113,7 @@ def test_notes_hide_bound_arguments_and_cut_long_ones():
     assert len(note) < 600
 
 
-@pytest.mark.parametrize("effects", [*SAFE, "write"])
+@pytest.mark.parametrize("effects", SAFE)
 def test_timeout_of_an_async_tool(effects):
     async def slow() -> None:
         await anyio.sleep(100)
@@ -127,7 +127,7 @@ def test_timeout_of_an_async_tool(effects):
     assert run_virtual(main) == 2
 
 
-@pytest.mark.parametrize("effects", [*SAFE, "write"])
+@pytest.mark.parametrize("effects", SAFE)
 def test_timeout_of_a_sync_tool(effects):
     release = threading.Event()
 
@@ -219,50 +219,6 @@ def test_safe_tools_stop_at_once(effects):
 
     assert run_virtual(lambda: cancelled_after(tool(slow, effects=effects), 3)) == 0
     assert log == ["stopped"]
-
-
-def test_a_started_write_is_waited_for():
-    log = []
-
-    async def pay() -> None:
-        await anyio.sleep(10)
-        log.append("paid")
-
-    assert run_virtual(lambda: cancelled_after(tool(pay, effects="write"), 3)) == 7
-    assert log == ["paid"]
-
-
-def test_a_write_has_a_grace_period():
-    log = []
-
-    async def pay() -> None:
-        try:
-            await anyio.sleep(100)
-        finally:
-            log.append("stopped")
-
-    spec = tool(pay, effects="write")
-    assert run_virtual(lambda: cancelled_after(spec, 3, grace_s=20)) == 20
-    assert log == ["stopped"]
-
-
-def test_a_sync_write_that_runs_is_waited_for():
-    started, go, log = threading.Event(), threading.Event(), []
-
-    def pay() -> None:
-        started.set()
-        go.wait(30)
-        log.append("paid")
-
-    async def main():
-        async with anyio.create_task_group() as group:
-            group.start_soon(lambda: execute(tool(pay, effects="write"), {}))
-            await until(started.is_set)
-            group.cancel_scope.cancel()
-            go.set()
-        return list(log)
-
-    assert anyio.run(main) == ["paid"]
 
 
 def test_a_write_that_waits_for_its_turn_never_starts():

@@ -16,7 +16,8 @@
     │   ├── Degenerate          the model repeats itself
     │   └── NodeCancelled       awaited a node that was cancelled
     ├── ToolError
-    │   └── ToolFailed          a tool raised, timed out or refused its arguments
+    │   ├── ToolFailed          a tool raised, timed out or refused its arguments
+    │   └── OutcomeUnknown      the wait for a write tool ended before the tool did
     ├── BackendError
     │   ├── EngineUnavailable   no engine answers, or it cannot start
     │   ├── EngineDied          the engine's process ended while it served requests
@@ -35,6 +36,7 @@ from agentrt.base.errors.engine_errors import (
     EngineUnavailable as EngineUnavailable,
     InternalError as InternalError,
     ModelInvalid as ModelInvalid,
+    OutcomeUnknown as OutcomeUnknown,
     OutOfPages as OutOfPages,
     RequestRejected as RequestRejected,
     ToolError as ToolError,

@@ -46,6 +46,38 @@ class ToolFailed(ToolError):
     attempts: int = 1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class OutcomeUnknown(ToolError):
+    """The wait for a `write` tool ended before the tool did; it goes on, and is never repeated.
+
+    Raised at the tool's timeout, at a deadline and at a cancellation. Look in the world for what
+    the tool has done before doing it again.
+
+    Example:
+        >>> import anyio
+        >>> from agentrt import OutcomeUnknown, program, tool
+        >>> @tool(effects="write", timeout=0.01)
+        ... async def pay(cents: int) -> str:
+        ...     await anyio.sleep(0.1)
+        ...     return "paid"
+        >>> @program
+        ... async def settle() -> str:
+        ...     try:
+        ...         return await pay(500)
+        ...     except OutcomeUnknown as unknown:
+        ...         return f"{unknown.tool} may still be done"
+        >>> settle.run()
+        'pay may still be done'
+
+    Attributes:
+        tool: Name of the tool.
+    """
+
+    default_hint = "Look whether it was done before doing it again, or give the tool more time"
+
+    tool: str = ""
+
+
 class BackendError(AgentrtError):
     """The engine could not serve a request; `retryable` says whether a retry may help.
 

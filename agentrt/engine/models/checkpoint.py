@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.model_json import parse_model_json, read_model_text
+from agentrt.engine.models.config_limits import check_config
 
 _INDEX = "model.safetensors.index.json"
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
@@ -30,18 +32,17 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
         )
     file = path / "config.json"
     try:
-        hf_config = json.loads(file.read_text(encoding="utf-8"))
+        hf_config = parse_model_json(read_model_text(file), file)
     except FileNotFoundError:
         raise ModelInvalid(
             f"{path} has no config.json",
             hint="Give the directory that holds config.json, tokenizer.json and *.safetensors",
         ) from None
-    except (OSError, ValueError) as error:
-        raise ModelInvalid(f"{file} cannot be read: {error}", hint="Copy the file again") from error
-    if not isinstance(hf_config, dict):
-        raise ModelInvalid(f"{file} holds no JSON object", hint="Copy the file again")
-    if hf_config.get("quantization_config"):
-        method = dict(hf_config["quantization_config"]).get("quant_method", "unknown")
+    check_config(hf_config, file)
+    quantization = hf_config.get("quantization_config")
+    if quantization:
+        known = isinstance(quantization, dict)
+        method = quantization.get("quant_method", "unknown") if known else "unknown"
         raise ModelInvalid(
             f"{path} is quantised ({method}), which this engine does not load yet",
             hint="Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL",
@@ -60,13 +61,11 @@ def shards(path: Path) -> list[Path]:
     """Safetensors files in `path`; [] if they do not have the usual names."""
     index = path / _INDEX
     if index.is_file():
-        try:
-            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, AttributeError) as error:
-            raise ModelInvalid(
-                f"{index} cannot be read: {error}", hint="Copy the file again"
-            ) from error
-        return [path / Path(name).name for name in sorted(names)]
+        places = parse_model_json(read_model_text(index), index).get("weight_map")
+        names: list[Any] = list(places.values()) if isinstance(places, dict) else [None]
+        if not all(isinstance(name, str) and Path(name).name not in ("", "..") for name in names):
+            raise ModelInvalid(f"{index} has no map of weights", hint="Copy the file again")
+        return [path / name for name in sorted({Path(name).name for name in names})]
     single = path / "model.safetensors"
     return [single] if single.is_file() else []
 
@@ -79,7 +78,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """
     found: dict[str, tuple[int, ...]] = {}
     for shard in shards(path):
-        with _open_shard(shard, "cpu") as tensors:
+        with _opened(shard, "cpu") as tensors:
             for name in tensors.keys():  # noqa: SIM118  not a dict
                 found[name] = tuple(tensors.get_slice(name).get_shape())
     return found
@@ -88,15 +87,17 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 def tensors(path: Path, dtype: torch.dtype, device: torch.device) -> Iterator[tuple[str, Tensor]]:
     """Every tensor, one after the other, converted."""
     for shard in shards(path):
-        with _open_shard(shard, str(device)) as opened:
+        with _opened(shard, str(device)) as opened:
             for name in opened.keys():  # noqa: SIM118
                 yield name, opened.get_tensor(name).to(dtype)
 
 
-def _open_shard(shard: Path, device: str) -> safe_open:
+@contextmanager
+def _opened(shard: Path, device: str) -> Iterator[Any]:
     try:
-        return safe_open(shard, framework="pt", device=device)
-    except (OSError, SafetensorError) as error:
+        with safe_open(shard, framework="pt", device=device) as tensors:
+            yield tensors
+    except (OSError, SafetensorError, RecursionError) as error:
         raise ModelInvalid(
             f"{shard} cannot be loaded: {error}", hint="Copy the checkpoint again: it is not whole"
         ) from error

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
+from agentrt.base.child_environment import child_environment
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
@@ -127,7 +128,7 @@ def _serve_in_thread(engine_socket: socket.socket, clock: Clock) -> None:
 
 
 def environment(config: EngineConfig, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Environment of the child, set before torch loads.
+    """Environment of the child, set before torch loads; the user's secrets stay out of it.
 
     The user's OpenMP settings are kept, except for the thread count if the config sets one. Threads
     wait passively by default: the cores are shared with the user's own tools, and an OpenMP thread
@@ -142,7 +143,7 @@ def environment(config: EngineConfig, inherited: Mapping[str, str]) -> dict[str,
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": _python_path(inherited.get("PYTHONPATH", "")),
     }
-    env = {**defaults, **inherited}
+    env = {**defaults, **child_environment(inherited)}
     env["PYTHONPATH"] = defaults["PYTHONPATH"]
     if config.threads:
         env["OMP_NUM_THREADS"] = str(config.threads)

@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
+from agentrt.base.private_files import make_private_file, make_private_folder
 from agentrt.runtime.estimate_store.anchor import anchored, shown
 from agentrt.scheduler.estimates.row import (
     CALLS,
@@ -194,7 +195,8 @@ class EstimateStore:
         return respell(row, lambda place: anchored(place, self._folder))
 
     def _write(self, engines: str, rows: Sequence[EstimateRow], at_s: float) -> bool:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self.path.parent)
+        make_private_file(self.path)  # its log and index take their rights from it
         with self._open() as database:
             if not self._is_ours:
                 return True

@@ -18,7 +18,13 @@ from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
-from agentrt.runtime.requests.prompts import Prompt, is_rewritten, may_shrink, prompt_of
+from agentrt.runtime.requests.prompts import (
+    LargePrompt,
+    Prompt,
+    is_rewritten,
+    may_shrink,
+    prompt_of,
+)
 from agentrt.runtime.requests.recovery import RequestRecovery
 from agentrt.runtime.run import Run
 
@@ -91,6 +97,9 @@ class RequestDispatcher:
         engine, chat = self._engines[gen.work.model], gen.work.chat
         try:
             prompt = prompt_of(run, gen, engine, self._windows)
+        except LargePrompt as large:
+            self._revisions.large_prompts.begin(run, gen, engine, large)
+            return []
         except ContextOverflow as overflow:
             if may_shrink(chat):
                 run.deferred.add(gen.id)
@@ -131,6 +140,10 @@ class RequestDispatcher:
         try:
             prompt = prompt_of(run, gen, request.engine, self._windows)
             extends = _extends(prompt, request)
+        except LargePrompt as large:
+            self._take_back(request, "its prompt is large")
+            self._revisions.large_prompts.begin(run, gen, request.engine, large)
+            return []
         except ContextOverflow as overflow:
             if may_shrink(gen.prompt):
                 self._take_back(request, "its prompt is too long")

@@ -13,6 +13,7 @@ from agentrt.program import Chat, Gen, Scope, in_scope
 from agentrt.protocol.events import PromptRevised
 from agentrt.runtime.completion import carry_out
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.large_prompts import LargePrompts
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task
@@ -20,11 +21,16 @@ from agentrt.scheduler import InternalEvent
 
 
 class PromptRevisions:
-    """Starts tasks that call `on_overflow`, and posts their ends to the loop."""
+    """Starts tasks that call `on_overflow`, and posts their ends to the loop.
+
+    Attributes:
+        large_prompts: Prompts that are encoded in a worker thread.
+    """
 
     def __init__(self, post: Callable[[InternalEvent], None], windows: ContextWindows) -> None:
         self._post = post
         self._windows = windows
+        self.large_prompts = LargePrompts(post)
 
     def begin(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.base.record import record
-from agentrt.base.segments import Generated
+from agentrt.base.segments import Generated, Segment, Text
 from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
+from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import MessagePrompt, TokenPrompt
 from agentrt.protocol.events import Event, PrefixLost
 from agentrt.runtime.model_role import ModelRole
@@ -42,10 +43,25 @@ class Prompt:
         return not isinstance(self.sent, TokenPrompt) or self.sent.complete
 
 
+class LargePrompt(Exception):
+    """A prompt has to be encoded in a worker thread first.
+
+    Attributes:
+        segments: Segments of the prompt.
+        large_texts: Number of large texts among them.
+    """
+
+    def __init__(self, segments: list[Segment], large_texts: int) -> None:
+        super().__init__(f"{large_texts} large texts")
+        self.segments = segments
+        self.large_texts = large_texts
+
+
 def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindows) -> Prompt:
     """The known part of the prompt of a generation.
 
     Raises:
+        LargePrompt: Large texts of the prompt are not encoded yet.
         ContextOverflow: Not even the smallest valid output fits behind it.
         Exception: The error of an input that failed.
     """
@@ -59,6 +75,9 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
     ]
     if engine.codec is None or engine.capabilities.prompt == "messages":
         return Prompt(MessagePrompt(tuple(segments), work.chat.tools), work.sampling.max_tokens)
+    large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
+    if large > run.encoded_large_texts.get(gen.id, 0):
+        raise LargePrompt(segments, large)
     encoded = engine.codec.encode(
         work.chat.tools, segments, work.chat.history, run.options.cache_salt
     )

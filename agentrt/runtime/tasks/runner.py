@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import UsageError
+from agentrt.base.config import RunConfig
+from agentrt.base.errors import OutcomeUnknown, UsageError
 from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
 from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.completion import carry_out, succeeded
@@ -20,7 +21,7 @@ from agentrt.runtime.task import Task
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
-from agentrt.tools import AttemptEnded, AttemptStarted, execute
+from agentrt.tools import AttemptEnded, AttemptStarted, WriteCalls, execute
 
 
 class TaskRunner:
@@ -28,20 +29,23 @@ class TaskRunner:
 
     Attributes:
         speculation: Tool calls that are made ahead.
+        writes: Calls of `write` tools under way, also those that no run waits for any more.
     """
 
     def __init__(
         self,
         post: Callable[[InternalEvent], None],
         clock: Clock,
-        max_threads: int,
+        config: RunConfig,
         patterns: CallPatterns,
         *,
         speculate: bool = False,
     ) -> None:
         self._post = post
         self._clock = clock
-        self._threads = anyio.CapacityLimiter(max_threads)
+        self._threads = anyio.CapacityLimiter(config.max_concurrent_tools)
+        self._max_result_bytes = config.max_result_bytes
+        self.writes = WriteCalls()
         self.speculation = Speculation(post, clock, self._threads, patterns, is_on=speculate)
 
     def start(self, run: Run, node: Node[Any]) -> None:
@@ -91,10 +95,16 @@ class TaskRunner:
             clock=self._clock,
             on_attempt=on_attempt,
             limiter=self._threads,
+            writes=self.writes,
+            max_result_bytes=self._max_result_bytes,
         )
-        if not self.speculation.is_on:
-            return await call()
-        return await self.speculation.call(run, node, work, on_attempt, call)
+        try:
+            if not self.speculation.is_on:
+                return await call()
+            return await self.speculation.call(run, node, work, on_attempt, call)
+        except OutcomeUnknown:
+            run.unknown_outcomes.append(f"in {node.label}, with unknown outcome")
+            raise
 
     async def _program(self, run: Run, node: Node[Any], work: ProgramWork, task: Task) -> Any:
         if work.deadline_s is not None:

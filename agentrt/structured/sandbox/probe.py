@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from agentrt.base.child_environment import child_environment
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.wire import FrameReader
@@ -44,7 +45,10 @@ class ProbeProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={
+                **child_environment(os.environ),
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            },
         )
         self._kill = weakref.finalize(self, _kill, self._process)  # if `end` is not called
 

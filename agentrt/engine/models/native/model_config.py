@@ -50,7 +50,7 @@ def shape_of(config: HfConfig) -> DecoderShape | Declined:
     try:
         reason = next(_objections(family, config), None)
         return Declined(reason) if reason else _shape(family, config)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         return Declined(f"its config cannot be read: {error}")
 
 

@@ -1,0 +1,124 @@
+"""Reports calls that block the event loop: deadlines and tokens of all runs wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+LIBRARIES = tuple(
+    os.path.realpath(path) + os.sep
+    for path in {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib")}
+)
+ASYNCIO = str(Path(asyncio.__file__).parent) + os.sep
+LOOP_FUNCTIONS = frozenset(("_run_once", "run_forever", "run_until_complete", "run"))
+
+
+class LoopWatch:
+    """A thread that asks the loop for a sign of life, and samples its stack if none comes.
+
+    Each line is reported once. Only the user's code is: two samples must have the same function
+    outside this package and outside the libraries.
+
+    Args:
+        limit_s: Time that a call may take.
+        say: Takes the report, one line.
+    """
+
+    def __init__(self, limit_s: float, say: Callable[[str], None]) -> None:
+        self._limit_s = limit_s
+        self._say = say
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._closed = threading.Event()
+        self._seen: set[str] = set()
+        self._thread = threading.Thread(target=self._watch, name="agentrt loop watch", daemon=True)
+
+    @staticmethod
+    def fits() -> bool:
+        """Whether the running loop keeps real time; a loop with virtual time is not watched."""
+        return abs(asyncio.get_running_loop().time() - time.monotonic()) < 1.0
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching; returns at once."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(self._limit_s / 4):
+            alive = threading.Event()
+            try:
+                self._loop.call_soon_threadsafe(alive.set)
+            except RuntimeError:  # the loop is closed
+                return
+            if alive.wait(self._limit_s / 2):
+                continue
+            before = self._users_frame()
+            if before is None or alive.wait(self._limit_s / 2):
+                continue
+            frame = self._users_frame()
+            if frame is not None and frame.f_code is before.f_code:  # else the machine is busy
+                self.report(frame)
+            del before, frame
+            while not alive.wait(self._limit_s):
+                if self._closed.is_set():
+                    return
+
+    def report(self, frame: FrameType) -> None:
+        """Report the line at which a frame is, unless it is known."""
+        site = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if site not in self._seen:
+            self._seen.add(site)
+            self._say(
+                f"{site} in {frame.f_code.co_name} blocks the event loop for over "
+                f"{1000 * self._limit_s:.0f} ms, and with it every run: use a plain `def` tool, or "
+                "await something asynchronous"
+            )
+
+    def _users_frame(self) -> FrameType | None:
+        return users_frame(sys._current_frames().get(self._loop_thread))
+
+
+def users_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's code, or None.
+
+    Only code that the loop runs counts, and not the code that runs the loop.
+    """
+    while frame is not None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if name in LOOP_FUNCTIONS and file.startswith(ASYNCIO):
+            return None
+        if not file.startswith(("<frozen", PACKAGE, *LIBRARIES)):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+@contextmanager
+def watched_loop(limit_s: float) -> Iterator[None]:
+    """Watch the running loop meanwhile; not if `limit_s` is 0, or if its time is virtual."""
+    watch = LoopWatch(limit_s, _on_standard_error) if limit_s > 0 and LoopWatch.fits() else None
+    if watch is not None:
+        watch.start()
+    try:
+        yield
+    finally:
+        if watch is not None:
+            watch.close()
+
+
+def _on_standard_error(line: str) -> None:
+    """Write a report."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

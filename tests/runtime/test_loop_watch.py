@@ -1,0 +1,89 @@
+"""A call that blocks the event loop is reported with its line, once."""
+
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from agentrt import RunConfig, program, tool
+from agentrt.runtime.loop_watch import LoopWatch, users_frame
+from agentrt.testing import run_virtual
+
+
+def test_a_blocking_call_is_reported_with_its_line(bench: Any) -> None:
+    """The tool blocks until the report is there: without one it would not end."""
+    said = threading.Event()
+    reports: list[str] = []
+
+    class Stderr:
+        def write(self, text: str) -> None:
+            reports.append(text)
+            if " in slow blocks the event loop" in text:
+                said.set()
+
+        def flush(self) -> None: ...
+
+    @tool(effects="read")
+    async def slow() -> bool:
+        return said.wait(60)
+
+    @program
+    async def job() -> bool:
+        return await slow()
+
+    async def main() -> bool:
+        async with bench([]).runtime(RunConfig(blocking_call_s=0.01)) as runtime:
+            return bool(await runtime.run(job))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", Stderr())
+        assert anyio.run(main)
+    line = slow.spec.fn.__code__.co_firstlineno + 2
+    assert f"{__file__}:{line} in slow blocks the event loop for over 10 ms" in "".join(reports)
+
+
+def test_a_line_is_reported_once() -> None:
+    async def main() -> list[str]:
+        reports: list[str] = []
+        watch = LoopWatch(0.1, reports.append)
+        for _ in range(3):
+            watch.report(sys._getframe())
+        return reports
+
+    assert len(anyio.run(main)) == 1
+
+
+def test_the_code_that_runs_the_loop_does_not_block_it() -> None:
+    async def main() -> FrameType | None:
+        frame = sys._getframe()
+        assert users_frame(frame) is frame
+        while frame.f_code.co_name != "_run_once":  # as while it waits for events
+            assert frame.f_back is not None
+            frame = frame.f_back
+        return users_frame(frame)
+
+    assert anyio.run(main) is None
+    assert users_frame(None) is None
+
+
+def test_virtual_time_is_not_watched() -> None:
+    async def fits() -> bool:
+        await checkpoint()
+        return LoopWatch.fits()
+
+    assert anyio.run(fits)
+    assert not run_virtual(fits)
+
+
+def test_nothing_is_watched_if_the_setting_is_zero(bench: Any) -> None:
+    async def threads(config: RunConfig) -> int:
+        async with bench([]).runtime(config):
+            return sum(one.name == "agentrt loop watch" for one in threading.enumerate())
+
+    before = sum(one.name == "agentrt loop watch" for one in threading.enumerate())
+    assert anyio.run(threads, RunConfig(blocking_call_s=0)) == before
+    assert anyio.run(threads, RunConfig()) == before + 1
