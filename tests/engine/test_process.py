@@ -29,7 +29,6 @@ from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
-from agentrt.engine.process import backend as process_backend
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.engine.process.child import environment
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
@@ -173,9 +172,7 @@ def test_a_stopped_engine_is_noticed_and_replaced(backend, portal):
     assert "its process is stopped" in down.error.message
 
 
-def test_it_never_gives_up_for_good(backend, portal, monkeypatch):
-    monkeypatch.setattr(process_backend, "backoff_s", lambda deaths: 0.0)
-
+def test_it_never_gives_up_for_good(backend, portal):
     async def killed():
         """Kill it, and wait until another one is being loaded."""
         pid = backend.pid
@@ -196,9 +193,8 @@ def test_it_never_gives_up_for_good(backend, portal, monkeypatch):
     assert served.ends[0].error is None
 
 
-def test_requests_fail_while_no_engine_can_be_loaded(portal, tiny, tmp_path, monkeypatch):
+def test_requests_fail_while_no_engine_can_be_loaded(portal, tiny, tmp_path):
     """The loads go on: once one succeeds, requests are served again."""
-    monkeypatch.setattr(process_backend, "backoff_s", lambda deaths: 0.0)
     model, hidden = tmp_path / "model", tmp_path / "hidden"
     shutil.copytree(tiny.model_path, model)
 
@@ -275,7 +271,6 @@ import sys, time
 from pathlib import Path
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
-from agentrt.engine.process import backend as process_backend
 from agentrt.engine.process.backend import EmbeddedBackend
 backend = EmbeddedBackend(EngineConfig(Path(sys.argv[1])), MonotonicClock())
 backend.launch()

@@ -3,6 +3,7 @@
 import copy
 import json
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
@@ -40,7 +41,7 @@ VALID = [
     },
     {"error": {"message": "no", "code": 500}},
 ]
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [
         *("x", "", 0, -1, 1.5, 10**400, 1e308, float("inf"), float("nan"), True, None, "\ud800"),
         *([], {}, [[]], ["x"], [None], {"a": 1}, {"message": []}, [{"delta": "x"}], {"content": 3}),

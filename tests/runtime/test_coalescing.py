@@ -246,8 +246,8 @@ def test_demand_of_any_counts(bench: Any) -> None:
     assert all(fact.request_id == request.request_id for fact in rig.backend.seen.updates)
 
 
-def test_an_engine_that_dies_takes_all_with_it(bench: Any) -> None:
-    rig = rig_of(bench)
+def test_an_engine_that_dies_and_cannot_resume_takes_all_with_it(bench: Any) -> None:
+    rig = rig_of(bench, resumes=False)
 
     @program
     async def dies() -> list[str]:

@@ -29,7 +29,7 @@ Verdict = Literal["alive", "stopped", "hangs"]
 
 @dataclass(slots=True)
 class Vitals:
-    """What is known of one engine's process.
+    """Health of one engine's process.
 
     A look counts for at most twice `CHECK_S`: if the owner itself was stopped, or its loop was
     blocked, the time proves nothing about the engine.
@@ -68,7 +68,7 @@ class Vitals:
         return "alive"
 
     def describe(self, verdict: Verdict) -> str:
-        """What is wrong, for an error."""
+        """Description of a verdict, for an error."""
         if verdict == "stopped":
             return f"no sign of life for {self.silent_s:.1f} s: its process is stopped"
         forecast_s = self.reading.forecast_s

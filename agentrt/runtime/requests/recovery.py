@@ -1,9 +1,9 @@
-"""Recovery: what a lost engine was computing goes on at the next one, and who ended it is found.
+"""Recovery of requests from a lost engine, and quarantine of those that may have ended it.
 
 A request goes on behind the output that the program has been given, so that no token comes twice.
 If the engine ended by an error of its own, each request under way may be the cause. Then they are
-tried one at a time, each until its first new token: at that point it was when the engine ended. The
-others wait. Only a request that has ended an engine twice while alone is refused.
+tried one at a time, each until its first new token: the engine had ended at that point. The others
+wait. Only a request that has ended an engine twice while alone is refused.
 """
 
 from __future__ import annotations
