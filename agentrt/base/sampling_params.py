@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from agentrt.base.errors import UsageError
+from agentrt.base.ranges import NumberRange, has_lone_surrogate, shown
 from agentrt.base.record import record
 
-_RANGES = (
-    ("max_tokens", "at least 1"),
-    ("temperature", "within 0 and 10"),
-    ("top_k", "0 or more"),
-    ("top_p", "above 0, at most 1"),
-    ("min_p", "within 0 and 1"),
-    ("repetition_penalty", "above 0"),
-    ("logprobs", "within 0 and 20"),
-    ("stop", "at most 16 non-empty strings"),
-)
-"""Range of each parameter in words, in the order of checking."""
+MAX_STOPS = 16
+MAX_STOP_CHARACTERS = 1024
+
+MAX_INT32 = 2**31 - 1
+_MAX_PENALTY = 100
+_PENALTY = NumberRange(-_MAX_PENALTY, _MAX_PENALTY, "within -100 and 100")
+_TINY = 5e-324
+
+SAMPLING_RANGES = {
+    "max_tokens": NumberRange(1, MAX_INT32, "at least 1, at most 2^31 - 1", integral=True),
+    "temperature": NumberRange(0, 10, "within 0 and 10"),
+    "top_k": NumberRange(0, MAX_INT32, "0 or more, at most 2^31 - 1", integral=True),
+    "top_p": NumberRange(_TINY, 1, "above 0, at most 1"),
+    "min_p": NumberRange(0, 1, "within 0 and 1"),
+    "presence_penalty": _PENALTY,
+    "frequency_penalty": _PENALTY,
+    "repetition_penalty": NumberRange(0.01, 100, "within 0.01 and 100"),
+    "seed": NumberRange(-(2**63), 2**64 - 1, "an integer of 64 bits", integral=True),
+    "logprobs": NumberRange(0, 20, "within 0 and 20", integral=True),
+}
+"""Range of each number, in the order of checking; the kernels compute in 32 bits."""
 
 
 @record
@@ -54,17 +65,19 @@ class SamplingParams:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        holds = (
-            self.max_tokens >= 1,
-            0 <= self.temperature <= 10,
-            self.top_k >= 0,
-            0 < self.top_p <= 1,
-            0 <= self.min_p <= 1,
-            self.repetition_penalty > 0,
-            0 <= self.logprobs <= 20,
-            all(self.stop) and len(self.stop) <= 16,
-        )
-        if not all(holds):
-            name, meaning = _RANGES[holds.index(False)]
+        for name, allowed in SAMPLING_RANGES.items():
             value = getattr(self, name)
-            raise UsageError(f"{name}={value!r} is out of range", hint=f"Give {meaning}")
+            if not allowed.holds(value):
+                raise _out_of_range(name, value, allowed.meaning)
+        if len(self.stop) > MAX_STOPS or not all(self.stop):
+            raise _out_of_range("stop", self.stop, f"at most {MAX_STOPS} non-empty strings")
+        for text in self.stop:
+            if len(text) > MAX_STOP_CHARACTERS:
+                meaning = f"strings of at most {MAX_STOP_CHARACTERS} characters"
+                raise _out_of_range("stop", text, meaning)
+            if has_lone_surrogate(text):
+                raise _out_of_range("stop", text, "no half of a surrogate pair")
+
+
+def _out_of_range(name: str, value: object, meaning: str) -> UsageError:
+    return UsageError(f"{name}={shown(value)} is out of range", hint=f"Give {meaning}")

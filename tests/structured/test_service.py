@@ -14,7 +14,7 @@ from pydantic import Field
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.structured import CompileCache, json_schema_shape, shape_of
-from agentrt.structured.sandbox.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly, ProbeProcess
 from agentrt.structured.sandbox.probe_wire import Learn, Try, TryLimits
 from agentrt.structured.sandbox.service import LIMITS, CompileService

@@ -21,7 +21,7 @@ from agentrt.protocol.backend import GenerateRequest
 from agentrt.structured import CompiledConstraint
 from agentrt.structured.reasoning import Thinking
 from agentrt.structured.sandbox.cache import CompileCache
-from agentrt.structured.sandbox.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.vocabulary import alphabet_of
 
 

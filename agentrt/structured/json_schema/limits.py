@@ -12,11 +12,14 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.depth import brackets_depth, grammar_depth, schema_depth
 from agentrt.structured.json_schema.forms import check_forms
 from agentrt.structured.json_schema.keywords import COUNTS, escape, subschemas
 
 MAX_SCHEMA_BYTES = 1_000_000
 MAX_DEPTH = 64
+MAX_REFERENCE_DEPTH = 250
+MAX_GROUP_DEPTH = 200
 MAX_SUBSCHEMAS = 20_000
 MAX_ENUM = 20_000
 MAX_PROPERTIES = 2_000
@@ -79,6 +82,8 @@ def check_regex(pattern: str, pointer: str = "") -> None:
     check_text(pattern, "regex", pointer, keyword)
     repeats = _largest_repeat(pattern)
     _check_most("regex", repeats, "repetitions", MAX_REGEX_REPEAT, pointer, keyword)
+    groups = brackets_depth(pattern)
+    _check_most("regex", groups, "groups deep", MAX_GROUP_DEPTH, pointer, keyword)
 
 
 def check_text(text: str, what: str, pointer: str = "", keyword: str = "") -> None:
@@ -96,6 +101,8 @@ def check_grammar(lark: str) -> None:
     """Refuse a grammar that is too long."""
     _check_most("grammar", len(lark.encode(errors="replace")), "bytes", MAX_GRAMMAR_BYTES)
     check_text(lark, "grammar")
+    depth = grammar_depth(lark).chain
+    _check_most("grammar", depth, "rules deep", MAX_REFERENCE_DEPTH)
 
 
 def check_schema_size(source: str) -> None:
@@ -112,6 +119,13 @@ def check_schema(schema: Any) -> None:
         if isinstance(here, dict):
             check_forms(here, pointer)
             _check_one(here, pointer)
+    check_reference_depth(schema)
+
+
+def check_reference_depth(schema: Any) -> None:
+    """Refuse a schema that nests too deeply through references."""
+    depth = schema_depth(schema).chain
+    _check_most("schema", depth, "levels deep through references", MAX_REFERENCE_DEPTH)
 
 
 def _check_one(schema: dict[str, Any], pointer: str) -> None:

@@ -53,6 +53,10 @@ def lark_grammar(lark: str) -> str:
 
 
 def grammar_error(grammar: str) -> str:
-    """The error of a grammar, found without a vocabulary; "" if there is none."""
-    wrong: str = LLMatcher.validate_grammar(grammar, limits=parser_limits())
-    return "" if wrong.startswith("WARNING") else wrong
+    """The error of a grammar that is plain, found without a vocabulary; "" if there is none."""
+    return complaint_text(LLMatcher.validate_grammar(grammar, limits=parser_limits()))
+
+
+def complaint_text(answer: str) -> str:
+    """The error in the compiler's answer; "" for warnings."""
+    return "" if answer.startswith("WARNING") else answer

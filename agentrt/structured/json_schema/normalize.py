@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.formats import PATTERNS, SAYS_NOTHING, anchored
 from agentrt.structured.json_schema.keywords import (
     ANNOTATIONS,
@@ -31,9 +32,18 @@ _NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
 
 
 def normalize(schema: Any) -> Any:
-    """`schema` without annotations and without keywords that have no effect."""
-    local = localize(schema)
-    return _walk(local, lambda here: _plain(here, local))
+    """`schema` without annotations and without keywords that have no effect.
+
+    Raises:
+        ConstraintError: Its references are nested too deeply.
+    """
+    try:
+        local = localize(schema)
+        return _walk(local, lambda here: _plain(here, local))
+    except RecursionError:
+        raise ConstraintError(
+            "schema refers to itself through too many references", hint="Use fewer definitions"
+        ) from None
 
 
 def for_generation(schema: Any) -> Any:

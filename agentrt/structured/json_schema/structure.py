@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any
 
+from agentrt.base import canonical_json
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.keywords import (
     FORMATS,
@@ -19,8 +21,14 @@ from agentrt.structured.json_schema.keywords import (
     resolve,
     subschemas,
 )
-from agentrt.structured.json_schema.limits import check_schema, check_schema_size
-from agentrt.structured.json_schema.native import grammar_error, json_grammar
+from agentrt.structured.json_schema.limits import (
+    check_reference_depth,
+    check_schema,
+    check_schema_size,
+)
+from agentrt.structured.json_schema.native import json_grammar
+from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.validation import VALIDATOR
 
 _MAX_TRACED = 200
 _QUOTED = re.compile(r'"([$A-Za-z]+)"')
@@ -51,9 +59,19 @@ def check_structure(schema: Any) -> None:
         ConstraintError: Names `pointer` and `keyword` of the first offence.
     """
     _check_keywords(schema)
-    complaint = grammar_error(json_grammar(schema))
+    check_reference_depth(schema)
+    complaint = _complaint(schema)
     if complaint:
         raise _traced(schema, complaint)
+
+
+def _complaint(schema: Any) -> str:
+    """The compiler's error for a schema; "" if there is none."""
+    return VALIDATOR.complaint(_spec(schema), json_grammar(schema))
+
+
+def _spec(schema: Any) -> ConstraintSpec:
+    return ConstraintSpec("json", source=canonical_json.dumps(schema))
 
 
 def _check_keywords(root: Any) -> None:
@@ -113,7 +131,10 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
                 break
             if not isinstance(child, dict):
                 continue
-            inner = grammar_error(json_grammar({**child, **definitions}))
+            alone = {**child, **definitions}
+            if may_be_hostile(_spec(alone)):  # a process for each is too much
+                continue
+            inner = _complaint(alone)
             if inner and not (path.startswith(("/$defs", "/definitions")) and here is not root):
                 pointer, here, complaint, descending = pointer + path, child, inner, True
                 break

@@ -15,6 +15,7 @@ from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.calls import calls_lark, shortest_calls
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.shortest import shortest_match
+from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
 from agentrt.structured.json_schema.native import json_grammar, lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
 from agentrt.structured.matcher import CompiledConstraint
@@ -23,9 +24,6 @@ from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 MAX_TABLE_CELLS = 20_000_000
 """Maximum size of a table built ahead, states times tokens; beyond it the lazy parser is better."""
-
-MAX_WIDE_AFTER_CHOICE = 8
-"""Maximum number of atoms that may double the automaton's states; with more, no table is built."""
 
 _MAX_CHOICE_CHARS = 4_000
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,6 +26,7 @@ from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
 from agentrt.structured.vocabulary import alphabet_of
 
 _READ_BYTES = 1 << 16
+_STACK_BYTES = 4 << 20
 
 
 def main() -> None:
@@ -40,8 +43,7 @@ def main() -> None:
             _send(answers, wire.ProbeReady())
         elif vocab is not None:
             _limit_cpu(order.limits.cpu_s)
-            for answer in _answers_to(order, vocab):
-                _send(answers, answer)
+            _run_in_small_stack(partial(_answer, answers, order, vocab))
             _limit_cpu(0.0)
 
 
@@ -50,6 +52,19 @@ def _orders() -> Iterator[wire.Order]:
     while data := os.read(0, _READ_BYTES):
         for payload in reader.feed_data(data):
             yield wire.ORDERS.value(payload)
+
+
+def _run_in_small_stack(function: Callable[[], None]) -> None:
+    """Run a function with half of an ordinary stack: what passes here fits the engine's."""
+    threading.stack_size(_STACK_BYTES)
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
+def _answer(answers: BinaryIO, order: wire.Try, vocab: Vocab) -> None:
+    for answer in _answers_to(order, vocab):
+        _send(answers, answer)
 
 
 def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:

@@ -8,7 +8,7 @@ from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.sandbox.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.sandbox.compiled import compile_constraint, methods_for
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly
 from agentrt.structured.sandbox.probe_wire import MatchMethod, Try, TryLimits

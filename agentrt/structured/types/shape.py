@@ -21,15 +21,11 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.distinct import distinct_lark
 from agentrt.structured.json_schema.limits import check_choice, check_grammar, check_regex
-from agentrt.structured.json_schema.native import (
-    grammar_error,
-    lark_grammar,
-    lark_regex,
-    regex_grammar,
-)
+from agentrt.structured.json_schema.native import lark_grammar, lark_regex, regex_grammar
 from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import check_size, check_structure, reason_of
+from agentrt.structured.json_schema.validation import VALIDATOR
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -108,13 +104,14 @@ def regex_shape(pattern: str) -> Shape:
         ConstraintError: The pattern is invalid or too large.
     """
     check_regex(pattern)
-    complaint = grammar_error(regex_grammar(pattern))
+    spec = ConstraintSpec("regex", source=pattern)
+    complaint = VALIDATOR.complaint(spec, regex_grammar(pattern))
     if complaint:
         raise ConstraintError(
             f"regex {pattern!r}: {reason_of(complaint)}",
             hint="Use a regex without look-around and back-references",
         )
-    return Shape(ConstraintSpec("regex", source=pattern), _same, "regex")
+    return Shape(spec, _same, "regex")
 
 
 def choice_shape(*options: str) -> Shape:
@@ -133,13 +130,14 @@ def cfg_shape(lark: str) -> Shape:
         ConstraintError: The grammar is invalid or too large.
     """
     check_grammar(lark)
-    complaint = grammar_error(lark_grammar(lark))
+    spec = ConstraintSpec("grammar", source=lark)
+    complaint = VALIDATOR.complaint(spec, lark_grammar(lark))
     if complaint:
         raise ConstraintError(
             f"grammar: {' '.join(complaint.split())[:300]}",
             hint="The syntax is Lark's, with a rule named start",
         )
-    return Shape(ConstraintSpec("grammar", source=lark), _same, "cfg")
+    return Shape(spec, _same, "cfg")
 
 
 def json_schema_shape(schema: dict[str, Any]) -> Shape:

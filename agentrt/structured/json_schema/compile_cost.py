@@ -12,9 +12,9 @@ import re
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.structured.json_schema.depth import brackets_depth, grammar_depth, schema_depth
 from agentrt.structured.json_schema.keywords import COUNTS
 from agentrt.structured.json_schema.regex_text import cost_of, whole_match
-from agentrt.structured.sandbox.compiled import MAX_WIDE_AFTER_CHOICE
 
 PLAIN_BYTES = 64_000
 """Bound on the size of a schema."""
@@ -37,7 +37,14 @@ PLAIN_DOUBLED = 1_200
 PLAIN_LAZY_STATES = 2_000
 """Bound on the states of a regex inside a schema: its states are built lazily."""
 
+MAX_WIDE_AFTER_CHOICE = 8
+"""Maximum number of atoms that may double the automaton's states; with more, no table is built."""
+
+PLAIN_DEPTH = 200
+"""Bound on the nesting through references, in whatever order a compiler visits them."""
+
 _MAX_REFS = 64
+_DIRECTIVE = re.compile(r"^[ \t]*%|%json|%lark|%regex", re.MULTILINE)
 _REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
 
 
@@ -60,6 +67,8 @@ def may_be_hostile(spec: ConstraintSpec) -> bool:
 
 def is_costly(pattern: str) -> bool:
     """Whether the automaton of a regex may be large."""
+    if brackets_depth(pattern) > PLAIN_DEPTH:
+        return True
     cost = cost_of(pattern)
     tabled = cost.wide_after_choice <= MAX_WIDE_AFTER_CHOICE
     doubled = cost.states << cost.wide_after_choice if tabled else 0
@@ -70,16 +79,21 @@ def _is_costly_grammar(source: str) -> bool:
     """Repetitions may be nested, which is not visible in the text, so all are multiplied."""
     counts = (int(high or low) for low, high in _REPEATS.findall(source))
     repeats = math.prod(max(1, count) for count in counts)
-    return len(source) > PLAIN_GRAMMAR_BYTES or repeats > PLAIN_REPEATS
+    if len(source) > PLAIN_GRAMMAR_BYTES or repeats > PLAIN_REPEATS:
+        return True
+    return _DIRECTIVE.search(source) is not None or grammar_depth(source).most > PLAIN_DEPTH
 
 
 def _is_costly_schema(source: str) -> bool:
     if len(source) > PLAIN_BYTES or source.count('"$ref"') > _MAX_REFS:
         return True
     try:
-        todo: list[Any] = [json.loads(source)]
+        schema = json.loads(source)
     except (ValueError, RecursionError):  # reported by the compiler
         return True
+    if schema_depth(schema).most > PLAIN_DEPTH:
+        return True
+    todo: list[Any] = [schema]
     while todo:
         here = todo.pop()
         if isinstance(here, list):
