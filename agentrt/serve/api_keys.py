@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+_TENANTS_OF_ADDRESS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
@@ -33,6 +35,20 @@ class Tenant:
 
     name: str = ""
     cache_salt: str = field(default="", repr=False)
+
+
+def tenant_without_key(peer: str, user: object) -> Tenant:
+    """The tenant of a request without a key.
+
+    Args:
+        peer: Address of the client.
+        user: User that the request names, or anything else. Users of an address share a limited
+            number of tenants.
+    """
+    if not isinstance(user, str) or not user:
+        return Tenant(peer)
+    digest = _digest(user.encode("utf-8", "replace"))
+    return Tenant(f"{peer}/{digest[0] % _TENANTS_OF_ADDRESS}")
 
 
 class ApiKeys:

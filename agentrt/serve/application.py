@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,29 +13,37 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentrt.serve.api_keys import ApiKey, ApiKeys, Tenant
+from agentrt.serve.api_keys import ApiKey, ApiKeys, Tenant, tenant_without_key
 from agentrt.serve.completion import Completion
-from agentrt.serve.refusal import RequestRefused
+from agentrt.serve.host_check import HostCheck
+from agentrt.serve.refusal import RequestRefused, noted
 from agentrt.serve.request_schema import chat_request_of
 from agentrt.serve.served_model import ServedModel
 
 MOST_BODY_BYTES = 8 << 20
 HEALTH = "/health"
+_LARGE_BYTES = 64 * 1024
 _TENANT = "agentrt.tenant"
-_log = logging.getLogger("agentrt.serve")
 
 
-def application(model: ServedModel, keys: Sequence[ApiKey] = ()) -> Starlette:
+def application(
+    model: ServedModel, keys: Sequence[ApiKey] = (), hosts: HostCheck | None = None
+) -> Starlette:
     """The API over a model.
 
     Args:
         model: Model that answers.
         keys: Keys of which every route but the health check requires one; () requires none.
+        hosts: Names under which it may be called; None allows all.
     """
 
     async def completions(request: Request) -> Response:
-        question = chat_request_of(await _body(request))
-        return Completion(model, question, request.scope.get(_TENANT, Tenant()))
+        body = await _body(request)
+        parse = partial(chat_request_of, body)
+        question = await model.in_worker(parse) if len(body) > _LARGE_BYTES else parse()
+        peer = request.client.host if request.client is not None else ""
+        tenant = request.scope[_TENANT] or tenant_without_key(peer, question.user)
+        return Completion(model, question, tenant)
 
     async def models(request: Request) -> Response:
         entry = {
@@ -58,7 +66,7 @@ def application(model: ServedModel, keys: Sequence[ApiKey] = ()) -> Starlette:
             Route("/v1/models", models),
             Route(HEALTH, health),
         ],
-        middleware=[Middleware(_Guard, keys=ApiKeys(keys))] if keys else [],
+        middleware=[Middleware(_Guard, keys=ApiKeys(keys) if keys else None, hosts=hosts)],
         exception_handlers={
             RequestRefused: _refused,
             HTTPException: _unknown,
@@ -69,22 +77,38 @@ def application(model: ServedModel, keys: Sequence[ApiKey] = ()) -> Starlette:
 
 
 class _Guard:
-    """Requires a key, and notes the tenant that it stands for."""
+    """Requires a known host and a key, and notes the tenant that the key stands for."""
 
-    def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
+    def __init__(self, app: ASGIApp, keys: ApiKeys | None, hosts: HostCheck | None) -> None:
         self._app = app
         self._keys = keys
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != HEALTH:
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            scope[_TENANT] = self._keys.tenant_of(given)
-            if scope[_TENANT] is None:
-                why = "the API key is missing or wrong"
-                refused = RequestRefused(401, why, code="invalid_api_key")
+        if scope["type"] == "http":
+            headers = dict(scope["headers"])
+            try:
+                if self._hosts is not None:
+                    self._hosts.check(headers)
+                scope[_TENANT] = self._tenant(scope["path"], headers)
+            except RequestRefused as refused:
                 await _response(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _tenant(self, path: str, headers: dict[bytes, bytes]) -> Tenant | None:
+        """The tenant of the request's key; None if it needs no key.
+
+        Raises:
+            RequestRefused: The key is missing or wrong.
+        """
+        if self._keys is None or path == HEALTH:
+            return None
+        tenant = self._keys.tenant_of(headers.get(b"authorization", b""))
+        if tenant is None:
+            why = "the API key is missing or wrong"
+            raise RequestRefused(401, why, code="invalid_api_key")
+        return tenant
 
 
 async def _body(request: Request) -> bytes:
@@ -129,5 +153,4 @@ async def _left(request: Request, error: Exception) -> Response:
 
 async def _broken(request: Request, error: Exception) -> Response:
     """A bug of the server: the log has it, the client gets no internals."""
-    _log.error("a request broke", exc_info=error)
-    return _response(RequestRefused(500, "the server broke on this request; its log says how"))
+    return _response(RequestRefused(500, noted("the server broke on this request", error)))

@@ -42,7 +42,7 @@ class Completion(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve until the answer is sent or the client leaves."""
         try:
-            with self._model.taking(self._question) as request:
+            async with self._model.taking(self._question, self._tenant) as request:
                 await self._serve(request, receive, send)
         except RequestRefused as refused:
             await self._refuse(refused, send)

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -20,6 +21,13 @@ from agentrt.base.loopback import is_loopback
 from agentrt.runtime import Runtime
 from agentrt.serve.api_keys import ApiKey
 from agentrt.serve.application import application
+from agentrt.serve.connection import (
+    ACCEPTED_AT_ONCE,
+    Connection,
+    ConnectionLimits,
+    most_connections,
+)
+from agentrt.serve.host_check import HostCheck
 from agentrt.serve.served_model import DEFAULT_MOST_REQUESTS, ServedModel
 
 Opening = AbstractAsyncContextManager[Runtime]
@@ -42,6 +50,11 @@ class ServeConfig:
         keys: Keys of which requests have to bring one; () requires none.
         most_requests: Requests under way at once; further ones are refused for the moment.
         grace_s: Time that answers under way may still take at the end.
+        hosts: Names beside those of the loopback under which clients may call a server. One that
+            listens elsewhere takes every name if none are given: its keys keep others out.
+        head_timeout_s: Time for the head of a request.
+        body_timeout_s: Time for the body of a request.
+        max_connections: Connections at once; fewer if the process may not open as many files.
     """
 
     model: str
@@ -50,6 +63,10 @@ class ServeConfig:
     keys: tuple[ApiKey, ...] = ()
     most_requests: int = DEFAULT_MOST_REQUESTS
     grace_s: float = 10.0
+    hosts: tuple[str, ...] = ()
+    head_timeout_s: float = 20.0
+    body_timeout_s: float = 120.0
+    max_connections: int = 1024
 
     def __post_init__(self) -> None:
         if not self.keys and not is_loopback(self.host):
@@ -57,6 +74,13 @@ class ServeConfig:
                 f"--host {self.host} lets others in, and there is no key",
                 hint="Give --api-key env:NAME too, or listen at 127.0.0.1",
             )
+
+    @property
+    def host_check(self) -> HostCheck | None:
+        """The names of the server; None takes every name."""
+        if not self.hosts and not is_loopback(self.host):
+            return None
+        return HostCheck(frozenset(map(str.lower, self.hosts)))
 
 
 async def serve(config: ServeConfig, opening: Opening, *, tell: Callable[[str], None]) -> None:
@@ -107,7 +131,7 @@ async def serving(
     with _listening(config) as listener:
         async with opening as runtime:
             model = ServedModel(runtime, name=config.model, most_requests=config.most_requests)
-            server = _Server(_uvicorn(config, application(model, config.keys)))
+            server = _Server(_uvicorn(config, application(model, config.keys, config.host_check)))
             answering = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 yield _url(listener)
@@ -138,6 +162,12 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start; connections beyond those that are accepted at once wait in the kernel."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
+
 
 def _uvicorn(config: ServeConfig, app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
@@ -146,9 +176,17 @@ def _uvicorn(config: ServeConfig, app: Starlette) -> uvicorn.Config:
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=partial(Connection, _limits(config)),  # type: ignore[arg-type]
+        ws="none",
+        backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=math.ceil(config.grace_s) + _PARTING_S,
     )
+
+
+def _limits(config: ServeConfig) -> ConnectionLimits:
+    most = most_connections(config.max_connections)
+    return ConnectionLimits(config.head_timeout_s, config.body_timeout_s, most)
 
 
 def _url(listener: socket.socket) -> str:

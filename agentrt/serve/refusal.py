@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import secrets
 from typing import Any
 
 from agentrt.base.errors import (
@@ -17,6 +19,7 @@ from agentrt.base.errors import (
 )
 
 RETRY_AFTER_S = 1
+_log = logging.getLogger("agentrt.serve")
 
 
 class RequestRefused(Exception):
@@ -67,14 +70,41 @@ def refusal_of(error: AgentrtError, *, param: str = "") -> RequestRefused:
         param: Field at fault, or "".
     """
     code, status = type(error).__name__, 500
+    message = str(error)
     if isinstance(error, ProgramError | RequestRejected | Unsupported | OutOfPages):
         status = 400
     elif isinstance(error, EngineUnavailable | EngineDied):
         status = 503
     if isinstance(error, ContextOverflow):
         code = "context_length_exceeded"
-    return RequestRefused(status, str(error), param=param, code=code)
+    if status >= 500:
+        message = noted(_PUBLIC.get(type(error), "the server failed"), error)
+    return RequestRefused(status, message, param=param, code=code)
 
+
+def noted(public: str, error: BaseException) -> str:
+    """A message without internals; the log has the error under the same id.
+
+    Args:
+        public: Fault as clients may read it.
+        error: The error itself.
+    """
+    error_id = secrets.token_hex(6)
+    is_bug = not isinstance(error, AgentrtError)
+    _log.error("error %s: %s: %s", error_id, type(error).__name__, error, exc_info=is_bug and error)
+    return f"{public} (error {error_id})"
+
+
+def going_down() -> RequestRefused:
+    """The refusal of a server that ends."""
+    return RequestRefused(503, "the server is going down", code=EngineUnavailable.__name__)
+
+
+_PUBLIC: dict[type[AgentrtError], str] = {
+    EngineDied: "the engine died: ask again",
+    EngineUnavailable: "the engine is gone: ask again later",
+}
+"""Faults of the engine as clients may read them: without its address, paths and last words."""
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 """Types of the faults of clients that have one of their own."""

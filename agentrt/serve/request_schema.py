@@ -16,7 +16,9 @@ Json = dict[str, Any]
 LONGEST_TEXT_CHARS = 4_000_000
 MOST_MESSAGES = 4096
 MOST_TOOLS = 128
+_LONGEST_PARAM = 200
 
+_Name = Annotated[str, Field(max_length=256)]
 _Text = Annotated[str, Field(max_length=LONGEST_TEXT_CHARS)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -149,7 +151,7 @@ class StreamOptions(_Open):
 class ChatRequest(_Strict):
     """A request. Attributes are the API's own; `top_k` and those after `seed` are extensions."""
 
-    model: str
+    model: _Name
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -184,6 +186,11 @@ class ChatRequest(_Strict):
     safety_identifier: Any = None
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether a schema or grammar has to be checked, or tools described."""
+        return bool(self.response_format or self.structured_outputs or self.tools)
+
+    @property
     def limit_tokens(self) -> int | None:
         """Most tokens of the answer, by either of its names."""
         return self.max_completion_tokens or self.max_tokens
@@ -216,7 +223,7 @@ def _refusal(error: ValidationError) -> RequestRefused:
         return RequestRefused(
             400, f"the body is not JSON: {fault['msg'].removeprefix('Invalid JSON: ')}"
         )
-    param = ".".join(str(step) for step in fault["loc"] if step not in _FORMS)
+    param = ".".join(str(step) for step in fault["loc"] if step not in _FORMS)[:_LONGEST_PARAM]
     if fault["type"] == "extra_forbidden":
         return RequestRefused(
             400, f"{param} is not served here", param=param, code="unsupported_value"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
 
 import anyio
 
@@ -15,12 +17,18 @@ from agentrt.base.segments import CallFrame
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.chat_program import Deliver, chat_completion
-from agentrt.serve.refusal import RequestRefused, refusal_of
+from agentrt.serve.prompt_size import check_prompt_size, text_bytes
+from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
 from agentrt.serve.request_builder import CompletionRequest, completion_request
 from agentrt.serve.request_schema import ChatRequest
+from agentrt.serve.shares import RequestShares
+from agentrt.tools.workers import run_in_worker
 
+T = TypeVar("T")
 DEFAULT_MOST_REQUESTS = 256
 _DEFAULT_TOKENS = 4096
+_LARGE_BYTES = 64 * 1024
+_MAX_WORKERS = 2
 
 
 class ServedModel:
@@ -48,9 +56,9 @@ class ServedModel:
         self.name = name
         self._runtime = runtime
         self._engine = runtime.engines["default"]
-        self._most_requests = most_requests
         self._clock = clock or MonotonicClock()
-        self._under_way: set[anyio.CancelScope] = set()
+        self._under_way = RequestShares(most_requests)
+        self._free_workers = anyio.CapacityLimiter(_MAX_WORKERS)
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
 
@@ -81,26 +89,37 @@ class ServedModel:
     def give_up(self) -> None:
         """Fail all requests under way, and take no more."""
         self._given_up = EngineUnavailable("the server is going down", hint="Ask again later")
-        for scope in self._under_way:
+        for scope in self._under_way.scopes:
             scope.cancel()
 
-    @contextmanager
-    def taking(self, question: ChatRequest) -> Iterator[CompletionRequest]:
+    @asynccontextmanager
+    async def taking(
+        self, question: ChatRequest, tenant: Tenant
+    ) -> AsyncIterator[CompletionRequest]:
         """Take a request, which is under way while the block lasts.
+
+        Args:
+            question: Body of the request.
+            tenant: Owner of the request.
 
         Raises:
             RequestRefused: The request is not taken, or was given up.
         """
+        self._check_taken(question, tenant)
         scope = anyio.CancelScope()
-        request = self._checked(question)
-        self._under_way.add(scope)
+        self._under_way.add(scope, tenant.name)
         try:
             with scope:
-                yield request
+                yield await self._built(question, tenant)
         finally:
-            self._under_way.discard(scope)
+            self._under_way.remove(scope, tenant.name)
         if scope.cancelled_caught and self._given_up is not None:
-            raise refusal_of(self._given_up)
+            raise going_down()
+
+    async def in_worker(self, function: Callable[[], T]) -> T:
+        """Run work that grows with a body in one of few worker threads."""
+        async with self._free_workers:
+            return await run_in_worker(function, _nothing)
 
     async def run(
         self, request: CompletionRequest, tenant: Tenant, run_id: RunId, deliver: Deliver
@@ -122,12 +141,12 @@ class ServedModel:
         try:
             await self._runtime.with_options(options).run(chat_completion, request, deliver)
         except NodeCancelled:  # by the engine, which ends
-            return refusal_of(EngineUnavailable("the server is going down"))
+            return going_down()
         except AgentrtError as error:
             return refusal_of(error)
         return None
 
-    def _checked(self, question: ChatRequest) -> CompletionRequest:
+    def _check_taken(self, question: ChatRequest, tenant: Tenant) -> None:
         if question.model != self.name:
             raise RequestRefused(
                 404,
@@ -135,16 +154,41 @@ class ServedModel:
                 param="model",
                 code="model_not_found",
             )
+        if self._given_up is not None:
+            raise going_down()
         if self.down is not None:
             raise refusal_of(self.down)
-        if self.under_way >= self._most_requests:
+        if not self._under_way.has_room(tenant.name):
             raise RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
+
+    async def _built(self, question: ChatRequest, tenant: Tenant) -> CompletionRequest:
+        """The generation of a request; what takes long is done in a worker thread.
+
+        Raises:
+            RequestRefused: The request makes no generation, or cannot fit the window.
+        """
         codec = self._engine.codec
-        most_tokens = codec.window_tokens if codec is not None else 0
+        window_tokens = codec.window_tokens if codec is not None else 0
+        size_bytes = text_bytes(question)
+        build = partial(completion_request, question, window_tokens or _DEFAULT_TOKENS)
         try:
-            return completion_request(question, most_tokens or _DEFAULT_TOKENS)
+            if codec is not None:
+                check_prompt_size(size_bytes, window_tokens, codec.vocab)
+            if size_bytes <= _LARGE_BYTES and not question.is_constrained:
+                return build()
+            request = await self.in_worker(build)
+            if codec is not None and size_bytes > _LARGE_BYTES:
+                chat, salt = request.chat, tenant.cache_salt + request.cache_salt
+                await self.in_worker(
+                    partial(codec.encode_ahead, chat.tools, chat.segments(), chat.history, salt)
+                )
         except AgentrtError as error:
             raise refusal_of(error) from None
+        return request
+
+
+def _nothing() -> None:
+    """The end of abandoned work."""
 
 
 def new_run_id() -> RunId:

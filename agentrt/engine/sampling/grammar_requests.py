@@ -19,9 +19,9 @@ from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.structured import CompiledConstraint
+from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.reasoning import Thinking
 from agentrt.structured.sandbox.cache import CompileCache
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.vocabulary import alphabet_of
 
 

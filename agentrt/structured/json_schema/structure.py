@@ -13,6 +13,7 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.json_schema.keywords import (
     FORMATS,
     REFUSED,
@@ -27,7 +28,6 @@ from agentrt.structured.json_schema.limits import (
     check_schema_size,
 )
 from agentrt.structured.json_schema.native import json_grammar
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.json_schema.validation import VALIDATOR
 
 _MAX_TRACED = 200

@@ -16,8 +16,8 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.service import CompileService
 from agentrt.structured.vocabulary import alphabet_of
 

@@ -33,6 +33,7 @@ def main() -> None:
     """Serve until the end of standard input."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep a library's prints out of the answers
+    threading.excepthook = lambda _: os._exit(1)  # a try that breaks gives no answer
     vocab: Vocab | None = None
     for order in _orders():
         if isinstance(order, wire.Learn):

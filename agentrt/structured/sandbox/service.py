@@ -6,9 +6,9 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
+from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.sandbox.compiled import compile_constraint, methods_for
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly
 from agentrt.structured.sandbox.probe_wire import MatchMethod, Try, TryLimits

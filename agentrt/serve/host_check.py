@@ -1,0 +1,42 @@
+"""Refusal of requests that a browser was led to: foreign names in `Host` and `Origin`.
+
+A page whose name is made to resolve to this machine (DNS rebinding) sends its own name as the host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from agentrt.base.loopback import is_loopback
+from agentrt.serve.refusal import RequestRefused
+
+
+@dataclass(frozen=True, slots=True)
+class HostCheck:
+    """The names under which clients may call a server.
+
+    Attributes:
+        names: Names beside those of the loopback; lower case.
+    """
+
+    names: frozenset[str] = frozenset()
+
+    def check(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse a request with a foreign host or origin; one without them comes from no browser.
+
+        Raises:
+            RequestRefused: The request is for another name, or from a page of one.
+        """
+        host, origin = headers.get(b"host"), headers.get(b"origin")
+        if host is not None and not self._is_known(b"//" + host):
+            raise RequestRefused(421, "this host is not served here", code="unknown_host")
+        if origin is not None and not self._is_known(origin):
+            raise RequestRefused(403, "pages of this origin are not served", code="foreign_origin")
+
+    def _is_known(self, url: bytes) -> bool:
+        try:
+            name = urlsplit(url.decode("ascii")).hostname or ""
+        except ValueError:
+            return False
+        return name in self.names or is_loopback(name)
