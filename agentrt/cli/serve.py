@@ -40,6 +40,14 @@ def serve(
             "engine evenly, and no prefix or answer.",
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A name beside localhost under which clients may call the server.",
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.", envvar="AGENTRT_DEVICE")] = "cpu",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
     threads: Annotated[
@@ -71,7 +79,8 @@ def serve(
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
     _check_choice("policy", policy)
     name = name or (engine.model_path.resolve().name if model else "embedded")
-    config = ServeConfig(name, host, port, _keys(api_key or ()), requests)
+    keys, hosts = _keys(api_key or ()), tuple(allow_host or ())
+    config = ServeConfig(name, host, port, keys, requests, hosts=hosts)
     collector = collector_of(os.environ)
 
     def tell(url: str) -> None:

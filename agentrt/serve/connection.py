@@ -104,12 +104,10 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def _make_room(self) -> None:
-        others = [
-            one for one in self.connections if isinstance(one, Connection) and one is not self
-        ]
+        every = [one for one in self.connections if isinstance(one, Connection)]
+        others = [one for one in every if one is not self and not one.transport.is_closing()]
         idle = [one for one in others if one.is_between_requests]
         idle = idle or [one for one in others if one.stage == "body"]
-        idle = [one for one in idle if not one.transport.is_closing()]
         if idle:
             min(idle, key=_wait).transport.abort()
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from agentrt.serve.request_schema import (
 from agentrt.structured import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
 
 MOST_CALLS = 32
+MOST_TOOLS_CHARACTERS = 500_000
 
 CallsIn = Literal["none", "only", "text"]
 """Where calls may stand in the answer: nowhere, alone, or among its text."""
@@ -73,6 +75,7 @@ def completion_request(question: ChatRequest, most_tokens: int) -> CompletionReq
         ToolSchema(tool.function.name, tool.function.description or "", tool.function.parameters)
         for tool in question.tools or ()
     )
+    _check_tools_size(tools)
     segments = [segment for message in question.messages for segment in _segments(message)]
     calls_in, spec = _constraint(question, tools)
     return CompletionRequest(
@@ -82,6 +85,14 @@ def completion_request(question: ChatRequest, most_tokens: int) -> CompletionReq
         calls_in,
         question.cache_salt or "",
     )
+
+
+def _check_tools_size(tools: tuple[ToolSchema, ...]) -> None:
+    """Refuse tools that are too long for a template, which is rendered with them several times."""
+    size = sum(len(one.description) + len(json.dumps(one.parameters)) for one in tools)
+    if size > MOST_TOOLS_CHARACTERS:
+        why = f"tools: {size} characters of JSON, at most {MOST_TOOLS_CHARACTERS} are taken"
+        raise RequestRefused(400, why, param="tools")
 
 
 def _segments(message: ChatMessage) -> list[Segment]:

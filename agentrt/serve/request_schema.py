@@ -187,8 +187,8 @@ class ChatRequest(_Strict):
 
     @property
     def is_constrained(self) -> bool:
-        """Whether a schema or grammar has to be checked, or tools described."""
-        return bool(self.response_format or self.structured_outputs or self.tools)
+        """Whether a schema or grammar has to be checked."""
+        return bool(self.response_format or self.structured_outputs)
 
     @property
     def limit_tokens(self) -> int | None:

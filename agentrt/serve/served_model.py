@@ -174,10 +174,11 @@ class ServedModel:
         try:
             if codec is not None:
                 check_prompt_size(size_bytes, window_tokens, codec.vocab)
-            if size_bytes <= _LARGE_BYTES and not question.is_constrained:
+            is_large = size_bytes > _LARGE_BYTES or bool(question.tools)
+            if not is_large and not question.is_constrained:
                 return build()
             request = await self.in_worker(build)
-            if codec is not None and size_bytes > _LARGE_BYTES:
+            if codec is not None and is_large:
                 chat, salt = request.chat, tenant.cache_salt + request.cache_salt
                 await self.in_worker(
                     partial(codec.encode_ahead, chat.tools, chat.segments(), chat.history, salt)

@@ -88,3 +88,21 @@ def wire():
         events = staticmethod(events)
 
     return Wire
+
+
+@pytest.fixture
+def post(portal, own_server_url) -> Callable[..., httpx.Response]:
+    """Posts a body as it is: JSON of a dict, or text, or bytes."""
+
+    def post_body(content: Any) -> httpx.Response:
+        content = json.dumps(content) if isinstance(content, dict) else content
+
+        async def main() -> httpx.Response:
+            async with client(own_server_url) as one:
+                headers = {"content-type": "application/json"}
+                return await one.post("/chat/completions", content=content, headers=headers)
+
+        response: httpx.Response = portal.call(main)
+        return response
+
+    return post_body
