@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic_core import from_json
+
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, UsageError
 from agentrt.base.segments import (
@@ -87,6 +89,20 @@ def completion_request(question: ChatRequest, most_tokens: int) -> CompletionReq
     )
 
 
+def _check_arguments(text: str) -> None:
+    """Refuse arguments that nest too deeply to be read; others need not be JSON, as models write.
+
+    Raises:
+        RequestRefused: The arguments nest too deeply.
+    """
+    try:
+        from_json(text)
+    except ValueError as error:
+        if "recursion" in str(error):
+            what = "messages: the arguments of a call nest too deeply"
+            raise RequestRefused(400, what, param="messages") from None
+
+
 def _check_tools_size(tools: tuple[ToolSchema, ...]) -> None:
     """Refuse tools that are too long for a template, which is rendered with them several times."""
     size = sum(len(one.description) + len(json.dumps(one.parameters)) for one in tools)
@@ -102,6 +118,8 @@ def _segments(message: ChatMessage) -> list[Segment]:
         found.append(ResultOf(message.tool_call_id or "", message.name or ""))
     if message.text:
         found.append(Text(message.text))
+    for call in message.tool_calls:
+        _check_arguments(call.function.arguments)
     calls = [
         CallMade(call.id, call.function.name, call.function.arguments)
         for call in message.tool_calls

@@ -17,7 +17,7 @@ from agentrt.base.segments import CallFrame
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.chat_program import Deliver, chat_completion
-from agentrt.serve.prompt_size import check_prompt_size, text_bytes
+from agentrt.serve.prompt_size import argument_characters, check_prompt_size, text_bytes
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
 from agentrt.serve.request_builder import CompletionRequest, completion_request
 from agentrt.serve.request_schema import ChatRequest
@@ -174,6 +174,7 @@ class ServedModel:
         try:
             if codec is not None:
                 check_prompt_size(size_bytes, window_tokens, codec.vocab)
+            size_bytes += argument_characters(question)
             is_large = size_bytes > _LARGE_BYTES or bool(question.tools)
             if not is_large and not question.is_constrained:
                 return build()
