@@ -90,7 +90,7 @@ def test_a_ring_of_references_is_tried_in_a_process_that_may_die():
 
 
 def test_a_grammar_with_a_schema_inside_is_tried_in_a_process():
-    lark = f"start: %json {json.dumps(chain(2_000, bare=True))}\n"
+    lark = f"start: %json {json.dumps(chain(1_500))}\n"
     assert may_be_hostile(ConstraintSpec("grammar", source=lark))
     with pytest.raises(ConstraintError):
         cfg_shape(lark)
@@ -98,7 +98,7 @@ def test_a_grammar_with_a_schema_inside_is_tried_in_a_process():
 
 def test_what_ended_the_process_is_refused_at_once_the_second_time():
     validator = GrammarValidator()
-    lark = f"start: %json {json.dumps(chain(3_000, bare=True))}\n"
+    lark = f"start: %json {json.dumps(chain(1_500))}\n"
     spec = ConstraintSpec("grammar", source=lark)
     from agentrt.structured.json_schema.native import lark_grammar
 

@@ -35,7 +35,7 @@ def normalize(schema: Any) -> Any:
     """`schema` without annotations and without keywords that have no effect.
 
     Raises:
-        ConstraintError: Its references are nested too deeply.
+        ConstraintError: References are nested too deeply.
     """
     try:
         local = localize(schema)
