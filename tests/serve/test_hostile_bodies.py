@@ -28,7 +28,7 @@ def said(text, role="user", **fields):
 
 
 def nested(levels):
-    value = {}
+    value: dict[str, object] = {}
     for _ in range(levels):
         value = {"items": value}
     return value
@@ -41,7 +41,7 @@ CONSTRAINTS = {
     "references of a tool": tool(chain(1_000), tool_choice="required"),
     "rules": grammar(rules(5_000)),
     "brackets": grammar("start: " + "(" * 9_000 + '"x"' + ")" * 9_000),
-    "a schema in a grammar": grammar(f"start: %json {json.dumps(chain(2_000, bare=True))}"),
+    "a schema in a grammar": grammar(f"start: %json {json.dumps(chain(1_500))}"),
     "groups": {"structured_outputs": {"regex": "(" * 4_000 + "a" + ")" * 4_000}},
 }
 
@@ -150,7 +150,7 @@ def test_an_error_repeats_little_of_the_body(fields, post):
 def test_mutated_bodies_are_answered_or_refused(post):
     dice = random.Random(2)
     base = json.dumps({**GOOD, **schema({"type": "integer", "maximum": 9}), "top_k": 5, "stop": []})
-    for _ in range(150):
+    for _ in range(40):
         mutated = bytearray(base.encode())
         for _ in range(dice.randint(1, 4)):
             at = dice.randrange(len(mutated))
