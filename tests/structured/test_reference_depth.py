@@ -137,6 +137,7 @@ def test_depth_of_a_schema(schema, depth):
 @pytest.mark.parametrize(
     ("lark", "depth"),
     [
+        ("", NestingDepth(0, 0)),
         ('start: "a"', NestingDepth(1, 1)),
         ("start: a\na: b\nb: /x/", NestingDepth(3, 3)),
         ("start: a\na: b | a\nb: start", NestingDepth(1, 3)),

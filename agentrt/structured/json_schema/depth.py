@@ -60,6 +60,8 @@ def grammar_depth(lark: str) -> NestingDepth:
     """Depth of the rules of a Lark grammar, brackets included."""
     text = _LITERAL.sub(" ", lark)
     starts = list(_RULE.finditer(text))
+    if not starts:
+        return NestingDepth(_brackets(text), _brackets(text))
     places = {found[1]: place for place, found in enumerate(starts)}
     edges: list[list[int]] = [[] for _ in starts]
     weights: list[int] = []
@@ -69,7 +71,7 @@ def grammar_depth(lark: str) -> NestingDepth:
         edges[places[found[1]]] += {places[n] for n in _NAME.findall(body) if n in places}
         weights.append(1 + _brackets(body))
     whole = _depth(edges, weights)
-    outside = _brackets(text[: starts[0].start()] if starts else text)
+    outside = _brackets(text[: starts[0].start()])
     return NestingDepth(whole.chain + outside, whole.most + outside)
 
 
