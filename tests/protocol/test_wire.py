@@ -39,7 +39,7 @@ st.register_type_strategy(
         top_p=st.floats(0.01, 1),
         min_p=st.floats(0, 1),
         repetition_penalty=st.floats(0.1, 2),
-        seed=st.integers(),
+        seed=st.integers(-(2**63), 2**64 - 1),
         stop=st.lists(st.text(min_size=1), max_size=3).map(tuple),
         logprobs=st.integers(0, 20),
     ),
