@@ -16,6 +16,8 @@ from typing import Any
 
 from tokenizers import Encoding, Tokenizer
 
+from agentrt.base.errors import RequestRejected
+from agentrt.base.ranges import has_lone_surrogate
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 
 SHORT_CHARACTERS = 256
@@ -113,9 +115,17 @@ class TextEncoder:
 
     def _encoding(self, text: str, position: TextPosition) -> Encoding:
         tokenizer = self._tokenizers[position]
-        if len(text) <= LARGE_CHARACTERS:
-            return tokenizer.encode(text, add_special_tokens=False)
-        return tokenizer.encode_batch([text], add_special_tokens=False)[0]  # releases the GIL
+        try:
+            if len(text) <= LARGE_CHARACTERS:
+                return tokenizer.encode(text, add_special_tokens=False)
+            return tokenizer.encode_batch([text], add_special_tokens=False)[0]  # releases the GIL
+        except (TypeError, UnicodeEncodeError):
+            if not has_lone_surrogate(text):
+                raise
+            raise RequestRejected(
+                "a text of the prompt holds half of a surrogate pair",
+                hint="Give valid Unicode text",
+            ) from None
 
     def _numbered(self, ids: list[int]) -> tuple[int, ...]:
         renumber = self._ids

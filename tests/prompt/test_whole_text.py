@@ -5,7 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from agentrt import embedded
+from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import Close, Hole, Open, Text
+from agentrt.prompt import Codec
 
 MODELS = {
     "qwen2": ("Qwen-Qwen2.5-7B-Instruct", "<|im_end|>"),
@@ -46,3 +49,10 @@ def test_segments_equal_the_whole_text(model, chat, system, pending):
     sealed = codec.encode((), holed)
     assert not sealed.complete
     assert encoded.token_ids[: len(sealed.token_ids)] == sealed.token_ids
+
+
+@pytest.mark.parametrize("length", [1, 100_000])
+def test_half_of_a_surrogate_pair_is_refused(length):
+    codec = Codec.load(embedded.path())
+    with pytest.raises(RequestRejected, match="surrogate"):
+        codec.count("x" * length + "\ud800")
