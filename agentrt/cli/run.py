@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TextIO
 
 import anyio
@@ -33,20 +34,19 @@ def _execute(
     where = location_of(program)
     if settings.batch is None:
         arguments = arguments_of(parameters, settings.given, settings.args, where=where)
-        session = Session(program, [RunInput(arguments)], settings, results)
-        return anyio.run(until_signal, session)
+        inputs = [RunInput(arguments)]
+        return anyio.run(until_signal, partial(Session, program, inputs, settings, results))
     inputs = batch_of(settings.batch, parameters, settings.given, settings.args, where=where)
     batch = Batch(program, inputs, settings, results)
     try:
-        session = Session(program, inputs, settings, results, batch)
-        return anyio.run(until_signal, session)
+        return anyio.run(until_signal, partial(Session, program, inputs, settings, results, batch))
     finally:
         batch.close()
 
 
-async def until_signal(session: Session) -> int:
+async def until_signal(make_session: Callable[[], Session]) -> int:
     """Run until done or signalled; on a signal runs are cancelled and still accounted for."""
-    loop = asyncio.get_running_loop()
+    loop, session = asyncio.get_running_loop(), make_session()
 
     def stop() -> None:
         with suppress(RuntimeError):  # the loop is closed: the command has ended
