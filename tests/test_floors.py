@@ -82,7 +82,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     "scheduler": (
         ("estimates", "policies"),
         ("runs", "decisions"),
-        ("order", "retention", "internal_events"),
+        ("order", "retention", "internal_events", "deadlines"),
         ("admission",),
         ("state", "learning"),
         ("accounting", "decide", "demand"),

@@ -168,7 +168,7 @@ class EngineCore:
             self.scheduler.update_info(info)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
-        """End a request; what it computed stays in the tree. One that is over is no error."""
+        """Abort a request; what it computed stays in the tree. One that is over is no error."""
         sequence = self.scheduler.find(request_id)
         if sequence is not None:
             self._outputs.end(sequence, Finish("cancelled"), self._clock.now_s())

@@ -1,4 +1,4 @@
-"""KV offload: a second tier of prefixes evicted from the device, in larger, slower memory.
+"""Index of the KV offload tier: prefixes evicted from the device to larger, slower memory.
 
 It has a page pool and a radix tree of its own, so that a prefix is on the device, in both tiers, or
 here only, and each tier evicts by its own use. A copy moves whole pages, all that were announced.

@@ -23,10 +23,12 @@ LOOP_FUNCTIONS = frozenset(("_run_once", "run_forever", "run_until_complete", "r
 
 
 class LoopWatch:
-    """A thread that asks the loop for a sign of life, and samples its stack if none comes.
+    """A loop that notes the time, and a thread that samples its stack if the time grows old.
 
     Each line is reported once. Only the user's code is: two samples must have the same function
-    outside this package and outside the libraries.
+    outside this package and outside the libraries. The thread wakes once in `limit_s`: with four
+    times as many wakes a chain of nodes took a fifth more processor time. A call that lasts twice
+    `limit_s` or less may therefore be missed.
 
     Args:
         limit_s: Time that a call may take.
@@ -40,6 +42,8 @@ class LoopWatch:
         self._loop_thread = threading.get_ident()
         self._closed = threading.Event()
         self._seen: set[str] = set()
+        self._beat_at_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._watch, name="agentrt loop watch", daemon=True)
 
     @staticmethod
@@ -49,31 +53,33 @@ class LoopWatch:
 
     def start(self) -> None:
         """Watch from now on."""
+        self._beat()
         self._thread.start()
 
     def close(self) -> None:
         """Stop watching; returns at once."""
         self._closed.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        self._beat_at_s = time.monotonic()
+        self._timer = self._loop.call_later(self._limit_s / 2, self._beat)
 
     def _watch(self) -> None:
-        while not self._closed.wait(self._limit_s / 4):
-            alive = threading.Event()
-            try:
-                self._loop.call_soon_threadsafe(alive.set)
-            except RuntimeError:  # the loop is closed
-                return
-            if alive.wait(self._limit_s / 2):
+        while not self._closed.wait(self._limit_s):
+            beat_at_s = self._beat_at_s
+            if time.monotonic() - beat_at_s < self._limit_s:
                 continue
             before = self._users_frame()
-            if before is None or alive.wait(self._limit_s / 2):
+            if before is None or self._closed.wait(self._limit_s / 4):
                 continue
             frame = self._users_frame()
-            if frame is not None and frame.f_code is before.f_code:  # else the machine is busy
+            if frame is None or frame.f_code is not before.f_code:  # the machine is busy
+                continue
+            if self._beat_at_s == beat_at_s:
                 self.report(frame)
             del before, frame
-            while not alive.wait(self._limit_s):
-                if self._closed.is_set():
-                    return
 
     def report(self, frame: FrameType) -> None:
         """Report the line at which a frame is, unless it is known."""

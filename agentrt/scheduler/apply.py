@@ -10,7 +10,7 @@ from agentrt.protocol import events
 from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.scheduler import decisions, internal_events
 from agentrt.scheduler.accounting import record_admitted, record_ended, record_sent, update_rest
-from agentrt.scheduler.admission.deadline import PROBE_EVERY, hopeless_refusal, note_hopeless
+from agentrt.scheduler.admission.hopeless import PROBE_EVERY, hopeless_refusal, note_hopeless
 from agentrt.scheduler.decisions import Decision
 from agentrt.scheduler.demand import add_demand, end_demand, end_input, update_demand
 from agentrt.scheduler.internal_events import InternalEvent

@@ -12,6 +12,7 @@ from typing import cast
 
 from agentrt.base.ids import RequestId
 from agentrt.scheduler import decisions as do
+from agentrt.scheduler.deadlines import expired_nodes
 from agentrt.scheduler.decisions import Decision
 from agentrt.scheduler.order.dispatch_order import in_dispatch_order
 from agentrt.scheduler.order.request_info import InfoUpdates
@@ -36,7 +37,7 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
                 ending.add(node)
                 due.append(do.Refuse(node.run.run_id, node.node_id, refusal))
     if state.deadlines and state.deadlines[0][0] <= now_s:
-        for node in _expired(state, now_s):
+        for node in expired_nodes(state.deadlines, now_s):
             if node not in ending:
                 ending.add(node)
                 due.append(do.Expire(node.run.run_id, node.node_id))
@@ -51,19 +52,6 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
     if state.admission.held and state.admission.is_due(now_s):
         due.append(state.admission.decide_admissions(now_s, state.order))
     return tuple(due)
-
-
-def _expired(state: State, now_s: float) -> list[NodeState]:
-    """Nodes with a passed deadline, by walking down the heap while there are any."""
-    deadlines = state.deadlines
-    late: list[tuple[float, int, NodeState]] = []
-    todo = [0]
-    while todo:
-        at = todo.pop()
-        if at < len(deadlines) and deadlines[at][0] <= now_s:
-            late.append(deadlines[at])
-            todo += (2 * at + 1, 2 * at + 2)
-    return [node for _, _, node in sorted(late) if node.status != "ended" and not node.is_stopping]
 
 
 def _start_ready(state: State, now_s: float, ending: set[NodeState], due: list[Decision]) -> None:

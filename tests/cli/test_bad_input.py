@@ -166,7 +166,7 @@ def test_a_deadline(served: Run, program: Write, tmp_path: Path) -> None:
     assert "deadline" in how
 
 
-def test_the_engine_dies_mid_run(agentrt: Run, program: Write, model: str, tmp_path: Path) -> None:
+def test_a_run_goes_on_when_its_engine_dies(agentrt: Run, program: Write, model: str) -> None:
     program(
         "import os, signal, subprocess\n"
         "from pathlib import Path\n"
@@ -176,16 +176,16 @@ def test_the_engine_dies_mid_run(agentrt: Run, program: Write, model: str, tmp_p
         "    return [int(pid) for task in tasks for pid in task.read_text().split()]\n"
         "@program\n"
         "async def job() -> str:\n"
-        "    answer = chat().user('a').generate(max_tokens=2000)\n"
-        "    async for _ in answer.stream():\n"
-        "        for pid in children():\n"
+        "    answer = chat().user('a').generate(max_tokens=300, ignore_eos=True)\n"
+        "    pieces = []\n"
+        "    async for piece in answer.stream():\n"
+        "        for pid in children() if not pieces else ():\n"
         "            os.kill(pid, signal.SIGKILL)\n"
-        "    return await answer\n"
+        "        pieces.append(piece)\n"
+        "    return str(''.join(pieces) == await answer)\n"
     )
-    what, where, how = failed(agentrt("run", "job.py", "--model", model), tmp_path, 3)
-    assert "engine" in what
-    assert "job.py:" in where
-    assert "again" in how
+    told = agentrt("run", "job.py", "--model", model)
+    assert (told.code, told.out.strip()) == (0, "True")
 
 
 def test_a_program_that_raises(served: Run, program: Write, tmp_path: Path) -> None:

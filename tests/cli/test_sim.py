@@ -66,7 +66,7 @@ def test_a_fleet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     [
         (["run", "--policy", "best"], "there is no policy 'best'"),
         (["run", "--policy", "fcfs,rwa"], "takes one policy"),
-        (["run", "--costs", "nowhere.json"], "no step model"),
+        (["run", "--costs", "nowhere.json"], "cannot read nowhere.json"),
         (["run", "--workload", "poem"], "no shape of programs 'poem'"),
         (["run", "--scale", "width=2"], "--scale width is not known"),
         (["run", "--programs", "3"], "3 programs are too few"),

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.engine.sampling import token_sampler
-from agentrt.engine.sequence import jump_forward
+from agentrt.engine.sequence import forced_drafts
 from agentrt.structured import compile_constraint
 from agentrt.structured.vocabulary import alphabet_of
 
@@ -45,14 +45,14 @@ def merging(tokenizer_dir, tmp_path_factory):
 def tried(monkeypatch):
     """Guesses that were computed, and how many tokens of each were right at last."""
     seen = []
-    right = jump_forward.DraftedTokens.count_matching
+    right = forced_drafts.DraftedTokens.count_matching
 
     def noted(self, token_ids):
         count = right(self, token_ids)
         seen.append((self, count))
         return count
 
-    monkeypatch.setattr(jump_forward.DraftedTokens, "count_matching", noted)
+    monkeypatch.setattr(forced_drafts.DraftedTokens, "count_matching", noted)
     return seen
 
 
@@ -137,7 +137,7 @@ def spelled(merging):
 
 
 def test_forced_bytes_are_spelled_as_the_tokenizer_does(spelled):
-    speller = jump_forward.TokenGuesser(spelled.alphabet.tokenize, spelled.alphabet.bytes_of)
+    speller = forced_drafts.TokenGuesser(spelled.alphabet.tokenize, spelled.alphabet.bytes_of)
     text = spelled.state.forced_text()
     assert text == b'":'
     assert speller.guess(spelled.state, text, 8) == spelled.alphabet.tokenize(text)
@@ -149,7 +149,7 @@ def test_what_the_model_said_is_guessed_next_and_followed(spelled):
     """A token that says more than was forced leads on to what is forced behind it."""
     alphabet = spelled.alphabet
     five = alphabet.byte_ids[ord("5")]
-    speller = jump_forward.TokenGuesser(
+    speller = forced_drafts.TokenGuesser(
         alphabet.tokenize, lambda ids: b'":5' if ids == [five] else b'"'
     )
     speller.learn(b'":', five)

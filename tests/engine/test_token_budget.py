@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from agentrt.base.ids import RequestId
+from agentrt.engine.scheduling.preemption import preemption_victim
 from agentrt.engine.scheduling.token_budget import (
     TokenBudget,
-    preemption_victim,
     prefix_owner,
 )
 from agentrt.kv_cache import key_of

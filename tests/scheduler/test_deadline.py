@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentrt.scheduler import Refuse
-from agentrt.scheduler.admission.deadline import MIN_RUNS, PROBE_EVERY
+from agentrt.scheduler.admission.hopeless import MIN_RUNS, PROBE_EVERY
 
 Make = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.scheduler import State
-from agentrt.scheduler.admission.deadline import MIN_RUNS, hopeless_refusal
+from agentrt.scheduler.admission.hopeless import MIN_RUNS, hopeless_refusal
 from tests.scheduler.likeness import decide_alike, differences
 
 Make = Callable[..., Any]

@@ -143,7 +143,7 @@ class InputPacker:
         page_of, size = self._pages.item, self._page_tokens
         ids: list[int] = []
         positions: list[int] = []
-        mapping: list[int] = []
+        slot_mapping: list[int] = []
         ends = [0]
         contexts: list[int] = []
         logits: list[int] = []
@@ -153,11 +153,12 @@ class InputPacker:
             ids += part.token_ids
             if count == 1:  # a decode
                 positions.append(first)
-                mapping.append(page_of(part.slot, first // size) * size + first % size)
+                slot_mapping.append(page_of(part.slot, first // size) * size + first % size)
             elif len(ids) <= _FEW_ROWS:
                 for position in range(first, first + count):
                     positions.append(position)
-                    mapping.append(page_of(part.slot, position // size) * size + position % size)
+                    page = page_of(part.slot, position // size)
+                    slot_mapping.append(page * size + position % size)
             ends.append(len(ids))
             contexts.append(first + count)
             if part.wants_logits:
@@ -170,11 +171,11 @@ class InputPacker:
         tail = [*tables, *logits, *[0] * (len(tables) - len(logits))]
         narrow = [*ends, *contexts]
         more = [0] * (total - tokens)
-        if len(mapping) == tokens:
+        if len(slot_mapping) == tokens:
             if padding:
-                del mapping[-padding:]
-            mapping += [-1] * (total - len(mapping))
-            wide = [*ids, *more, *positions, *more, *mapping, *tail]
+                del slot_mapping[-padding:]
+            slot_mapping += [-1] * (total - len(slot_mapping))
+            wide = [*ids, *more, *positions, *more, *slot_mapping, *tail]
             pack_into(f"={len(wide)}q{len(narrow)}i", flat.data, 0, *wide, *narrow)
             return packed
         columns = flat[: 3 * total].reshape(3, total)

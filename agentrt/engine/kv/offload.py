@@ -1,4 +1,4 @@
-"""KV offload: a second tier of the KV cache in CPU memory, and when a reload pays.
+"""KV offload (HiCache): copies of KV to CPU memory and back, and when a reload pays.
 
 On a CPU both tiers are the same kind of memory, and copies are done at once. On CUDA the host side
 is pinned, and copies run on a stream of their own. A reload records an event per layer, so that the

@@ -26,7 +26,7 @@ from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import SampledStep
 from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
 from agentrt.engine.scheduling.scheduler import ScheduledSequence
-from agentrt.engine.sequence.jump_forward import DraftedTokens
+from agentrt.engine.sequence.forced_drafts import DraftedTokens
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
 

@@ -12,8 +12,8 @@ from agentrt.base.ids import RequestId
 from agentrt.engine.request_checks import check_shortest
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
+from agentrt.engine.sequence.forced_drafts import TokenGuesser
 from agentrt.engine.sequence.grammar_state import GrammarState
-from agentrt.engine.sequence.jump_forward import TokenGuesser
 from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.prompt import Codec

@@ -183,6 +183,7 @@ def _accept(sequence: Sequence, sampled: SampledToken, redraw: Redraw) -> Sample
 
 
 def _append_forced(sequence: Sequence, tokens: list[int]) -> Finish | None:
+    """Jump-forward: append tokens that the grammar forces, without a forward."""
     if not tokens:
         return None
     sequence.new_output.forced_tokens += len(tokens)

@@ -17,7 +17,7 @@ from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
 from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, sample_tokens
 from agentrt.engine.sampling.sequence_output import Finish, SampledStep
-from agentrt.engine.sequence.jump_forward import DraftedTokens
+from agentrt.engine.sequence.forced_drafts import DraftedTokens
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt_kernels.contract import Kernels
 

@@ -9,7 +9,8 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.admission import BatchAdmission, UnchangedQueue
-from agentrt.engine.scheduling.token_budget import TokenBudget, preemption_victim
+from agentrt.engine.scheduling.preemption import preemption_victim
+from agentrt.engine.scheduling.token_budget import TokenBudget
 from agentrt.engine.scheduling.waiting_queue import WaitingQueue
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo

@@ -1,4 +1,4 @@
-"""Token budget of a step, and the choice of a preemption victim.
+"""Token budget of a step.
 
 A step is `{request: scheduled tokens}` under a budget. There is no prefill phase and no decode
 phase: decodes are scheduled first, then prompts in chunks (chunked prefill), in priority order.
@@ -6,12 +6,10 @@ phase: decodes are scheduled first, then prompts in chunks (chunked prefill), in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Rows
 from typing import Literal
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.sequence.sequence import Sequence, Urgency
 from agentrt.kv_cache.node import TOKEN_BYTES
 
 WaitCause = Literal["pages", "slots", "budget", "prefix"]
@@ -51,22 +49,6 @@ class TokenBudget:
     def revoke(self, request_id: RequestId) -> None:
         """Return the tokens of a request that is not scheduled after all."""
         self.remaining_tokens += self.scheduled_tokens.pop(request_id, 0)
-
-
-def preemption_victim(
-    candidates: Iterable[Sequence], urgency: Callable[[Sequence], Urgency]
-) -> Sequence | None:
-    """The least urgent sequence; ties go to the shortest output, longest prompt, latest arrival.
-
-    Urgency comes first, or a request just admitted for its urgency would be preempted for a less
-    urgent one. Among equals the shortest output loses the least work, and those closest to their
-    end go on and free their pages soonest.
-    """
-    return max(
-        candidates,
-        key=lambda one: (urgency(one), -one.output_tokens, one.prompt_tokens, one.serial),
-        default=None,
-    )
 
 
 def prefix_owner(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from agentrt.base.errors import InternalError
-from agentrt.engine.sequence.jump_forward import MAX_DRAFT_TOKENS, TokenGuesser
+from agentrt.engine.sequence.forced_drafts import MAX_DRAFT_TOKENS, TokenGuesser
 from agentrt.protocol.backend import OnLimit
 from agentrt.structured import CompiledConstraint, ConstraintState
 from agentrt.structured.closing.budget import Budgeted

@@ -1,4 +1,4 @@
-"""Request coalescing: like generations in flight are computed once.
+"""Request coalescing (deduplication): like generations in flight are computed once.
 
 Two requests are alike if an engine must answer them with the same tokens: the same prompt, sampled
 in the same way (greedily, or with the same seed), under the same constraint and limits. Each node

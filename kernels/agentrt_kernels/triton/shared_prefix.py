@@ -1,4 +1,4 @@
-"""Attention over pages that several sequences begin with, read once for all of them.
+"""Cascade attention: pages that several sequences begin with are read once for all of them.
 
 A program stacks the queries of a group's members on the rows of one product: what reads memory for
 each sequence becomes a matrix product. It writes partial results, which `merge` joins with those of

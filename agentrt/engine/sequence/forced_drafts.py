@@ -1,4 +1,4 @@
-"""Jump-forward: guesses the tokens of text that a grammar forces.
+"""Drafts of forced text: guesses the tokens of bytes that a grammar forces (for jump-forward).
 
 Forced bytes are not forced tokens: `":` may be tokenized as part of `":-`. If such bytes are all
 that is left of a forced run, the tokens that spell them are computed together with the token
