@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentrt import tool
+from agentrt import idempotency_key, tool
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class Trade:
 def double(trade: Trade, factor: int = 2) -> Trade:
     print("printed")
     return Trade(trade.symbol, factor * trade.cents)
+
+
+def key() -> str:
+    return idempotency_key()
 
 
 def pid() -> int:
