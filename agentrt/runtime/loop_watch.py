@@ -99,13 +99,14 @@ class LoopWatch:
 def users_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame of the user's code, or None.
 
-    Only code that the loop runs counts, and not the code that runs the loop.
+    Only code that the loop runs counts, and not the code that runs the loop. Methods that
+    dataclasses generate have no file; their caller counts.
     """
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if name in LOOP_FUNCTIONS and file.startswith(ASYNCIO):
             return None
-        if not file.startswith(("<frozen", PACKAGE, *LIBRARIES)):
+        if not file.startswith(("<frozen", "<string>", PACKAGE, *LIBRARIES)):
             return frame
         frame = frame.f_back
     return None

@@ -70,6 +70,13 @@ def test_the_code_that_runs_the_loop_does_not_block_it() -> None:
     assert users_frame(None) is None
 
 
+def test_a_generated_method_is_told_by_its_caller() -> None:
+    found: dict[str, Any] = {}
+    exec("def made(): return sys._getframe()", {"sys": sys}, found)
+    frame = found["made"]()
+    assert users_frame(frame) is sys._getframe()
+
+
 def test_virtual_time_is_not_watched() -> None:
     async def fits() -> bool:
         await checkpoint()

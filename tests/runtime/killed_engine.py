@@ -1,0 +1,119 @@
+"""Programs under an engine that is killed: `python tests/runtime/killed_engine.py [kills]`.
+
+Rounds of 64 programs run on the embedded model in its own process while that process is killed, or
+stopped each fourth time, at random points. Printed are programs lost, outputs that differ from an
+undisturbed round, and KV pages that are neither free nor evictable in the end.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from agentrt import chat, program
+from agentrt.app import open_runtime
+from agentrt.engine.process.backend import EmbeddedBackend
+from agentrt.protocol.events import Event
+from agentrt.protocol.step_output import StepDone
+from agentrt.runtime import Runtime
+
+PROGRAMS = 64
+ASK = chat(system="Be brief.")
+
+
+@program
+async def steps(number: int) -> list[Any]:
+    first = ASK.user(f"Say something of {number}.").generate(max_tokens=30, name="first")
+    listed = ASK.user(f"List numbers near {number}.").generate(
+        list[int], max_tokens=40, on_limit="close", name="listed"
+    )
+    pieces = [piece async for piece in first.stream()]
+    assert "".join(pieces) == await first
+    then = ASK.user("And of ", first, "?").generate(max_tokens=30, name="then")
+    return [await first, await listed, await then]
+
+
+@dataclass
+class Found:
+    """What a play of rounds gave."""
+
+    kills: int = 0
+    lost: list[str] = field(default_factory=list)
+    changed: int = 0
+    leaked_pages: int = 0
+
+
+class Pages:
+    """The last step's free and evictable pages."""
+
+    last: StepDone | None = None
+
+    def on_events(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, StepDone) and event.step is not None:
+                self.last = event
+
+
+async def play(kills: int, seed: int = 0) -> Found:
+    """Rounds of programs until the engine was killed so often."""
+    pages, found, chance = Pages(), Found(), random.Random(seed)
+    async with open_runtime(observers=[pages]) as runtime:
+        backend = runtime.engines["default"].backend
+        assert isinstance(backend, EmbeddedBackend)
+        expected = [str(one) for one in await a_round(runtime)]
+        while found.kills < kills:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(kill_often, backend, chance, found, kills)
+                results = await a_round(runtime)
+                tasks.cancel_scope.cancel()
+            for one, undisturbed in zip(results, expected, strict=True):
+                if isinstance(one, Exception):
+                    found.lost.append(f"{type(one).__name__}: {one}"[:300])
+                else:
+                    found.changed += str(one) != undisturbed
+        await runtime.run(steps, 0)
+        assert pages.last is not None
+        capacity = runtime.engines["default"].capabilities.kv_tokens // 16
+        found.leaked_pages = capacity - pages.last.free_pages - pages.last.evictable_pages
+    return found
+
+
+async def a_round(runtime: Runtime) -> list[Any]:
+    results: list[Any] = [None] * PROGRAMS
+
+    async def run(number: int) -> None:
+        try:
+            results[number] = await runtime.run(steps, number)
+        except Exception as error:
+            results[number] = error
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(PROGRAMS):
+            tasks.start_soon(run, number)
+    return results
+
+
+async def kill_often(
+    backend: EmbeddedBackend, chance: random.Random, found: Found, kills: int
+) -> None:
+    while found.kills < kills:
+        await anyio.sleep(chance.uniform(0.0, 2.0))
+        if (pid := backend.pid) is None:
+            continue
+        found.kills += 1
+        os.kill(pid, signal.SIGSTOP if found.kills % 4 == 0 else signal.SIGKILL)
+
+
+def main() -> None:
+    found = anyio.run(play, int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    print(json.dumps({**vars(found), "lost": len(found.lost), "examples": found.lost[:3]}))
+
+
+if __name__ == "__main__":
+    main()
