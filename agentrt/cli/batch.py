@@ -33,7 +33,7 @@ class Batch:
         rows: The file of `--resume`; None writes to standard output.
         standing: Indices of the records with a row that an earlier command has written and this one
             keeps.
-        skipped: Those of them that have nothing to report.
+        skipped: Standing records with nothing to report.
 
     Raises:
         UsageError: The file of `--resume`, the state file or `--again` does not fit the inputs.
@@ -110,7 +110,7 @@ class Batch:
         return None
 
     def writes_of(self, index: int) -> RecordWrites:
-        """What makes the calls of `write` tools of a record."""
+        """The function that makes the calls of `write` tools of a record."""
         one = self._inputs[index]
         return RecordWrites(self._state, one, again=one.number in self._again)
 

@@ -23,7 +23,7 @@ class RunInput:
         arguments: Arguments by name; empty if the line has an error.
         number: Number of its line in the file of the batch, from 1; 0 outside a batch.
         digest: Hash of everything that determines the arguments.
-        error: What is wrong with the line; None if it can run.
+        error: Error of the line; None if it can run.
     """
 
     arguments: Mapping[str, Any]

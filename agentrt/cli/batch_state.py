@@ -50,8 +50,8 @@ class LoggedRecord:
 
     Attributes:
         digest: Hash of its input.
-        calls: Its calls by path.
-        row: Its line of output; None until it has ended.
+        calls: Calls by path.
+        row: Line of output; None until the end of the record.
         code: Exit code of its end.
     """
 

@@ -1,4 +1,4 @@
-"""What a caller of runs may put around each call of a `write` tool, and the key of a call."""
+"""A function of the caller around each call of a `write` tool, and the key of a call."""
 
 from __future__ import annotations
 
