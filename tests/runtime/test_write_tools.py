@@ -118,7 +118,8 @@ def test_each_call_of_a_run_has_a_key_of_its_own(bench: Any) -> None:
 
     async def main(runtime: Any) -> list[str]:
         first: list[str] = await runtime.run(settle)
-        return first + await runtime.run(settle)
+        second: list[str] = await runtime.run(settle)
+        return first + second
 
     keys = bench([]).main(main)
     assert len(set(keys)) == 4
