@@ -25,10 +25,6 @@ def double(trade: Trade, factor: int = 2) -> Trade:
     return Trade(trade.symbol, factor * trade.cents)
 
 
-def key() -> str:
-    return idempotency_key()
-
-
 def pid() -> int:
     return os.getpid()
 
@@ -92,3 +88,7 @@ def odd_result() -> threading.Lock:
 
 def odd_argument(lock: threading.Lock) -> str:
     return str(lock)
+
+
+def key() -> str:
+    return idempotency_key()
