@@ -65,6 +65,7 @@ from agentrt.program import (
     tool,
     trim,
 )
+from agentrt.tools import idempotency_key
 
 if TYPE_CHECKING:
     from agentrt.app import open_runtime
@@ -124,6 +125,7 @@ __all__ = [
     "emit",
     "fan",
     "gather",
+    "idempotency_key",
     "json_schema",
     "limits",
     "open_runtime",

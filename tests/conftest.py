@@ -3,9 +3,12 @@
 Also how tests run in tiers and beside each other: see "Tests" in CONTRIBUTING.md.
 """
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -27,6 +30,9 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # What tests learn is nobody's: nothing is read from the user's state, and nothing written there.
 os.environ["AGENTRT_ESTIMATES"] = "off"
+_STATE = tempfile.mkdtemp(prefix="agentrt-tests-")
+os.environ["XDG_STATE_HOME"] = _STATE
+atexit.register(shutil.rmtree, _STATE, ignore_errors=True)
 
 # Workers share the cores: each computes on one thread, and so do the processes that it starts.
 if "PYTEST_XDIST_WORKER" in os.environ:

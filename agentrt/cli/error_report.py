@@ -14,6 +14,7 @@ COMMAND_LINE = "the command line"
 TRACEBACK_HINT = "run with -v for the traceback"
 INTERRUPTED = 130
 TERMINATED = 143
+HUNG_UP = 129
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -25,9 +26,13 @@ def three_lines(error: BaseException, *, folder: Path | None = None) -> str:
             represents all.
         folder: Folder of the program; the place is the innermost frame below it.
     """
+    return record_lines(error, located(error, folder=folder))
+
+
+def record_lines(error: BaseException, record: ErrorRecord) -> str:
+    """The lines of an error whose place and remedy are known."""
     from agentrt.analysis import error_lines
 
-    record = located(error, folder=folder)
     others = len(list(leaves(error))) - 1
     return "\n".join(
         error_lines(

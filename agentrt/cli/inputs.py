@@ -1,16 +1,14 @@
-"""The arguments of a run, from flags, `--args` and the lines of `--batch`."""
+"""The arguments of a run, from flags and `--args`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.cli.parameters import Parameter, metavar
-from agentrt.cli.values import from_flag, from_json, read_json, read_source
+from agentrt.cli.values import from_flag, from_json, read_json
 
 
 def arguments_of(
@@ -40,45 +38,6 @@ def typed_of(
     given = checked_object(parameters, read_json(args, where="--args"), "--args") if args else {}
     values = {name: from_json(known[name], value, where=where) for name, value in given.items()}
     return values | {name: from_flag(known[name], one, where=where) for name, one in flags.items()}
-
-
-def batch_of(
-    path: Path,
-    parameters: Sequence[Parameter],
-    flags: Mapping[str, Any],
-    args: str | None = None,
-    *,
-    where: str,
-) -> list[dict[str, Any]]:
-    """The arguments of each line's run; flags and `--args` are defaults for each line.
-
-    Raises:
-        UsageError: The file or one of its lines cannot be read; checked before any run.
-    """
-    if args == "-" and str(path) == "-":
-        raise UsageError(
-            "--args and --batch cannot both be standard input", hint="give one of them a file"
-        )
-    text, _ = read_source("-" if str(path) == "-" else f"@{path}", where="--batch")
-    known = {one.name: one for one in parameters}
-    shared = typed_of(parameters, flags, args, where=where)
-    runs: list[dict[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}"
-        try:
-            given = checked_object(parameters, json.loads(line), place, where=place)
-        except ValueError as error:
-            raise UsageError(
-                f"{place} is not JSON: {error}", hint="write one JSON object a line", where=place
-            ) from None
-        values = {name: from_json(known[name], one, where=place) for name, one in given.items()}
-        require(parameters, shared | values, where=place)
-        runs.append(shared | values)
-    if not runs:
-        raise UsageError(f"{path} has no inputs", hint="write one JSON object a line")
-    return runs
 
 
 def checked_object(

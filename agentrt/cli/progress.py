@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from agentrt.base.clock import Clock
+from agentrt.base.ids import RunId
 from agentrt.cli.progress_board import Board, BoardRow
 from agentrt.cli.results_alone import is_same_file
 from agentrt.protocol.events import Event
@@ -34,7 +35,13 @@ class Progress:
 
 
 def progress(
-    *, quiet: bool, runs: int, clock: Clock, to: TextIO | None = None, live: bool | None = None
+    *,
+    quiet: bool,
+    runs: int,
+    clock: Clock,
+    to: TextIO | None = None,
+    live: bool | None = None,
+    labels: Mapping[RunId, str] | None = None,
 ) -> Progress:
     """The progress display for the stream and the environment.
 
@@ -44,12 +51,13 @@ def progress(
         clock: Clock of the runs.
         to: Output stream; None is standard error.
         live: Override of the choice by stream and environment.
+        labels: Beginning of the rows of each run.
     """
     to = to or sys.stderr
     if quiet:
         return Progress()
     if live if live is not None else is_live(to, os.environ):
-        return LiveRows(runs, clock, to)
+        return LiveRows(runs, clock, to, labels)
     return PlainLines(runs, to)
 
 
@@ -103,11 +111,13 @@ class LiveRows(Progress):
     alone: it would write to the terminal what belongs in a file or a pipe.
     """
 
-    def __init__(self, runs: int, clock: Clock, to: TextIO) -> None:
+    def __init__(
+        self, runs: int, clock: Clock, to: TextIO, labels: Mapping[RunId, str] | None = None
+    ) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._board = Board()
+        self._board = Board(labels or {})
         self._runs = runs
         self._clock = clock
         self._text = ""

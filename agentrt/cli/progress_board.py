@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,11 +56,13 @@ class Board:
     """Rows by node, in order of declaration.
 
     Attributes:
+        labels: Beginning of the names of a run's rows, such as the number of its record.
         rows: All rows.
         runs_done: Number of finished runs.
         finished: Rows that ended since the last `take_finished`.
     """
 
+    labels: Mapping[RunId, str] = field(default_factory=dict)
     rows: dict[tuple[RunId, NodeId], BoardRow] = field(default_factory=dict)
     runs_done: int = 0
     finished: list[BoardRow] = field(default_factory=list)
@@ -84,6 +86,7 @@ class Board:
                 pass  # the run itself: its line comes at the end
             case NodeDeclared():
                 name = event.node_id.partition("/")[2] or event.node_id
+                name = self.labels.get(event.run_id, "") + name
                 row = BoardRow(event.run_id, name, event.kind, event.at_s)
                 self.rows[event.run_id, event.node_id] = row
             case StepDone():

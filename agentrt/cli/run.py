@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, TextIO
 
 import anyio
 
-from agentrt.cli.error_report import INTERRUPTED, TERMINATED
-from agentrt.cli.inputs import arguments_of, batch_of
+from agentrt.cli.batch import Batch
+from agentrt.cli.batch_inputs import RunInput, batch_of
+from agentrt.cli.error_report import INTERRUPTED
+from agentrt.cli.inputs import arguments_of
 from agentrt.cli.parameters import Parameter, location_of
 from agentrt.cli.results_alone import results_alone
 from agentrt.cli.session import Session
 from agentrt.cli.settings import RunSettings
-
-EXIT_OF = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+from agentrt.cli.signals import SignalWatch, watched_signals
 
 
 def execute(program: Any, parameters: Sequence[Parameter], settings: RunSettings) -> int:
@@ -30,33 +32,35 @@ def _execute(
     program: Any, parameters: Sequence[Parameter], settings: RunSettings, results: TextIO
 ) -> int:
     where = location_of(program)
-    if settings.batch is not None:
-        inputs = batch_of(settings.batch, parameters, settings.given, settings.args, where=where)
-    else:
-        inputs = [arguments_of(parameters, settings.given, settings.args, where=where)]
-    return anyio.run(until_signal, program, inputs, settings, results)
+    if settings.batch is None:
+        arguments = arguments_of(parameters, settings.given, settings.args, where=where)
+        inputs = [RunInput(arguments)]
+        return anyio.run(until_signal, partial(Session, program, inputs, settings, results))
+    inputs = batch_of(settings.batch, parameters, settings.given, settings.args, where=where)
+    batch = Batch(program, inputs, settings, results)
+    try:
+        return anyio.run(until_signal, partial(Session, program, inputs, settings, results, batch))
+    finally:
+        batch.close()
 
 
-async def until_signal(
-    program: Any, inputs: Sequence[dict[str, Any]], settings: RunSettings, results: TextIO
-) -> int:
+async def until_signal(make_session: Callable[[], Session]) -> int:
     """Run until done or signalled; on a signal runs are cancelled and still accounted for."""
-    session = Session(program, inputs, settings, results)
-    exit_codes: list[int] = []
-    async with anyio.create_task_group() as tasks:
+    loop, session = asyncio.get_running_loop(), make_session()
 
-        async def watch_signals() -> None:
-            with anyio.open_signal_receiver(*EXIT_OF) as signals:
-                async for number in signals:
-                    if exit_codes:
-                        os._exit(exit_codes[0])  # the second signal ends the process at once
-                    exit_codes.append(EXIT_OF[number])
-                    session.cancel()
+    def stop() -> None:
+        with suppress(RuntimeError):  # the loop is closed: the command has ended
+            loop.call_soon_threadsafe(cancel)
 
-        tasks.start_soon(watch_signals)
+    def cancel() -> None:
+        watch.taken_up.set()
+        session.cancel()
+
+    watch: SignalWatch
+    with watched_signals(stop) as watch:
         code = await session.perform()
-        tasks.cancel_scope.cancel()
-    if exit_codes:
-        sys.stderr.write("interrupted\n" if exit_codes[0] == INTERRUPTED else "terminated\n")
-        return exit_codes[0]
-    return code
+    if watch.exit_code is None:
+        return code
+    with suppress(OSError):  # the terminal is gone
+        sys.stderr.write("interrupted\n" if watch.exit_code == INTERRUPTED else "terminated\n")
+    return watch.exit_code

@@ -7,11 +7,21 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from agentrt.analysis import RunRecord, RunRecorder, gantt, latency_line, summary, trace_line
+from agentrt.analysis import (
+    RunRecord,
+    RunRecorder,
+    Usage,
+    gantt,
+    latency_line,
+    summary,
+    trace_line,
+    usage,
+)
 from agentrt.base.clock import Clock
 from agentrt.base.errors import ErrorRecord, record_of
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.settings import TraceTarget
+from agentrt.cli.trace_files import runs_folder
 from agentrt.program import Program
 from agentrt.protocol.events import (
     Event,
@@ -31,16 +41,17 @@ class RunSummary:
 
     Args:
         target: Destination of traces.
+        batch_id: Id of the batch that the runs belong to; "" outside a batch.
 
     Attributes:
         observers: Observers for the runtime.
     """
 
-    def __init__(self, target: TraceTarget) -> None:
+    def __init__(self, target: TraceTarget, batch_id: str = "") -> None:
         self._records: dict[RunId, RunRecord] = {}
         self._not_begun: set[RunId] = set()
         self._recorder = RunRecorder(self._add_record)
-        settings = None if target.kind == "off" else trace_settings(target)
+        settings = None if target.kind == "off" else trace_settings(target, batch_id)
         self._endpoint = settings.endpoint if settings else ""
         self._spans = SpanObserver(settings=settings, warn=warn) if settings else None
         self.observers: list[Observer] = [self._recorder]
@@ -58,6 +69,10 @@ class RunSummary:
         """Gantt chart of a finished run, as lines; "" if unknown."""
         record = self._records.get(run_id)
         return gantt(record, width) if record else ""
+
+    def usage_of(self, run_id: RunId) -> Usage:
+        """Tokens of a run; none if it is unknown."""
+        return usage(self._records.get(run_id) or RunRecord(run_id))
 
     def record_of(self, run_id: RunId) -> RunRecord | None:
         """The record of a finished run, if known."""
@@ -103,9 +118,10 @@ class RunSummary:
         return str(file) if file else self._spans.url_of(run_id) or self._endpoint
 
 
-def trace_settings(target: TraceTarget) -> Settings:
+def trace_settings(target: TraceTarget, batch_id: str = "") -> Settings:
     """Telemetry settings for the target; the environment's `OTEL_*` complete them."""
-    settings = settings_of(os.environ, target.folder)
+    settings = settings_of(os.environ, target.folder or runs_folder())
+    settings = replace(settings, batch_id=batch_id)
     if target.kind == "file":
         settings = replace(settings, endpoint="")
     elif target.kind == "otlp" and (target.url or not settings.endpoint):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-import os
 import secrets
-import shutil
 import sys
-import traceback
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, TextIO
 
 import anyio
+from anyio import to_thread
 
 from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
@@ -23,28 +19,18 @@ from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RunId
 from agentrt.cli.ask_prompt import ask_on_terminal
-from agentrt.cli.error_report import exit_code_of, located, three_lines
-from agentrt.cli.output import checked, shown
+from agentrt.cli.batch import Batch
+from agentrt.cli.batch_inputs import RunInput
+from agentrt.cli.batch_summary import BatchSummary
+from agentrt.cli.error_report import exit_code_of
+from agentrt.cli.output import checked
 from agentrt.cli.parameters import location_of
 from agentrt.cli.progress import progress
+from agentrt.cli.result_printer import ResultPrinter
+from agentrt.cli.run_outcome import RunOutcome
 from agentrt.cli.run_summary import RunSummary
 from agentrt.cli.settings import RunSettings
 from agentrt.runtime import RunOptions, Runtime
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """End of one run.
-
-    Attributes:
-        run_id: Id of the run.
-        value: Result as plain data.
-        error: Exception raised instead.
-    """
-
-    run_id: RunId
-    value: Any = None
-    error: BaseException | None = None
 
 
 class Session:
@@ -52,30 +38,45 @@ class Session:
 
     Args:
         program: The program.
-        inputs: Arguments, one mapping per run.
+        inputs: Arguments of each run.
         settings: Settings of the command.
         results: Stream of the results.
+        batch: The batch of the inputs; None for one run.
     """
 
     def __init__(
         self,
         program: Any,
-        inputs: Sequence[dict[str, Any]],
+        inputs: Sequence[RunInput],
         settings: RunSettings,
         results: TextIO,
+        batch: Batch | None = None,
     ) -> None:
         self._program = program
         self._inputs = inputs
         self._settings = settings
-        self._results = results
+        self._batch = batch
         self._clock = MonotonicClock()
         self._scope = anyio.CancelScope()
-        self._progress = progress(quiet=settings.quiet, runs=len(inputs), clock=self._clock)
-        self._summary = RunSummary(settings.trace_target)
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
-        self._outcomes: dict[int, RunOutcome] = {}
+        self._outcomes = batch.settled(self._run_ids) if batch is not None else {}
+        self._skipped = batch.skipped if batch is not None else frozenset()
+        self._to_run = [
+            i for i in range(len(inputs)) if i not in self._outcomes and i not in self._skipped
+        ]
+        labels = {self._run_ids[i]: f"{inputs[i].number}: " for i in self._to_run}
+        self._progress = progress(
+            quiet=settings.quiet,
+            runs=len(self._to_run),
+            clock=self._clock,
+            labels=labels if batch is not None else {},
+        )
+        self._summary = RunSummary(
+            settings.trace_target, secrets.token_hex(4) if batch is not None else ""
+        )
+        self._printer = ResultPrinter(program, inputs, settings, results, self._summary, batch)
         self._printed = 0
-        self._write_error: OSError | UnicodeError | None = None
+        self._failed_start: Exception | None = None
 
     def cancel(self) -> None:
         """Cancel the runs in flight; they are still accounted for."""
@@ -83,11 +84,14 @@ class Session:
 
     async def perform(self) -> int:
         """Run everything and print it; returns the exit code of the first failed run, or 0."""
+        began_s = self._clock.now_s()
+        self._print_due()
         with self._scope:
             try:
-                async with self._open() as runtime:
-                    freeze_gc()
-                    await self._run_all(runtime)
+                if self._to_run:
+                    async with self._open() as runtime:
+                        freeze_gc()
+                        await self._run_all(runtime)
             except Exception as error:
                 self._not_started(error)
             finally:
@@ -96,12 +100,16 @@ class Session:
         self._print_due()
         if self._settings.bound:
             self._print_bounds()
-        if self._write_error is not None:
+        if self._batch is not None and not self._settings.quiet:
+            self._print_closing(self._batch, self._clock.now_s() - began_s)
+        if self._printer.write_error is not None:
+            place = "standard output" if self._settings.resume is None else self._settings.resume
             raise UsageError(
-                f"the result cannot be written to standard output: {self._write_error}",
+                f"the result cannot be written to {place}: {self._printer.write_error}",
                 hint="look at where the output goes",
             )
         failures = [o.error for _, o in sorted(self._outcomes.items()) if o.error is not None]
+        failures += [self._failed_start] if self._failed_start is not None else []
         return exit_code_of(failures[0]) if failures else 0
 
     def _print_bounds(self) -> None:
@@ -113,6 +121,24 @@ class Session:
             record = self._summary.record_of(run_id)
             for line in limits.lines(record) if record is not None else ():
                 sys.stderr.write(line + "\n")
+
+    def _print_closing(self, batch: Batch, spent_s: float) -> None:
+        """Print what became of the batch."""
+        closing = BatchSummary(standing=len(self._skipped))
+        for index, one in enumerate(self._inputs):
+            outcome = self._outcomes.get(index)
+            if outcome is None or outcome.is_cut_off:
+                closing.not_run += index not in self._skipped
+            elif outcome.error is None:
+                closing.done += 1
+            else:
+                closing.failed.append(one.number)
+            used = self._summary.usage_of(self._run_ids[index])
+            closing.input_tokens += used.input_tokens
+            closing.output_tokens += used.output_tokens
+        closing.unknown = batch.unknown_now()
+        for line in closing.lines(spent_s):
+            sys.stderr.write(line + "\n")
 
     def _open(self) -> AbstractAsyncContextManager[Runtime]:
         return open_runtime(
@@ -131,12 +157,13 @@ class Session:
     async def _run_all(self, runtime: Runtime) -> None:
         limiter = anyio.CapacityLimiter(self._settings.concurrency)
         async with anyio.create_task_group() as tasks:
-            for index in range(len(self._inputs)):
+            for index in self._to_run:
                 await limiter.acquire_on_behalf_of(index)
                 tasks.start_soon(self._run, runtime, index, limiter)
 
     async def _run(self, runtime: Runtime, index: int, limiter: anyio.CapacityLimiter) -> None:
         run_id = self._run_ids[index]
+        writes = self._batch.writes_of(index) if self._batch is not None else None
         options = RunOptions(
             run_id=run_id,
             seed=self._settings.seed,
@@ -145,26 +172,46 @@ class Session:
             priority=self._settings.priority,
             on_emit=self._progress.emit,
             on_ask=ask_on_terminal,
+            on_write=writes,
         )
         configured = runtime.with_options(options)
         try:
-            value = await configured.run(self._program, **self._inputs[index])
-            self._outcomes[index] = RunOutcome(
-                run_id, checked(value, where=location_of(self._program))
-            )
+            value = await configured.run(self._program, **self._inputs[index].arguments)
+            if writes is not None:
+                writes.check_all_made()
+            outcome = RunOutcome(run_id, checked(value, where=location_of(self._program)))
         except Exception as error:
-            self._outcomes[index] = RunOutcome(run_id, error=error)
+            outcome = RunOutcome(run_id, error=error)
         except SystemExit as error:  # ended by the program, with its own exit code
-            self._outcomes[index] = RunOutcome(run_id, error=error)
+            outcome = RunOutcome(run_id, error=error)
         except anyio.get_cancelled_exc_class() as error:
             self._outcomes[index] = RunOutcome(run_id, error=error)
             raise
         finally:
             limiter.release_on_behalf_of(index)
+        batch = self._batch
+        if batch is not None and (batch.has_calls(index) or index != self._printed):
+            outcome = await self._logged(batch, index, outcome)
+        self._outcomes[index] = outcome
         self._print_due()
 
+    async def _logged(self, batch: Batch, index: int, outcome: RunOutcome) -> RunOutcome:
+        """Log the end of a record that tools have made or whose row is not due yet."""
+        row = self._printer.row_of(index, outcome)
+        code = 0 if outcome.error is None else exit_code_of(outcome.error) or 1
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(partial(batch.end_record, index, row, code))
+        return RunOutcome(outcome.run_id, outcome.value, outcome.error, row)
+
     def _not_started(self, error: Exception) -> None:
-        """The engine failed outside any run: runs without an outcome failed with it."""
+        """The engine failed outside any run: runs without an outcome failed with it.
+
+        Records of a batch are left for `--resume`, so the error is reported once.
+        """
+        if self._batch is not None:
+            self._failed_start = error
+            self._printer.report(error, RunInput({}))
+            return
         for index, run_id in enumerate(self._run_ids):
             if index not in self._outcomes:
                 self._summary.failed_start(run_id, self._program, self._clock, error)
@@ -172,46 +219,14 @@ class Session:
 
     def _print_due(self) -> None:
         """Print outcomes in input order, each as soon as all before it are printed."""
-        while (outcome := self._outcomes.get(self._printed)) is not None:
+        while self._printed < len(self._inputs):
+            outcome = self._outcomes.get(self._printed)
+            if outcome is None and self._printed not in self._skipped:
+                return
+            if outcome is not None:
+                if self._batch is not None and outcome.is_cut_off:
+                    return  # the rows end here; --resume goes on
+                if len(self._inputs) == 1:
+                    self._progress.close()
+                self._printer.print(self._printed, outcome)
             self._printed += 1
-            if len(self._inputs) == 1:
-                self._progress.close()
-            self._print(outcome)
-
-    def _print(self, outcome: RunOutcome) -> None:
-        error = outcome.error
-        folder = Path(inspect.getfile(self._program.fn)).resolve().parent
-        if isinstance(error, Exception):
-            if self._settings.verbose:
-                traceback.print_exception(error, file=sys.stderr)
-            sys.stderr.write(three_lines(error, folder=folder) + "\n")
-        elif isinstance(error, SystemExit) and isinstance(error.code, str):
-            sys.stderr.write(error.code + "\n")  # as Python itself does
-        if self._settings.as_json:
-            failed = isinstance(error, Exception | SystemExit)
-            failure = located(error, folder=folder) if error is not None and failed else None
-            run_object = self._summary.summary(outcome.run_id, outcome.value, failure)
-            self._write(shown(run_object, pretty=False))
-        elif error is None:
-            pretty = self._results.isatty() and len(self._inputs) == 1
-            self._write(shown(outcome.value, pretty=pretty))
-        elif len(self._inputs) > 1:
-            self._write("null")  # keep results on the lines of their inputs
-        if self._settings.verbose and not self._settings.quiet:
-            width = shutil.get_terminal_size((100, 24)).columns
-            bars = self._summary.bars(outcome.run_id, width)
-            sys.stderr.write(bars + "\n" if bars else "")
-        line = self._summary.line(outcome.run_id)
-        if line and not self._settings.quiet:
-            sys.stderr.write(line + "\n")
-
-    def _write(self, text: str) -> None:
-        if self._write_error is not None:
-            return
-        try:
-            self._results.write(text + "\n")
-            self._results.flush()
-        except (OSError, UnicodeError) as error:
-            self._write_error = error
-            # Discard the rest of the buffer, or the interpreter fails on it at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._results.fileno())

@@ -25,12 +25,12 @@ class TraceTarget:
         kind: `jaeger` sends to the collector in `OTEL_*`, else writes a file; `file` always writes
             a file; `otlp` sends; `off` does neither.
         url: Address of the collector for `otlp`; "" leaves it to `OTEL_*`.
-        folder: Folder of files.
+        folder: Folder of files; None leaves it to `runs_folder`.
     """
 
     kind: Literal["jaeger", "file", "otlp", "off"] = "jaeger"
     url: str = ""
-    folder: Path = Path("traces/runs")
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class RunSettings:
         target: `FILE[:FN]` as given.
         args: Value of `--args`, or None.
         batch: File of inputs, or None for one run.
+        resume: Output of an earlier batch to go on with, or None.
+        again: Numbers of the records to run again, with `resume`.
         concurrency: Maximum number of concurrent runs, with `batch`.
         engine: URL, or "embedded".
         model: Directory for the embedded engine, name for a remote one; "" takes the default.
@@ -69,6 +71,22 @@ class RunSettings:
     ] = None
     batch: Annotated[
         Path | None, typer.Option("--batch", metavar="JSONL", help="One run a line of this file.")
+    ] = None
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            metavar="FILE",
+            help="Add to this output of an earlier --batch the rows that it lacks.",
+        ),
+    ] = None
+    again: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--again",
+            metavar="LINE",
+            help="With --resume: run this line of the batch again (may be repeated).",
+        ),
     ] = None
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, help="Most runs at once, with --batch.")
@@ -144,7 +162,7 @@ class RunSettings:
             "--trace",
             metavar="jaeger|otlp=URL|file=DIR|off",
             envvar="AGENTRT_TRACE",
-            help="Where spans go: a file for Jaeger in traces/runs, a collector, another folder.",
+            help="Where spans go: a file for Jaeger, a collector, a folder of files, nowhere.",
         ),
     ] = "jaeger"
     as_json: Annotated[
@@ -163,6 +181,10 @@ class RunSettings:
     given: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.resume is not None and self.batch is None:
+            raise UsageError("--resume goes on with a batch", hint="give --batch too")
+        if self.again and self.resume is None:
+            raise UsageError("--again replaces rows of a batch", hint="give --resume FILE too")
         # A wrong text is refused here.
         _ = self.selection, self.deadline_s, self.policy_name, self.trace_target
 

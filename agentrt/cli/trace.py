@@ -12,9 +12,7 @@ from agentrt.base.errors import UsageError
 
 trace = typer.Typer(help="What past runs did, and why.", no_args_is_help=True)
 
-Folder = Annotated[
-    Path | None, typer.Option("--folder", metavar="DIR", help="Of trace files: traces/runs.")
-]
+Folder = Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="Of trace files.")]
 
 
 @trace.command("list")
@@ -23,13 +21,13 @@ def list_runs(
     most: Annotated[int, typer.Option("--most", min=1, help="Show so many, the newest.")] = 20,
 ) -> int:
     """List the runs that left a trace, the newest first."""
-    from agentrt.cli.trace_files import trace_files
-    from agentrt.telemetry import RUNS_FOLDER, names
+    from agentrt.cli.trace_files import runs_folder, trace_files
+    from agentrt.telemetry import names
     from agentrt.telemetry.reading import number_of, read
 
     if folder is not None and not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint="name one that has trace files")
-    place = folder or RUNS_FOLDER
+    place = folder or runs_folder()
     files = trace_files(place)
     if not files:
         sys.stdout.write(f"There are no traces in {place}\n")
@@ -60,13 +58,12 @@ def show(
     folder: Folder = None,
 ) -> int:
     """Show the nodes of a run with their times; with --why, why one of them waited."""
-    from agentrt.cli.trace_files import find
+    from agentrt.cli.trace_files import find, runs_folder
     from agentrt.cli.why import node_of, table, why
-    from agentrt.telemetry import RUNS_FOLDER
     from agentrt.telemetry.reading import read
     from agentrt.telemetry.waits import TraceNodes
 
-    nodes = TraceNodes(read(find(run, folder or RUNS_FOLDER))[0])
+    nodes = TraceNodes(read(find(run, folder or runs_folder()))[0])
     lines = why(nodes, node_of(nodes, node)) if node else table(nodes)
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from agentrt.base.errors import UsageError
+from agentrt.base.state_folder import state_folder
+from agentrt.telemetry import RUNS_FOLDER
 
 LAST = "last"
-_FILE = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+)-([0-9a-f]{32})\.json")
+_FILE = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+?)(?:@[0-9a-f]+)?-([0-9a-f]{32})\.json")
 _RUN_ID = re.compile(r'"key":"agentrt\.run\.id","type":"string","value":"([^"]*)"')
 
 
@@ -35,6 +38,13 @@ class TraceFile:
         """Id of the run; "" if the file lacks one."""
         found = _RUN_ID.search(self.path.read_text(encoding="utf-8", errors="replace"))
         return found[1] if found else ""
+
+
+def runs_folder() -> Path:
+    """The folder of trace files: `traces/runs` where a `traces` folder stands, else the user's."""
+    if RUNS_FOLDER.parent.is_dir():
+        return RUNS_FOLDER
+    return state_folder(os.environ) / RUNS_FOLDER
 
 
 def trace_files(folder: Path) -> list[TraceFile]:

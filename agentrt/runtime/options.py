@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.ids import NodeId, RunId
+from agentrt.tools import OnWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class RunOptions:
         max_depth: Programs inside one another.
         max_nodes: Nodes that the run makes in all.
         max_running: Bodies of programs, tools and questions that have not ended.
+        on_write: Makes each call of a `write` tool, for example to log it first.
         keeps_prefixes: Whether later runs may continue from the prompts of this one, such as those
             of a chat that a client keeps; engines then keep the prefixes when the run ends.
     """
@@ -81,3 +83,4 @@ class RunOptions:
     max_depth: int | None = None
     max_nodes: int | None = None
     max_running: int | None = None
+    on_write: OnWrite | None = None

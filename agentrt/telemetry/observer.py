@@ -143,7 +143,7 @@ class SpanObserver:
 
     def _open(self) -> Exporter:
         if not self._settings.endpoint:
-            return JaegerFile(self._settings.folder)
+            return JaegerFile(self._settings.folder, batch_id=self._settings.batch_id)
         from agentrt.telemetry.otlp import OtlpExport  # takes 160 ms, needed for a collector only
 
         return OtlpExport(

@@ -27,6 +27,7 @@ class Settings:
         capture: Destination of message content.
         steps_every: Trace one engine step in so many; 0 none.
         folder: Folder of the files.
+        batch_id: Id of the batch that the runs belong to, in the names of files; "" outside one.
         viewer: Address of a page that shows a trace, with `{trace_id}` in it; "" if unknown.
     """
 
@@ -36,6 +37,7 @@ class Settings:
     steps_every: int = 0
     folder: Path = RUNS_FOLDER
     viewer: str = ""
+    batch_id: str = ""
 
     def url_of(self, run_id: RunId) -> str | None:
         """Address of a page with the trace of a run; None if it is in a file, or unknown."""

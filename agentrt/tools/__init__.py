@@ -5,16 +5,28 @@ from agentrt.tools.execute import execute
 from agentrt.tools.spec import Effects, ToolSpec, declared_tool, prepare_declared
 from agentrt.tools.workers import running_calls
 from agentrt.tools.write_calls import WriteCalls
+from agentrt.tools.write_log import (
+    OnWrite,
+    WriteCall,
+    idempotency_key,
+    idempotency_key_of,
+    tool_call_key,
+)
 
 __all__ = [
     "AttemptEnded",
     "AttemptStarted",
     "Effects",
     "OnAttempt",
+    "OnWrite",
     "ToolSpec",
+    "WriteCall",
     "WriteCalls",
     "declared_tool",
     "execute",
+    "idempotency_key",
+    "idempotency_key_of",
     "prepare_declared",
     "running_calls",
+    "tool_call_key",
 ]

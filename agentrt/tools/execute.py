@@ -24,10 +24,13 @@ from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
 from agentrt.tools.workers import run_in_worker
 from agentrt.tools.write_calls import WriteCalls
+from agentrt.tools.write_log import OnWrite, WriteCall
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 MAX_SHOWN_CHARACTERS = 400
+
+MakeCall = Callable[[], Coroutine[Any, Any, Any]]
 
 
 async def execute(
@@ -39,6 +42,8 @@ async def execute(
     limiter: CapacityLimiter | None = None,
     writes: WriteCalls | None = None,
     max_result_bytes: int = MAX_RESULT_BYTES,
+    on_write: OnWrite | None = None,
+    call_path: str = "",
 ) -> Any:
     """Run a tool to its result.
 
@@ -50,6 +55,8 @@ async def execute(
         limiter: Limit of worker threads, shared by synchronous tools.
         writes: Takes the call of a `write` tool, which may outlive the wait for it.
         max_result_bytes: Limit on the text of the result, for tools that set none.
+        on_write: Makes the call of a `write` tool.
+        call_path: Path of the node of the call, for `on_write`.
 
     Returns:
         The tool's result.
@@ -65,10 +72,15 @@ async def execute(
     limiter = limiter or to_thread.current_default_thread_limiter()
     writes = writes or WriteCalls()
     limit = spec.max_result_bytes or max_result_bytes
+    around: Callable[[MakeCall], Coroutine[Any, Any, Any]] | None = None
+    if on_write is not None and spec.effects == "write":
+        around = partial(on_write, WriteCall(call_path, spec, kwargs))
     started_at_s = clock.now_s()
     for attempt in range(1, spec.retries + 2):
         try:
-            value = await _attempt(spec, arguments, attempt, clock, report, limiter, writes, limit)
+            value = await _attempt(
+                spec, arguments, attempt, clock, report, limiter, writes, limit, around
+            )
         except OutcomeUnknown:
             raise
         except Exception as raised:
@@ -102,6 +114,7 @@ async def _attempt(
     limiter: CapacityLimiter,
     writes: WriteCalls,
     max_bytes: int,
+    around: Callable[[MakeCall], Coroutine[Any, Any, Any]] | None,
 ) -> Any:
     slot = object()  # of the worker limit; released when the function returns, even if abandoned
     if not spec.is_async:
@@ -115,13 +128,14 @@ async def _attempt(
 
         process = ProcessCall(spec, arguments, max_bytes)
         bound = partial(process.run)
-    call: Callable[[], Coroutine[Any, Any, Any]] = partial(awaited, bound)
+    call: MakeCall = partial(awaited, bound)
     if not spec.is_async:
         release = partial(limiter.release_on_behalf_of, slot)
         call = partial(run_in_worker, partial(called, bound), release)
     try:
         if spec.effects == "write":
-            return await writes.result_of(spec.name, call, spec.timeout_s)
+            made = call if around is None else partial(around, call)
+            return await writes.result_of(spec.name, made, spec.timeout_s)
         return await _timed(call, spec.timeout_s)
     except BaseException as raised:
         error = record_of(original(raised))

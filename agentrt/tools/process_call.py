@@ -16,6 +16,7 @@ from typing import Any
 from agentrt.base.errors import ToolFailed
 from agentrt.tools.process_form import KEPT_VARIABLES, JsonTypes, json_of
 from agentrt.tools.spec import ToolSpec
+from agentrt.tools.write_log import tool_call_key
 
 POLL_S = 1.0
 ESCAPED = 6
@@ -98,6 +99,7 @@ class ProcessCall:
             "qualname": form.qualname,
             "memory_bytes": form.memory_bytes,
             "outlives_caller": self._spec.effects == "write",
+            "key": tool_call_key.get(),
         }
         return json.dumps(request).encode() + b"\n"
 

@@ -23,6 +23,7 @@ from typing import Any
 from agentrt.tools.process_form import JsonTypes, json_of
 from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
+from agentrt.tools.write_log import tool_call_key
 
 
 def main(descriptor: int) -> None:
@@ -32,6 +33,7 @@ def main(descriptor: int) -> None:
     with link.makefile("rb") as lines:
         form = json.loads(lines.readline())
         arguments = lines.readline()
+    tool_call_key.set(form["key"])
     if not form["outlives_caller"]:
         threading.Thread(target=_end_with_caller, args=(link,), daemon=True).start()
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]

@@ -48,6 +48,13 @@ def environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "CI": "true", "NO_COLOR": "1", "COLUMNS": "100"}
 
 
+@pytest.fixture(autouse=True)
+def traces_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder for traces, and another one for state, in the folder of the test."""
+    (tmp_path / "traces").mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def agentrt(tmp_path: Path) -> Callable[..., Told]:
     """Runs `agentrt` in a folder of its own."""

@@ -118,3 +118,10 @@ def test_many_rows_keep_what_is_under_way() -> None:
     kept = crowded(rows)
     assert len(kept) == 24
     assert [row.name for row in kept][-2:] == ["98", "3"]
+
+
+def test_rows_of_a_batch_begin_with_the_number_of_their_record() -> None:
+    board = Board({RUN: "12: "})
+    board.on_events(beginning())
+    (row,) = board.rows.values()
+    assert row.name == "12: plan#0"

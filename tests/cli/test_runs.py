@@ -121,7 +121,7 @@ def test_patterns_are_an_object(calls: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_no_value_that_may_be_private_is_in_the_file(calls: Path) -> None:
-    for part in calls.parent.iterdir():
+    for part in calls.parent.glob(f"{calls.name}*"):
         content = part.read_bytes()
         assert b"Ada" not in content
         assert b"a1" not in content

@@ -11,6 +11,7 @@ from agentrt import (
     RunConfig,
     ToolFailed,
     chat,
+    idempotency_key,
     limits,
     program,
     tool,
@@ -104,3 +105,22 @@ def test_a_tool_that_interrupts_fails_the_prompt_that_waits_for_it(
 
     with pytest.raises(ToolFailed, match="mine"):
         bench(["never"]).run(report)
+
+
+def test_each_call_of_a_run_has_a_key_of_its_own(bench: Any) -> None:
+    @tool(effects="write")
+    async def pay() -> str:
+        return idempotency_key()
+
+    @program
+    async def settle() -> list[str]:
+        return [await pay(), await pay()]
+
+    async def main(runtime: Any) -> list[str]:
+        first: list[str] = await runtime.run(settle)
+        second: list[str] = await runtime.run(settle)
+        return first + second
+
+    keys = bench([]).main(main)
+    assert len(set(keys)) == 4
+    assert {len(key) for key in keys} == {32}

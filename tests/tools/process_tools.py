@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentrt import tool
+from agentrt import idempotency_key, tool
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,7 @@ def odd_result() -> threading.Lock:
 
 def odd_argument(lock: threading.Lock) -> str:
     return str(lock)
+
+
+def key() -> str:
+    return idempotency_key()

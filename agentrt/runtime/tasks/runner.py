@@ -21,7 +21,14 @@ from agentrt.runtime.task import Task
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
-from agentrt.tools import AttemptEnded, AttemptStarted, WriteCalls, execute
+from agentrt.tools import (
+    AttemptEnded,
+    AttemptStarted,
+    WriteCalls,
+    execute,
+    idempotency_key_of,
+    tool_call_key,
+)
 
 
 class TaskRunner:
@@ -88,6 +95,7 @@ class TaskRunner:
             else:
                 self._post(ToolEnded(run.run_id, node.id, number, at_s, attempt.error))
 
+        tool_call_key.set(idempotency_key_of(run.run_id, node.id))
         call = partial(
             execute,
             work.spec,
@@ -97,6 +105,8 @@ class TaskRunner:
             limiter=self._threads,
             writes=self.writes,
             max_result_bytes=self._max_result_bytes,
+            on_write=run.options.on_write,
+            call_path=node.id,
         )
         try:
             if not self.speculation.is_on:

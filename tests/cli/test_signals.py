@@ -1,0 +1,90 @@
+"""Signals end a command in order, and at once at the second one, whatever a program does."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import environment
+
+WAITING = """
+import anyio
+from pathlib import Path
+from agentrt import program
+@program
+async def job() -> int:
+    print("begun", flush=True)
+    while not Path("go").exists():
+        await anyio.sleep(0.01)
+    return 1
+"""
+BLOCKING = """
+import time
+from agentrt import program
+@program
+async def job() -> int:
+    print("begun", flush=True)
+    {how}
+    return 1
+"""
+
+
+@pytest.fixture
+def begun(tmp_path: Path, server_url: str) -> Callable[..., object]:
+    """Starts a command, and gives it when its program has begun."""
+
+    @contextmanager
+    def start(job: str, ignored: int | None = None) -> Iterator[subprocess.Popen[str]]:
+        (tmp_path / "job.py").write_text(job, "utf-8")
+        engine = ("--engine", server_url, "--model", "tiny")
+        with subprocess.Popen(
+            [sys.executable, "-m", "agentrt", "run", *engine, "job.py"],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=(lambda: signal.signal(ignored, signal.SIG_IGN)) if ignored else None,
+        ) as process:
+            try:
+                assert process.stderr is not None
+                assert "begun\n" in iter(process.stderr.readline, "")
+                yield process
+            finally:
+                process.kill()
+
+    return start
+
+
+def test_a_hang_up_ends_the_run_and_keeps_its_trace(begun, tmp_path: Path) -> None:
+    with begun(WAITING) as process:
+        process.send_signal(signal.SIGHUP)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 129, err
+    assert err.endswith("terminated\n")
+    assert len(list((tmp_path / "traces" / "runs").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_a_signal_that_is_ignored_stays_so(begun, tmp_path: Path, number: int) -> None:
+    with begun(WAITING, ignored=number) as process:
+        process.send_signal(number)
+        (tmp_path / "go").touch()
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "1\n"), err
+
+
+@pytest.mark.parametrize("how", ["time.sleep(60)", "while True: pass"])
+def test_a_second_signal_ends_a_program_that_blocks_the_loop(begun, how: str) -> None:
+    with begun(BLOCKING.format(how=how)) as process:
+        process.send_signal(signal.SIGTERM)
+        assert "holds the event loop" in next(
+            line for line in iter(process.stderr.readline, "") if "a second signal" in line
+        )
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 143
