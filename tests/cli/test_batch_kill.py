@@ -1,6 +1,7 @@
 """A batch of payments that is killed at any point pays nothing twice and forgets nothing."""
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -121,9 +122,9 @@ def test_a_killed_batch_pays_once(seed: int, tmp_path: Path, server_url: str) ->
 
 
 @pytest.mark.slow
-def test_a_hundred_kills(tmp_path: Path, server_url: str) -> None:
-    """Also of commands that go on with a batch that was killed before."""
+def test_batches_that_are_killed_again_pay_once(tmp_path: Path, server_url: str) -> None:
+    """Also commands that go on with a batch that was killed before; `KILL_TRIALS=50` kills 100."""
     rng = random.Random(14)
-    for trial in range(50):
+    for trial in range(int(os.environ.get("KILL_TRIALS", "8"))):
         kills = [rng.randint(1, POINTS), rng.randint(1, POINTS // 2)]
         check(tmp_path / str(trial), server_url, kills)
