@@ -74,9 +74,10 @@ class SignalWatch:
 
 @contextmanager
 def watched_signals(stop: Callable[[], None]) -> Iterator[SignalWatch]:
-    """Watch signals meanwhile; those that the process ignores stay ignored."""
+    """Watch signals meanwhile; a hang-up that is ignored, as under nohup, stays so."""
     watch = SignalWatch(stop)
-    numbers = [one for one in EXIT_OF if signal.getsignal(one) is not signal.SIG_IGN]
+    is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    numbers = [one for one in EXIT_OF if not (is_kept and one == signal.SIGHUP)]
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     with ours, theirs:
