@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -29,6 +30,12 @@ async def job() -> str:
 """
 
 
+def _own_terminal() -> None:
+    """Take standard input as the terminal whose end is a hang-up, whatever pytest inherited."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def test_a_closed_terminal_does_not_cut_a_write_short(tmp_path: Path, server_url: str) -> None:
     (tmp_path / "job.py").write_text(PAYING, "utf-8")
     engine = ("--engine", server_url, "--model", "tiny")
@@ -41,7 +48,7 @@ def test_a_closed_terminal_does_not_cut_a_write_short(tmp_path: Path, server_url
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_own_terminal,
     ) as process:
         try:
             os.close(theirs)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def begun(tmp_path: Path, server_url: str) -> Callable[..., object]:
     """Starts a command, and gives it when its program has begun."""
 
     @contextmanager
-    def start(job: str, ignored: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    def start(job: str, hang_up: Any = signal.SIG_DFL) -> Iterator[subprocess.Popen[str]]:
         (tmp_path / "job.py").write_text(job, "utf-8")
         engine = ("--engine", server_url, "--model", "tiny")
         with subprocess.Popen(
@@ -48,7 +49,7 @@ def begun(tmp_path: Path, server_url: str) -> Callable[..., object]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=(lambda: signal.signal(ignored, signal.SIG_IGN)) if ignored else None,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, hang_up),  # whatever pytest inherited
         ) as process:
             try:
                 assert process.stderr is not None
@@ -70,7 +71,7 @@ def test_a_hang_up_ends_the_run_and_keeps_its_trace(begun, tmp_path: Path) -> No
 
 
 def test_a_hang_up_that_is_ignored_stays_so(begun, tmp_path: Path) -> None:
-    with begun(WAITING, ignored=signal.SIGHUP) as process:
+    with begun(WAITING, hang_up=signal.SIG_IGN) as process:
         process.send_signal(signal.SIGHUP)
         (tmp_path / "go").touch()
         out, err = process.communicate(timeout=60)

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -71,10 +72,12 @@ def test_the_code_that_runs_the_loop_does_not_block_it() -> None:
 
 
 def test_a_generated_method_is_told_by_its_caller() -> None:
-    found: dict[str, Any] = {}
-    exec("def made(): return sys._getframe()", {"sys": sys}, found)
-    frame = found["made"]()
-    assert users_frame(frame) is sys._getframe()
+
+    @dataclass
+    class Made:
+        frame: FrameType = field(default_factory=sys._getframe)  # that of `__init__`
+
+    assert users_frame(Made().frame) is sys._getframe()
 
 
 def test_virtual_time_is_not_watched() -> None:
