@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import struct
 import threading
+import time
 from dataclasses import dataclass
 from typing import IO
 
@@ -45,7 +46,6 @@ class LifeSigns:
 
     def __init__(self, fd: int) -> None:
         self._page = mmap.mmap(fd, _PAGE_BYTES)
-        self._beating = threading.Event()
         self._steps = 0
 
     @classmethod
@@ -55,7 +55,7 @@ class LifeSigns:
         return cls(file.fileno())
 
     def start_beating(self) -> None:
-        """Count beats on a thread, until the process ends or `close`."""
+        """Count beats on a thread, until the process ends."""
         threading.Thread(target=self._beat, name="agentrt beat", daemon=True).start()
 
     def begin_step(self, forecast_s: float) -> None:
@@ -72,12 +72,9 @@ class LifeSigns:
         """The signs now."""
         return Reading(*_LAYOUT.unpack_from(self._page))
 
-    def close(self) -> None:
-        """Stop beating."""
-        self._beating.set()
-
     def _beat(self) -> None:
         beats = 0
-        while not self._beating.wait(BEAT_S):
+        while True:
+            time.sleep(BEAT_S)
             beats += 1
             _BEATS.pack_into(self._page, 0, beats)

@@ -15,14 +15,14 @@ CHECK_S = 0.5
 STOPPED_S = 2.0
 """Seconds without a beat and without processor time after which a process is stopped."""
 
+LOADING_S = 15.0
+"""The same before the first step: one library may take long to read, and hold all threads."""
+
 HANGS_FORECASTS = 20.0
 """A step hangs if it takes so many times its forecast ..."""
 
 HANGS_S = 5.0
 """... and more than this many seconds."""
-
-LOADING_S = 15.0
-"""The same before the first step: one library may take long to read, and hold all threads."""
 
 Verdict = Literal["alive", "stopped", "hangs"]
 
