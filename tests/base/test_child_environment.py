@@ -46,6 +46,15 @@ def test_what_computing_needs_goes_along(name: str) -> None:
     assert child_environment({name: "x"}) == {name: "x"}
 
 
+def environment_of(pid: int) -> bytes:
+    """Environment that the kernel shows: empty while the process still replaces its image."""
+    found = b""
+    while not found:
+        assert ") Z" not in Path(f"/proc/{pid}/stat").read_text(), "the process has ended"
+        found = Path(f"/proc/{pid}/environ").read_bytes()
+    return found
+
+
 def test_the_engine_process_holds_no_secret(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -53,7 +62,7 @@ def test_the_engine_process_holds_no_secret(
         monkeypatch.setenv(name, f"canary-{name}")
     child = ProcessChild(EngineConfig(tmp_path))
     try:
-        found = Path(f"/proc/{child.pid}/environ").read_bytes()
+        found = environment_of(child.pid)
     finally:
         child.kill()
         child.wait(0.0)
