@@ -80,7 +80,7 @@ class Loads:
         return self.children[-1]
 
     async def lose_the_first(self) -> list[BackendEvent]:
-        """Lose the engine that loads first and submit a request; the events until it is served or refused."""
+        """Lose the engine that loads first, and submit a request; the events until its outcome."""
         events: list[BackendEvent] = []
         await self.backend.start()
         async with anyio.create_task_group() as tasks:
