@@ -63,6 +63,8 @@ def test_what_ends_by_itself_in_silence_is_not_silent():
 class Mute:
     """A child that loads, and never says another word."""
 
+    signs = pid = None
+
     def __init__(self, config):
         self.owner_socket, self.theirs = socket.socketpair()
         self.theirs.sendall(REPORTS.frame(Capabilities("embedded", "mute", "tokens")))

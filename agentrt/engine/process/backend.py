@@ -8,8 +8,8 @@ that it starts does.
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -25,11 +25,12 @@ from agentrt.base.errors import (
     ErrorRecord,
     InternalError,
     record_of,
-    revive,
 )
 from agentrt.base.ids import RequestId
 from agentrt.engine.process import messages
 from agentrt.engine.process.child import Child, ChildExit, ProcessChild, ThreadChild
+from agentrt.engine.process.death import Death
+from agentrt.engine.process.life_signs import LifeSigns
 from agentrt.engine.process.messages import Command
 from agentrt.engine.process.pipe import Pipe
 from agentrt.engine.process.vitals import (
@@ -53,17 +54,22 @@ from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger,
 Placement = Literal["process", "thread"]
 
 MAX_LOADS = 8
-"""Loads that fail one after the other before requests that wait fail, too; the loads go on."""
+"""Loads that fail by an error of their own, one after the other, before requests that wait fail,
+too; the loads go on."""
+
+_FIRST_LOADS = 3
+"""Loads that may be ended from outside before the backend counts as unable to start."""
 
 _SHUTDOWN_S = 0.3
 """Seconds for an engine to end its requests and itself; all runs are over by then."""
 
 _REAP_S = 2.0
 _LONGEST_BACKOFF_S = 30.0
-_FAULTS = frozenset(
-    (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
-)
-"""Signals by which a process ends for an error of its own."""
+
+
+def backoff_s(deaths: int) -> float:
+    """Seconds to wait before an engine is started again, after deaths without a token between."""
+    return min(_LONGEST_BACKOFF_S, 0.25 * 2.0 ** (deaths - 2)) if deaths > 1 else 0.0
 
 
 class EmbeddedBackend:
@@ -73,12 +79,28 @@ class EmbeddedBackend:
         config: Config of the engine.
         clock: Clock of an engine in a thread, and of ends that a dead engine cannot report.
         place: "thread" runs the same loop in this process, for tests.
+        start_child: Starts the engine's end of a connection; None chooses by `place`.
+        pause_s: Seconds to wait before a load, by the number of deaths since the last token.
     """
 
-    def __init__(self, config: EngineConfig, clock: Clock, *, place: Placement = "process") -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        clock: Clock,
+        *,
+        place: Placement = "process",
+        start_child: Callable[[], Child] | None = None,
+        pause_s: Callable[[int], float] = backoff_s,
+    ) -> None:
         self._config = config
         self._clock = clock
-        self._place = place
+        if start_child is not None:
+            self._start_child = start_child
+        elif place == "process":
+            self._start_child = partial(ProcessChild, config)
+        else:
+            self._start_child = partial(ThreadChild, clock)
+        self._pause_s = pause_s
         self._queue = EventQueue()
         self._child: Child | None = None
         self._pipe: Pipe | None = None
@@ -104,15 +126,12 @@ class EmbeddedBackend:
     @property
     def pid(self) -> int | None:
         """Id of the engine's process; None if there is none, and in a thread."""
-        return self._child.pid if isinstance(self._child, ProcessChild) else None
+        return None if self._child is None else self._child.pid
 
     def launch(self) -> None:
         """Start the engine's process without waiting; call it early, and import meanwhile."""
         if self._child is None:
-            if self._place == "process":
-                self._child = ProcessChild(self._config)
-            else:
-                self._child = ThreadChild(self._clock)
+            self._child = self._start_child()
 
     def abandon(self) -> None:
         """End the launched process if no event loop will ever start the backend."""
@@ -126,7 +145,11 @@ class EmbeddedBackend:
         if self._supervisor is not None or self._closing:
             return
         try:
-            await self._load()
+            while (death := await self._load()) is not None:
+                self._deaths += 1
+                if death.is_own_fault or self._deaths >= _FIRST_LOADS:
+                    raise death.while_loading()
+                await asyncio.sleep(self._pause_s(self._deaths))
         except BaseException:
             await self._end_child(0)
             raise
@@ -202,27 +225,35 @@ class EmbeddedBackend:
             self._deaths = 0
         self._queue.put(done)
 
-    async def _load(self) -> None:
+    async def _load(self) -> Death | None:
         """Launch, connect, wait until the engine has loaded, and send the queued commands.
 
-        Raises:
-            AgentrtError: The engine cannot load; its own error if it reported one.
+        Returns:
+            The end of an engine that did not load; None if it did.
         """
-        self.launch()
+        oom_kills = count_oom_kills()
+        try:
+            self.launch()
+        except OSError as error:  # no process, memory or descriptor is left
+            return Death(ChildExit(f"it could not be started: {error}", ""), None, "alive", 0)
         assert self._child is not None
         self._pipe = pipe = await Pipe.open(self._child.owner_socket, self._receive_step)
-        if isinstance(self._child, ProcessChild):
-            self._vitals = asyncio.create_task(self._watch_vitals(self._child, pipe))
+        self._verdict = "alive"
+        if self._child.signs is not None:
+            self._vitals = asyncio.create_task(
+                self._watch_vitals(self._child, self._child.signs, pipe)
+            )
         pipe.send(messages.LoadEngine(self._config))
         if self._prewarmed:
             pipe.send(messages.Prewarm(tuple(self._prewarmed)))
         await pipe.settled.wait()
         if pipe.capabilities is None:
-            raise _cannot_start(await self._end_child(_REAP_S), pipe.last_error)
+            return await self._reap(pipe, oom_kills)
         self._capabilities = pipe.capabilities
         unsent, self._unsent = self._unsent, []
         for command in unsent:
             self._send(command)
+        return None
 
     async def _supervise(self) -> None:
         """Report each end of the engine and start another, while the backend is open."""
@@ -231,27 +262,31 @@ class EmbeddedBackend:
             await self._pipe.closed.wait()
             if self._closing:
                 return
-            last_error, verdict = self._pipe.last_error, self._verdict
-            child_exit = await self._end_child(_REAP_S)
-            was_starved = child_exit.signal == signal.SIGKILL and count_oom_kills() > oom_kills
-            own_fault = verdict == "hangs" or (
-                verdict == "alive"
-                and (last_error is not None or child_exit.signal in _FAULTS or was_starved)
-            )
-            error = _died(child_exit, last_error)
+            death = await self._reap(self._pipe, oom_kills)
             self._deaths += 1
             lost, self._sent = tuple(sorted(self._sent)), set()
-            self._queue.put(BackendDown(record_of(error), lost, True, own_fault))
+            error = record_of(death.while_serving())
+            self._queue.put(BackendDown(error, lost, True, death.is_own_fault))
             await self._restart()
 
-    async def _watch_vitals(self, child: ProcessChild, pipe: Pipe) -> None:
+    async def _reap(self, pipe: Pipe, oom_kills: int) -> Death:
+        """Find out how an engine ended.
+
+        Args:
+            pipe: Connection to the engine, which is closed.
+            oom_kills: Result of `count_oom_kills` while the engine lived.
+        """
+        verdict = self._verdict
+        child_exit = await self._end_child(_REAP_S)
+        return Death(child_exit, pipe.last_error, verdict, count_oom_kills() - oom_kills)
+
+    async def _watch_vitals(self, child: Child, signs: LifeSigns, pipe: Pipe) -> None:
         """Kill an engine that is stopped, or whose step hangs."""
         vitals, looked_s = Vitals(), anyio.current_time()
-        self._verdict = "alive"
         while not pipe.closed.is_set():
             await asyncio.sleep(CHECK_S)
-            reading, now_s = child.signs.read(), anyio.current_time()
-            verdict = vitals.look(reading, processor_seconds(child.pid), now_s - looked_s)
+            reading, now_s = signs.read(), anyio.current_time()
+            verdict = vitals.look(reading, processor_seconds(child.pid or 0), now_s - looked_s)
             looked_s = now_s
             if verdict != "alive" and not pipe.closed.is_set():
                 self._verdict = verdict
@@ -271,17 +306,16 @@ class EmbeddedBackend:
     async def _restart(self) -> None:
         """Start another engine, however often that fails."""
         while self._pipe is None:
-            await asyncio.sleep(backoff_s(self._deaths))
-            try:
-                await self._load()
-            except AgentrtError as error:
-                await self._end_child(0)
-                self._deaths += 1
-                self._failed_loads += 1
-                if self._failed_loads >= MAX_LOADS or not error.retryable:
-                    self._refuse(error)
-            else:
+            await asyncio.sleep(self._pause_s(self._deaths))
+            death = await self._load()
+            if death is None:
                 self._failed_loads, self._refusal = 0, None
+                return
+            error = death.while_loading()
+            self._deaths += 1
+            self._failed_loads += death.is_own_fault
+            if self._failed_loads >= MAX_LOADS or not error.retryable:
+                self._refuse(error)
 
     def _refuse(self, error: AgentrtError) -> None:
         """Fail requests until a load succeeds."""
@@ -324,29 +358,3 @@ class EmbeddedBackend:
         else:
             pipe.abort()
         return child_exit
-
-
-def backoff_s(deaths: int) -> float:
-    """Seconds to wait before an engine is started again, after deaths without a token between."""
-    return min(_LONGEST_BACKOFF_S, 0.25 * 2.0 ** (deaths - 2)) if deaths > 1 else 0.0
-
-
-def _cannot_start(child_exit: ChildExit, last_error: ErrorRecord | None) -> AgentrtError:
-    if last_error is None:
-        message = f"the engine's process ended while it was loading ({child_exit.how})"
-        return EngineUnavailable(message, hint=_stderr_hint(child_exit))
-    error = revive(last_error)
-    if isinstance(error, InternalError):
-        return EngineUnavailable(f"the engine cannot start: {error.message}", hint=error.hint)
-    return error
-
-
-def _died(child_exit: ChildExit, last_error: ErrorRecord | None) -> EngineDied:
-    said = f": {last_error.type}: {last_error.message}" if last_error else ""
-    return EngineDied(f"the engine died ({child_exit.how}){said}", hint=_stderr_hint(child_exit))
-
-
-def _stderr_hint(child_exit: ChildExit) -> str:
-    """Hint with the child's last lines of stderr; "" keeps the error's own hint."""
-    lines = [line.strip() for line in child_exit.stderr.splitlines() if line.strip()]
-    return f"Its last words: {' | '.join(lines[-3:])}" if lines else ""
