@@ -20,6 +20,7 @@ from agentrt.base.segments import (
     History,
     Hole,
     Open,
+    PromptIds,
     Segment,
     Text,
     ThinkFrame,
@@ -52,6 +53,7 @@ class Codec:
     """Encoder and decoder of one model's chats.
 
     Attributes:
+        path: The model's directory.
         fingerprint: Hash; generated ids are valid for all codecs with the same fingerprint.
         vocab: Token ids and their bytes.
         call_frame: Frame of this model's tool calls.
@@ -68,6 +70,7 @@ class Codec:
         Raises:
             ModelInvalid: The files cannot be analyzed.
         """
+        self.path = files.path
         self.parts = TokenizerParts(files)
         self._templates = TemplateSet(files)
         self.window_tokens = files.window_tokens
@@ -128,6 +131,8 @@ class Codec:
             Unsupported: The chat template refuses these messages.
             RequestRejected: The template exceeds its limits of work or memory.
         """
+        if len(segments) == 1 and isinstance(whole := segments[0], PromptIds):
+            return Encoded(whole.token_ids)
         view = self.tool_views.for_tools(tools)
         prefix = view.prefixes.root(history, cache_salt)
         for index, segment in enumerate(segments):
@@ -221,6 +226,8 @@ class Codec:
                 return len(segment.token_ids) or self.count(segment.text)
             case CallMade():
                 return self.count(segment.arguments_json)
+            case PromptIds(token_ids):
+                return len(token_ids)
             case _:
                 return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,12 +16,10 @@ from agentrt.serve.api_keys import ApiKey, ApiKeys, Tenant, tenant_without_key
 from agentrt.serve.completion import Completion
 from agentrt.serve.host_check import HostCheck
 from agentrt.serve.refusal import RequestRefused, noted
-from agentrt.serve.request_schema import chat_request_of
+from agentrt.serve.request_body import BodyMemory, HeldBody
 from agentrt.serve.served_model import ServedModel
 
-MOST_BODY_BYTES = 8 << 20
 HEALTH = "/health"
-_LARGE_BYTES = 64 * 1024
 _TENANT = "agentrt.tenant"
 
 
@@ -36,14 +33,14 @@ def application(
         keys: Keys of which every route but the health check requires one; () requires none.
         hosts: Names under which it may be called; None allows all.
     """
+    memory = BodyMemory()
 
     async def completions(request: Request) -> Response:
-        body = await _body(request)
-        parse = partial(chat_request_of, body)
-        question = await model.in_worker(parse) if len(body) > _LARGE_BYTES else parse()
         peer = request.client.host if request.client is not None else ""
-        tenant = request.scope[_TENANT] or tenant_without_key(peer, question.user)
-        return Completion(model, question, tenant)
+        tenant: Tenant | None = request.scope[_TENANT]
+        body = HeldBody(memory, tenant.name if tenant is not None else peer)
+        await body.receive(request)
+        return Completion(model, body, lambda user: tenant or tenant_without_key(peer, user))
 
     async def models(request: Request) -> Response:
         entry = {
@@ -109,25 +106,6 @@ class _Guard:
             why = "the API key is missing or wrong"
             raise RequestRefused(401, why, code="invalid_api_key")
         return tenant
-
-
-async def _body(request: Request) -> bytes:
-    """The body, of JSON and of a size that fits.
-
-    A page of another site can have a browser post plain text here, but not JSON.
-
-    Raises:
-        RequestRefused: The body is something else, or too long.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise RequestRefused(415, f"content-type is {kind or 'missing'}: send application/json")
-    found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > MOST_BODY_BYTES:
-            raise RequestRefused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
-    return bytes(found)
 
 
 def _response(refused: RequestRefused) -> Response:

@@ -13,9 +13,9 @@ from agentrt.program import Gen
 from agentrt.serve.answer import ChatAnswer
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.refusal import RequestRefused
+from agentrt.serve.request_body import HeldBody
 from agentrt.serve.request_builder import CompletionRequest
-from agentrt.serve.request_schema import ChatRequest
-from agentrt.serve.served_model import ServedModel, new_run_id
+from agentrt.serve.served_model import ServedModel, TenantOf, new_run_id
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"
@@ -27,36 +27,20 @@ class Completion(Response):
 
     Args:
         model: Model that is asked.
-        question: Body of the request.
-        tenant: Owner of the request.
+        body: Body of the request.
+        tenant_of: Owner of the request.
     """
 
-    def __init__(self, model: ServedModel, question: ChatRequest, tenant: Tenant) -> None:
+    def __init__(self, model: ServedModel, body: HeldBody, tenant_of: TenantOf) -> None:
         self._model = model
-        self._question = question
-        self._tenant = tenant
+        self._body = body
+        self._tenant_of = tenant_of
         self._run_id = new_run_id()
         self._has_begun = False
         self._is_over = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve until the answer is sent or the client leaves."""
-        try:
-            async with self._model.taking(self._question, self._tenant) as request:
-                await self._serve(request, receive, send)
-        except RequestRefused as refused:
-            await self._refuse(refused, send)
-
-    async def _serve(self, request: CompletionRequest, receive: Receive, send: Send) -> None:
-        """Run the request; a client that leaves before its end cancels the run."""
-        answer = ChatAnswer(
-            f"chatcmpl-{self._run_id}",
-            self._model.name,
-            self._model.unix_s(),
-            request.calls_in,
-            self._model.call_frame,
-        )
-        deliver = self._stream if self._question.stream else self._whole
         failure: RequestRefused | None = None
         async with anyio.create_task_group() as tasks:
 
@@ -67,12 +51,37 @@ class Completion(Response):
                     tasks.cancel_scope.cancel()
 
             tasks.start_soon(leave)
-            failure = await self._model.run(
-                request, self._tenant, self._run_id, lambda gen: deliver(gen, answer, send)
-            )
+            failure = await self._serve(send)
             tasks.cancel_scope.cancel()
         if failure is not None:
-            raise failure
+            await self._refuse(failure, send)
+
+    async def _serve(self, send: Send) -> RequestRefused | None:
+        """Read the body and run the request; the failure, if it fails."""
+        try:
+            async with self._model.taking(self._body, self._tenant_of) as (request, tenant):
+                return await self._run(request, tenant, send)
+        except RequestRefused as refused:
+            return refused
+
+    async def _run(
+        self, request: CompletionRequest, tenant: Tenant, send: Send
+    ) -> RequestRefused | None:
+        answer = ChatAnswer(
+            f"chatcmpl-{self._run_id}",
+            self._model.name,
+            self._model.unix_s(),
+            request.calls_in,
+            self._model.call_frame,
+        )
+
+        async def deliver(gen: Gen[str]) -> None:
+            if request.stream:
+                await self._stream(gen, answer, send, usage=request.wants_usage)
+            else:
+                await self._whole(gen, answer, send)
+
+        return await self._model.run(request, tenant, self._run_id, deliver)
 
     async def _whole(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
         """Send the answer in one piece."""
@@ -80,7 +89,7 @@ class Completion(Response):
         await self._begin(200, _whole_json(body), send)
         await self._send(body, send, more=False)
 
-    async def _stream(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
+    async def _stream(self, gen: Gen[str], answer: ChatAnswer, send: Send, *, usage: bool) -> None:
         """Send the answer as it comes; a failure before its first text has a status of its own."""
         texts = gen.stream()
         text = await anext(texts, None)
@@ -91,9 +100,7 @@ class Completion(Response):
             if events:
                 await self._send(events, send)
             head, text = b"", await anext(texts, None)
-        options = self._question.stream_options
-        wants_usage = options is not None and options.include_usage
-        rest = b"".join(map(_event, answer.closing(gen.meta, usage=wants_usage)))
+        rest = b"".join(map(_event, answer.closing(gen.meta, usage=usage)))
         await self._send(head + rest + _DONE, send, more=False)
 
     async def _refuse(self, refused: RequestRefused, send: Send) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TypeVar
 
 import anyio
 
@@ -15,20 +13,27 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable, NodeCancelled
 from agentrt.base.ids import RunId
 from agentrt.base.segments import CallFrame
 from agentrt.runtime import RunOptions, Runtime
+from agentrt.runtime.model_role import ModelRole
 from agentrt.serve.api_keys import Tenant
+from agentrt.serve.body_readers import BodyReaders
 from agentrt.serve.chat_program import Deliver, chat_completion
-from agentrt.serve.prompt_size import argument_characters, check_prompt_size, text_bytes
+from agentrt.serve.prompt_size import check_prompt_size, text_bytes
+from agentrt.serve.reader_wire import ReaderModel
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
+from agentrt.serve.request_body import HeldBody
 from agentrt.serve.request_builder import CompletionRequest, completion_request
-from agentrt.serve.request_schema import ChatRequest
+from agentrt.serve.request_schema import ChatRequest, chat_request_of, check_model
 from agentrt.serve.shares import RequestShares
 from agentrt.tools.workers import run_in_worker
 
-T = TypeVar("T")
 DEFAULT_MOST_REQUESTS = 256
-_DEFAULT_TOKENS = 4096
-_LARGE_BYTES = 64 * 1024
+DEFAULT_TOKENS = 4096
+SHORT_BODY_BYTES = 8 * 1024
+"""Length of a body that takes at most some ten milliseconds, whatever it holds."""
+
 _MAX_WORKERS = 2
+TenantOf = Callable[[object], Tenant]
+"""The owner of a request by the user that it names, or None where that is not known yet."""
 
 
 class ServedModel:
@@ -59,6 +64,7 @@ class ServedModel:
         self._clock = clock or MonotonicClock()
         self._under_way = RequestShares(most_requests)
         self._free_workers = anyio.CapacityLimiter(_MAX_WORKERS)
+        self._readers = _readers_for(self._engine, name)
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
 
@@ -75,7 +81,7 @@ class ServedModel:
     @property
     def under_way(self) -> int:
         """Number of requests that are served or wait."""
-        return len(self._under_way)
+        return len(self._under_way) + (len(self._readers.under_way) if self._readers else 0)
 
     @property
     def down(self) -> AgentrtError | None:
@@ -89,37 +95,45 @@ class ServedModel:
     def give_up(self) -> None:
         """Fail all requests under way, and take no more."""
         self._given_up = EngineUnavailable("the server is going down", hint="Ask again later")
-        for scope in self._under_way.scopes:
+        reading = self._readers.under_way.scopes if self._readers is not None else ()
+        for scope in (*self._under_way.scopes, *reading):
             scope.cancel()
+
+    def close(self) -> None:
+        """End the processes that read bodies."""
+        if self._readers is not None:
+            self._readers.close()
 
     @asynccontextmanager
     async def taking(
-        self, question: ChatRequest, tenant: Tenant
-    ) -> AsyncIterator[CompletionRequest]:
+        self, body: HeldBody, tenant_of: TenantOf
+    ) -> AsyncIterator[tuple[CompletionRequest, Tenant]]:
         """Take a request, which is under way while the block lasts.
 
         Args:
-            question: Body of the request.
-            tenant: Owner of the request.
+            body: Body of the request, which is released once it is read.
+            tenant_of: Owner of the request.
 
         Raises:
             RequestRefused: The request is not taken, or was given up.
         """
-        self._check_taken(question, tenant)
+        try:
+            self._check_open()
+            request = await self._read(body.content, tenant_of)
+        finally:
+            body.release()
+        tenant = tenant_of(request.user)
+        if not self._under_way.has_room(tenant.name):
+            raise RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
         scope = anyio.CancelScope()
         self._under_way.add(scope, tenant.name)
         try:
             with scope:
-                yield await self._built(question, tenant)
+                yield request, tenant
         finally:
             self._under_way.remove(scope, tenant.name)
         if scope.cancelled_caught and self._given_up is not None:
             raise going_down()
-
-    async def in_worker(self, function: Callable[[], T]) -> T:
-        """Run work that grows with a body in one of few worker threads."""
-        async with self._free_workers:
-            return await run_in_worker(function, _nothing)
 
     async def run(
         self, request: CompletionRequest, tenant: Tenant, run_id: RunId, deliver: Deliver
@@ -146,47 +160,50 @@ class ServedModel:
             return refusal_of(error)
         return None
 
-    def _check_taken(self, question: ChatRequest, tenant: Tenant) -> None:
-        if question.model != self.name:
-            raise RequestRefused(
-                404,
-                f"the model {question.model!r} is not served here; {self.name!r} is",
-                param="model",
-                code="model_not_found",
-            )
+    def _check_open(self) -> None:
         if self._given_up is not None:
             raise going_down()
         if self.down is not None:
             raise refusal_of(self.down)
-        if not self._under_way.has_room(tenant.name):
-            raise RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
 
-    async def _built(self, question: ChatRequest, tenant: Tenant) -> CompletionRequest:
-        """The generation of a request; what takes long is done in a worker thread.
+    async def _read(self, body: bytes, tenant_of: TenantOf) -> CompletionRequest:
+        """The generation of a request: a short body is read here, any other in a process.
 
         Raises:
             RequestRefused: The request makes no generation, or cannot fit the window.
         """
-        codec = self._engine.codec
-        window_tokens = codec.window_tokens if codec is not None else 0
-        size_bytes = text_bytes(question)
-        build = partial(completion_request, question, window_tokens or _DEFAULT_TOKENS)
+        is_short = len(body) <= SHORT_BODY_BYTES
+        if self._readers is not None:
+            question = chat_request_of(body) if is_short else None
+            if question is None or question.is_constrained:
+                return await self._readers.read(body, tenant_of(None))
+            return self._built(question)
+        if is_short:
+            question = chat_request_of(body)
+            if not question.is_constrained:
+                return self._built(question)
+        async with self._free_workers:  # an engine that takes messages: nothing is tokenised here
+            return await run_in_worker(lambda: self._built(chat_request_of(body)), _nothing)
+
+    def _built(self, question: ChatRequest) -> CompletionRequest:
+        check_model(question.model, self.name)
+        codec, window_tokens = self._engine.codec, self._engine.window_tokens
         try:
             if codec is not None:
-                check_prompt_size(size_bytes, window_tokens, codec.vocab)
-            size_bytes += argument_characters(question)
-            is_large = size_bytes > _LARGE_BYTES or bool(question.tools)
-            if not is_large and not question.is_constrained:
-                return build()
-            request = await self.in_worker(build)
-            if codec is not None and is_large:
-                chat, salt = request.chat, tenant.cache_salt + request.cache_salt
-                await self.in_worker(
-                    partial(codec.encode_ahead, chat.tools, chat.segments(), chat.history, salt)
-                )
+                check_prompt_size(text_bytes(question), window_tokens, codec.vocab)
+            return completion_request(question, window_tokens or DEFAULT_TOKENS)
         except AgentrtError as error:
             raise refusal_of(error) from None
-        return request
+
+
+def _readers_for(engine: ModelRole, name: str) -> BodyReaders | None:
+    """Processes that read bodies; None for an engine whose prompts are not tokenised here."""
+    codec = engine.codec
+    if codec is None or engine.capabilities.prompt == "messages":
+        return None
+    window_tokens = engine.window_tokens
+    most_tokens = window_tokens or DEFAULT_TOKENS
+    return BodyReaders(ReaderModel(codec.path, codec.fingerprint, name, window_tokens, most_tokens))
 
 
 def _nothing() -> None:

@@ -19,7 +19,7 @@ from agentrt.structured.json_schema.native import complaint_text, grammar_error
 from agentrt.structured.json_schema.plain import is_plain
 
 _CHILD = Path(__file__).with_name("validation_child.py")
-_WALL_S = 15.0
+_WALL_S = 10.0
 """CPU time decides, which the child limits: this is for machines that are very busy."""
 _MAX_KNOWN = 512
 _MAX_PROCESSES = 2

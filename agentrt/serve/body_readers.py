@@ -1,0 +1,118 @@
+"""The few processes that read large bodies, and the queue for them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from functools import partial
+
+import anyio
+
+from agentrt.base.errors import AgentrtError
+from agentrt.serve import reader_wire as wire
+from agentrt.serve.api_keys import Tenant
+from agentrt.serve.body_reader import BodyReader, TooCostlyToRead
+from agentrt.serve.fair_turns import FairTurns
+from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
+from agentrt.serve.request_builder import CompletionRequest
+from agentrt.serve.shares import RequestShares
+from agentrt.tools.workers import run_in_worker
+
+READERS = 2
+MOST_WAITING = 64
+WAIT_S = 10.0
+_MOST_REFUSED = 1024
+
+
+class BodyReaders:
+    """Reads bodies in processes, each tenant's in turn.
+
+    Args:
+        model: The model of all bodies.
+
+    Attributes:
+        under_way: Requests that are read or wait for it.
+    """
+
+    def __init__(self, model: wire.ReaderModel) -> None:
+        self._readers = [BodyReader(model) for _ in range(READERS)]
+        self._idle = list(self._readers)
+        self._turns = FairTurns(READERS)
+        self._refused: OrderedDict[bytes, None] = OrderedDict()
+        self.under_way = RequestShares(MOST_WAITING)
+
+    @property
+    def starts(self) -> int:
+        """Number of processes started so far."""
+        return sum(reader.starts for reader in self._readers)
+
+    async def read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
+        """Read a body; a caller that is cancelled stops it.
+
+        Args:
+            body: The JSON.
+            tenant: Owner of the request, as far as it is known before.
+
+        Raises:
+            RequestRefused: The body makes no request, took too much before, or the queue is full.
+        """
+        if self._refused and await self._digest(body) in self._refused:
+            raise _too_costly()
+        if not self.under_way.has_room(tenant.name):
+            raise _busy()
+        scope = anyio.CancelScope()
+        self.under_way.add(scope, tenant.name)
+        try:
+            with scope:
+                return await self._read(body, tenant)
+        finally:
+            self.under_way.remove(scope, tenant.name)
+        raise going_down()
+
+    def close(self) -> None:
+        """End the processes."""
+        for reader in self._readers:
+            reader.close()
+
+    async def _read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
+        with anyio.move_on_after(WAIT_S) as wait:
+            await self._turns.take(tenant.name)
+        if wait.cancelled_caught:
+            raise _busy()
+        reader = next((one for one in self._idle if one.is_warm), self._idle[0])
+        self._idle.remove(reader)
+        is_abandoned = threading.Event()
+
+        def put_back() -> None:
+            self._idle.append(reader)
+            self._turns.give_back(tenant.name)
+
+        work = partial(reader.read, body, tenant.cache_salt, is_abandoned)
+        try:
+            return await run_in_worker(work, put_back)
+        except TooCostlyToRead:
+            self._refused[await self._digest(body)] = None
+            if len(self._refused) > _MOST_REFUSED:
+                self._refused.popitem(last=False)
+            raise _too_costly() from None
+        except AgentrtError as error:
+            raise refusal_of(error) from None
+        finally:
+            is_abandoned.set()
+
+    async def _digest(self, body: bytes) -> bytes:
+        hashed = await run_in_worker(partial(hashlib.sha256, body), _nothing)
+        return hashed.digest()
+
+
+def _nothing() -> None:
+    """The end of abandoned work."""
+
+
+def _busy() -> RequestRefused:
+    return RequestRefused(503, "too many large requests wait to be read: come back soon")
+
+
+def _too_costly() -> RequestRefused:
+    return RequestRefused(400, "the request takes too long or too much memory to read")
