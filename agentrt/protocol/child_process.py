@@ -44,6 +44,11 @@ class ChildProcess:
         self._kill = weakref.finalize(self, _kill, self._process)  # if `end` is not called
 
     @property
+    def pid(self) -> int:
+        """Id of the process."""
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         """Whether the process has not ended."""
         return self._process.poll() is None

@@ -49,6 +49,11 @@ class BodyReader:
         """Whether its process has started."""
         return self._child is not None
 
+    @property
+    def pid(self) -> int:
+        """Id of its process; 0 without one."""
+        return self._child.pid if self._child is not None else 0
+
     def read(
         self, body: bytes, cache_salt: str, is_abandoned: threading.Event
     ) -> CompletionRequest:
@@ -64,7 +69,10 @@ class BodyReader:
             TooCostlyToRead: Reading it took too much time or memory.
             InternalError: A bug of the server.
         """
-        child = self._child or self._started()
+        child = self._child
+        if child is None or not child.is_alive:
+            self.close()
+            child = self._started()
         ends_s = time.monotonic() + WALL_S
         child.send(wire.ORDERS.frame(wire.ReadBody(body, cache_salt)), ends_s)
         answer = self._answer(child, ends_s, is_abandoned)

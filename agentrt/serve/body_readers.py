@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
 
 from agentrt.base.errors import AgentrtError
-from agentrt.serve import reader_wire as wire
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader, TooCostlyToRead
 from agentrt.serve.fair_turns import FairTurns
@@ -19,7 +19,6 @@ from agentrt.serve.request_builder import CompletionRequest
 from agentrt.serve.shares import RequestShares
 from agentrt.tools.workers import run_in_worker
 
-READERS = 2
 MOST_WAITING = 64
 WAIT_S = 10.0
 _MOST_REFUSED = 1024
@@ -29,23 +28,19 @@ class BodyReaders:
     """Reads bodies in processes, each tenant's in turn.
 
     Args:
-        model: The model of all bodies.
+        readers: One a process.
+        most_waiting: Requests that are read or wait for it at once, shared by their tenants.
 
     Attributes:
         under_way: Requests that are read or wait for it.
     """
 
-    def __init__(self, model: wire.ReaderModel) -> None:
-        self._readers = [BodyReader(model) for _ in range(READERS)]
-        self._idle = list(self._readers)
-        self._turns = FairTurns(READERS)
+    def __init__(self, readers: Sequence[BodyReader], most_waiting: int = MOST_WAITING) -> None:
+        self._readers = readers
+        self._idle = list(readers)
+        self._turns = FairTurns(len(readers))
         self._refused: OrderedDict[bytes, None] = OrderedDict()
-        self.under_way = RequestShares(MOST_WAITING)
-
-    @property
-    def starts(self) -> int:
-        """Number of processes started so far."""
-        return sum(reader.starts for reader in self._readers)
+        self.under_way = RequestShares(most_waiting)
 
     async def read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
         """Read a body; a caller that is cancelled stops it.

@@ -1,4 +1,4 @@
-"""Turns at a few workers, shared among tenants: whoever has had the least goes first."""
+"""Turns at a few workers, shared among tenants."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ class FairTurns:
 
     def __init__(self, workers: int) -> None:
         self._free = workers
+        self._begun = 0
+        self._latest: dict[str, int] = {}  # number of the last turn
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
@@ -33,17 +35,19 @@ class FairTurns:
         self._begin(tenant)
 
     def give_back(self, tenant: str) -> None:
-        """End a turn; the next one goes to the tenant with the fewest, the longest waiting one."""
+        """End a turn; the next goes to the tenant with the fewest now, and the longest ago."""
         self._free += 1
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
+            if tenant not in self._waiting:
+                self._latest.pop(tenant, None)
         while self._waiting:
-            following = min(self._waiting, key=lambda name: self._running[name])
-            turns = self._waiting.pop(following)
+            following = min(self._waiting, key=self._claim)
+            turns = self._waiting[following]
             turn = turns.popleft()
-            if turns:
-                self._waiting[following] = turns  # behind all others
+            if not turns:
+                del self._waiting[following]
             if not turn.cancelled():
                 self._begin(following)
                 turn.set_result(None)
@@ -52,3 +56,8 @@ class FairTurns:
     def _begin(self, tenant: str) -> None:
         self._free -= 1
         self._running[tenant] += 1
+        self._begun += 1
+        self._latest[tenant] = self._begun
+
+    def _claim(self, tenant: str) -> tuple[int, int]:
+        return self._running[tenant], self._latest.get(tenant, 0)

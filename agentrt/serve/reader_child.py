@@ -22,7 +22,6 @@ from agentrt.serve.refusal import RequestRefused, refusal_of
 from agentrt.serve.request_builder import completion_request
 from agentrt.serve.request_schema import chat_request_of, check_model
 
-CPU_S = 4.0
 MORE_BYTES = 1 << 30
 _TRIMMED_BYTES = 256 * 1024
 """Length of a body after which the memory that it took is given back."""
@@ -41,7 +40,7 @@ def main() -> None:
             limit_memory(MORE_BYTES)
             _send(answers, wire.ReaderReady(codec.fingerprint))
         elif model is not None and codec is not None:
-            limit_cpu(CPU_S)
+            limit_cpu(model.cpu_s)
             answer = _answer(order, model, codec)
             limit_cpu(0.0)
             _send(answers, answer)
@@ -56,10 +55,10 @@ def _answer(order: wire.ReadBody, model: wire.ReaderModel, codec: Codec) -> wire
     except RequestRefused as refused:
         return wire.BodyRefused(refused.status, refused.message, refused.param, refused.code)
     except AgentrtError as error:
-        refused = refusal_of(error)
-        if refused.status >= 500:
+        known = refusal_of(error)
+        if known.status >= 500:
             return wire.ReadingBroke(f"{type(error).__name__}: {error}")
-        return wire.BodyRefused(refused.status, refused.message, refused.param, refused.code)
+        return wire.BodyRefused(known.status, known.message, known.param, known.code)
     except MemoryError:
         return wire.BodyRefused(400, "the request takes too much memory to read", "", "")
     except Exception as error:
@@ -71,7 +70,7 @@ def _read(order: wire.ReadBody, model: wire.ReaderModel, codec: Codec) -> wire.B
 
     Raises:
         RequestRefused: The body is no request, or not of this model.
-        AgentrtError: Its prompt does not fit, or its constraint is not supported.
+        AgentrtError: The prompt does not fit, or the constraint is not supported.
     """
     question = chat_request_of(order.body)
     check_model(question.model, model.name)

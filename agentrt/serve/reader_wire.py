@@ -20,6 +20,7 @@ class ReaderModel:
         name: Name that requests call it by.
         window_tokens: Context length; 0 if unknown.
         most_tokens: Limit of an output where a body gives none.
+        cpu_s: CPU time for each body.
     """
 
     path: Path
@@ -27,6 +28,7 @@ class ReaderModel:
     name: str
     window_tokens: int
     most_tokens: int
+    cpu_s: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)

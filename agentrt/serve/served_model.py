@@ -15,6 +15,7 @@ from agentrt.base.segments import CallFrame
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.model_role import ModelRole
 from agentrt.serve.api_keys import Tenant
+from agentrt.serve.body_reader import BodyReader
 from agentrt.serve.body_readers import BodyReaders
 from agentrt.serve.chat_program import Deliver, chat_completion
 from agentrt.serve.prompt_size import check_prompt_size, text_bytes
@@ -32,6 +33,7 @@ SHORT_BODY_BYTES = 8 * 1024
 """Length of a body that takes at most some ten milliseconds, whatever it holds."""
 
 _MAX_WORKERS = 2
+_READERS = 2
 TenantOf = Callable[[object], Tenant]
 """The owner of a request by the user that it names, or None where that is not known yet."""
 
@@ -203,7 +205,8 @@ def _readers_for(engine: ModelRole, name: str) -> BodyReaders | None:
         return None
     window_tokens = engine.window_tokens
     most_tokens = window_tokens or DEFAULT_TOKENS
-    return BodyReaders(ReaderModel(codec.path, codec.fingerprint, name, window_tokens, most_tokens))
+    model = ReaderModel(codec.path, codec.fingerprint, name, window_tokens, most_tokens)
+    return BodyReaders([BodyReader(model) for _ in range(_READERS)])
 
 
 def _nothing() -> None:

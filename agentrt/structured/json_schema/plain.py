@@ -37,7 +37,7 @@ _SIMPLE_REGEX = re.compile(
 )
 """Characters, their escapes, positive classes, groups, alternatives and repetitions."""
 _OPERATORS = re.compile(r"[&~{%]|/[^/\n]{500}")
-"""Of a grammar: intersections, complements, repetitions, directives and long regexes."""
+"""Operators of a grammar: intersections, complements, repetitions, directives and long regexes."""
 
 _ALONE = frozenset({"$ref", "anyOf"})
 _DEFINING = frozenset({"$defs", "definitions"})
@@ -112,7 +112,7 @@ def _is_any(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     if type(value) not in (int, float):
         return False
-    return value == 0 or MIN_MAGNITUDE <= abs(value) <= MAX_MAGNITUDE
+    return bool(value == 0 or MIN_MAGNITUDE <= abs(value) <= MAX_MAGNITUDE)
 
 
 def _is_count(value: Any) -> bool:
@@ -121,7 +121,7 @@ def _is_count(value: Any) -> bool:
 
 def _is_value(value: Any) -> bool:
     if type(value) is int:
-        return abs(value) <= MAX_MAGNITUDE
+        return -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
     return value is None or isinstance(value, bool | str)
 
 
