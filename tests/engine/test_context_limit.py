@@ -47,11 +47,11 @@ def test_others_end_where_the_config_says(config, tokens):
 def test_longer_sequences_are_refused(engine, tmp_path):
     """One that would cross is cut at the threshold; one that begins beyond it is refused."""
     rope = {**LONGROPE, "rope_theta": 1e4, "rope_type": LONGROPE["type"]}
-    sizes = {"max_position_embeddings": 96, "original_max_position_embeddings": 24}
+    sizes = {"max_position_embeddings": 96, "original_max_position_embeddings": 40}
     engine.save_model("phi3", tmp_path, rope_parameters=rope, **sizes)
     core = engine.core(tmp_path, page_tokens=4)
-    core.submit(engine.request(0, range(20), max_tokens=9, ignore_eos=True))
-    core.submit(engine.request(1, range(30), max_tokens=9))
+    core.submit(engine.request(0, range(36), max_tokens=9, ignore_eos=True))
+    core.submit(engine.request(1, range(50), max_tokens=9))
     seen = engine.drain(core)
     core.close()
     assert len(seen.ids(0)) == 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +52,5 @@ def _rope_settings(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from (inner for inner in settings.values() if isinstance(inner, dict))
 
 
-def _is_positive(size: Any) -> bool:
+def _is_positive(size: Any) -> TypeGuard[float]:
     return isinstance(size, int | float) and size > 0

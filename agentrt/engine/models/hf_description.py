@@ -29,7 +29,7 @@ _OWN_MASK = "masks in its own way, which is neither causal nor a sliding window"
 
 @dataclass(frozen=True, slots=True)
 class MaskShape:
-    """What a mask lets a row see.
+    """Tokens that a mask leaves visible to a row.
 
     Attributes:
         window: Tokens that a row sees, itself among them; None for all before it.
@@ -106,7 +106,7 @@ def describe_attention(module: Any) -> AttentionShape:
         with torch.inference_mode(), recorded_calls() as calls:
             module(input_ids=ids, use_cache=False)
     except Exception as error:  # any error of its code here is about the model
-        if MaskShape.__name__ in str(error):  # it computes with a mask that it has been given
+        if MaskShape.__name__ in str(error):  # it computes with its mask
             raise refusal(f"{name} {_OWN_MASK}") from error
         raise refusal(f"{name} does not run on another attention: {first_line(error)}") from error
     cache = DynamicCache(config=module.config.get_text_config())

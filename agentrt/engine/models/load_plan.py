@@ -89,7 +89,7 @@ def declined_plan(plan: LoadPlan) -> LoadPlan:
     """The plan of a model whose native decoder failed its self-check: transformers computes it.
 
     Raises:
-        ModelInvalid: It is known that this does not equal transformers by itself either.
+        ModelInvalid: The modules of transformers failed theirs on an earlier start.
     """
     reason = plan.self_check.reason
     if isinstance(plan.shape, Declined):

@@ -61,7 +61,7 @@ class SelfCheckResult:
 
 
 class ProbedNetwork(Protocol):
-    """What a self-check needs of a network."""
+    """The part of a network that a self-check uses."""
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""
