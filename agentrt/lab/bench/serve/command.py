@@ -120,7 +120,7 @@ def _half_open(flags: ServeFlags) -> tuple[Json, str]:
         sample: CanarySample = anyio.run(halves.measure, _HALF_OPEN, flags.seconds)
     line = (
         f"half-open: {len(sample.waits_s)} of {sample.asked} answered beside {_HALF_OPEN} "
-        f"connections (held at once: {min(sample.open_at_once[1:], default=0)} to "
+        f"connections (held at once: {min(sample.open_at_once)} to "
         f"{max(sample.open_at_once)}), waits {_in_ms(sample.waits_s)}; {sample.refusals}"
     )
     return asdict(sample), line

@@ -70,6 +70,7 @@ class HalfOpen:
         ]
         found = CanarySample(seconds, [], [], 0, Counter())
         try:
+            await asyncio.sleep(_AGAIN_S)  # until they stand
             for number in range(seconds):
                 due_at_s = time.monotonic() + 1.0
                 found.open_at_once.append(self._open)
