@@ -134,8 +134,8 @@ class Application:
         return json.dumps({"object": "list", "data": [entry]}).encode()
 
     def _health(self, is_up: bool) -> bytes:
-        state = {"status": "ok" if is_up else "down", "under_way": self._model.under_way}
-        return json.dumps(state).encode()
+        status = "ok" if is_up else "down"
+        return b'{"status":"%s","under_way":%d}' % (status.encode(), self._model.under_way)
 
 
 def _check_json(headers: RequestHeaders) -> None:

@@ -151,7 +151,8 @@ def least_missed(connections: Sequence[ConnectionT]) -> ConnectionT | None:
     (address, _), *_ = Counter(map(_address, waiting)).most_common(1)
     own = [one for one in waiting if _address(one) == address]
     idle, heads, bodies = ([one for one in own if one.stage == stage] for stage in _STAGES)
-    return min(idle or max(heads, bodies, key=len), key=_start)
+    many = heads if len(heads) >= len(bodies) else bodies
+    return min(idle or many, key=_start)
 
 
 def _start(connection: WaitingConnection) -> float:

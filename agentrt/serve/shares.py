@@ -69,8 +69,8 @@ class RequestShares(Generic[RequestT]):
 
     Args:
         most: Requests under way at once.
-        most_turns: Turns at once. A client without one has one more, up to twice as many in all,
-            and a tenant without one has one always.
+        most_turns: Turns at once. A tenant without one has one beyond them. So has a client, up to
+            twice as many in all, if no other tenant waits.
     """
 
     def __init__(self, most: int, most_turns: int = MOST_TURNS) -> None:
@@ -142,18 +142,16 @@ class RequestShares(Generic[RequestT]):
 
     def _next(self) -> RequestT | None:
         """The request with the next turn; None if there is none, or no turn is left."""
-        turns = self._all.turns
         tenants = _waiting(self._all)
-        if turns >= 2 * self._most_turns:
-            tenants = [tenant for tenant in tenants if not tenant.turns]
-        elif turns >= self._most_turns:
-            tenants = [tenant for tenant in tenants if not tenant.turns or _without_turn(tenant)]
-        if not tenants:
-            return None
-        tenant = min(tenants, key=_order)
-        is_short = turns >= self._most_turns and tenant.turns
-        clients = _without_turn(tenant) if is_short else _waiting(tenant)
-        return next(iter(min(clients, key=_order).queue))
+        if self._all.turns < self._most_turns:
+            clients = _waiting(min(tenants, key=_order)) if tenants else []
+        elif without := [tenant for tenant in tenants if not tenant.turns]:
+            clients = _waiting(min(without, key=_order))
+        elif len(tenants) == 1 and self._all.turns < 2 * self._most_turns:
+            clients = [client for client in _waiting(tenants[0]) if not client.turns]
+        else:
+            clients = []
+        return next(iter(min(clients, key=_order).queue)) if clients else None
 
     def _surplus(self, owner: Owner) -> RequestT | None:
         """The last request that waits of an owner that has more; None if there is none."""
@@ -161,7 +159,7 @@ class RequestShares(Generic[RequestT]):
         own = self._all.clients.get(owner.tenant)
         client: Share[RequestT] | None = None
         if tenant is not None:
-            client = max(_waiting(tenant), key=_size)
+            client = max(reversed(_waiting(tenant)), key=_size)
         elif own is not None:
             client = _larger(own, owner.client)
         return None if client is None else next(reversed(client.queue))
@@ -199,10 +197,6 @@ class RequestShares(Generic[RequestT]):
 
 def _waiting(share: Share[RequestT]) -> list[Share[RequestT]]:
     return [one for one in share.clients.values() if one.queue]
-
-
-def _without_turn(tenant: Share[RequestT]) -> list[Share[RequestT]]:
-    return [one for one in tenant.clients.values() if one.queue and not one.turns]
 
 
 def _larger(among: Share[RequestT], name: str) -> Share[RequestT] | None:
