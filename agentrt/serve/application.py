@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ HEALTH = "/health"
 _METHODS = {COMPLETIONS: ("POST",), MODELS: ("GET", "HEAD"), HEALTH: ("GET", "HEAD")}
 _LARGE_BYTES = 64 * 1024
 
-HttpScope = dict[str, Any]
+HttpScope = MutableMapping[str, Any]
 RequestHeaders = dict[bytes, bytes]
 
 

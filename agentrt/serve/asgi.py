@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from agentrt.serve.refusal import RequestRefused
 
-AsgiEvent = dict[str, Any]
+AsgiEvent = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[AsgiEvent]]
 Send = Callable[[AsgiEvent], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Stage = Literal["head", "body", "idle", ""]
-"""What a connection waits for: a part of a request, the next one, or its own answer."""
+"""The awaited part of a request; `idle` between requests, and "" while one is answered."""
 
 _STAGES: tuple[Stage, ...] = ("idle", "head", "body")
 
@@ -57,7 +57,7 @@ class Connection(H11Protocol):
         given: Arguments of uvicorn.
 
     Attributes:
-        stage: What it waits for.
+        stage: Part that it waits for.
         waits_since_s: Start of the stage, on the loop's clock.
     """
 
@@ -122,7 +122,7 @@ class Connection(H11Protocol):
 
 
 class WaitingConnection(Protocol):
-    """What is known of a connection that may have to make room."""
+    """The facts by which one connection is chosen to make room for another."""
 
     @property
     def stage(self) -> Stage: ...

@@ -166,7 +166,7 @@ class ServedModel:
 
         Args:
             request: The generation of the request.
-            place: Its place, whose turn it is until its first text.
+            place: Place of the request; its turn ends with the first text.
             run_id: Id of the run.
             deliver: Sends the answer, once there is a first text.
         """

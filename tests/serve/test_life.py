@@ -115,12 +115,11 @@ def test_the_last_of_the_largest_tenant_makes_room(portal, own_server, wire):
             anyio.create_task_group() as tasks,
         ):
 
-            async def post(**fields):
-                found.append(await client.post("/chat/completions", json=fields))
+            async def post(question):
+                found.append(await client.post("/chat/completions", json=question))
 
             for number in range(40):
-                text = f"{number}"
-                tasks.start_soon(lambda text=text: post(**wire.body(text, **LONG)))
+                tasks.start_soon(post, wire.body(str(number), **LONG))
             await until(client, 40)
             transport = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
             async with wire.client(url, transport=transport) as newcomer:

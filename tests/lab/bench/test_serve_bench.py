@@ -95,7 +95,10 @@ def test_the_plain_application_answers_with_its_length():
     async def send(event):
         events.append(event)
 
-    asyncio.run(plain_app({}, send, send))
+    async def receive():
+        return {}
+
+    asyncio.run(plain_app({}, receive, send))
     start, body = events
     assert dict(start["headers"])[b"content-length"] == str(len(body["body"])).encode()
 

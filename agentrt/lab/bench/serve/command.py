@@ -13,7 +13,7 @@ import typer
 from agentrt import embedded
 from agentrt.analysis.statistics import mean, spread
 from agentrt.lab.bench.flags import ServeFlags
-from agentrt.lab.bench.serve.crowd import Crowd, CrowdSample, Owner
+from agentrt.lab.bench.serve.crowd import ClientGroup, Crowd, CrowdSample
 from agentrt.lab.bench.serve.direct_engine import direct_engine
 from agentrt.lab.bench.serve.half_open import FILES, CanarySample, HalfOpen
 from agentrt.lab.bench.serve.latency import LatencyPairs, measure_chat, measure_health
@@ -86,18 +86,18 @@ def _chat(flags: ServeFlags) -> tuple[Json, str]:
 
 def _keys(flags: ServeFlags) -> tuple[Json, str]:
     crowd, newcomer = KEYS.values()
-    return _crowd("keys", Owner(key=crowd), Owner(key=newcomer))
+    return _crowd("keys", ClientGroup(key=crowd), ClientGroup(key=newcomer))
 
 
 def _addresses(flags: ServeFlags) -> tuple[Json, str]:
-    return _crowd("addresses", Owner(), Owner(source="127.0.0.2"))
+    return _crowd("addresses", ClientGroup(), ClientGroup(source="127.0.0.2"))
 
 
 def _users(flags: ServeFlags) -> tuple[Json, str]:
-    return _crowd("users", Owner(user="crowd"), Owner(user="newcomer"))
+    return _crowd("users", ClientGroup(user="crowd"), ClientGroup(user="newcomer"))
 
 
-def _crowd(name: str, crowd: Owner, newcomer: Owner) -> tuple[Json, str]:
+def _crowd(name: str, crowd: ClientGroup, newcomer: ClientGroup) -> tuple[Json, str]:
     log(f"{name}: {_CLIENTS} clients of one owner, and one newcomer")
     with port_of(our_plan(keys=bool(crowd.key))) as port:
         clients = Crowd(port, _maker())

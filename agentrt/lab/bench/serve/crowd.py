@@ -26,7 +26,7 @@ _RETRY_S = 1.0
 
 
 @record
-class Owner:
+class ClientGroup:
     """Attributes of requests by which a server tells their owner.
 
     Attributes:
@@ -81,14 +81,14 @@ class Crowd:
         self._found = CrowdSample()
 
     async def measure(
-        self, clients: int, crowd: Owner, newcomer: Owner, requests: int
+        self, clients: int, crowd: ClientGroup, newcomer: ClientGroup, requests: int
     ) -> CrowdSample:
         """Let the newcomer ask some times, one after the other, once every client has had a turn.
 
         Args:
             clients: Clients of the crowd, each of which asks again as soon as it has its answer.
             crowd: Their owner.
-            newcomer: Owner of the newcomer.
+            newcomer: ClientGroup of the newcomer.
             requests: Requests of the newcomer.
 
         Raises:
@@ -116,7 +116,7 @@ class Crowd:
             raise BenchFailed(f"the server answered {dict(self._found.statuses)}")
         return self._found
 
-    async def _loop(self, owner: Owner, number: int) -> None:
+    async def _loop(self, owner: ClientGroup, number: int) -> None:
         """Ask again and again on a kept-alive connection."""
         while True:
             connection = await connected(self._port, owner.source)
@@ -131,7 +131,7 @@ class Crowd:
             finally:
                 connection.close()
 
-    async def _ask(self, connection: RawConnection, owner: Owner, part: str) -> RawAnswer:
+    async def _ask(self, connection: RawConnection, owner: ClientGroup, part: str) -> RawAnswer:
         question = self._maker.question(
             f"crowd {next(self._numbers)}",
             _PROMPT_TOKENS,

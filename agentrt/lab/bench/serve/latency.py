@@ -1,4 +1,4 @@
-"""What the server adds to a health check and to a chat completion, pair by pair."""
+"""Latency of health checks and chat completions beside their floors, pair by pair."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Question:
     """One chat completion.
 
     Attributes:
-        token_ids: Its prompt.
+        token_ids: The prompt.
         fields: Body of its request.
     """
 
