@@ -135,7 +135,7 @@ def test_a_write_tool_holds_a_process_whose_loop_is_blocked(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_code_that_catches_its_cancellation_holds_nothing(begun, number: int) -> None:
+def test_code_that_catches_its_cancellation_holds_nothing(begun, number: signal.Signals) -> None:
     with begun(STUBBORN) as process:
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
