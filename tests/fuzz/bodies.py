@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -21,10 +22,38 @@ class Verbatim:
 
 
 ODD: tuple[Any, ...] = (
-    *(None, True, False, 0, 1, 2, -1, 7, 2**31, 2**63, 2**64, 10**400, -(10**400), 1.5, -0.0, 1e308),
+    *(
+        None,
+        True,
+        False,
+        0,
+        1,
+        2,
+        -1,
+        7,
+        2**31,
+        2**63,
+        2**64,
+        10**400,
+        -(10**400),
+        1.5,
+        -0.0,
+        1e308,
+    ),
     *map(Verbatim, ("NaN", "Infinity", "-Infinity", "1e999", "01", "+1", "1.", '"\\ud800"', "'x'")),
-    *map(Verbatim, ('"\\u0000"', '"\\q"', "[" * 300, "[" * 90_000, '{"a":' * 5_000, "9" * 5_000, "")),
-    *("", "x", "\x00", "é" * 200, "word " * 3_000, "<|end|><|call|>", "</think>", "\U0001f600" * 50),
+    *map(
+        Verbatim, ('"\\u0000"', '"\\q"', "[" * 300, "[" * 90_000, '{"a":' * 5_000, "9" * 5_000, "")
+    ),
+    *(
+        "",
+        "x",
+        "\x00",
+        "é" * 200,
+        "word " * 3_000,
+        "<|end|><|call|>",
+        "</think>",
+        "\U0001f600" * 50,
+    ),
     *([], {}, [[]], [None], ["x"], [{}], {"a": 1}, {"type": "text"}, ["x"] * 3_000, [1, "x", None]),
 )
 UNKNOWN = ("chat_template", "functions", "logit_bias", "prompt", "echo", "__class__", "", "n ")
@@ -80,7 +109,10 @@ def _tools(dice: Random) -> dict[str, Any]:
 def _history(dice: Random) -> dict[str, Any]:
     arguments = dice.choice(('{"a":1}', "{", "[" * 60_000, "null", '{"a":"\\ud800"}', "x" * 70_000))
     calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}]
-    asked: list[Any] = [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": calls}]
+    asked: list[Any] = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "tool_calls": calls},
+    ]
     asked.append({"role": "tool", "tool_call_id": "1", "content": dice.choice(TEXTS)})
     return {"messages": asked * dice.choice((1, 1, 30))}
 
@@ -90,22 +122,32 @@ EXTRAS: dict[str, Any] = {
     "structured": _structured,
     "tools": _tools,
     "history": _history,
-    "stream": lambda dice: {"stream": True, "stream_options": {"include_usage": dice.random() < 0.5}},
-    "sampling": lambda dice: {"temperature": dice.choice((0, 1.5)), "top_k": 5, "top_p": 0.5, "seed": 3},
+    "stream": lambda dice: {
+        "stream": True,
+        "stream_options": {"include_usage": dice.random() < 0.5},
+    },
+    "sampling": lambda dice: {
+        "temperature": dice.choice((0, 1.5)),
+        "top_k": 5,
+        "top_p": 0.5,
+        "seed": 3,
+    },
     "penalties": lambda dice: {"presence_penalty": 2, "frequency_penalty": -2, "min_p": 0.1},
     "stop": lambda dice: {"stop": dice.choice(("a", ["b", "c"], ["\n"]))},
-    "parts": lambda dice: {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]},
+    "parts": lambda dice: {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
+    },
     "salt": lambda dice: {"cache_salt": "x", "user": dice.choice(("u", 5, {"a": []}))},
-}  # fmt: skip
+}
 
 
 def spoil(dice: Random, body: dict[str, Any]) -> None:
     """Put an odd value into some field, drop one, or add one."""
     what = dice.randrange(8)
     if what == 0:
-        body[dice.choice(UNKNOWN)] = dice.choice(ODD)
+        body[dice.choice(UNKNOWN)] = deepcopy(dice.choice(ODD))
     elif what <= 3:
-        body[dice.choice(tuple(ChatRequest.model_fields))] = dice.choice(ODD)
+        body[dice.choice(tuple(ChatRequest.model_fields))] = deepcopy(dice.choice(ODD))
     elif what == 4:
         body.pop(dice.choice(tuple(body)), None)
     else:
@@ -120,7 +162,7 @@ def _spoil_inside(dice: Random, body: Any) -> None:
             return
         key = dice.choice(keys)
         if not isinstance(here[key], dict | list) or dice.random() < 0.2:
-            here[key] = dice.choice(ODD)
+            here[key] = deepcopy(dice.choice(ODD))
             return
         here = here[key]
 
@@ -147,13 +189,17 @@ def spoiled_bytes(dice: Random, body: bytes) -> bytes:
         case 1:
             return body + dice.choice((b"}", b"\x00" * 9, b"{}", b" " * 70_000, body))
         case 2:
-            return body.decode("utf-8", "replace").encode(dice.choice(("utf-16", "utf-32", "utf-8-sig")))
+            return body.decode("utf-8", "replace").encode(
+                dice.choice(("utf-16", "utf-32", "utf-8-sig"))
+            )
         case 3:
             return dice.randbytes(dice.choice((1, 50, 5_000)))
     changed = bytearray(body)
     for _ in range(dice.randint(1, 4)):
         at = dice.randrange(len(changed) + 1)
-        piece = dice.choice((b'"', b"{", b"]", b"\xff", b"9" * 30, b"null", b"-", b"\x00", b"", b"\\"))
+        piece = dice.choice(
+            (b'"', b"{", b"]", b"\xff", b"9" * 30, b"null", b"-", b"\x00", b"", b"\\")
+        )
         changed[at : at + dice.randint(0, 2)] = piece
     return bytes(changed)
 
@@ -161,7 +207,11 @@ def spoiled_bytes(dice: Random, body: bytes) -> bytes:
 def large_bodies() -> Iterator[bytes]:
     """Bodies near and over the limit, and what a template or tokenizer would work on for long."""
     for text in ("a" * 3_900_000, "word " * 700_000, "\U0001f600" * 900_000, "\\u0000" * 600_000):
-        yield json.dumps({**GOOD, "messages": [{"role": "user", "content": "?"}]}).replace("?", text).encode()
+        yield (
+            json.dumps({**GOOD, "messages": [{"role": "user", "content": "?"}]})
+            .replace("?", text)
+            .encode()
+        )
     yield json.dumps({**GOOD, "messages": GOOD["messages"] * 4_096}).encode()  # type: ignore[operator]
     yield json.dumps({**GOOD, "stop": ["x" * 1_000_000]}).encode()
     yield json.dumps({**GOOD, "metadata": ["x"] * 1_000_000}).encode()

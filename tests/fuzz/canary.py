@@ -11,7 +11,9 @@ import threading
 import time
 
 PATIENCE_S = 60
-BODY = b'{"model":"tiny","max_tokens":1,"temperature":0,"messages":[{"role":"user","content":"Hi"}]}'
+BODY = (
+    b'{"model":"tiny","max_tokens":1,"temperature":0,"messages":[{"role":"user","content":"Hi"}]}'
+)
 REQUEST = (
     b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(BODY)

@@ -1,19 +1,58 @@
 """Random constraints: JSON Schemas, regexes and grammars, from plain to hostile."""
 
 import json
+from copy import deepcopy
 from random import Random
 from typing import Any
 
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 PATTERNS = (
-    *("^[a-c]{1,3}$", "a", "^(x|yy)*$", r"^\d{4}-\d{2}$", "(", "(?=a)", ".*a.{18}", r"^\p{L}{200}$"),
-    *("a{" + "9" * 5_000 + "}", "a{²}", "(a{300}){300}", "(" * 300 + ")" * 300, "\x00", "[^\\s\\S]"),
+    *(
+        "^[a-c]{1,3}$",
+        "a",
+        "^(x|yy)*$",
+        r"^\d{4}-\d{2}$",
+        "(",
+        "(?=a)",
+        ".*a.{18}",
+        r"^\p{L}{200}$",
+    ),
+    *(
+        "a{" + "9" * 5_000 + "}",
+        "a{²}",
+        "(a{300}){300}",
+        "(" * 300 + ")" * 300,
+        "\x00",
+        "[^\\s\\S]",
+    ),
     *("(a|b|ab){1,5000}", "(a*)*b", r"\b", "é{2}", "[" * 50, "a{3,1}", "(?i)k"),
 )
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 3, 2**31, 2**63, 2**64, -(2**64), 10**400, 1.5, -0.0, 1e-300),
-    *(1e308, float("nan"), float("inf"), -float("inf"), "", "x", "\ud800", "\x00", "²", "9" * 5_000),
-    *([], {}, [[]], [None], ["x", 1], {"type": "string"}, {"$ref": "#"}, "#", "#/$defs/a", "http://x"),
+    *(
+        1e308,
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        "",
+        "x",
+        "\ud800",
+        "\x00",
+        "²",
+        "9" * 5_000,
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        ["x", 1],
+        {"type": "string"},
+        {"$ref": "#"},
+        "#",
+        "#/$defs/a",
+        "http://x",
+    ),
 )
 COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -77,11 +116,11 @@ def spoil(dice: Random, schema: dict[str, Any]) -> None:
             break
         here = here[key]
     if isinstance(here, list):
-        here.append(dice.choice(ODD))
+        here.append(deepcopy(dice.choice(ODD)))
     elif isinstance(here, dict):
         keyword = dice.choice(KEYWORDS)
         values = PATTERNS if keyword == "pattern" else ODD
-        here[keyword] = dice.choice(values)
+        here[keyword] = deepcopy(dice.choice(values))
 
 
 def chain(dice: Random) -> Any:
@@ -108,7 +147,7 @@ def doubling(dice: Random) -> Any:
 def nested(dice: Random) -> Any:
     """Levels that no text of a real schema has."""
     schema: Any = {}
-    for _ in range(dice.choice((20, 63, 70, 500))):
+    for _ in range(dice.choice((20, 63, 70, 200))):
         schema = {dice.choice(("items", "not", "additionalProperties")): schema}
     return schema
 
@@ -136,8 +175,34 @@ def trees(dice: Random) -> Any:
 
 
 FAMILIES = (chain, doubling, nested, wide, trees)
-_ATOMS = ("a", "[ab]", ".", r"\d", r"\w{9}", "(a|b)", "(?:x|xy)", "^", "$", "é", r"\x", "(?!a)", "|")
-_COUNTS = ("", "", "*", "+", "?", "{2}", "{0,300}", "{3,1}", "{99999}", "{,5}", "{" + "9" * 4_500 + "}")
+_ATOMS = (
+    "a",
+    "[ab]",
+    ".",
+    r"\d",
+    r"\w{9}",
+    "(a|b)",
+    "(?:x|xy)",
+    "^",
+    "$",
+    "é",
+    r"\x",
+    "(?!a)",
+    "|",
+)
+_COUNTS = (
+    "",
+    "",
+    "*",
+    "+",
+    "?",
+    "{2}",
+    "{0,300}",
+    "{3,1}",
+    "{99999}",
+    "{,5}",
+    "{" + "9" * 4_500 + "}",
+)
 
 
 def random_regex(dice: Random) -> str:
@@ -149,9 +214,29 @@ def random_regex(dice: Random) -> str:
 
 
 _TERMS = (
-    *('"a"', '"b"i', "/[ab]+/", "/a.{18}/", "s", "t", "u", "(s | t)", "s?", "t*", "u{2,9}", "t{999}"),
+    *(
+        '"a"',
+        '"b"i',
+        "/[ab]+/",
+        "/a.{18}/",
+        "s",
+        "t",
+        "u",
+        "(s | t)",
+        "s?",
+        "t*",
+        "u{2,9}",
+        "t{999}",
+    ),
     *('%json {"type":"object"}', '%json {"$ref":"#"}', "%regex {}", "~/a/", "/(a|b){0,300}/", "|"),
-    *('"\\ud800"', '"' + "x" * 2_000 + '"', "<tool>", "%ignore /a/", "((s))", "t{" + "9" * 4_500 + "}"),
+    *(
+        '"\\ud800"',
+        '"' + "x" * 2_000 + '"',
+        "<tool>",
+        "%ignore /a/",
+        "((s))",
+        "t{" + "9" * 4_500 + "}",
+    ),
 )
 
 

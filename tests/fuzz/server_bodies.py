@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from tests.fuzz.bodies import GOOD, large_bodies
 from tests.fuzz.raw_http import Exchange, post, random_exchange
 from tests.fuzz.rounds import SEED, dice_of
-from tests.fuzz.server_rig import canary, served
+from tests.fuzz.server_rig import Canary, Served, canary, served
 from tests.serve.test_hostile_bodies import CONSTRAINTS, DEEP, NUMBERS, ODD_TEXTS
 
 CLIENTS = 8
 PATIENCE_S = 120
 IDLE_S = 0.3
 LEAVES_AFTER_S = 0.05
+QUIET_S = 20
 MOST_ERROR_BYTES = 3_000
 TAKEN_BODY_BYTES = 8 << 20
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
@@ -44,10 +45,12 @@ class Found:
     Attributes:
         statuses: Number of answers by status; 0 stands for none.
         faults: What should not have happened, with the case's name.
+        took_s: Time that each exchange took, with the case's name.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+    took_s: list[tuple[float, str]] = field(default_factory=list)
 
 
 def hostile() -> Iterator[NUMBERED]:
@@ -80,11 +83,15 @@ async def bombard(port: int, exchanges: Iterable[NUMBERED], clients: int = CLIEN
 
     async def client() -> None:
         for name, exchange in left:
+            began_s = time.monotonic()
             try:
                 answer = await asyncio.wait_for(held(port, exchange), PATIENCE_S)
             except TimeoutError:
-                found.faults.append(f"{name}: no end within {PATIENCE_S} s: {exchange.data[:300]!r}")
+                found.faults.append(
+                    f"{name}: no end within {PATIENCE_S} s: {exchange.data[:300]!r}"
+                )
                 continue
+            found.took_s.append((round(time.monotonic() - began_s, 1), name))
             found.statuses.update(map(int, STATUS.findall(answer)) if answer else [0])
             if fault := fault_of(exchange, answer):
                 found.faults.append(f"{name} ({exchange.name}): {fault}: {exchange.data[:300]!r}")
@@ -145,7 +152,8 @@ def fault_of(exchange: Exchange, answer: bytes) -> str:
         return f"a valid request is refused: {answer[:600]!r}"
     if statuses[0] >= 400:
         return fault_of_refusal(body)
-    return "" if b'"choices"' in body or b"data: [DONE]" in body else f"half an answer: {body[-300:]!r}"
+    is_whole = b'"choices"' in body or b"data: [DONE]" in body
+    return "" if is_whole else f"half an answer: {body[-300:]!r}"
 
 
 def fault_of_refusal(body: bytes) -> str:
@@ -157,31 +165,37 @@ def fault_of_refusal(body: bytes) -> str:
         return f"an error in another form: {body[:300]!r}"
 
 
+def rounds_of(server: Served, count: int) -> list[Found]:
+    """All hostile and large bodies, and random ones."""
+    every = (hostile(), large(), drawn(count))
+    return [asyncio.run(bombard(server.port, exchanges)) for exchanges in every]
+
+
+def say_waits(name: str, waits: Canary) -> None:
+    took_s = sorted(waits.took_s)
+    p50_s, p99_s = statistics.median(took_s), took_s[len(took_s) * 99 // 100]
+    print(f"{name}: {len(took_s)} answered, {waits.lost} lost; ", end="")
+    print(f"p50 {p50_s:.3f} s, p99 {p99_s:.3f} s, worst {took_s[-1]:.3f} s")
+
+
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with served() as server:
         with canary(server.port, 1.0) as quiet:
-            time.sleep(20)
-        asyncio.run(bombard(server.port, [("first", post(json.dumps(GOOD).encode()))]))
+            time.sleep(QUIET_S)
         files, rss_mb, began_s = server.files(), server.rss_mb(), time.monotonic()
         with canary(server.port, 1.0) as busy:
-            found = [
-                asyncio.run(bombard(server.port, exchanges))
-                for exchanges in (hostile(), large(), drawn(count))
-            ]
+            found = rounds_of(server, count)
         print(f"{count} random, {time.monotonic() - began_s:.0f} s, seed {SEED}")
         for one in found:
             print(dict(sorted(one.statuses.items())), *one.faults, sep="\n  ")
-        for name, waits in (("quiet", quiet), ("busy", busy)):
-            took_s = sorted(waits.took_s)
-            print(f"{name}: {len(took_s)} answered, {waits.lost} lost, p50 "
-                  f"{statistics.median(took_s):.3f} s, p99 {took_s[len(took_s) * 99 // 100]:.3f} s, "
-                  f"worst {took_s[-1]:.3f} s")  # fmt: skip
+            print("  slowest:", sorted(one.took_s)[-5:])
+        say_waits("quiet", quiet)
+        say_waits("busy", busy)
         later_s = max(busy.took_s) - statistics.median(quiet.took_s)
         print(f"worst on the busy server: {later_s:.3f} s later than on the quiet one's median")
-        is_idle = server.is_idle()
-        asyncio.run(bombard(server.port, [("last", post(json.dumps(GOOD).encode()))]))
-        print(f"idle {is_idle}, same engine {server.process.poll() is None}")
+        is_same, is_idle = server.ask_last()
+        print(f"idle {is_idle}, same engine {is_same}")
         print(f"files {files} -> {server.files()}, memory {rss_mb} -> {server.rss_mb()} MB")
         faults = server.faults()
         print(f"exit code {server.end()}, leaked pages {server.leaked_pages}", faults)

@@ -15,6 +15,8 @@ from typing import IO
 
 import httpx
 
+from tests.fuzz.bodies import GOOD
+
 HERE = Path(__file__).parent
 LOGGED_FAULT = re.compile(r"Traceback|^error \w+:|panicked", re.MULTILINE)
 PATIENCE_S = 60
@@ -67,6 +69,15 @@ class Served:
     def is_idle(self) -> bool:
         """Whether nothing is under way; each look takes a moment, and there is a last one."""
         return any(self.health() == {"status": "ok", "under_way": 0} for _ in range(3_000))
+
+    def ask_last(self) -> tuple[bool, bool]:
+        """Ask once more, in order: whether the same engine is there, and nothing is under way."""
+        is_idle = self.is_idle()
+        url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
+        answer = httpx.post(url, json=GOOD, timeout=PATIENCE_S, trust_env=False)
+        assert answer.status_code == 200, answer.text
+        is_same = self.process.poll() is None and Path(f"/proc/{self.engine_pid}").exists()
+        return is_same, is_idle
 
     def faults(self) -> str:
         """The log, if a fault stands in it."""

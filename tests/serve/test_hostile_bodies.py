@@ -112,6 +112,15 @@ def test_half_of_a_surrogate_pair_is_refused(body, post):
     assert "not JSON" in response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e999"])
+@pytest.mark.parametrize("choice", ["auto", "required", "none"])
+def test_tools_with_a_number_that_is_no_json_are_refused(number, choice, post):
+    body = json.dumps({**GOOD, **tool({"default": "?"}, tool_choice=choice)})
+    response = post(body.replace('"?"', number))
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["param"] == "tools"
+
+
 DEEP = {
     "metadata": '"metadata": ' + "[" * 100_000 + "]" * 100_000,
     "schema": '"response_format": ' + json.dumps(schema({})["response_format"]).replace(

@@ -179,7 +179,7 @@ def _largest_repeat(pattern: str) -> int:
 
 
 def _count_of(digits: str) -> int:
-    """The number of a count. A long one is only known to be too large: Python refuses to read it."""
+    """The number of a count; of a long one, which Python may refuse to read, one that is as bad."""
     significant = digits.strip().lstrip("0")
     return int(significant or "0") if len(significant) < _MOST_DIGITS else 10**_MOST_DIGITS
 
