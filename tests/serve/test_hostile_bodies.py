@@ -42,6 +42,7 @@ CONSTRAINTS = {
     "rules": grammar(rules(5_000)),
     "brackets": grammar("start: " + "(" * 9_000 + '"x"' + ")" * 9_000),
     "a schema in a grammar": grammar(f"start: %json {json.dumps(chain(1_500))}"),
+    "lexemes in a row": grammar("start: /a+/ /a+/ /a+/ /a+/"),
     "groups": {"structured_outputs": {"regex": "(" * 4_000 + "a" + ")" * 4_000}},
 }
 
@@ -148,7 +149,13 @@ def test_arguments_that_nest_deeply_are_answered_or_refused(post):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"model": "m" * 100_000}, {"k" * 100_000: 1}, {"tool_choice": "x" * 100_000}]
+    "fields",
+    [
+        {"model": "m" * 100_000},
+        {"k" * 100_000: 1},
+        {"tool_choice": "x" * 100_000},
+        schema({"$ref": "9" * 100_000}),
+    ],
 )
 def test_an_error_repeats_little_of_the_body(fields, post):
     response = post({**GOOD, **fields})
