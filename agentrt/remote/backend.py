@@ -51,8 +51,8 @@ class Exchange:
 
     Attributes:
         request: The request.
-        times: Its instants.
-        retries: Its attempts.
+        times: Instants of the first attempt, and what the others cost.
+        retries: Decides about further attempts.
         reader: Parser of the attempt under way.
         characters: Characters of the attempt under way.
         most_characters: Characters of the longest attempt.

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import anyio
 import httpx
@@ -75,10 +77,8 @@ class Http:
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(limits.silence_s, connect=CONNECT_S, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=not is_loopback(
-                urlsplit(self.url).hostname or ""
-            ),  # no proxy for this machine
+            limits=_CONNECTIONS,
+            transport=_direct_transport(self.url),
         )
 
     async def get(self, path: str) -> Json:
@@ -241,6 +241,26 @@ class Http:
             return EngineUnavailable(at, hint="Look at the server's log, or try again later")
         return RequestRejected(at, hint="The server does not take this request as it is")
 
+
+def _direct_transport(url: str) -> httpx.AsyncHTTPTransport | None:
+    """Connections that notice a host that is gone; None if the way there is a proxy's."""
+    host = urlsplit(url).hostname or ""
+    if not is_loopback(host) and getproxies():
+        return None
+    return httpx.AsyncHTTPTransport(limits=_CONNECTIONS, socket_options=_KEEP_ALIVE)
+
+
+_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+_PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in _PROBES.items()
+        if hasattr(socket, name)
+    ),
+]
+"""A peer that answers no probe for 30 s is gone: no reset comes from a host without power."""
 
 _OVERFLOW = ("context length", "context_length", "context size", "maximum context", "too long")
 

@@ -1,12 +1,14 @@
-"""Programs under a server that is killed: `python -m tests.remote.killed_server KIND [KILLS]`.
+"""Programs under a server that is killed.
 
-KIND is `ours` (`agentrt serve`) or `llama-server` (built by `make peers`). Rounds of programs read
-texts and items along while the server is killed at random points and started again. Printed are
-programs lost, items or text handed on twice or missing, programs that ended with `OutputDiverged`,
-and outputs that differ from an undisturbed round.
+`python -m tests.remote.killed_server KIND [KILLS [SECONDS]]` plays them until so many kills or
+seconds. KIND is `ours` (`agentrt serve`) or `llama-server` (built by `make peers`). Rounds of
+programs read texts and items along while the server is killed at random points and started again.
+Printed are programs lost, items or text handed on twice or missing, programs that ended with
+`OutputDiverged`, and outputs that differ from an undisturbed round.
 """
 
 import json
+import math
 import os
 import random
 import signal
@@ -54,7 +56,7 @@ async def steps(number: int) -> list[Any]:
     items: list[int] = []
     try:
         async for item in listed:
-            items.append(item)
+            items.append(item)  # noqa: PERF401  # those before an error count
         whole_list = await listed
     except Truncated as short:
         whole_list = short.partial
@@ -136,8 +138,9 @@ class Resubmissions:
                 self._found.resubmitted += event.decision == "resubmitted"
 
 
-async def play(kind: str, kills: int, seed: int = 0) -> Found:
-    """Rounds of programs until the server was killed so often."""
+async def play(kind: str, kills: int, seed: int = 0, limit_s: float = math.inf) -> Found:
+    """Rounds of programs until the server was killed so often, or for so many seconds."""
+    ends_at_s = time.monotonic() + limit_s
     found, chance = Found(), random.Random(seed)
     server = KillableServer(kind)
     try:
@@ -149,7 +152,7 @@ async def play(kind: str, kills: int, seed: int = 0) -> Found:
             began_s = time.monotonic()
             expected = await a_round(runtime)
             round_s = time.monotonic() - began_s
-            while found.kills < kills:
+            while found.kills < kills and time.monotonic() < ends_at_s:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(kill_often, server, chance, found, kills, round_s)
                     results = await a_round(runtime)
@@ -206,8 +209,8 @@ async def kill_often(
 
 
 def main() -> None:
-    kind = sys.argv[1] if len(sys.argv) > 1 else "ours"
-    found = anyio.run(play, kind, int(sys.argv[2]) if len(sys.argv) > 2 else 40)
+    kind, kills, limit_s = (*sys.argv[1:], *("ours", "40", "inf")[len(sys.argv) - 1 :])
+    found = anyio.run(play, kind, int(kills), 0, float(limit_s))
     lists = ("lost", "twice_or_missing", "diverged")
     counts = vars(found) | {name: len(getattr(found, name)) for name in lists}
     print(json.dumps({**counts, "examples": {name: getattr(found, name)[:3] for name in lists}}))

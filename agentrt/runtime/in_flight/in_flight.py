@@ -150,7 +150,7 @@ class InFlight:
 
     def count_rest(self, output_tokens: int) -> None:
         """Count tokens of an output of this length that the engine sent without their ids."""
-        uncounted = output_tokens - self.gen.produced_tokens
+        uncounted = output_tokens - len(self.output_ids)
         if uncounted > 0:
             self.gen.produced_tokens += uncounted
             for budget in self._budgets:
