@@ -21,6 +21,7 @@ class RemoteLimits:
         attempts: Attempts in a row that reach the server and bring no new text.
         outage_s: Time in a row in which a server that has been opened may refuse connections or
             answer 502, 503 or 504, such as while it is started again.
+        pause_s: Longest pause between attempts; the first one is a tenth of it.
         retry_after_s: Longest pause that a server may ask for if there is no deadline.
         silence_s: Longest silence before the first text of an answer.
         stall_s: Longest silence behind the first text; then the answer has broken off.
@@ -31,6 +32,7 @@ class RemoteLimits:
     answer_bytes: int = 256 << 20
     attempts: int = 5
     outage_s: float = 60.0
+    pause_s: float = 2.0
     retry_after_s: float = 60.0
     silence_s: float = 600.0
     stall_s: float = 120.0
@@ -39,7 +41,7 @@ class RemoteLimits:
     def __post_init__(self) -> None:
         if min(self.event_bytes, self.answer_bytes, self.attempts) < 1:
             raise UsageError("a limit of a remote engine is below 1", hint="Give positive limits")
-        if not (self.outage_s >= 0 and self.silence_s > 0 and self.stall_s > 0):
+        if not (min(self.outage_s, self.pause_s) >= 0 and self.silence_s > 0 and self.stall_s > 0):
             raise UsageError("a time of a remote engine is negative", hint="Give positive seconds")
 
     @property

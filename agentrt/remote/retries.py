@@ -14,8 +14,8 @@ from agentrt.base.clock import Clock
 from agentrt.base.errors import EngineUnavailable
 from agentrt.remote.limits import RemoteLimits
 
-FIRST_PAUSE_S = 0.1
-MAX_PAUSE_S = 2.0
+FIRST_SHARE = 0.1
+DOUBLINGS = 4
 
 
 class Retries:
@@ -79,6 +79,6 @@ class Retries:
                 f"{self._url} is busy and asks to wait {wait_s:g} s, longer than there is time",
                 hint="Try again later, or raise the deadline",
             )
-        self._pauses += 1
-        longest_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._pauses, 16))
-        await anyio.sleep(wait_s + longest_s * self._jitter.random())
+        share = min(1.0, FIRST_SHARE * 2**self._pauses)
+        self._pauses = min(self._pauses + 1, DOUBLINGS)
+        await anyio.sleep(wait_s + share * self._limits.pause_s * self._jitter.random())

@@ -25,7 +25,7 @@ from agentrt.remote.usage import RequestTimes, ledger
 from tests.remote.hostile_server import MODELS, WHOLE, Script, content, event, head, serving
 from tests.remote.test_backend import outcome, request
 
-SMALL = RemoteLimits(event_bytes=20_000, answer_bytes=60_000, attempts=3, outage_s=0.0)
+SMALL = RemoteLimits(event_bytes=20_000, answer_bytes=60_000, attempts=3, outage_s=0.0, pause_s=0.0)
 CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a":1}'}}
 VALID = [
     content("Hello"),

@@ -29,14 +29,15 @@ from agentrt import (
 from agentrt.analysis import RunRecord, usage
 from agentrt.base.clock import FakeClock, MonotonicClock
 from agentrt.protocol.events import ItemClosed, NodeFinished, Scheduled
-from agentrt.remote import RemoteBackend, RemoteLimits, retries
+from agentrt.remote import RemoteBackend, RemoteLimits
+from agentrt.remote.retries import Retries
 from agentrt.runtime import Runtime
 from tests.remote.hostile_server import DONE, Script, content, event, head, serving
 from tests.runtime.conftest import Recorder
 
 ASK = chat(system="Be brief.")
 Small = Annotated[int, Field(ge=0, le=9999)]
-LIMITS = RemoteLimits(attempts=3, outage_s=0.0)
+LIMITS = RemoteLimits(attempts=3, outage_s=0.0, pause_s=0.0)
 USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 11}}
 AWAY = head("503 Service Unavailable")
 ZQ = '{"zq":"qzx-vy7"}'
@@ -84,13 +85,6 @@ class Obedient(Script):
         await super().__call__(path, body, writer)
         if self.opened and self.hangs:
             await anyio.sleep_forever()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_pauses():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retries, "FIRST_PAUSE_S", 0.0)
-        yield
 
 
 @asynccontextmanager
@@ -287,7 +281,7 @@ def test_a_server_that_falls_silent_in_the_middle_is_asked_again(portal):
             self.hangs = not self.asked
             await super().__call__(path, body, writer)
 
-    limits = RemoteLimits(attempts=3, outage_s=0.0, stall_s=0.02)
+    limits = RemoteLimits(attempts=3, outage_s=0.0, stall_s=0.02, pause_s=0.0)
     script = Silent(cut(LIST, 3), whole(LIST))
     found, _ = played(portal, listed, script, limits)
     assert (found, script.asked) == ([1, 22, 333, 4444], 2)
@@ -317,7 +311,7 @@ def test_a_host_that_is_gone_is_noticed_by_probes(portal, monkeypatch):
 def test_a_server_that_is_away_is_waited_for_within_a_bound():
     clock = FakeClock(100.0)
     limits = RemoteLimits(attempts=2, outage_s=30.0)
-    tries = retries.Retries("http://x", limits, clock, random.Random(0))
+    tries = Retries("http://x", limits, clock, random.Random(0))
     for _ in range(9):
         assert tries.note_away()
     clock.advance(29.0)
@@ -363,6 +357,6 @@ def test_deadline_and_cancel_hold_in_each_phase(portal, phase, how):
             return type(error).__name__
         return "done"
 
-    limits = RemoteLimits(outage_s=3600.0)
+    limits = RemoteLimits(outage_s=3600.0, pause_s=0.01)
     found, _ = played(portal, stopped, script, limits)
     assert found == ("DeadlineExceeded" if how == "deadline" else "NodeCancelled")
