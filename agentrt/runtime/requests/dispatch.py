@@ -28,7 +28,7 @@ from agentrt.runtime.requests.prompts import (
 from agentrt.runtime.requests.recovery import RequestRecovery
 from agentrt.runtime.run import Run
 
-STOP_GRACE_S = 0.5
+STOP_GRACE_S = 0.3
 """Seconds in which an engine may end a request that it was told to end, with its own figures."""
 
 
