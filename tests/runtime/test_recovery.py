@@ -9,7 +9,6 @@ import pytest
 
 from agentrt import (
     DeadlineExceeded,
-    EngineDied,
     NodeCancelled,
     RequestRejected,
     chat,
@@ -18,6 +17,7 @@ from agentrt import (
 )
 from agentrt.base.ids import RequestId
 from agentrt.protocol.events import NodeFinished, Scheduled
+from agentrt.runtime.requests.dispatch import STOP_GRACE_S
 from agentrt.runtime.requests.recovery import Quarantine
 
 ASK = chat(system="Be brief.")
@@ -101,13 +101,6 @@ def test_a_prompt_with_a_hole_goes_on(bench: Any, codec: Any) -> None:
 
     assert play(rig, lose_often(rig, 3, 0.2), filled) == "ok" * 9
     assert "okok" in list(rig.backend.seen.prompts.values())[-1]
-
-
-def test_without_an_engine_that_resumes_what_was_told_is_lost(bench: Any) -> None:
-    rig = bench([TEXT], decode_tokens_per_s=10.0, resumes=False)
-    with pytest.raises(ExceptionGroup) as raised:
-        play(rig, lose_often(rig, 1, 0.55), told, "x")
-    assert isinstance(raised.value.exceptions[0], EngineDied)
 
 
 def test_without_output_any_engine_begins_anew(bench: Any) -> None:
@@ -246,6 +239,7 @@ def test_no_end_waits_for_an_engine_that_hangs(bench: Any, how: str) -> None:
             await node
         return float(rig.clock.now_s() - began_s)
 
-    assert rig.run(hangs) == pytest.approx(2.5 if how == "deadline" else 1.5)
+    ended_s = 2.0 if how == "deadline" else 1.0
+    assert rig.run(hangs) == pytest.approx(ended_s + STOP_GRACE_S)
     (finished,) = rig.recorder.of(NodeFinished, "str")
     assert finished.ledger.source == "inferred"
