@@ -51,14 +51,12 @@ SENT = (
     messages.Cancel(ID, "enough"),
     messages.Prewarm((CALLS, ConstraintSpec("choice", options=("a", "b")))),
     PrefixHint((1, 2), "keep", until_s=3.0),
-    messages.Ping(),
     messages.Shutdown(),
 )
 REPORTED = (
     Capabilities("embedded", "m", "tokens", constraints=frozenset({"json", "regex"})),
     StepDone(None, (Delta(ID, (1, 2), "text"),), (End(ID, "stop"),)),
     StepDone(None, (), (End(ID, "failed", error=ErrorRecord("EngineDied", "gone")),)),
-    messages.Pong(),
     ErrorRecord("ModelInvalid", "no"),
 )
 DIRECTIONS: tuple[tuple[Wire[Any], tuple[Any, ...]], ...] = ((COMMANDS, SENT), (REPORTS, REPORTED))

@@ -12,7 +12,7 @@ import pytest
 from tests.fuzz.rounds import cases
 
 SCRIPT = Path(__file__).with_name("model_folders.py")
-SHORT = 40
+SHORT = 16
 
 
 @pytest.mark.model
