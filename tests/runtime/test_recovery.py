@@ -9,6 +9,7 @@ import pytest
 
 from agentrt import (
     DeadlineExceeded,
+    EngineDied,
     NodeCancelled,
     RequestRejected,
     chat,
