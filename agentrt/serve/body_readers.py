@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from functools import partial
 
@@ -16,7 +16,6 @@ from agentrt.serve.body_reader import BodyReader, TooCostlyToRead
 from agentrt.serve.fair_turns import FairTurns
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
 from agentrt.serve.request_builder import CompletionRequest
-from agentrt.serve.shares import RequestShares
 from agentrt.tools.workers import run_in_worker
 
 MOST_WAITING = 64
@@ -30,9 +29,6 @@ class BodyReaders:
     Args:
         readers: One a process.
         most_waiting: Requests that are read or wait for it at once, shared by their tenants.
-
-    Attributes:
-        under_way: Requests that are read or wait for it.
     """
 
     def __init__(self, readers: Sequence[BodyReader], most_waiting: int = MOST_WAITING) -> None:
@@ -40,7 +36,12 @@ class BodyReaders:
         self._idle = list(readers)
         self._turns = FairTurns(len(readers))
         self._refused: OrderedDict[bytes, None] = OrderedDict()
-        self.under_way = RequestShares(most_waiting)
+        self._under_way: dict[anyio.CancelScope, str] = {}
+        self._most_waiting = most_waiting
+
+    def __len__(self) -> int:
+        """Requests that are read or wait for it."""
+        return len(self._under_way)
 
     async def read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
         """Read a body; a caller that is cancelled stops it.
@@ -54,16 +55,20 @@ class BodyReaders:
         """
         if self._refused and await self._digest(body) in self._refused:
             raise _too_costly()
-        if not self.under_way.has_room(tenant.name):
-            raise _busy()
+        self._check_room(tenant.name)
         scope = anyio.CancelScope()
-        self.under_way.add(scope, tenant.name)
+        self._under_way[scope] = tenant.name
         try:
             with scope:
                 return await self._read(body, tenant)
         finally:
-            self.under_way.remove(scope, tenant.name)
+            del self._under_way[scope]
         raise going_down()
+
+    def give_up(self) -> None:
+        """Refuse all requests that are read or wait for it."""
+        for scope in self._under_way:
+            scope.cancel()
 
     def close(self) -> None:
         """End the processes."""
@@ -95,6 +100,15 @@ class BodyReaders:
             raise refusal_of(error) from None
         finally:
             is_abandoned.set()
+
+    def _check_room(self, tenant: str) -> None:
+        """Refuse a request beyond the limit; a tenant below its share has room up to twice that."""
+        if len(self) < self._most_waiting:
+            return
+        counts = Counter(self._under_way.values())
+        share = self._most_waiting // len(counts.keys() | {tenant})
+        if counts[tenant] >= share or len(self) >= 2 * self._most_waiting:
+            raise _busy()
 
     async def _digest(self, body: bytes) -> bytes:
         hashed = await run_in_worker(partial(hashlib.sha256, body), _nothing)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from starlette.requests import Request
-
+from agentrt.serve.asgi import Receive, read_body
 from agentrt.serve.refusal import RequestRefused
 
 MOST_BODY_BYTES = 8 << 20
@@ -69,26 +68,15 @@ class HeldBody:
         self._counted_bytes = 0
         self.content = b""
 
-    async def receive(self, request: Request) -> None:
-        """Receive a body of JSON, of a size that fits.
-
-        A page of another site can have a browser post plain text here, but not JSON.
+    async def receive(self, receive: Receive) -> None:
+        """Receive a body of a size that fits.
 
         Raises:
-            RequestRefused: The body is something else, or too long.
+            RequestRefused: The body is too long.
+            ClientLeft: The body is not complete.
         """
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise RequestRefused(415, f"content-type is {kind or 'missing'}: send application/json")
-        found = bytearray()
         try:
-            async for chunk in request.stream():
-                found += chunk
-                if len(found) > MOST_BODY_BYTES:
-                    raise RequestRefused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
-                if len(found) > _UNCOUNTED_BYTES:
-                    self._count(len(found))
-            self.content = bytes(found)
+            self.content = await read_body(receive, MOST_BODY_BYTES, self._count)
         except BaseException:
             self.release()
             raise
@@ -101,5 +89,7 @@ class HeldBody:
             self._counted_bytes = 0
 
     def _count(self, size_bytes: int) -> None:
+        if size_bytes <= _UNCOUNTED_BYTES:
+            return
         self._memory.grow(self._client, size_bytes - self._counted_bytes)
         self._counted_bytes = size_bytes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import anyio
 
@@ -12,12 +12,13 @@ from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.errors import AgentrtError, EngineUnavailable, NodeCancelled
 from agentrt.base.ids import RunId
 from agentrt.base.segments import CallFrame
+from agentrt.program import Gen
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.model_role import ModelRole
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader
 from agentrt.serve.body_readers import BodyReaders
-from agentrt.serve.chat_program import Deliver, chat_completion
+from agentrt.serve.chat_program import chat_completion
 from agentrt.serve.prompt_size import check_prompt_size, text_bytes
 from agentrt.serve.reader_wire import ReaderModel
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
@@ -28,14 +29,42 @@ from agentrt.serve.shares import RequestShares
 from agentrt.tools.workers import run_in_worker
 
 DEFAULT_MOST_REQUESTS = 256
-DEFAULT_TOKENS = 4096
+_DEFAULT_TOKENS = 4096
 SHORT_BODY_BYTES = 8 * 1024
 """Length of a body that takes at most some ten milliseconds, whatever it holds."""
 
 _MAX_WORKERS = 2
 _READERS = 2
 TenantOf = Callable[[object], Tenant]
-"""The owner of a request by the user that it names, or None where that is not known yet."""
+"""The tenant of a request by the user that it names, or by None where that is not known yet."""
+
+
+DeliverText = Callable[[Gen[str], str | None, AsyncIterator[str]], Awaitable[None]]
+"""Sends a generation to its client, given its first text and the stream of the rest."""
+
+
+class Place:
+    """The place of a request among those under way.
+
+    Args:
+        tenant: Tenant of the request.
+        scope: Cancelled if the request is given up.
+
+    Attributes:
+        turn: Set from its turn on.
+        refusal: Why it was given up; None if its client has left.
+    """
+
+    def __init__(self, tenant: Tenant, scope: anyio.CancelScope) -> None:
+        self.tenant = tenant
+        self.scope = scope
+        self.turn = asyncio.Event()
+        self.refusal: RequestRefused | None = None
+
+    def refuse(self, refusal: RequestRefused) -> None:
+        """Give the request up."""
+        self.refusal = refusal
+        self.scope.cancel()
 
 
 class ServedModel:
@@ -64,7 +93,7 @@ class ServedModel:
         self._runtime = runtime
         self._engine = runtime.engines["default"]
         self._clock = clock or MonotonicClock()
-        self._under_way = RequestShares(most_requests)
+        self._shares = RequestShares[Place](most_requests)
         self._free_workers = anyio.CapacityLimiter(_MAX_WORKERS)
         self._readers = _readers_for(self._engine, name)
         self._given_up: EngineUnavailable | None = None
@@ -83,7 +112,7 @@ class ServedModel:
     @property
     def under_way(self) -> int:
         """Number of requests that are served or wait."""
-        return len(self._under_way) + (len(self._readers.under_way) if self._readers else 0)
+        return len(self._shares) + (len(self._readers) if self._readers is not None else 0)
 
     @property
     def down(self) -> AgentrtError | None:
@@ -97,65 +126,101 @@ class ServedModel:
     def give_up(self) -> None:
         """Fail all requests under way, and take no more."""
         self._given_up = EngineUnavailable("the server is going down", hint="Ask again later")
-        reading = self._readers.under_way.scopes if self._readers is not None else ()
-        for scope in (*self._under_way.scopes, *reading):
-            scope.cancel()
+        for place in self._shares:
+            place.refuse(going_down())
+        if self._readers is not None:
+            self._readers.give_up()
 
     def close(self) -> None:
         """End the processes that read bodies."""
         if self._readers is not None:
             self._readers.close()
 
-    @asynccontextmanager
-    async def taking(
-        self, body: HeldBody, tenant_of: TenantOf
-    ) -> AsyncIterator[tuple[CompletionRequest, Tenant]]:
-        """Take a request, which is under way while the block lasts.
+    async def read(self, body: HeldBody, tenant_of: TenantOf) -> CompletionRequest:
+        """The generation of a request: a short body is read here, any other in a process.
 
         Args:
-            body: Body of the request, which is released once it is read.
-            tenant_of: Owner of the request.
+            body: Body of the request, which is released.
+            tenant_of: Tenant of the request.
 
         Raises:
-            RequestRefused: The request is not taken, or was given up.
+            RequestRefused: The request makes no generation, or cannot fit the window.
         """
+        content = body.content
+        is_short = len(content) <= SHORT_BODY_BYTES
         try:
             self._check_open()
-            request = await self._read(body.content, tenant_of)
+            question = chat_request_of(content) if is_short else None
+            if question is not None and not question.is_constrained:
+                return self._built(question)
+            if self._readers is not None:
+                return await self._readers.read(content, tenant_of(None))
+            async with self._free_workers:  # the engine takes messages: nothing is tokenised here
+                return await run_in_worker(lambda: self._built(chat_request_of(content)), _nothing)
         finally:
             body.release()
-        tenant = tenant_of(request.user)
-        if not self._under_way.has_room(tenant.name):
-            raise RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
-        scope = anyio.CancelScope()
-        self._under_way.add(scope, tenant.name)
-        try:
-            with scope:
-                yield request, tenant
-        finally:
-            self._under_way.remove(scope, tenant.name)
-        if scope.cancelled_caught and self._given_up is not None:
-            raise going_down()
+
+    def enter(self, tenant: Tenant, scope: anyio.CancelScope) -> Place:
+        """Take a request, which is under way until it leaves.
+
+        Args:
+            tenant: Tenant of the request.
+            scope: Cancelled if it is given up.
+
+        Raises:
+            RequestRefused: The request is not taken.
+        """
+        self._check_open()
+        place = Place(tenant, scope)
+        refused = self._shares.enter(place, tenant.owner)
+        if refused is place:
+            raise self._too_many()
+        if refused is not None:
+            refused.refuse(self._too_many())
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Note the end of a request."""
+        self._shares.leave(place)
+        self._give_turns()
+
+    async def turn_of(self, place: Place) -> None:
+        """Wait for the turn of a request."""
+        self._give_turns()
+        await place.turn.wait()
+
+    def _give_turns(self) -> None:
+        for place in self._shares.next_turns():
+            place.turn.set()
 
     async def run(
-        self, request: CompletionRequest, tenant: Tenant, run_id: RunId, deliver: Deliver
+        self, request: CompletionRequest, place: Place, run_id: RunId, deliver: DeliverText
     ) -> RequestRefused | None:
         """Run a request to its end; the failure, if it fails.
 
         Args:
-            request: One that was taken.
-            tenant: Owner of the request.
+            request: The generation of the request.
+            place: Place of the request; its turn ends with the first text.
             run_id: Id of the run.
-            deliver: Sends the answer.
+            deliver: Sends the answer, once there is a first text.
         """
+        tenant = place.tenant
         options = RunOptions(
             run_id,
             tenant=tenant.name,
             cache_salt=tenant.cache_salt + request.cache_salt,
             keeps_prefixes=True,
         )
+
+        async def begin(gen: Gen[str]) -> None:
+            texts = gen.stream()
+            text = await anext(texts, None)
+            self._shares.begin(place)
+            self._give_turns()
+            await deliver(gen, text, texts)
+
         try:
-            await self._runtime.with_options(options).run(chat_completion, request, deliver)
+            await self._runtime.with_options(options).run(chat_completion, request, begin)
         except NodeCancelled:  # by the engine, which ends
             return going_down()
         except AgentrtError as error:
@@ -168,24 +233,8 @@ class ServedModel:
         if self.down is not None:
             raise refusal_of(self.down)
 
-    async def _read(self, body: bytes, tenant_of: TenantOf) -> CompletionRequest:
-        """The generation of a request: a short body is read here, any other in a process.
-
-        Raises:
-            RequestRefused: The request makes no generation, or cannot fit the window.
-        """
-        is_short = len(body) <= SHORT_BODY_BYTES
-        if self._readers is not None:
-            question = chat_request_of(body) if is_short else None
-            if question is None or question.is_constrained:
-                return await self._readers.read(body, tenant_of(None))
-            return self._built(question)
-        if is_short:
-            question = chat_request_of(body)
-            if not question.is_constrained:
-                return self._built(question)
-        async with self._free_workers:  # an engine that takes messages: nothing is tokenised here
-            return await run_in_worker(lambda: self._built(chat_request_of(body)), _nothing)
+    def _too_many(self) -> RequestRefused:
+        return RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
 
     def _built(self, question: ChatRequest) -> CompletionRequest:
         check_model(question.model, self.name)
@@ -193,7 +242,7 @@ class ServedModel:
         try:
             if codec is not None:
                 check_prompt_size(text_bytes(question), window_tokens, codec.vocab)
-            return completion_request(question, window_tokens or DEFAULT_TOKENS)
+            return completion_request(question, window_tokens or _DEFAULT_TOKENS)
         except AgentrtError as error:
             raise refusal_of(error) from None
 
@@ -204,7 +253,7 @@ def _readers_for(engine: ModelRole, name: str) -> BodyReaders | None:
     if codec is None or engine.capabilities.prompt == "messages":
         return None
     window_tokens = engine.window_tokens
-    most_tokens = window_tokens or DEFAULT_TOKENS
+    most_tokens = window_tokens or _DEFAULT_TOKENS
     model = ReaderModel(codec.path, codec.fingerprint, name, window_tokens, most_tokens)
     return BodyReaders([BodyReader(model) for _ in range(_READERS)])
 

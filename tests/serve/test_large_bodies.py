@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import anyio
 import pytest
@@ -130,12 +131,11 @@ def test_others_are_served_while_a_body_is_read(fields, portal, own_server_url, 
     assert portal.call(main) in (200, 503)
 
 
-class FakeReader:
+class FakeReader(BodyReader):
     """A reader that waits to be let go on."""
 
-    is_warm = True
-
     def __init__(self, error=None):
+        super().__init__(wire.ReaderModel(Path(), "", "tiny", 0, 8))
         self.error = error
         self.seen = []
         self.go_on = threading.Event()
@@ -149,9 +149,6 @@ class FakeReader:
         if self.error is not None:
             raise self.error
         return content
-
-    def close(self):
-        pass
 
 
 def test_what_ended_a_process_is_refused_at_once_the_second_time():
@@ -178,9 +175,9 @@ def test_a_client_that_leaves_stops_the_reading_of_its_body():
             tasks.start_soon(readers.read, b"one", Tenant("a"))
             while not reader.begun.is_set():
                 await anyio.lowlevel.checkpoint()
-            assert len(readers.under_way) == 1
+            assert len(readers) == 1
             tasks.cancel_scope.cancel()
-        assert len(readers.under_way) == 0
+        assert len(readers) == 0
         reader.go_on.set()
         return await readers.read(b"two", Tenant("a"))
 

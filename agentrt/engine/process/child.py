@@ -22,6 +22,7 @@ from agentrt.base.child_environment import child_environment
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
+from agentrt.engine.process.forecasts import load_forecast_s
 from agentrt.engine.process.life_signs import LifeSigns
 
 _TAIL_BYTES = 2_000
@@ -76,6 +77,7 @@ class ProcessChild:
         command = [sys.executable, "-P", "-m", "agentrt.engine.process.main"]
         with engine_socket, tempfile.TemporaryFile() as page:
             self.signs: LifeSigns | None = LifeSigns.on_new(page)
+            self.signs.begin(load_forecast_s(config.model_path))
             self._process = subprocess.Popen(
                 [*command, *map(str, (engine_socket.fileno(), os.getpid(), page.fileno()))],
                 stdin=subprocess.DEVNULL,
