@@ -34,6 +34,8 @@ from agentrt.runtime import Runtime
 
 PROGRAMS = 16
 POLL_S = 0.05
+MOST_S = 5.0
+"""Longest life of a server; a shorter round bounds it too."""
 ASK = chat(system="Be brief.")
 
 
@@ -203,7 +205,7 @@ async def kill_often(
 ) -> None:
     while found.kills < kills:
         await server.wait_until_ready()
-        await anyio.sleep(chance.uniform(0.0, round_s))
+        await anyio.sleep(chance.uniform(0.0, min(round_s, MOST_S)))
         found.kills += 1
         await anyio.to_thread.run_sync(server.kill)
 
