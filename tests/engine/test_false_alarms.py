@@ -1,7 +1,8 @@
 """A busy machine is no stopped engine: an hour of looks on simulated time.
 
 The same on a real machine, where four processes a core spin beside a child that beats, computes and
-takes one step of 30 s, for an hour: `AGENTRT_ALARM_SECONDS=3600 pytest -m slow tests/engine/test_false_alarms.py`.
+takes one step of 30 s, for an hour:
+`AGENTRT_ALARM_SECONDS=3600 pytest -m slow tests/engine/test_false_alarms.py`.
 """
 
 import multiprocessing
