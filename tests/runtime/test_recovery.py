@@ -9,7 +9,6 @@ import pytest
 
 from agentrt import (
     DeadlineExceeded,
-    EngineDied,
     NodeCancelled,
     RequestRejected,
     chat,
@@ -102,13 +101,6 @@ def test_a_prompt_with_a_hole_goes_on(bench: Any, codec: Any) -> None:
 
     assert play(rig, lose_often(rig, 3, 0.2), filled) == "ok" * 9
     assert "okok" in list(rig.backend.seen.prompts.values())[-1]
-
-
-def test_without_an_engine_that_resumes_what_was_told_is_lost(bench: Any) -> None:
-    rig = bench([TEXT], decode_tokens_per_s=10.0, resumes=False)
-    with pytest.raises(ExceptionGroup) as raised:
-        play(rig, lose_often(rig, 1, 0.55), told, "x")
-    assert isinstance(raised.value.exceptions[0], EngineDied)
 
 
 def test_without_output_any_engine_begins_anew(bench: Any) -> None:

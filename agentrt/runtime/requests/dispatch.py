@@ -80,6 +80,7 @@ class RequestDispatcher:
             if not requests:
                 del self.in_flight[engine_id]
                 self.recovery.deaths_alone.pop(engine_id, None)
+                self.recovery.replays.pop(engine_id, None)
         if request.coalesced is not None:
             self._coalescing.leave(request.coalesced, request.request_id)
 
