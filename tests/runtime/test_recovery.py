@@ -9,6 +9,7 @@ import pytest
 
 from agentrt import (
     DeadlineExceeded,
+    EngineDied,
     NodeCancelled,
     RequestRejected,
     chat,
@@ -184,6 +185,32 @@ def test_what_is_stopped_meanwhile_ends(bench: Any) -> None:
         return await nodes[1]
 
     assert rig.run(stops) == TEXT
+
+
+@pytest.mark.parametrize("restarting", [True, False])
+def test_others_do_not_wait_for_a_trial_whose_node_has_ended(bench: Any, restarting: bool) -> None:
+    """Its node ended while the engine gave no answer, and then the engine was lost too."""
+    rig = bench(lambda request, prompt: TEXT, decode_tokens_per_s=0.5)
+
+    @program
+    async def waits() -> str:
+        nodes = [ASK.user(name).generate(name=name) for name in ("a", "b")]
+        await anyio.sleep(0.1)
+        rig.backend.lose_engine(own_fault=True)
+        await anyio.sleep(0.1)
+        assert [one.request_id for one in rig.backend.seen.requests[2:]] == list(
+            rig.backend.ongoing
+        )
+        nodes[0].cancel("enough")
+        await anyio.sleep(1.0)
+        rig.backend.lose_engine(restarting=restarting)
+        return await nodes[1]
+
+    if restarting:
+        assert rig.run(waits) == TEXT
+    else:
+        with pytest.raises(EngineDied):
+            rig.run(waits)
 
 
 def test_the_one_under_trial_is_tried_again_first() -> None:

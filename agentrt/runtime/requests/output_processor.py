@@ -88,11 +88,10 @@ class OutputProcessor:
 
     def recover(self, down: BackendDown) -> list[Event]:
         """Let requests that were lost with an engine go on, or fail their nodes if none comes."""
-        lost = [request_id for request_id in down.lost if request_id in self._in_flight]
-        error = revive(down.error)
+        error, recovery = revive(down.error), self._dispatcher.recovery
         if not down.restarting:
-            return self._fail_lost(dict.fromkeys(lost, error))
-        events, refused = self._dispatcher.recovery.resubmit(lost, error, own_fault=down.own_fault)
+            return self._fail_lost(dict.fromkeys(recovery.abandon(down.lost), error))
+        events, refused = recovery.resubmit(down.lost, error, own_fault=down.own_fault)
         return events + self._fail_lost(refused)
 
     def _fail_lost(self, errors: Mapping[RequestId, Exception]) -> list[Event]:

@@ -92,7 +92,7 @@ class RequestRecovery:
         """Let lost requests go on at the engine that comes next.
 
         Args:
-            lost: Requests in flight, by the ids of their engine.
+            lost: Requests by the ids of their engine; some may have ended for their nodes already.
             error: How the engine ended.
             own_fault: Whether it ended by an error of its own, which a request may have caused.
 
@@ -102,7 +102,8 @@ class RequestRecovery:
         events: list[Event] = []
         refused: dict[RequestId, AgentrtError] = {}
         by_role: dict[str, list[RequestId]] = {}
-        for request_id in lost:
+        lost = tuple(lost)
+        for request_id in [one for one in lost if one in self._in_flight]:
             requests = self._in_flight[request_id]
             if (reason := self._refusal(requests, error, own_fault)) is not None:
                 refused[request_id] = reason
@@ -113,9 +114,25 @@ class RequestRecovery:
             self._recover(role, request_ids, own_fault)
         for role in [role for role in self.quarantines if role not in by_role]:
             quarantine = self.quarantines[role]
-            if quarantine.trial in refused:
+            if quarantine.trial in lost:  # it is refused, or its nodes have left it
                 self._next_trial(role, quarantine)
         return events, refused
+
+    def abandon(self, lost: Iterable[RequestId]) -> list[RequestId]:
+        """End the trials at an engine that is not replaced.
+
+        Args:
+            lost: Requests by the ids of their engine.
+
+        Returns:
+            Requests in flight that are lost, those that waited for a trial included.
+        """
+        found = set(lost)
+        for role, quarantine in list(self.quarantines.items()):
+            if quarantine.trial in found:
+                found.update(quarantine.suspects, quarantine.waiting)
+                del self.quarantines[role]
+        return [request_id for request_id in self._in_flight if request_id in found]
 
     def note_output(self, request_id: RequestId) -> None:
         """Note that a request has new output: if it is under trial, it has passed."""
