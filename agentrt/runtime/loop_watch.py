@@ -81,7 +81,7 @@ class LoopWatch:
                 self.report(now)
             del before, now
 
-    def report(self, sample: Sample) -> None:
+    def report(self, sample: LoopSample) -> None:
         """Report the line of the user's code in a sample, unless it is known."""
         if sample.users is None:
             return
@@ -95,12 +95,12 @@ class LoopWatch:
                 "await something asynchronous"
             )
 
-    def _sample(self) -> Sample:
-        return Sample.of(sys._current_frames().get(self._loop_thread))
+    def _sample(self) -> LoopSample:
+        return LoopSample.of(sys._current_frames().get(self._loop_thread))
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LoopSample:
     """What the loop's thread ran at one instant; taken at once, for frames go on.
 
     Attributes:
@@ -114,12 +114,12 @@ class Sample:
     line: int = 0
 
     @classmethod
-    def of(cls, frame: FrameType | None) -> Sample:
+    def of(cls, frame: FrameType | None) -> LoopSample:
         """The sample of a thread's innermost frame."""
         users = users_frame(frame)
         return cls(callback_frame(frame), users, users.f_lineno if users is not None else 0)
 
-    def is_one_call_with(self, later: Sample) -> bool:
+    def is_one_call_with(self, later: LoopSample) -> bool:
         """Whether one callback, in one function of the user's, has run from here to there."""
         if self.users is None or later.users is None:
             return False

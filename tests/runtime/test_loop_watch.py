@@ -12,7 +12,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from agentrt import RunConfig, program, tool
-from agentrt.runtime.loop_watch import LoopWatch, Sample, users_frame
+from agentrt.runtime.loop_watch import LoopSample, LoopWatch, users_frame
 from agentrt.testing import run_virtual
 
 
@@ -53,7 +53,7 @@ def test_a_line_is_reported_once() -> None:
         reports: list[str] = []
         watch = LoopWatch(0.1, reports.append)
         for _ in range(3):
-            watch.report(Sample.of(sys._getframe()))
+            watch.report(LoopSample.of(sys._getframe()))
         return reports
 
     assert len(anyio.run(main)) == 1
@@ -61,10 +61,10 @@ def test_a_line_is_reported_once() -> None:
 
 def test_callbacks_of_one_turn_are_not_one_call() -> None:
     """As where many runs are busy with one function, each for a moment."""
-    samples: list[Sample] = []
+    samples: list[LoopSample] = []
 
     def users() -> None:
-        samples.extend(Sample.of(sys._getframe()) for _ in range(2))
+        samples.extend(LoopSample.of(sys._getframe()) for _ in range(2))
 
     async def main() -> None:
         for _ in range(2):
