@@ -25,14 +25,14 @@ from agentrt import program, tool
 
 @tool(effects="read")
 def read(n: int) -> int:
-    print("printed by a tool", n)
+    sys.stdout.write(f"printed by a tool {n}\\n")  # whole: print writes in parts
     return n
 
 
 @program
 async def job(n: int = 0) -> dict[str, object]:
-    print("printed by a program", n)
-    print("an error", file=sys.stderr)
+    sys.stdout.write(f"printed by a program {n}\\n")
+    sys.stderr.write("an error\\n")
     return {"n": await read(n), "text": "naïve " + "x" * 2000}
 """
 ALL = list(itertools.product(KINDS, KINDS, KINDS, ("one", "batch")))
