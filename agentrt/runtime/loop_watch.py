@@ -101,7 +101,7 @@ class LoopWatch:
 
 @dataclass(frozen=True, slots=True)
 class LoopSample:
-    """What the loop's thread ran at one instant; taken at once, for frames go on.
+    """A sample of the stack of the loop's thread: its frames go on, so all is read at once.
 
     Attributes:
         callback: Outermost frame of the callback that the loop runs; None outside one.
