@@ -217,9 +217,16 @@ def _exponents(low: int, high: int) -> str:
 def _naturals(low: int, high: int) -> list[str]:
     """Integers of at most three digits from `low` to `high`, both 0 or more."""
     found: list[str] = []
-    for tens in range(low // 10, high // 10 + 1):
-        first, last = max(low, tens * 10) % 10, min(high, tens * 10 + 9) % 10
-        found.append(f"{tens or ''}{_one_of(first, last)}")
+    at = low
+    while at <= high:
+        if at % 10 == 0 and at + 9 <= high and at > 0:
+            last = min(high - 9, at // 100 * 100 + 90) // 10
+            found.append(f"{at // 100 or ''}{_one_of(at // 10 % 10, last % 10)}[0-9]")
+            at = (last + 1) * 10
+        else:
+            last = min(high, at // 10 * 10 + 9)
+            found.append(f"{at // 10 or ''}{_one_of(at % 10, last % 10)}")
+            at = last + 1
     return found
 
 

@@ -14,6 +14,7 @@ from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.json_grammar import has_rules, json_grammar
 from agentrt.structured.json_schema.keywords import (
     FORMATS,
     REFUSED,
@@ -27,7 +28,6 @@ from agentrt.structured.json_schema.limits import (
     check_schema,
     check_schema_size,
 )
-from agentrt.structured.json_schema.native import json_grammar
 from agentrt.structured.json_schema.validation import VALIDATOR
 
 _MAX_TRACED = 200
@@ -67,7 +67,10 @@ def check_structure(schema: Any) -> None:
 
 def _complaint(schema: Any) -> str:
     """The compiler's error for a schema; "" if there is none."""
-    return VALIDATOR.complaint(_spec(schema), json_grammar(schema))
+    complaint = VALIDATOR.complaint(_spec(schema), json_grammar(schema))
+    if complaint and has_rules(schema):
+        return VALIDATOR.complaint(_spec(schema), json_grammar(schema, exact=False))
+    return complaint
 
 
 def _spec(schema: Any) -> ConstraintSpec:

@@ -1,0 +1,119 @@
+"""Check of a finished value against a JSON Schema, with numbers compared as exact decimals.
+
+A number with a fraction is kept as written beside the float that is read from it: both must fit.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from agentrt.structured.json_schema.number_range import exact
+
+_MAX_DECADES = 5_000
+
+
+class WrittenNumber(float):
+    """A float with the decimal that was written for it."""
+
+    decimal: Decimal
+
+    def __new__(cls, text: str) -> WrittenNumber:
+        number = super().__new__(cls, text)
+        number.decimal = Decimal(text)
+        return number
+
+
+def read_written(text: str) -> Any:
+    """The value of JSON text, numbers with a fraction as they are written.
+
+    Raises:
+        ValueError: The text is not JSON.
+    """
+    return json.loads(text, parse_float=WrittenNumber)
+
+
+def unmet(schema: Any, value: Any) -> str | None:
+    """Why a value does not fit a schema; None if it fits."""
+    error = next(exact_validator()(schema).iter_errors(value), None)
+    return None if error is None else str(error.message)
+
+
+@functools.cache
+def exact_validator(draft: Any = None) -> Any:
+    """A validator class whose numbers are exact.
+
+    Args:
+        draft: The class of the schema's draft; None for draft 2020-12.
+    """
+    import jsonschema
+
+    return jsonschema.validators.extend(
+        draft or jsonschema.Draft202012Validator,
+        {
+            "minimum": _end(lambda number, end: number >= end, "less than the minimum of"),
+            "maximum": _end(lambda number, end: number <= end, "greater than the maximum of"),
+            "exclusiveMinimum": _end(lambda number, end: number > end, "not greater than"),
+            "exclusiveMaximum": _end(lambda number, end: number < end, "not less than"),
+            "multipleOf": _multiple_of,
+            "type": _finite(draft or jsonschema.Draft202012Validator),
+        },
+    )
+
+
+_Errors = Iterator[Any]
+
+
+def _end(fits: Callable[[Any, Any], bool], words: str) -> Callable[..., _Errors]:
+    def check(validator: Any, end: Any, value: Any, schema: Any) -> _Errors:
+        if not validator.is_type(value, "number"):
+            return
+        end_decimal = Decimal(repr(end)) if isinstance(end, float) else Decimal(end)
+        if fits(_decimal(value), end_decimal) and (isinstance(value, int) or fits(value, end)):
+            return
+        yield _error(f"{_shown(value)} is {words} {end}")
+
+    return check
+
+
+def _multiple_of(validator: Any, step: Any, value: Any, schema: Any) -> _Errors:
+    if not validator.is_type(value, "number"):
+        return
+    decimal = _decimal(value)
+    near = decimal.is_finite() and abs(decimal.adjusted()) < _MAX_DECADES
+    if not near or (Fraction(decimal) / exact(step)).denominator != 1:
+        yield _error(f"{_shown(value)} is not a multiple of {step}")
+
+
+def _finite(draft: Any) -> Callable[..., _Errors]:
+    """The check of `type`, which also refuses numbers that are read as infinite."""
+    check_type = draft.VALIDATORS["type"]
+
+    def check(validator: Any, kinds: Any, value: Any, schema: Any) -> _Errors:
+        if isinstance(value, float) and not math.isfinite(value):
+            yield _error(f"{_shown(value)} is too large for a float")
+        else:
+            yield from check_type(validator, kinds, value, schema)
+
+    return check
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, WrittenNumber):
+        return value.decimal
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _shown(value: Any) -> str:
+    return str(value.decimal if isinstance(value, WrittenNumber) else value)[:100]
+
+
+def _error(message: str) -> Any:
+    import jsonschema
+
+    return jsonschema.ValidationError(message)

@@ -1,0 +1,115 @@
+"""Numbers of one level of a schema: whether the compiler writes them exactly, and our regexes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentrt.structured.json_schema.keywords import with_children
+from agentrt.structured.json_schema.number_range import exact, ranges_of
+from agentrt.structured.json_schema.number_steps import step_terms
+from agentrt.structured.json_schema.number_text import EndTooLong, number_terms
+
+NUMERIC = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+
+_EXACT_INTEGER = 2**53
+_EXACT_NUMBER = 10**15
+_EXACT_STEP = 10**6
+_EXACT_DIGITS = 15
+
+
+def is_exact(schema: dict[str, Any]) -> bool:
+    """Whether the compiler's numbers are exactly those of this level of a schema."""
+    if "enum" in schema or "const" in schema:
+        return all(_is_plain(value) for value in (*schema.get("enum", ()), schema.get("const")))
+    kinds = schema.get("type", "number" if schema.keys() & NUMERIC else "null")
+    if "number" in kinds:
+        return False
+    if "integer" not in kinds:
+        return True
+    (numbers,) = ranges_of(schema, whole=True)
+    if numbers.low is None or numbers.high is None:
+        return False
+    step = numbers.step
+    if step is not None and (step.denominator != 1 or step > _EXACT_STEP):
+        return False
+    return max(abs(numbers.low.at), abs(numbers.high.at)) <= _EXACT_INTEGER
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether all numbers in a value survive the compiler."""
+    match value:
+        case bool():
+            return True
+        case int():
+            return abs(value) <= _EXACT_INTEGER
+        case float():
+            text = repr(value)
+            return "e" not in text and len(text) <= _EXACT_DIGITS and not value.is_integer()
+        case list():
+            return all(map(_is_plain, value))
+        case dict():
+            return all(map(_is_plain, value.values()))
+        case _:
+            return True
+
+
+def number_terminals(schema: dict[str, Any], *, whole: bool) -> list[tuple[str, ...]] | None:
+    """Regexes of the numbers of this level: each entry's regexes must all match.
+
+    None if there are none of a reasonable length.
+    """
+    found: list[tuple[str, ...]] = []
+    for numbers in ranges_of(schema, whole=whole):
+        if numbers.is_empty:
+            continue
+        steps: tuple[str, ...] | None = ()
+        if numbers.step is not None:
+            steps = step_terms(numbers.step)
+        try:
+            terms = number_terms(numbers)
+        except EndTooLong:
+            return None
+        if steps is None:
+            return None
+        found.append((*terms, *steps))
+    return found
+
+
+def narrowed(schema: Any) -> Any:
+    """`schema` with numbers that the compiler bears: fewer of them, and never others."""
+    if not isinstance(schema, dict):
+        return schema
+    here = schema
+    if not is_exact(schema):
+        here = _without_large_values(_within_exact(dict(schema)))
+    return here if here is False else with_children(here, narrowed)
+
+
+def _within_exact(schema: dict[str, Any]) -> dict[str, Any]:
+    for keyword in NUMERIC - {"multipleOf"}:
+        if keyword in schema and abs(exact(schema[keyword])) > _EXACT_NUMBER:
+            schema[keyword] = _EXACT_NUMBER if schema[keyword] > 0 else -_EXACT_NUMBER
+    return schema
+
+
+def _without_large_values(schema: dict[str, Any]) -> Any:
+    if "const" in schema and not _is_small(schema["const"]):
+        return False
+    if "enum" in schema:
+        values = [value for value in schema["enum"] if _is_small(value)]
+        return {**schema, "enum": values} if values else False
+    return schema
+
+
+def _is_small(value: Any) -> bool:
+    match value:
+        case bool():
+            return True
+        case int() | float():
+            return abs(value) <= _EXACT_INTEGER
+        case list():
+            return all(map(_is_small, value))
+        case dict():
+            return all(map(_is_small, value.values()))
+        case _:
+            return True

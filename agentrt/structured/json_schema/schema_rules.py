@@ -1,0 +1,354 @@
+"""A JSON Schema as rules of a Lark grammar, if it holds numbers that the compiler gets wrong.
+
+The compiler reads all numbers as floats: bounds beyond 2^53 shift, those of 64 bits end the
+process. So numbers become regexes of our own, and what contains them becomes rules: objects,
+arrays, alternatives, references. All that holds no such number stays a schema within the grammar.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentrt.base import canonical_json
+from agentrt.structured.json_schema.keywords import (
+    ANNOTATIONS,
+    DEFINITIONS,
+    children,
+    resolve,
+    subschemas,
+    without,
+)
+from agentrt.structured.json_schema.merging import merged, values_within
+from agentrt.structured.json_schema.native import lark_regex
+from agentrt.structured.json_schema.number_leaf import NUMERIC, is_exact, number_terminals
+from agentrt.structured.json_schema.number_range import exact
+from agentrt.structured.json_schema.regex_text import escape_regex
+
+MAX_TEXT_BYTES = 1_000_000
+_IGNORED = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
+_TYPES = ("null", "boolean", "string", "number", "array", "object")
+_OF_STRINGS = frozenset({"minLength", "maxLength", "pattern", "format"})
+_OF_ARRAYS = frozenset({"items", "prefixItems", "minItems", "maxItems"})
+_OF_OBJECTS = frozenset({"properties", "required", "additionalProperties"})
+_KNOWN = _OF_STRINGS | _OF_ARRAYS | _OF_OBJECTS | NUMERIC | {"type"}
+_NAME = r'"(?:\\(?:["\\bfnrt]|u00[01][0-9a-fA-F]|u007[fF])|[^"\\\x00-\x1F\x7F])*"'
+"""A JSON string, as the compiler writes it."""
+
+_LONG = 200
+"""Length of text that gets a rule of its own instead of being repeated."""
+
+_MAX_MERGES = 1_000
+_MAX_REFERENCES = 32
+
+
+class Inexpressible(Exception):
+    """A schema has keywords around its numbers that rules do not express."""
+
+
+@dataclass(frozen=True, slots=True)
+class LarkPart:
+    """Part of a Lark grammar.
+
+    Attributes:
+        expression: What stands in a rule.
+        rules: Rules and terminals that the expression needs.
+    """
+
+    expression: str
+    rules: tuple[str, ...] = ()
+
+
+def rules_of(schema: Any, native: Callable[[Any], str], prefix: str = "") -> LarkPart | None:
+    """The rules of a schema; None if the compiler's own numbers are exact, or must do.
+
+    Args:
+        schema: The whole schema, in normal form.
+        native: Writes a schema as an expression of the compiler.
+        prefix: Prefix of all names: small letters, digits, underscores.
+    """
+    inexact = _around_inexact(schema)
+    if id(schema) not in inexact:
+        return None
+    try:
+        rules = _Rules(schema, native, prefix, inexact)
+        expression = rules.expression(schema)
+    except (Inexpressible, RecursionError):
+        return None
+    return None if expression is None else LarkPart(expression, tuple(rules.written))
+
+
+def _around_inexact(root: Any) -> set[int]:
+    """Ids of the subschemas from which inexact numbers are reached, through references too."""
+    above: dict[int, list[int]] = {}
+    todo: list[int] = []
+    for _, here, _ in subschemas(root):
+        if not isinstance(here, dict):
+            continue
+        for _, child in children(here):
+            above.setdefault(id(child), []).append(id(here))
+        if isinstance(here.get("$ref"), str) and isinstance(root, dict):
+            above.setdefault(id(resolve(root, here["$ref"])), []).append(id(here))
+        if not is_exact(here):
+            todo.append(id(here))
+    found: set[int] = set()
+    while todo:
+        here_id = todo.pop()
+        if here_id not in found:
+            found.add(here_id)
+            todo += above.get(here_id, ())
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class _Rules:
+    """The rules of one schema, written as its subschemas are met."""
+
+    root: Any
+    native: Callable[[Any], str]
+    prefix: str
+    inexact: set[int]
+    written: list[str] = field(default_factory=list)
+    _names: dict[int, str | None] = field(default_factory=dict)
+    _by_text: dict[str, str] = field(default_factory=dict)
+    _count: int = 0
+    _merges: int = 0
+    _bytes: int = 0
+
+    def expression(self, schema: Any) -> str | None:
+        """The name of a schema's rule; None if nothing fits the schema."""
+        if schema is False:
+            return None
+        if id(schema) not in self.inexact:
+            return self._native(schema)
+        if id(schema) not in self._names:
+            name = self._names[id(schema)] = self._new("r")
+            body = self._body(schema)
+            if body is None:
+                self._names[id(schema)] = None
+            else:
+                self._write(name, body)
+        return self._names[id(schema)]
+
+    def _new(self, letter: str) -> str:
+        self._count += 1
+        return f"{self.prefix}{letter}{self._count}"
+
+    def _write(self, name: str, body: str) -> None:
+        self.written.append(f"{name}: {body}")
+        self._bytes += len(body)
+        if self._bytes > MAX_TEXT_BYTES:
+            raise Inexpressible
+
+    def _shared(self, body: str, letter: str) -> str:
+        """The name of a rule with this body, written once."""
+        if body not in self._by_text:
+            name = self._new(letter)
+            self._by_text[body] = name.upper() if letter == "n" else name
+            self._write(self._by_text[body], body)
+        return self._by_text[body]
+
+    def _native(self, schema: Any) -> str:
+        whole = schema if isinstance(schema, dict) else {"allOf": [schema]}
+        text = canonical_json.dumps(whole)
+        if '"$ref"' in text:
+            if '"#"' in text:
+                raise Inexpressible
+            whole = {**whole, **{k: self.root[k] for k in DEFINITIONS if k in self.root}}
+        return self._shared(self.native(whole), "j")
+
+    def _body(self, schema: dict[str, Any]) -> str | None:
+        here = without(schema, *_IGNORED)
+        if "$ref" in here:
+            target = resolve(self.root, here["$ref"])
+            if len(here) > 1 or target is None:
+                raise Inexpressible
+            return self.expression(target)
+        if "enum" in here or "const" in here:
+            return self._values(here)
+        if "allOf" in here:
+            return self._merged([without(here, "allOf"), *here["allOf"]])
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in here:
+                return self._alternatives(here, keyword)
+        if not here.keys() <= _KNOWN:
+            raise Inexpressible
+        return _either(self._of_types(here))
+
+    def _values(self, here: dict[str, Any]) -> str | None:
+        texts = [text for value in values_within(here) for text in _texts_of(value)]
+        if not texts:
+            return None
+        return self._shared(_regex("|".join(escape_regex(text) for text in texts)), "n")
+
+    def _merged(self, schemas: list[Any]) -> str | None:
+        whole = merged([self._meant(schema) for schema in schemas])
+        self._merges += 1
+        if whole is None or self._merges > _MAX_MERGES:
+            raise Inexpressible
+        return None if whole is False else self._body(whole)
+
+    def _meant(self, schema: Any) -> Any:
+        """What a schema refers to, if it does nothing else."""
+        for _ in range(_MAX_REFERENCES):
+            if not isinstance(schema, dict) or without(schema, *_IGNORED).keys() != {"$ref"}:
+                return schema
+            schema = resolve(self.root, schema["$ref"])
+        raise Inexpressible
+
+    def _alternatives(self, here: dict[str, Any], keyword: str) -> str | None:
+        options, rest = here[keyword], without(here, keyword)
+        if keyword == "oneOf" and not self._are_disjoint(options):
+            raise Inexpressible
+        if rest:
+            return _either([self._merged([rest, option]) for option in options])
+        return _either([self.expression(option) for option in options])
+
+    def _are_disjoint(self, options: list[Any]) -> bool:
+        """Whether no value has the types of two options."""
+        seen: set[str] = set()
+        for option in options:
+            meant = self._meant(option)
+            kinds = meant.get("type") if isinstance(meant, dict) else None
+            if kinds is None:
+                return False
+            types = set(_list(kinds))
+            types = types | {"number"} if "integer" in types else types
+            if seen & types:
+                return False
+            seen |= types
+        return True
+
+    def _of_types(self, here: dict[str, Any]) -> Iterator[str | None]:
+        kinds = _list(here.get("type", list(_TYPES)))
+        for kind in dict.fromkeys(kinds):
+            match kind:
+                case "integer" if "number" in kinds:
+                    continue
+                case "integer" | "number":
+                    yield self._number(here, kind)
+                case "array" if self._holds_inexact(here, _OF_ARRAYS):
+                    yield self._array(here)
+                case "object" if self._holds_inexact(here, _OF_OBJECTS):
+                    yield self._object(here)
+                case "array" | "object" | "string":
+                    of_kind = {"array": _OF_ARRAYS, "object": _OF_OBJECTS}.get(kind, _OF_STRINGS)
+                    rest = {k: v for k, v in here.items() if k in of_kind}
+                    yield self._native({"type": kind, **rest})
+                case _:
+                    yield self._native({"type": kind})
+
+    def _holds_inexact(self, here: dict[str, Any], keywords: frozenset[str]) -> bool:
+        return any(
+            id(child) in self.inexact
+            for _, child in children({k: v for k, v in here.items() if k in keywords})
+        )
+
+    def _number(self, here: dict[str, Any], kind: str) -> str | None:
+        terminals = number_terminals(here, whole=kind == "integer")
+        if terminals is None:
+            rest = {k: v for k, v in here.items() if k in NUMERIC}
+            return self._native({"type": kind, **rest})
+        names = [self._shared(" & ".join(map(_regex, terms)), "n") for terms in terminals]
+        return _either(names)
+
+    def _array(self, here: dict[str, Any]) -> str | None:
+        items, fewest, most = here.get("items", True), here.get("minItems", 0), here.get("maxItems")
+        if isinstance(items, list):
+            raise Inexpressible
+        if most is not None and most < fewest:
+            return None
+        first = here.get("prefixItems", [])[:most]
+        left = None if most is None else most - len(first)
+        text: str | None = None
+        item = None if left == 0 else self.expression(items)
+        if item is not None:
+            text = _listed(item, max(0, fewest - len(first)), left, goes_on=bool(first))
+        elif fewest <= len(first):
+            text = ""
+        for at in reversed(range(len(first))):
+            place = self.expression(first[at])
+            if place is None or text is None:
+                text = None if at < fewest else ""
+                continue
+            text = f"{place} {text}" if at == 0 else f'"," {place} {text}'
+            text = text if at < fewest else f"({text})?"
+        return None if text is None else f'"[" {text} "]"'
+
+    def _object(self, here: dict[str, Any]) -> str | None:
+        properties, required = here.get("properties", {}), here.get("required", [])
+        names = list(dict.fromkeys([*properties, *required]))
+        other = self.expression(here.get("additionalProperties", True))
+        pairs: list[tuple[str, bool]] = []
+        for name in names:
+            value = self.expression(properties[name]) if name in properties else other
+            if value is not None:
+                pairs.append((f"{_quoted(_json(name) + ':')} {value}", name in required))
+            elif name in required:
+                return None
+        rest = first = ""  # after another pair, and as the first
+        if other is not None:
+            pair = f'{self._other_name(names)} ":" {other}'
+            rest, first = f'("," {pair})*', f'({pair} ("," {pair})*)?'
+        for pair, is_required in reversed(pairs):
+            after = self._shared(rest, "o") if len(rest) > _LONG else rest
+            if is_required:
+                first, rest = f"{pair} {after}", f'"," {pair} {after}'
+                continue
+            first = f"({pair} {after} | {first})" if first else f"({pair} {after})?"
+            first = self._shared(first, "o") if len(first) > _LONG else first
+            rest = f'("," {pair})? {after}'
+        return f'"{{" {first} "}}"'
+
+    def _other_name(self, names: list[str]) -> str:
+        """Names of properties other than these."""
+        if not names:
+            return self._native({"type": "string"})
+        taken = _regex("|".join(escape_regex(_json(name)) for name in names))
+        return self._shared(f"{_regex(_NAME)} & ~({taken})", "n")
+
+
+def _listed(item: str, fewest: int, most: int | None, *, goes_on: bool) -> str:
+    """Items with commas between them, and one in front if the list `goes_on`."""
+    if not goes_on:
+        left = None if most is None else most - 1
+        text = f"{item} {_listed(item, max(0, fewest - 1), left, goes_on=True)}"
+        return text if fewest else f"({text})?"
+    if most == 0:
+        return ""
+    if most is None and fewest == 0:
+        return f'("," {item})*'
+    return f'("," {item}){{{fewest},{"" if most is None else most}}}'
+
+
+def _texts_of(value: Any) -> list[str]:
+    """The texts of a value: a whole float may be written without a point, too."""
+    text = canonical_json.dumps(value)
+    if isinstance(value, float) and value.is_integer():
+        return [text, str(int(exact(value)))]
+    return [text]
+
+
+def _either(options: Iterable[str | None]) -> str | None:
+    left = [option for option in options if option is not None]
+    return " | ".join(left) if left else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _regex(pattern: str) -> str:
+    return lark_regex(f"(?:{pattern})")
+
+
+def _json(name: str) -> str:
+    if "\x7f" in name:
+        raise Inexpressible  # Lark has no notation for it
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
