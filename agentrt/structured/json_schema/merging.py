@@ -12,8 +12,8 @@ from agentrt.structured.json_schema.number_range import exact
 _IGNORED = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
 _LARGEST = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 _SMALLEST = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
-_INSIDE = frozenset({"additionalProperties", "items", "prefixItems", "patternProperties"})
-"""Keywords whose meaning depends on their neighbours."""
+_OF_ITEMS = frozenset({"items", "prefixItems"})
+_OF_FIELDS = frozenset({"properties", "additionalProperties", "patternProperties"})
 
 
 def merged(schemas: list[Any]) -> Any | None:
@@ -28,12 +28,7 @@ def merged(schemas: list[Any]) -> Any | None:
         if schema is True:
             continue
         more = without(schema, *_IGNORED)
-        both = whole.keys() | more.keys()
-        if "properties" in whole and "properties" in more and both & _INSIDE:
-            return None
-        if (whole.keys() & _INSIDE and "properties" in more and "properties" not in whole) or (
-            more.keys() & _INSIDE and "properties" in whole and "properties" not in more
-        ):
+        if _interfere(whole, more):
             return None
         for keyword, value in more.items():
             if keyword not in whole or whole[keyword] == value:
@@ -44,6 +39,15 @@ def merged(schemas: list[Any]) -> Any | None:
                 return joined
             whole[keyword] = joined
     return whole
+
+
+def _interfere(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether keywords of one schema would change the meaning of those of the other."""
+    for group in (_OF_ITEMS, _OF_FIELDS):
+        here, there = one.keys() & group, other.keys() & group
+        if here and there and here | there != {"properties"}:
+            return True
+    return False
 
 
 def _joined(keyword: str, one: Any, other: Any) -> Any | None:

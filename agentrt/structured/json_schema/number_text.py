@@ -53,11 +53,21 @@ def number_terms(numbers: NumberRange) -> tuple[str, ...]:
     if is_wide:
         shape = f"{shape}|-?{_MANTISSA}[eE]{_exponents(_FIRST_DECADE, _LAST_DECADE)}"
     terms = [shape]
+    for end in (numbers.low, numbers.high):
+        if end is not None:
+            _check_runs(_digits_of(abs(end.at)))
     if numbers.low is not None:
         terms.append(_signed(numbers.low, "", "-", is_wide))
     if numbers.high is not None:
         terms.append(_signed(numbers.high.negated(), "-", "", is_wide))
     return tuple(terms)
+
+
+def decimal_text(number: Fraction) -> str:
+    """The plain text of a finite decimal."""
+    digits = _digits_of(abs(number))
+    text = f"{digits.whole}.{digits.fraction}" if digits.fraction else digits.whole
+    return f"-{text}" if number < 0 else text
 
 
 _ANY = r"[0-9][-+.0-9eE]*"
@@ -187,10 +197,12 @@ def _digits_of(number: Fraction) -> _Digits:
         places, number = places + steps, number * 10**steps
     digits = str(number.numerator).rjust(places + 1, "0")
     at = len(digits) - places
-    found = _Digits(digits[:at], digits[at:].rstrip("0"))
-    if len(_runs(found.whole)) > MAX_RUNS or len(_runs(found.fraction)) > MAX_RUNS:
+    return _Digits(digits[:at], digits[at:].rstrip("0"))
+
+
+def _check_runs(digits: _Digits) -> None:
+    if max(len(_runs(digits.whole)), len(_runs(digits.fraction))) > MAX_RUNS:
         raise EndTooLong
-    return found
 
 
 def _runs(digits: str) -> list[str]:

@@ -285,7 +285,7 @@ class _Rules:
         for name in names:
             value = self.expression(properties[name]) if name in properties else other
             if value is not None:
-                pairs.append((f"{_quoted(_json(name) + ':')} {value}", name in required))
+                pairs.append((f'{_quoted(_json(name))} ":" {value}', name in required))
             elif name in required:
                 return None
         rest = first = ""  # after another pair, and as the first
