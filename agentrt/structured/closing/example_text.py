@@ -18,7 +18,7 @@ from typing import Any
 from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.keywords import resolve, without
 from agentrt.structured.json_schema.number_leaf import NUMERIC
-from agentrt.structured.json_schema.number_range import NumberRange, ranges_of
+from agentrt.structured.json_schema.number_range import DecimalRange, ranges_of
 from agentrt.structured.json_schema.number_text import decimal_text
 from agentrt.structured.json_schema.regex_text import whole_match
 
@@ -177,7 +177,7 @@ def _number(schema: dict[str, Any], *, whole: bool) -> str | None:
     return _shortest([decimal_text(number) for number in fitting])
 
 
-def _candidates(numbers: NumberRange) -> Iterator[Fraction]:
+def _candidates(numbers: DecimalRange) -> Iterator[Fraction]:
     """Numbers near zero and near the ends, and short ones between the ends."""
     step = numbers.step or Fraction(1)
     yield from (n * step for n in range(10))

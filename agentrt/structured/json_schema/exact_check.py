@@ -25,7 +25,7 @@ class WrittenNumber(float):
     decimal: Decimal
 
     def __new__(cls, text: str) -> WrittenNumber:
-        number = super().__new__(cls, text)
+        number = super().__new__(cls, _finite(text))
         number.decimal = Decimal(text)
         return number
 
@@ -34,7 +34,7 @@ def read_written(text: str) -> Any:
     """The value of JSON text, numbers with a fraction as they are written.
 
     Raises:
-        ValueError: The text is not JSON.
+        ValueError: The text is not JSON, or a number of it is too large for a float.
     """
     return json.loads(text, parse_float=WrittenNumber)
 
@@ -58,7 +58,7 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
     validator = exact_validator(draft, patterns=False)(schema, registry=referencing.Registry())
 
     def read(text: str) -> Any:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=_finite)
         try:
             wrong = next(validator.iter_errors(read_written(text)), None)
         except (referencing.exceptions.Unresolvable, re.error):
@@ -95,7 +95,6 @@ def exact_validator(draft: Any = None, *, patterns: bool = True) -> Any:
             "exclusiveMinimum": _end(lambda number, end: number > end, "not greater than"),
             "exclusiveMaximum": _end(lambda number, end: number < end, "not less than"),
             "multipleOf": _multiple_of,
-            "type": _finite(draft or jsonschema.Draft202012Validator),
             **skipped,
         },
     )
@@ -129,17 +128,16 @@ def _multiple_of(validator: Any, step: Any, value: Any, schema: Any) -> _Errors:
         yield _error(f"{_shown(value)} is not a multiple of {step}")
 
 
-def _finite(draft: Any) -> Callable[..., _Errors]:
-    """The check of `type`, which also refuses numbers that are read as infinite."""
-    check_type = draft.VALIDATORS["type"]
+def _finite(text: str) -> float:
+    """A float as written in JSON.
 
-    def check(validator: Any, kinds: Any, value: Any, schema: Any) -> _Errors:
-        if isinstance(value, float) and not math.isfinite(value):
-            yield _error(f"{_shown(value)} is too large for a float")
-        else:
-            yield from check_type(validator, kinds, value, schema)
-
-    return check
+    Raises:
+        Unmet: It is too large for a float.
+    """
+    number = float(text)
+    if math.isinf(number):
+        raise Unmet(f"{text[:100]} is too large for a float")
+    return number
 
 
 def _decimal(value: Any) -> Decimal:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 from agentrt.structured.json_schema.exact_check import unmet
@@ -16,10 +18,17 @@ _OF_ITEMS = frozenset({"items", "prefixItems"})
 _OF_FIELDS = frozenset({"properties", "additionalProperties", "patternProperties"})
 
 
-def merged(schemas: list[Any]) -> Any | None:
+_MISSING = object()
+
+
+def merged(schemas: list[Any], both: Callable[[Any, Any], Any]) -> Any | None:
     """One schema that requires what all of them require; False if nothing fits.
 
-    None if their keywords cannot be joined into one schema. Subschemas stay the same objects.
+    None if their keywords cannot be joined into one schema.
+
+    Args:
+        schemas: The schemas, of which the subschemas stay the same objects.
+        both: A schema that requires what two subschemas require.
     """
     whole: dict[str, Any] = {}
     for schema in schemas:
@@ -28,26 +37,53 @@ def merged(schemas: list[Any]) -> Any | None:
         if schema is True:
             continue
         more = without(schema, *_IGNORED)
-        if _interfere(whole, more):
+        if "patternProperties" in {**whole, **more} and (
+            whole.keys() & _OF_FIELDS and more.keys() & _OF_FIELDS
+        ):
             return None
-        for keyword, value in more.items():
+        joined = _fields(whole, more, both) | _items(whole, more, both)
+        for keyword, value in without(more, *_OF_FIELDS, *_OF_ITEMS).items():
             if keyword not in whole or whole[keyword] == value:
-                whole[keyword] = value
+                joined[keyword] = value
                 continue
-            joined = _joined(keyword, whole[keyword], value)
-            if joined is None or joined is False:
-                return joined
-            whole[keyword] = joined
+            joined[keyword] = _joined(keyword, whole[keyword], value)
+            if joined[keyword] is None or joined[keyword] is False:
+                return joined[keyword]
+        whole = {**without(whole, *_OF_FIELDS, *_OF_ITEMS), **joined}
     return whole
 
 
-def _interfere(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether keywords of one schema would change the meaning of those of the other."""
-    for group in (_OF_ITEMS, _OF_FIELDS):
-        here, there = one.keys() & group, other.keys() & group
-        if here and there and here | there != {"properties"}:
-            return True
-    return False
+def _fields(
+    one: dict[str, Any], other: dict[str, Any], both: Callable[[Any, Any], Any]
+) -> dict[str, Any]:
+    """The fields of both schemas: a field that one of them does not name is additional there."""
+    if not one.keys() & _OF_FIELDS or not other.keys() & _OF_FIELDS:
+        return {k: v for k, v in {**one, **other}.items() if k in _OF_FIELDS}
+    others = [schema.get("additionalProperties", True) for schema in (one, other)]
+    named = [schema.get("properties", {}) for schema in (one, other)]
+    return {
+        "properties": {
+            name: both(named[0].get(name, others[0]), named[1].get(name, others[1]))
+            for name in named[0] | named[1]
+        },
+        "additionalProperties": both(*others),
+    }
+
+
+def _items(
+    one: dict[str, Any], other: dict[str, Any], both: Callable[[Any, Any], Any]
+) -> dict[str, Any]:
+    """The items of both schemas, place by place."""
+    if not one.keys() & _OF_ITEMS or not other.keys() & _OF_ITEMS:
+        return {k: v for k, v in {**one, **other}.items() if k in _OF_ITEMS}
+    rest = [schema.get("items", True) for schema in (one, other)]
+    first = [schema.get("prefixItems", []) for schema in (one, other)]
+    places = itertools.zip_longest(*first, fillvalue=_MISSING)
+    prefix = [
+        both(rest[0] if here is _MISSING else here, rest[1] if there is _MISSING else there)
+        for here, there in places
+    ]
+    return {**({"prefixItems": prefix} if prefix else {}), "items": both(*rest)}
 
 
 def _joined(keyword: str, one: Any, other: Any) -> Any | None:
@@ -63,9 +99,6 @@ def _joined(keyword: str, one: Any, other: Any) -> Any | None:
             return [*one, *(name for name in other if name not in one)]
         case "allOf":
             return [*one, *other]
-        case "properties":
-            same = one.keys() & other.keys()
-            return None if any(one[name] != other[name] for name in same) else {**one, **other}
         case "multipleOf" if isinstance(one, int) and isinstance(other, int):
             return math.lcm(one, other)
         case _:

@@ -13,6 +13,10 @@ NUMERIC = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum
 
 _EXACT_INTEGER = 2**53
 _EXACT_NUMBER = 10**15
+_ENDS = (
+    ("minimum", "exclusiveMinimum", -_EXACT_NUMBER),
+    ("maximum", "exclusiveMaximum", _EXACT_NUMBER),
+)
 _EXACT_STEP = 10**6
 _EXACT_DIGITS = 15
 
@@ -86,6 +90,10 @@ def narrowed(schema: Any) -> Any:
 
 
 def _within_exact(schema: dict[str, Any]) -> dict[str, Any]:
+    if "number" in schema.get("type", ""):  # an exponent of the compiler may be any
+        for keyword, also, end in _ENDS:
+            if keyword not in schema and also not in schema:
+                schema[keyword] = end
     for keyword in NUMERIC - {"multipleOf"}:
         if keyword in schema and abs(exact(schema[keyword])) > _EXACT_NUMBER:
             schema[keyword] = _EXACT_NUMBER if schema[keyword] > 0 else -_EXACT_NUMBER

@@ -46,7 +46,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberRange:
+class DecimalRange:
     """The numbers of a schema.
 
     Attributes:
@@ -84,7 +84,7 @@ class NumberRange:
         return step is None or (number / step).denominator == 1
 
 
-def ranges_of(schema: dict[str, Any], *, whole: bool) -> tuple[NumberRange, ...]:
+def ranges_of(schema: dict[str, Any], *, whole: bool) -> tuple[DecimalRange, ...]:
     """The ranges of the numeric keywords of a schema: a number in any of them fits.
 
     Args:
@@ -99,7 +99,7 @@ def ranges_of(schema: dict[str, Any], *, whole: bool) -> tuple[NumberRange, ...]
     is_wide = not lows or not highs or any(abs(one.end.at) > 10**18 for one in (*lows, *highs))
     read_lows = [_read_below(one.negated()).negated() for one in (*lows, _LEAST)]
     read_highs = [_read_below(one) for one in (*highs, _MOST)]
-    read = NumberRange(
+    read = DecimalRange(
         False,
         max(read_lows, key=lambda end: (end.at, end.open)),
         min(read_highs, key=lambda end: (end.at, not end.open)),
@@ -116,10 +116,10 @@ def ranges_of(schema: dict[str, Any], *, whole: bool) -> tuple[NumberRange, ...]
     return read, _integers(whole_lows, whole_highs, step)
 
 
-def _integers(lows: list[Bound], highs: list[Bound], step: Fraction | None) -> NumberRange:
+def _integers(lows: list[Bound], highs: list[Bound], step: Fraction | None) -> DecimalRange:
     low = max((_next_integer(end) for end in lows), key=lambda end: end.at, default=None)
     below = [_next_integer(end.negated()).negated() for end in highs]
-    return NumberRange(True, low, min(below, key=lambda end: end.at, default=None), step)
+    return DecimalRange(True, low, min(below, key=lambda end: end.at, default=None), step)
 
 
 def exact(number: Number) -> Fraction:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from agentrt.structured.json_schema.number_range import (
     MAX_INTEGER_DIGITS,
     Bound,
-    NumberRange,
+    DecimalRange,
     decade_of,
 )
 
@@ -39,7 +39,7 @@ class _Digits:
     fraction: str
 
 
-def number_terms(numbers: NumberRange) -> tuple[str, ...]:
+def number_terms(numbers: DecimalRange) -> tuple[str, ...]:
     """Regexes that the text of a number in a range matches, all of them; `step` is left out.
 
     Raises:

@@ -30,9 +30,12 @@ from agentrt.structured.json_schema.regex_text import escape_regex
 MAX_TEXT_BYTES = 1_000_000
 _IGNORED = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
 _TYPES = ("null", "boolean", "string", "number", "array", "object")
+_COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"})
 _OF_STRINGS = frozenset({"minLength", "maxLength", "pattern", "format"})
 _OF_ARRAYS = frozenset({"items", "prefixItems", "minItems", "maxItems"})
-_OF_OBJECTS = frozenset({"properties", "required", "additionalProperties"})
+_OF_OBJECTS = frozenset(
+    {"properties", "required", "additionalProperties", "minProperties", "maxProperties"}
+)
 _KNOWN = _OF_STRINGS | _OF_ARRAYS | _OF_OBJECTS | NUMERIC | {"type"}
 _NAME = r'"(?:\\(?:["\\bfnrt]|u00[01][0-9a-fA-F]|u007[fF])|[^"\\\x00-\x1F\x7F])*"'
 """A JSON string, as the compiler writes it."""
@@ -53,7 +56,7 @@ class LarkPart:
     """Part of a Lark grammar.
 
     Attributes:
-        expression: What stands in a rule.
+        expression: Text to put into a rule.
         rules: Rules and terminals that the expression needs.
     """
 
@@ -91,7 +94,7 @@ def _around_inexact(root: Any) -> set[int]:
             above.setdefault(id(child), []).append(id(here))
         if isinstance(here.get("$ref"), str) and isinstance(root, dict):
             above.setdefault(id(resolve(root, here["$ref"])), []).append(id(here))
-        if not is_exact(here):
+        if not is_exact(here) or _is_open(here):
             todo.append(id(here))
     found: set[int] = set()
     while todo:
@@ -100,6 +103,17 @@ def _around_inexact(root: Any) -> set[int]:
             found.add(here_id)
             todo += above.get(here_id, ())
     return found
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    """Whether any value may stand in a schema or right under it."""
+    if not schema.keys() & (_COMBINED | {"type"}):
+        return True
+    kinds = _list(schema.get("type", []))
+    parts = [schema.get("additionalProperties", True)] if "object" in kinds else []
+    parts += [schema.get("items", True)] if "array" in kinds else []
+    parts += [child for _, child in children(schema)]
+    return any(part is True or part == {} for part in parts)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +127,8 @@ class _Rules:
     written: list[str] = field(default_factory=list)
     _names: dict[int, str | None] = field(default_factory=dict)
     _by_text: dict[str, str] = field(default_factory=dict)
+    _any: str | None = None
+    _made: list[Any] = field(default_factory=list)
     _count: int = 0
     _merges: int = 0
     _bytes: int = 0
@@ -121,6 +137,8 @@ class _Rules:
         """The name of a schema's rule; None if nothing fits the schema."""
         if schema is False:
             return None
+        if schema is True or not without(schema, *_IGNORED):
+            return self._anything()
         if id(schema) not in self.inexact:
             return self._native(schema)
         if id(schema) not in self._names:
@@ -131,6 +149,19 @@ class _Rules:
             else:
                 self._write(name, body)
         return self._names[id(schema)]
+
+    def _anything(self) -> str:
+        """The name of the rule for any value."""
+        if self._any is None:
+            self._any = name = self._new("r")
+            plain = self._native({"type": ["null", "boolean", "string"]})
+            text = self._native({"type": "string"})
+            number = self._number({}, "number")
+            array = f'"[" {_listed(name, 0, None, goes_on=False)} "]"'
+            pair = f'{text} ":" {name}'
+            fields = f'"{{" {_listed(pair, 0, None, goes_on=False)} "}}"'
+            self._write(name, f"{plain} | {number} | {array} | {fields}")
+        return self._any
 
     def _new(self, letter: str) -> str:
         self._count += 1
@@ -184,14 +215,27 @@ class _Rules:
         return self._shared(_regex("|".join(escape_regex(text) for text in texts)), "n")
 
     def _merged(self, schemas: list[Any]) -> str | None:
-        whole = merged([self._meant(schema) for schema in schemas])
+        whole = merged([self._meant(schema) for schema in schemas], self._both)
         self._merges += 1
         if whole is None or self._merges > _MAX_MERGES:
             raise Inexpressible
         return None if whole is False else self._body(whole)
 
+    def _both(self, one: Any, other: Any) -> Any:
+        """A schema that requires what two schemas require."""
+        if one is False or other is False:
+            return False
+        if one is True or one == other:
+            return other
+        if other is True:
+            return one
+        made = {"allOf": [one, other]}
+        self._made.append(made)  # its id stays its own
+        self.inexact.add(id(made))
+        return made
+
     def _meant(self, schema: Any) -> Any:
-        """What a schema refers to, if it does nothing else."""
+        """The target of a schema that is a reference and nothing else, or the schema."""
         for _ in range(_MAX_REFERENCES):
             if not isinstance(schema, dict) or without(schema, *_IGNORED).keys() != {"$ref"}:
                 return schema
@@ -241,10 +285,9 @@ class _Rules:
                     yield self._native({"type": kind})
 
     def _holds_inexact(self, here: dict[str, Any], keywords: frozenset[str]) -> bool:
-        return any(
-            id(child) in self.inexact
-            for _, child in children({k: v for k, v in here.items() if k in keywords})
-        )
+        kind = "array" if keywords is _OF_ARRAYS else "object"
+        part = {"type": kind, **{k: v for k, v in here.items() if k in keywords}}
+        return _is_open(part) or any(id(child) in self.inexact for _, child in children(part))
 
     def _number(self, here: dict[str, Any], kind: str) -> str | None:
         terminals = number_terminals(here, whole=kind == "integer")
@@ -288,6 +331,9 @@ class _Rules:
                 pairs.append((f'{_quoted(_json(name))} ":" {value}', name in required))
             elif name in required:
                 return None
+        fewest, most = here.get("minProperties", 0), here.get("maxProperties")
+        if fewest or most is not None:
+            return self._counted(pairs, names, other, fewest, most)
         rest = first = ""  # after another pair, and as the first
         if other is not None:
             pair = f'{self._other_name(names)} ":" {other}'
@@ -301,6 +347,30 @@ class _Rules:
             first = self._shared(first, "o") if len(first) > _LONG else first
             rest = f'("," {pair})? {after}'
         return f'"{{" {first} "}}"'
+
+    def _counted(
+        self,
+        pairs: list[tuple[str, bool]],
+        names: list[str],
+        other: str | None,
+        fewest: int,
+        most: int | None,
+    ) -> str | None:
+        """An object with a number of fields of which none is optional."""
+        if any(not is_required for _, is_required in pairs):
+            raise Inexpressible
+        texts = [pair for pair, _ in pairs]
+        left = None if most is None else most - len(pairs)
+        fewest -= len(pairs)
+        if left is not None and left < max(0, fewest):
+            return None
+        inner = ' "," '.join(texts)
+        if other is not None:
+            pair = f'{self._other_name(names)} ":" {other}'
+            inner += f" {_listed(pair, max(0, fewest), left, goes_on=bool(texts))}"
+        elif fewest > 0:
+            return None
+        return f'"{{" {inner} "}}"'
 
     def _other_name(self, names: list[str]) -> str:
         """Names of properties other than these."""

@@ -12,7 +12,7 @@ from pydantic_core import core_schema
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.normalize import MAX_NUMBER, for_generation
-from agentrt.structured.json_schema.number_range import Bound, NumberRange, exact
+from agentrt.structured.json_schema.number_range import Bound, DecimalRange, exact
 from agentrt.structured.json_schema.number_steps import step_terms
 from agentrt.structured.json_schema.number_text import number_terms
 
@@ -148,7 +148,7 @@ def _decimal_text(schema: core_schema.DecimalSchema) -> JsonSchemaValue | None:
         return None
     lows = [Bound(exact(ends[k]), k == "gt") for k in ("ge", "gt") if k in ends]
     highs = [Bound(exact(ends[k]), k == "lt") for k in ("le", "lt") if k in ends]
-    numbers = NumberRange(
+    numbers = DecimalRange(
         False,
         max(lows, key=lambda end: (end.at, end.open), default=None),
         min(highs, key=lambda end: (end.at, not end.open), default=None),
