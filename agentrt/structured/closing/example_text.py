@@ -130,8 +130,13 @@ class _InstanceSearch:
             if text is None:
                 return None
             fields.append(f"{_json(name)}:{text}")
-        if len(fields) < schema.get("minProperties", 0):
-            return None
+        missing = int(schema.get("minProperties", 0)) - len(fields)
+        if missing > 0:
+            text = self.text(schema.get("additionalProperties", True), depth + 1)
+            others = [f"x{n}" for n in range(missing + len(names)) if f"x{n}" not in properties]
+            if text is None or missing > _MAX_DEPTH:
+                return None
+            fields += [f"{_json(name)}:{text}" for name in others[:missing]]
         return "{" + ",".join(fields) + "}"
 
 
@@ -212,7 +217,7 @@ def _string(schema: dict[str, Any]) -> str | None:
 
 def _decimal_matching(patterns: list[str]) -> str | None:
     """A short decimal that several patterns contain: those of decimals with bounds."""
-    powers = [Fraction(10) ** n for n in range(-6, 20)]
+    powers = [Fraction(10) ** n for n in range(-9, 40)]
     numbers = [sign * n * power for power in powers for n in range(10) for sign in (1, -1)]
     texts = sorted({decimal_text(number) for number in numbers}, key=lambda text: (len(text), text))
     with contextlib.suppress(re.error):

@@ -16,6 +16,7 @@ from typing import Any
 
 from agentrt.structured.json_schema.number_range import exact
 
+_CODE_POINT = re.compile(r"\\x\{([0-9a-fA-F]+)\}")
 _MAX_DECADES = 5_000
 
 
@@ -86,7 +87,6 @@ def exact_validator(draft: Any = None, *, patterns: bool = True) -> Any:
     """
     import jsonschema
 
-    skipped = {} if patterns else {"pattern": _accept}
     return jsonschema.validators.extend(
         draft or jsonschema.Draft202012Validator,
         {
@@ -95,12 +95,18 @@ def exact_validator(draft: Any = None, *, patterns: bool = True) -> Any:
             "exclusiveMinimum": _end(lambda number, end: number > end, "not greater than"),
             "exclusiveMaximum": _end(lambda number, end: number < end, "not less than"),
             "multipleOf": _multiple_of,
-            **skipped,
+            "pattern": _pattern if patterns else _accept,
         },
     )
 
 
 _Errors = Iterator[Any]
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> _Errors:
+    in_python = _CODE_POINT.sub(lambda found: f"\\U{int(found[1], 16):08x}", pattern)
+    if isinstance(value, str) and not re.search(in_python, value):
+        yield _error(f"{value!r} does not match {pattern!r}")
 
 
 def _accept(validator: Any, pattern: Any, value: Any, schema: Any) -> _Errors:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
+from agentrt.base import canonical_json
 from agentrt.structured.json_schema.exact_check import unmet
 from agentrt.structured.json_schema.keywords import ANNOTATIONS, DEFINITIONS, without
 from agentrt.structured.json_schema.number_range import exact
@@ -17,6 +19,9 @@ _SMALLEST = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "
 _OF_ITEMS = frozenset({"items", "prefixItems"})
 _OF_FIELDS = frozenset({"properties", "additionalProperties", "patternProperties"})
 
+
+MAX_CASES = 64
+"""Largest number of alternatives that are combined from two lists of them."""
 
 _MISSING = object()
 
@@ -45,6 +50,10 @@ def merged(schemas: list[Any], both: Callable[[Any, Any], Any]) -> Any | None:
         for keyword, value in without(more, *_OF_FIELDS, *_OF_ITEMS).items():
             if keyword not in whole or whole[keyword] == value:
                 joined[keyword] = value
+                continue
+            if keyword == "anyOf" and len(whole[keyword]) * len(value) <= MAX_CASES:
+                pairs = itertools.product(whole[keyword], value)
+                joined[keyword] = [both(one, other) for one, other in pairs]
                 continue
             joined[keyword] = _joined(keyword, whole[keyword], value)
             if joined[keyword] is None or joined[keyword] is False:
@@ -113,15 +122,18 @@ def _both_types(one: list[str], other: list[str]) -> list[str]:
     return found
 
 
-def values_within(schema: dict[str, Any]) -> list[Any]:
-    """The values of `enum` and `const` that fit the rest of a schema."""
-    values = schema.get("enum", [schema.get("const")])
-    rest = without(schema, "enum")
-    return (
-        values
-        if not rest or (rest == schema and len(rest) == 1)
-        else [value for value in values if unmet(rest, value) is None]
-    )
+def values_within(schema: dict[str, Any]) -> list[Any] | None:
+    """The values of `enum` and `const` that fit the rest of a schema; None if it is not known."""
+    values: list[Any] = schema.get("enum", [schema.get("const")])
+    rest = without(schema, "enum") if "enum" in schema else without(schema, "const")
+    if not rest:
+        return values
+    if '"$ref"' in canonical_json.dumps(rest):
+        return None
+    try:
+        return [value for value in values if unmet(rest, value) is None]
+    except re.error:  # a pattern in another dialect
+        return None
 
 
 def _list(value: Any) -> list[Any]:

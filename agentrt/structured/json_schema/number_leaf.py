@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
 
 from agentrt.structured.json_schema.keywords import with_children
@@ -57,26 +59,31 @@ def _is_plain(value: Any) -> bool:
             return True
 
 
-def number_terminals(schema: dict[str, Any], *, whole: bool) -> list[tuple[str, ...]] | None:
+def number_terminals(schema: dict[str, Any], *, whole: bool) -> tuple[tuple[str, ...], ...] | None:
     """Regexes of the numbers of this level: each entry's regexes must all match.
 
     None if there are none of a reasonable length.
     """
+    stated = {keyword: value for keyword, value in schema.items() if keyword in NUMERIC}
+    return _terminals(json.dumps(stated), whole)
+
+
+@functools.lru_cache(maxsize=1024)
+def _terminals(stated: str, whole: bool) -> tuple[tuple[str, ...], ...] | None:
     found: list[tuple[str, ...]] = []
-    for numbers in ranges_of(schema, whole=whole):
+    for numbers in ranges_of(json.loads(stated), whole=whole):
         if numbers.is_empty:
             continue
         steps: tuple[str, ...] | None = ()
         if numbers.step is not None:
             steps = step_terms(numbers.step)
-        try:
-            terms = number_terms(numbers)
-        except EndTooLong:
-            return None
         if steps is None:
             return None
-        found.append((*terms, *steps))
-    return found
+        try:
+            found.append((*number_terms(numbers), *steps))
+        except EndTooLong:
+            return None
+    return tuple(found)
 
 
 def narrowed(schema: Any) -> Any:

@@ -109,11 +109,14 @@ def ranges_of(schema: dict[str, Any], *, whole: bool) -> tuple[DecimalRange, ...
     if all(abs(one.end.at) <= _EVERY_INTEGER for one in (*lows, *highs) if not one.end.open):
         return (read,)
     # Integers are read as they are: the largest of 64 bits is in its range, the float is not.
-    pairs = zip((*lows, _LEAST), read_lows, strict=True)
-    whole_lows = [as_read if one.end.open else one.end for one, as_read in pairs]
-    pairs = zip((*highs, _MOST), read_highs, strict=True)
-    whole_highs = [as_read if one.end.open else one.end for one, as_read in pairs]
-    return read, _integers(whole_lows, whole_highs, step)
+    return read, _integers(_whole_ends(lows, read_lows), _whole_ends(highs, read_highs), step)
+
+
+def _whole_ends(stated: list[_Stated], read: list[Bound]) -> list[Bound]:
+    """The ends of integers: as stated if included, as read by a float if excluded."""
+    pairs = zip(stated, read, strict=False)
+    ends = [as_read if one.end.open else one.end for one, as_read in pairs]
+    return [*ends, *read[len(stated) :]]
 
 
 def _integers(lows: list[Bound], highs: list[Bound], step: Fraction | None) -> DecimalRange:
@@ -143,7 +146,7 @@ class _Stated:
         return _Stated(self.end.negated(), -self.compared)
 
 
-_MOST = _Stated(Bound(Fraction(sys.float_info.max)), sys.float_info.max)
+_MOST = _Stated(Bound(Fraction(2**1024)), sys.float_info.max)
 _LEAST = _MOST.negated()
 
 

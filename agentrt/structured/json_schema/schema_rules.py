@@ -194,8 +194,10 @@ class _Rules:
         here = without(schema, *_IGNORED)
         if "$ref" in here:
             target = resolve(self.root, here["$ref"])
-            if len(here) > 1 or target is None:
+            if target is None:
                 raise Inexpressible
+            if len(here) > 1:
+                return self._merged([without(here, "$ref"), target])
             return self.expression(target)
         if "enum" in here or "const" in here:
             return self._values(here)
@@ -209,7 +211,12 @@ class _Rules:
         return _either(self._of_types(here))
 
     def _values(self, here: dict[str, Any]) -> str | None:
-        texts = [text for value in values_within(here) for text in _texts_of(value)]
+        values = values_within(here)
+        if values is None:
+            if is_exact(here):
+                return self._native(here)
+            raise Inexpressible
+        texts = [text for value in values for text in _texts_of(value)]
         if not texts:
             return None
         return self._shared(_regex("|".join(escape_regex(text) for text in texts)), "n")
@@ -287,7 +294,9 @@ class _Rules:
     def _holds_inexact(self, here: dict[str, Any], keywords: frozenset[str]) -> bool:
         kind = "array" if keywords is _OF_ARRAYS else "object"
         part = {"type": kind, **{k: v for k, v in here.items() if k in keywords}}
-        return _is_open(part) or any(id(child) in self.inexact for _, child in children(part))
+        impossible = False in part.get("properties", {}).values()
+        below = [id(child) in self.inexact for _, child in children(part)]
+        return impossible or _is_open(part) or any(below)
 
     def _number(self, here: dict[str, Any], kind: str) -> str | None:
         terminals = number_terminals(here, whole=kind == "integer")

@@ -159,4 +159,5 @@ def _decimal_text(schema: core_schema.DecimalSchema) -> JsonSchemaValue | None:
     patterns = [*number_terms(numbers)[1:], *steps]
     most_whole = max([19, *(len(str(int(abs(end.at)))) + 1 for end in (*lows, *highs))]) - 1
     digits = formats.decimal(*counted, most_whole)
-    return {**_text(digits), "allOf": [{"pattern": formats.anchored(one)} for one in patterns]}
+    further = [{"pattern": formats.anchored(one)} for one in patterns]
+    return {**_text(digits), "allOf": further} if further else _text(digits)
