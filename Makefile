@@ -1,5 +1,6 @@
 # `make run` shows the main job. `make quick` tests the rooms that need no torch, `make test` all but
-# what is marked slow, `make slow` the rest. Each makes what it needs.
+# what is marked slow, `make slow` the rest, `make fuzz` long rounds of the fuzzers. Each makes what
+# it needs.
 
 PYTHON ?= python3
 export QUESTION ?= Which returned more from 2005 to 2009, AAPL or IBM?
@@ -32,7 +33,7 @@ WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinu
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow lint types mypy pyright unit templates clean peers gpu-wheels gpu-check
+.PHONY: run quick test slow fuzz lint types mypy pyright unit templates clean peers gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -46,6 +47,16 @@ quick: $(TEST_STAMP)
 
 slow: $(TEST_STAMP) templates
 	$(PYTEST) -m "slow"
+
+# Long rounds of the fuzzers, drawn anew each time; what they print first repeats them.
+fuzz: export FUZZ_SEED := $(or $(FUZZ_SEED),$(shell date +%s))
+fuzz: export FUZZ_FACTOR ?= 20
+fuzz: export PYTHONPATH := .
+fuzz: $(TEST_STAMP)
+	@echo "make fuzz FUZZ_SEED=$(FUZZ_SEED) FUZZ_FACTOR=$(FUZZ_FACTOR)"
+	$(PYTEST) tests/fuzz
+	$(BIN)/python tests/fuzz/server_bodies.py $(FUZZ_BODIES)
+	$(BIN)/python tests/runtime/killed_engine.py $(FUZZ_KILLS)
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ from agentrt.program import Program
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer
-from agentrt.runtime import Runtime
+from agentrt.runtime import Runtime, leave_threads
 from agentrt.runtime.estimate_store import estimates_path
 from agentrt.runtime.estimate_store.writer import EstimateWriter
 from agentrt.runtime.opening import RuntimeOpening
@@ -211,8 +211,12 @@ def run_here(
             observers=[collector] if collector else [],
             programs=[program],
         )
-        async with opening as runtime:
-            return await runtime.run(program, *args, **kwargs)
+        try:
+            async with opening as runtime:
+                return await runtime.run(program, *args, **kwargs)
+        except BaseException:
+            leave_threads()
+            raise
 
     try:
         return anyio.run(main)

@@ -2,7 +2,8 @@
 
 Plain functions over a plain table: no model, no runtime. Any CSV with the columns symbol, date and
 price works, whether its rows are days or months. Months are written `YYYY-MM`; a range holds both
-its ends.
+its ends. Returns, volatility, drawdown and correlation run from the last close BEFORE a range, as a
+year's return does; where the data begins inside the range, they run from its first close.
 """
 
 import csv
@@ -67,25 +68,39 @@ class Table:
         """The symbols as a prompt shows them."""
         return ", ".join(self.closes)
 
-    def range(
-        self, symbol: str, start: str | None, end: str | None, at_least: int
-    ) -> tuple[Close, ...]:
+    def range(self, symbol: str, start: str | None, end: str | None, at_least: int = 1) -> "Range":
         """The closes of `symbol` from month `start` to month `end`; without one, the table's own.
 
         Raises:
-            TableError: the symbol is unknown, or fewer than `at_least` closes lie in the range.
+            TableError: the symbol is unknown, no close lies in the range, or its path is shorter
+                than `at_least` closes.
         """
         known = {name.upper(): name for name in self.closes}
         name = known.get(symbol.upper())
         if name is None:
             raise TableError(f"no symbol {symbol}")
         every = self.closes[name]
-        found = tuple(c for c in every if (start or "") <= c.month <= (end or "9999-12"))
-        if not found:
+        within = tuple(c for c in every if (start or "") <= c.month <= (end or "9999-12"))
+        if not within:
             raise TableError(f"{name} has data from {every[0].month} to {every[-1].month} only")
-        if len(found) < at_least:
-            raise TableError(f"{name} has only {len(found)} of {at_least} closes needed there")
+        earlier = [c for c in every if c.day < within[0].day]
+        found = Range(earlier[-1] if earlier else None, within)
+        if len(found.path) < at_least:
+            raise TableError(f"{name} has only {len(found.path)} of {at_least} closes needed there")
         return found
+
+
+@dataclass(frozen=True)
+class Range:
+    """Closes of one symbol from one month to another, oldest first, and the last one before."""
+
+    before: Close | None
+    within: tuple[Close, ...]
+
+    @property
+    def path(self) -> tuple[Close, ...]:
+        """The closes between which the price moved in these months."""
+        return self.within if self.before is None else (self.before, *self.within)
 
 
 def load(path: Path) -> Table:
@@ -158,8 +173,8 @@ def parse_price(text: str) -> float:
 
 def prices(table: Table, symbol: str, start: Month | None = None, end: Month | None = None) -> Fact:
     """First, last, low and high close."""
-    found = table.range(symbol, start, end, at_least=1)
-    every = [close.price for close in found]
+    found = table.range(symbol, start, end)
+    every = [close.price for close in found.within]
     return _span(symbol, found) | {
         "first": every[0],
         "last": every[-1],
@@ -173,7 +188,7 @@ def total_return(
 ) -> Fact:
     """Percent gained or lost in all."""
     found = table.range(symbol, start, end, at_least=2)
-    return _span(symbol, found) | {"total_return_percent": round(_total_return(found), 2)}
+    return _span(symbol, found) | {"total_return_percent": round(_total_return(found.path), 2)}
 
 
 def annual_return(
@@ -181,7 +196,7 @@ def annual_return(
 ) -> Fact:
     """Percent gained or lost a year."""
     found = table.range(symbol, start, end, at_least=2)
-    return _span(symbol, found) | {"annual_return_percent": round(_annual_return(found), 2)}
+    return _span(symbol, found) | {"annual_return_percent": round(_annual_return(found.path), 2)}
 
 
 def volatility(
@@ -189,7 +204,7 @@ def volatility(
 ) -> Fact:
     """How much the returns vary, percent a year."""
     found = table.range(symbol, start, end, at_least=3)
-    return _span(symbol, found) | {"volatility_percent": round(_volatility(found), 2)}
+    return _span(symbol, found) | {"volatility_percent": round(_volatility(found.path), 2)}
 
 
 def drawdown(
@@ -197,7 +212,7 @@ def drawdown(
 ) -> Fact:
     """Deepest fall from a peak, percent."""
     found = table.range(symbol, start, end, at_least=2)
-    return _span(symbol, found) | {"max_drawdown_percent": round(_drawdown(found), 2)}
+    return _span(symbol, found) | {"max_drawdown_percent": round(_drawdown(found.path), 2)}
 
 
 def compare(
@@ -210,7 +225,7 @@ def compare(
     """Which symbol has more of a metric."""
     needed = 3 if metric == "volatility" else 2
     found = {symbol: table.range(symbol, start, end, needed) for symbol in symbols}
-    values = {symbol: round(METRICS[metric](closes), 2) for symbol, closes in found.items()}
+    values = {symbol: round(METRICS[metric](one.path), 2) for symbol, one in found.items()}
     highest, lowest = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
     gap = round(values[highest] - values[lowest], 2)
     return {
@@ -227,23 +242,19 @@ def correlation(
     table: Table, first: str, second: str, start: Month | None = None, end: Month | None = None
 ) -> Fact:
     """How two symbols move together, -1 to 1."""
-    left = {c.day: c.price for c in table.range(first, start, end, at_least=4)}
-    right = {c.day: c.price for c in table.range(second, start, end, at_least=4)}
+    ranges = [table.range(symbol, start, end, at_least=4) for symbol in (first, second)]
+    left, right = ({c.day: c.price for c in one.path} for one in ranges)
     days = [day for day in left if day in right]
     moves = [_moves([side[day] for day in days]) for side in (left, right)]
     if len(days) < 4 or len(set(moves[0])) == 1 or len(set(moves[1])) == 1:
         raise TableError(f"{first} and {second} share too few moving days")
-    span: Fact = {
-        "first": first,
-        "second": second,
-        "start": f"{days[0]:%Y-%m}",
-        "end": f"{days[-1]:%Y-%m}",
-    }
+    shared = [c.month for c in ranges[0].within if c.day in right]
+    span: Fact = {"first": first, "second": second, "start": shared[0], "end": shared[-1]}
     return span | {"correlation": round(pearson(*moves), 2)}
 
 
-def _span(symbol: str, found: Sequence[Close]) -> Fact:
-    return {"symbol": symbol, "start": found[0].month, "end": found[-1].month}
+def _span(symbol: str, found: Range) -> Fact:
+    return {"symbol": symbol, "start": found.within[0].month, "end": found.within[-1].month}
 
 
 def _years(found: Sequence[Close]) -> float:

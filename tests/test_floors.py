@@ -67,7 +67,14 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("static_scan",),
     ),
     "runtime": (
-        ("estimate_store", "loop_watch", "message_capture", "model_role", "observers"),
+        (
+            "estimate_store",
+            "loop_threads",
+            "loop_watch",
+            "message_capture",
+            "model_role",
+            "observers",
+        ),
         ("options", "progress", "task", "warmup"),
         ("node_limits",),
         ("run",),

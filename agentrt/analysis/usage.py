@@ -17,7 +17,8 @@ class Usage:
         output_tokens: Tokens produced, those of cancelled generations included.
         forced_tokens: Output tokens forced by a grammar.
         cancelled_tokens: Output tokens of cancelled generations.
-        retried_tokens: Output tokens of answers that failed their check and were generated again.
+        retried_tokens: Output tokens of answers that were generated again, since they failed their
+            check or broke off at a remote engine.
     """
 
     input_tokens: int = 0
@@ -34,11 +35,12 @@ def usage(record: RunRecord) -> Usage:
     retried = [attempt.ledger for node in nodes for _, attempt in node.failed]
     ended = [(node.ledger, node.outcome) for node in nodes if node.ledger is not None]
     ledgers = [ledger for ledger, _ in ended] + retried
+    broken_off = sum(ledger.retried_tokens for ledger in ledgers)
     return Usage(
         input_tokens=sum(ledger.prompt_tokens for ledger in ledgers),
         cached_tokens=sum(ledger.cached_tokens for ledger in ledgers),
-        output_tokens=sum(ledger.output_tokens for ledger in ledgers),
+        output_tokens=sum(ledger.output_tokens for ledger in ledgers) + broken_off,
         forced_tokens=sum(ledger.forced_tokens for ledger in ledgers),
         cancelled_tokens=sum(one.output_tokens for one, outcome in ended if outcome == "cancelled"),
-        retried_tokens=sum(ledger.output_tokens for ledger in retried),
+        retried_tokens=sum(ledger.output_tokens for ledger in retried) + broken_off,
     )

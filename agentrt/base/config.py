@@ -55,8 +55,6 @@ class EngineConfig:
             that have several spellings are guessed, computed along, and kept if the model samples
             exactly the guess: these tokens are the same always.
         policy: Order of waiting requests; see `SchedulerConfig`.
-        stall_s: An engine with work that answers nothing for so long counts as dead and is
-            restarted; 0 waits for ever.
     """
 
     model_path: Path
@@ -77,7 +75,6 @@ class EngineConfig:
     graphs: Literal["auto", "off"] = "auto"
     host_kv_bytes: int = 0
     jump_forward: bool = True
-    stall_s: float = 300.0
     policy: PolicyName = "rwa"
 
 

@@ -31,7 +31,7 @@ PACKAGES = (
 )
 _NO_COMPILER = (
     "install a C++ compiler (g++ or clang++): the native kernels are compiled once, at the next "
-    "start of the engine"
+    "start of the engine; or ship them in the image (agentrt kernels build --help)"
 )
 
 

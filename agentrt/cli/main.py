@@ -15,6 +15,7 @@ import typer
 
 from agentrt.base.errors import UsageError
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, root_of, three_lines
+from agentrt.cli.kernels import kernels
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve
@@ -70,6 +71,7 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
     app.command("serve")(serve)
     app.add_typer(runs, name="runs")
     app.add_typer(trace, name="trace")
+    app.add_typer(kernels, name="kernels")
     for name in LABORATORY:
         app.add_typer(laboratory(name, called=called == name), name=name)
     return app

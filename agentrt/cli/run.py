@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, TextIO
 
@@ -19,7 +16,8 @@ from agentrt.cli.parameters import Parameter, location_of
 from agentrt.cli.results_alone import results_alone
 from agentrt.cli.session import Session
 from agentrt.cli.settings import RunSettings
-from agentrt.cli.signals import SignalWatch, watched_signals
+from agentrt.cli.signals import note, watched_signals
+from agentrt.runtime import leave_threads
 
 
 def execute(program: Any, parameters: Sequence[Parameter], settings: RunSettings) -> int:
@@ -46,21 +44,12 @@ def _execute(
 
 async def until_signal(make_session: Callable[[], Session]) -> int:
     """Run until done or signalled; on a signal runs are cancelled and still accounted for."""
-    loop, session = asyncio.get_running_loop(), make_session()
-
-    def stop() -> None:
-        with suppress(RuntimeError):  # the loop is closed: the command has ended
-            loop.call_soon_threadsafe(cancel)
-
-    def cancel() -> None:
-        watch.taken_up.set()
-        session.cancel()
-
-    watch: SignalWatch
-    with watched_signals(stop) as watch:
+    session = make_session()
+    with watched_signals(session.cancel, session.write_grace_s) as watch:
         code = await session.perform()
+    if code or watch.exit_code is not None:
+        leave_threads()
     if watch.exit_code is None:
         return code
-    with suppress(OSError):  # the terminal is gone
-        sys.stderr.write("interrupted\n" if watch.exit_code == INTERRUPTED else "terminated\n")
+    note("interrupted\n" if watch.exit_code == INTERRUPTED else "terminated\n")
     return watch.exit_code

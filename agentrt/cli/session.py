@@ -56,6 +56,7 @@ class Session:
         self._inputs = inputs
         self._settings = settings
         self._batch = batch
+        self._config = RunConfig(deadline_s=settings.deadline_s)
         self._clock = MonotonicClock()
         self._scope = anyio.CancelScope()
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
@@ -77,6 +78,11 @@ class Session:
         self._printer = ResultPrinter(program, inputs, settings, results, self._summary, batch)
         self._printed = 0
         self._failed_start: Exception | None = None
+
+    @property
+    def write_grace_s(self) -> float:
+        """Time for which `write` tools hold the end of the process."""
+        return self._config.write_grace_s
 
     def cancel(self) -> None:
         """Cancel the runs in flight; they are still accounted for."""
@@ -147,7 +153,7 @@ class Session:
             api_key=self._settings.selection.api_key,
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
-            config=RunConfig(deadline_s=self._settings.deadline_s),
+            config=self._config,
             scheduler=SchedulerConfig(
                 policy=self._settings.policy_name, speculate=self._settings.speculate
             ),

@@ -142,6 +142,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         "chunks",
         "first_token_at_s",
         "generated",
+        "handed_on",
         "meta",
         "produced_tokens",
         "prompt",
@@ -191,6 +192,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         self.meta = _NO_META
         self.generated = _NOTHING_WRITTEN
         self.produced_tokens = 0
+        self.handed_on = False  # whether the program may have seen text of an unfinished output
         self.first_token_at_s = 0.0
 
     @classmethod
@@ -266,11 +268,13 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
     @property
     def text(self) -> str:
         """The text so far; kept when the generation is cancelled or fails."""
+        self.handed_on |= bool(self.chunks)
         return "".join(self.chunks)
 
     @property
     def thinking(self) -> str:
         """The reasoning before the answer so far; see `thinking` of `GenOptions`."""
+        self.handed_on |= bool(self.reasoning)
         return "".join(self.reasoning).strip()
 
     @property
@@ -299,6 +303,11 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         self.chunks.append(text)
         self._notify()
 
+    def forget_text(self) -> None:
+        """Drop the output, of which the program was given no text."""
+        self.chunks.clear()
+        self.reasoning.clear()
+
     def retry(self, chat: ChatT, seed: int) -> None:
         """Prepare another attempt, which answers `chat`; the chats of the program stay as is."""
         sampling = replace(self.work.sampling, seed=seed)
@@ -320,6 +329,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         return super().segment(as_answer=as_answer)
 
     def _read_text(self) -> TextReading:
+        self.handed_on = True
         return TextReading(self, self._notifier(), self.chunks)
 
     def _notifier(self) -> Notifier:

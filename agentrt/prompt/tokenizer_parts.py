@@ -20,6 +20,7 @@ from agentrt.prompt.text_encoder import TextEncoder
 from agentrt.prompt.token_bytes import bytes_by_id
 
 MAX_TOKENS = 10_000_000
+_MOST_SHOWN = 500
 LOOKS_LIKE_MARKER = re.compile(r"<[|\uff5c].*[|\uff5c]>|\[/?[A-Z_]+\]")
 
 
@@ -108,7 +109,9 @@ def _parse(files: ModelFiles) -> dict[str, Any]:
 
 def _broken(files: ModelFiles, why: object) -> ModelInvalid:
     where = files.path / "tokenizer.json"
-    return ModelInvalid(f"{where} is not a tokenizer: {why}", hint="Save the tokenizer again")
+    return ModelInvalid(
+        f"{where} is not a tokenizer: {str(why)[:_MOST_SHOWN]}", hint="Save the tokenizer again"
+    )
 
 
 def _added_tokens(files: ModelFiles, tokenizer: dict[str, Any]) -> list[dict[str, Any]]:

@@ -47,7 +47,8 @@ class Capabilities:
         scores: Whether it takes `scored` requests.
         cache_salts: Whether it keeps prefixes of requests with different `cache_salt` apart. A
             salt for any other backend is an error, never ignored.
-        resumes: Whether it goes on behind the `output_ids` of a request.
+        resumes: Whether it goes on behind the `output_ids` of a request. Else it writes a lost
+            output anew, which is compared with the first one.
     """
 
     backend: str

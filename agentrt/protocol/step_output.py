@@ -82,6 +82,8 @@ class Ledger:
         source: Whether the figures are measured, reported by a remote engine, or inferred.
         cached_host_tokens: Tokens loaded back from the offload tier, over all admissions.
         thinking_tokens: Output tokens before the answer: reasoning and its frame.
+        retried_tokens: Tokens of attempts that broke off with a remote engine, which produced them
+            again; not part of `output_tokens`.
     """
 
     received_at_s: float = 0.0
@@ -106,6 +108,7 @@ class Ledger:
     source: Literal["measured", "engine_reported", "inferred"] = "measured"
     cached_host_tokens: int = 0
     thinking_tokens: int = 0
+    retried_tokens: int = 0
 
 
 @record

@@ -50,6 +50,13 @@ class _Mismatch(Exception):
     """A decoded value is not of its type; the message names the field."""
 
 
+_MALFORMED = (
+    *(_Mismatch, AgentrtError, msgpack.UnpackException, ValueError),
+    *(TypeError, ArithmeticError, RecursionError),  # keys, numbers and levels that Python refuses
+)
+"""Errors of a payload that is not a value."""
+
+
 class Wire(Generic[T]):
     """The frames of one direction of a connection.
 
@@ -93,7 +100,7 @@ class Wire(Generic[T]):
                 unicode_errors="surrogatepass",
             )
             value: T = self._read(plain)
-        except (_Mismatch, ValueError, msgpack.UnpackException, AgentrtError) as error:
+        except _MALFORMED as error:
             raise InternalError(f"malformed frame: {error or type(error).__name__}") from error
         return value
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 
@@ -28,26 +28,56 @@ from agentrt.protocol.backend import (
     SchedulingInfo,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.protocol.step_output import BackendEvent, Delta, End, FinishReason, StepDone
+from agentrt.protocol.step_output import (
+    BackendDown,
+    BackendEvent,
+    Delta,
+    End,
+    FinishReason,
+    StepDone,
+)
 from agentrt.remote.body import RemoteServer, build_request
 from agentrt.remote.chunks import ChunkReader, JsonCompactor
 from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.probe import probe
-from agentrt.remote.usage import RequestTimes, ledger
+from agentrt.remote.retries import Retries
+from agentrt.remote.usage import RequestTimes, ledger, output_tokens
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """One request in flight."""
+    """One request in flight, over all of its attempts.
+
+    Attributes:
+        request: The request.
+        times: Instants of the first attempt, and what the others cost.
+        retries: Decides about further attempts.
+        reader: Parser of the attempt under way.
+        characters: Characters of the attempt under way.
+        most_characters: Characters of the longest attempt.
+    """
 
     request: GenerateRequest
     times: RequestTimes
+    retries: Retries
     reader: ChunkReader = field(default_factory=ChunkReader)
+    characters: int = 0
+    most_characters: int = 0
+
+    def break_off(self) -> None:
+        """Prepare the next attempt; the tokens of this one are lost."""
+        self.times.retried_tokens += output_tokens(self.reader)
+        self.reader = ChunkReader()
+        self.characters = 0
 
 
 class RemoteBackend:
     """A remote engine: one streamed request each, and only features that were proven.
+
+    An answer that breaks off is asked for again. If some of its text has been handed on, it is a
+    lost request (`BackendDown`), which the runtime submits again: that compares the second answer
+    with the first.
 
     Args:
         url: `http://host:port`, or with the API's own path.
@@ -71,7 +101,8 @@ class RemoteBackend:
         self._clock = clock
         self._server: RemoteServer | None = None
         self._queue = EventQueue()
-        self._tasks: dict[RequestId, asyncio.Task[FinishReason]] = {}
+        self._tasks: dict[RequestId, asyncio.Task[FinishReason | EngineDied]] = {}
+        self._lost: dict[RequestId, Exchange] = {}
         self._texts: dict[RequestId, str] = {}
         self._ends: list[End] = []
         self._scheduled = False
@@ -102,10 +133,15 @@ class RemoteBackend:
                 )
 
     def submit(self, request: GenerateRequest) -> None:
-        exchange = Exchange(request, RequestTimes(self._clock.now_s()))
-        task = asyncio.create_task(self._stream(exchange))
+        exchange = self._lost.pop(request.request_id, None)
+        if exchange is None:
+            retries = self._http.retries(self._http.limits, request.deadline_at_s)
+            exchange = Exchange(request, RequestTimes(self._clock.now_s()), retries)
+            task = asyncio.create_task(self._stream(exchange))
+        else:
+            task = asyncio.create_task(self._stream_again(exchange))
         self._tasks[request.request_id] = task
-        task.add_done_callback(lambda done: self._end(exchange, done))
+        task.add_done_callback(partial(self._end, exchange))
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Do nothing: prompts are sent complete, as `holes` is false."""
@@ -114,6 +150,7 @@ class RemoteBackend:
         """Do nothing: the server orders its own queue."""
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
+        self._lost.pop(request_id, None)
         if request_id in self._tasks:
             self._tasks[request_id].cancel()
 
@@ -137,56 +174,82 @@ class RemoteBackend:
         self._flush()
         self._queue.close()
 
-    async def _stream(self, exchange: Exchange) -> FinishReason:
-        """Stream one request to its end; again if it breaks off before its first text."""
-        for attempt in itertools.count(1):
+    async def _stream(self, exchange: Exchange) -> FinishReason | EngineDied:
+        """Stream one request to its end, or until it breaks off behind its first text."""
+        while True:
             try:
                 return await self._stream_once(exchange)
-            except EngineDied:
-                handed_on = exchange.times.first_at_s > 0.0
-                if handed_on or attempt >= self._http.limits.attempts:
+            except EngineDied as error:
+                if not exchange.retries.note_failure():
                     raise
-                await self._http.pause(attempt, exchange.request.deadline_at_s)
-                exchange.reader = ChunkReader()
-        raise AssertionError("the loop has no end of its own")
+                exchange.break_off()
+                if exchange.most_characters:
+                    return error
+                await exchange.retries.pause()
+
+    async def _stream_again(self, exchange: Exchange) -> FinishReason | EngineDied:
+        """Stream a request that has broken off, after a pause."""
+        await exchange.retries.pause()
+        return await self._stream(exchange)
 
     async def _stream_once(self, exchange: Exchange) -> FinishReason:
         assert self._server is not None, "start() comes before submit()"
-        request = exchange.request
+        request, reader = exchange.request, exchange.reader
         sent = build_request(request, self._server)
-        reader = exchange.reader
         reader.max_calls = sent.max_calls
         compactor = JsonCompactor() if sent.compact else None
         headers = {"traceparent": _traceparent(request.run_id)}
-        answer = self._http.events("/chat/completions", sent.body, headers, request.deadline_at_s)
-        async with aclosing(answer) as chunks:
-            async for chunk in chunks:
-                text = reader.feed_chunk(chunk)
-                self._write(exchange, compactor.feed_text(text) if compactor else text)
-                if reader.full:
-                    break
-        self._write(exchange, reader.close())
+        answer = self._http.events("/chat/completions", sent.body, headers, exchange.retries)
+        stall_s = self._http.limits.stall_s
+        with anyio.CancelScope() as silence:
+            async with aclosing(answer) as chunks:
+                try:
+                    async for chunk in chunks:
+                        text = reader.feed_chunk(chunk)
+                        self._write(exchange, compactor.feed_text(text) if compactor else text)
+                        if reader.full:
+                            break
+                        if exchange.characters:
+                            silence.deadline = anyio.current_time() + stall_s
+                except EngineDied:
+                    if reader.finish is None:
+                        raise
+                    # The answer is whole: only its figures are missing.
         if reader.finish is None and not reader.full:
-            raise EngineDied(f"the engine at {self._http.url} ended its answer without a reason")
+            why = "ended its answer without a reason"
+            if silence.cancelled_caught:
+                why = f"wrote nothing for {stall_s:g} s in the middle of its answer"
+            raise EngineDied(f"the engine at {self._http.url} {why}")
+        self._write(exchange, reader.close())
         return reader.finish or "stop"
 
     def _write(self, exchange: Exchange, text: str) -> None:
-        if text:
-            exchange.times.first_at_s = exchange.times.first_at_s or self._clock.now_s()
-            request_id = exchange.request.request_id
-            self._texts[request_id] = self._texts.get(request_id, "") + text
-            self._schedule_flush()
+        if not text:
+            return
+        exchange.times.first_at_s = exchange.times.first_at_s or self._clock.now_s()
+        exchange.characters += len(text)
+        if exchange.characters > exchange.most_characters:
+            exchange.most_characters = exchange.characters
+            exchange.retries.note_progress()
+        request_id = exchange.request.request_id
+        self._texts[request_id] = self._texts.get(request_id, "") + text
+        self._schedule_flush()
 
-    def _end(self, exchange: Exchange, done: asyncio.Task[FinishReason]) -> None:
-        """Report the request's end, whatever ended its task."""
+    def _end(self, exchange: Exchange, done: asyncio.Task[FinishReason | EngineDied]) -> None:
+        """Report the request's end, or that it was lost, whatever ended its task."""
         request_id = exchange.request.request_id
         del self._tasks[request_id]
         failure = None if done.cancelled() else done.exception()
+        reason: FinishReason = "failed"
         if done.cancelled():
-            reason: FinishReason = "cancelled"
-        else:
-            reason = "failed" if failure else done.result()
-        if failure is not None and not isinstance(failure, AgentrtError):
+            reason = "cancelled"
+        elif failure is None:
+            outcome = done.result()
+            if isinstance(outcome, EngineDied):
+                self._lose(exchange, outcome)
+                return
+            reason = outcome
+        elif not isinstance(failure, AgentrtError):
             failure = InternalError(f"{type(failure).__name__}: {failure}")
         error = record_of(failure) if failure else None
         account = ledger(exchange.reader, exchange.times, self._clock.now_s())
@@ -194,6 +257,13 @@ class RemoteBackend:
             End(request_id, reason, account, error=error, stopped_by=exchange.reader.stopped_by)
         )
         self._schedule_flush()
+
+    def _lose(self, exchange: Exchange, error: EngineDied) -> None:
+        """Give a request back of which some text has been handed on."""
+        request_id = exchange.request.request_id
+        self._lost[request_id] = exchange
+        self._flush()
+        self._queue.put(BackendDown(record_of(error), (request_id,), restarting=True))
 
     def _schedule_flush(self) -> None:
         """Deliver at the end of this turn of the loop: one event for everything in it."""

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from agentrt.base.errors import RequestRejected
+from agentrt.base.errors import EngineDied, RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 from agentrt.protocol.step_output import FinishReason
 
@@ -49,10 +49,12 @@ class ChunkReader:
         """Text added by `chunk`.
 
         Raises:
-            RequestRejected: The chunk is an error, or the answer was filtered.
+            EngineDied: The chunk is an error of the server.
+            RequestRejected: The chunk is an error of the request, or the answer was filtered.
         """
-        if chunk.get("error"):
-            raise RequestRejected(f"the engine failed in the middle: {_message_of(chunk['error'])}")
+        if error := chunk.get("error"):
+            kind = EngineDied if _is_of_server(error) else RequestRejected
+            raise kind(f"the engine failed in the middle: {_message_of(error)}")
         self.usage = chunk.get("usage") or self.usage
         self.timings = chunk.get("timings") or chunk.get("metrics") or self.timings
         text = ""
@@ -117,6 +119,19 @@ def _arguments(value: Any) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _is_of_server(error: Any) -> bool:
+    """Whether an error is the server's own, so that the same request may pass later."""
+    if not isinstance(error, dict):
+        return False
+    code = error.get("code")
+    if isinstance(code, int):
+        return code >= 500 or code in (408, 429)
+    return _text(error.get("type")).replace("_", "").lower() in _SERVER_TYPES
+
+
+_SERVER_TYPES = ("servererror", "internalservererror", "serviceunavailableerror")
 
 
 def _message_of(error: Any) -> str:

@@ -1,22 +1,22 @@
 """HTTP to a remote engine: the only module that imports httpx.
 
-It holds the address, the key, timeouts, limits and retries, and converts failures to the error
-tree. A request is retried here until its answer begins; `RemoteBackend` retries answers that break
-off before their first text.
+It holds the address, the key, timeouts and limits, and converts failures to the error tree. A
+request is retried here until its answer begins; `RemoteBackend` retries answers that break off.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import random
+import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import anyio
 import httpx
@@ -34,16 +34,17 @@ from agentrt.base.key_reference import key_name
 from agentrt.base.loopback import is_loopback
 from agentrt.remote.answer_shape import Malformed, check_chunk, parsed_object
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
+from agentrt.remote.retries import Retries
 from agentrt.remote.sse import EventStream, EventTooLong
 
 Json = dict[str, Any]
 
 CONNECT_S = 5.0
-SILENCE_S = 600.0
-FIRST_PAUSE_S = 0.1
 MAX_ERROR_BYTES = 64 << 10
 _BUSY = {408, 429}
-_LOST = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadError, httpx.RemoteProtocolError)
+_AWAY_STATUS = {502, 503, 504}
+_AWAY = (httpx.ConnectError, httpx.ConnectTimeout)
+_LOST = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
 class Http:
@@ -75,11 +76,9 @@ class Http:
         headers["Accept-Encoding"] = "identity"  # what expands has no size to limit
         self._client = httpx.AsyncClient(
             headers=headers,
-            timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            trust_env=not is_loopback(
-                urlsplit(self.url).hostname or ""
-            ),  # no proxy for this machine
+            timeout=httpx.Timeout(limits.silence_s, connect=CONNECT_S, pool=None),
+            limits=_CONNECTIONS,
+            transport=_direct_transport(self.url),
         )
 
     async def get(self, path: str) -> Json:
@@ -88,7 +87,8 @@ class Http:
         Raises:
             EngineUnavailable: The answer is none.
         """
-        async with self._open("GET", path, None, {}) as response:
+        retries = self.retries(self.limits.opening)
+        async with self._open("GET", path, None, {}, retries) as response:
             data = await self._read(response, self.limits.event_bytes)
         try:
             return parsed_object(data)
@@ -103,7 +103,7 @@ class Http:
         path: str,
         body: Json,
         headers: dict[str, str],
-        deadline_at_s: float | None = None,
+        retries: Retries,
     ) -> AsyncGenerator[Json, None]:
         """The chunks of a streamed answer, until the server ends it.
 
@@ -112,7 +112,7 @@ class Http:
             RequestRejected: The answer is malformed, or exceeds a limit.
         """
         stream, taken = EventStream(self.limits.event_bytes), 0
-        async with self._open("POST", path, body, headers, deadline_at_s) as response:
+        async with self._open("POST", path, body, headers, retries) as response:
             try:
                 async for part in response.aiter_bytes():
                     taken += len(part)
@@ -140,6 +140,10 @@ class Http:
         except Malformed:
             raise self._cut("in an event") from None
 
+    def retries(self, limits: RemoteLimits, deadline_at_s: float | None = None) -> Retries:
+        """The attempts of a new request."""
+        return Retries(self.url, limits, self._clock, self._random, deadline_at_s)
+
     async def aclose(self) -> None:
         await self._client.aclose()
 
@@ -154,11 +158,11 @@ class Http:
         path: str,
         body: Json | None,
         headers: dict[str, str],
-        deadline_at_s: float | None = None,
+        retries: Retries,
     ) -> AsyncIterator[httpx.Response]:
         """A response with a good status and its headers received."""
         request = self._client.build_request(method, self.url + path, json=body, headers=headers)
-        response = await self._send(request, deadline_at_s)
+        response = await self._send(request, retries)
         try:
             if response.status_code >= 400:
                 error = await self._read(response, MAX_ERROR_BYTES, cut=True)
@@ -184,41 +188,30 @@ class Http:
             raise RequestRejected(f"{self.url} answers more than {limit_bytes} bytes")
         return bytes(data[:limit_bytes])
 
-    async def _send(self, request: httpx.Request, deadline_at_s: float | None) -> httpx.Response:
+    async def _send(self, request: httpx.Request, retries: Retries) -> httpx.Response:
         """Send a request until its headers arrive, with retries."""
-        for attempt in itertools.count(1):
+        while True:
             wait_s = 0.0
             try:
                 response = await self._client.send(request, stream=True)
+            except _AWAY as error:
+                if not retries.note_away():
+                    raise self._unreachable(error) from None
             except _LOST as error:
-                if attempt >= self.limits.attempts:
+                if not retries.note_failure():
                     raise self._unreachable(error) from None
             except httpx.HTTPError as error:
                 raise self._unreachable(error) from None
             else:
                 status = response.status_code
-                if attempt >= self.limits.attempts or not (status in _BUSY or status >= 500):
+                if not (status in _BUSY or status >= 500):
+                    return response
+                note = retries.note_away if status in _AWAY_STATUS else retries.note_failure
+                if not note():
                     return response
                 wait_s = retry_after_s(response.headers.get("retry-after", ""), time.time())
                 await response.aclose()
-            await self.pause(attempt, deadline_at_s, wait_s)
-        raise AssertionError("the loop has no end of its own")
-
-    async def pause(self, attempt: int, deadline_at_s: float | None, wait_s: float = 0.0) -> None:
-        """Wait before the next attempt, `wait_s` at least.
-
-        Raises:
-            EngineUnavailable: The pause ends after the deadline, or exceeds the limit.
-        """
-        left_s = self.limits.retry_after_s
-        if deadline_at_s is not None:
-            left_s = deadline_at_s - self._clock.now_s()
-        if wait_s and wait_s > left_s:
-            raise EngineUnavailable(
-                f"{self.url} is busy and asks to wait {wait_s:g} s, longer than there is time",
-                hint="Try again later, or raise the deadline",
-            )
-        await anyio.sleep(wait_s + FIRST_PAUSE_S * 2**attempt * self._random.random())
+            await retries.pause(wait_s)
 
     def _unreachable(self, error: httpx.HTTPError) -> EngineUnavailable:
         why = self.scrub(str(error)) or type(error).__name__
@@ -248,6 +241,26 @@ class Http:
             return EngineUnavailable(at, hint="Look at the server's log, or try again later")
         return RequestRejected(at, hint="The server does not take this request as it is")
 
+
+def _direct_transport(url: str) -> httpx.AsyncHTTPTransport | None:
+    """Connections that notice a host that is gone; None if the way there is a proxy's."""
+    host = urlsplit(url).hostname or ""
+    if not is_loopback(host) and getproxies():
+        return None
+    return httpx.AsyncHTTPTransport(limits=_CONNECTIONS, socket_options=_KEEP_ALIVE)
+
+
+_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+_PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in _PROBES.items()
+        if hasattr(socket, name)
+    ),
+]
+"""A peer that answers no probe for 30 s is gone: no reset comes from a host without power."""
 
 _OVERFLOW = ("context length", "context_length", "context size", "maximum context", "too long")
 

@@ -192,7 +192,8 @@ def _body(server: RemoteServer, max_tokens: int) -> Json:
 async def _text(http: Http, sent: SentRequest, go_on: Callable[[str], bool] | None = None) -> str:
     """Text written by the server, as long as `go_on` is true for it."""
     reader, compactor, text = ChunkReader(sent.max_calls), JsonCompactor(), ""
-    async with aclosing(http.events("/chat/completions", sent.body, {})) as chunks:
+    retries = http.retries(http.limits.opening)
+    async with aclosing(http.events("/chat/completions", sent.body, {}, retries)) as chunks:
         async for chunk in chunks:
             more = reader.feed_chunk(chunk)
             text += compactor.feed_text(more) if sent.compact else more

@@ -15,15 +15,21 @@ class RequestTimes:
     Attributes:
         sent_at_s: Instant of sending.
         first_at_s: Arrival of the first text; 0.0 if there was none.
+        retried_tokens: Tokens of attempts that broke off.
     """
 
     sent_at_s: float
     first_at_s: float = 0.0
+    retried_tokens: int = 0
 
 
 def ledger(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
-    """The ledger of a request that ended at `now_s`."""
-    reported = _reported(reader) if times.first_at_s else None
+    """The ledger of a request that ended at `now_s`.
+
+    The server reports the times of one attempt: of several, they are those seen from here.
+    """
+    once = times.first_at_s and not times.retried_tokens
+    reported = _reported(reader) if once else None
     if reported is None:
         queue_s, prefill_s = 0.0, (times.first_at_s or now_s) - times.sent_at_s
         received_at_s, first_token_at_s = times.sent_at_s, times.first_at_s
@@ -42,6 +48,7 @@ def ledger(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
         prefill_s=prefill_s,
         decode_s=max(0.0, now_s - received_at_s - queue_s - prefill_s),
         source="inferred" if reported is None else "engine_reported",
+        retried_tokens=times.retried_tokens,
         **_counts(reader),
     )
 
@@ -54,8 +61,13 @@ def _counts(reader: ChunkReader) -> dict[str, int]:
     return {
         "prompt_tokens": int(usage.get("prompt_tokens") or 0),
         "cached_tokens": int(cached),
-        "output_tokens": int(usage.get("completion_tokens") or reader.chunks),
+        "output_tokens": output_tokens(reader),
     }
+
+
+def output_tokens(reader: ChunkReader) -> int:
+    """Tokens of one answer."""
+    return int(reader.usage.get("completion_tokens") or reader.chunks)
 
 
 def _reported(reader: ChunkReader) -> tuple[float, float, float] | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from agentrt.base.errors import AgentrtError, NodeCancelled, record_of
+from agentrt.base.ids import NodeId
 from agentrt.program import Node
 from agentrt.program.call_site import raised_at
 from agentrt.protocol.events import Event, NodeFinished, Outcome
@@ -13,7 +15,7 @@ from agentrt.protocol.step_output import End
 from agentrt.runtime.message_capture import captured_content
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task, TaskEnd
-from agentrt.scheduler import InternalEvent
+from agentrt.scheduler import InternalEvent, internal_events
 
 
 def succeeded(run: Run, node: Node[Any], value: Any, end: End | None = None) -> NodeFinished:
@@ -59,13 +61,33 @@ async def carry_out(
         post: Leaves an event for the loop.
     """
     end: TaskEnd | None = None
+    task.leave = partial(_leave, run, node, task, post)
     try:
         end = await run.attempt(node, task, body)
     finally:
+        task.close()
         run.tasks.pop(node.id, None)
         end = end or TaskEnd(error=_torn_down(node))
         if not node.done:  # else the loop has ended, and every node with it
             post(ended(end.value) if end.error is None else failed(run, node, end.error))
+
+
+def _leave(run: Run, node: Node[Any], task: Task, post: Callable[[InternalEvent], None]) -> bool:
+    """End a node whose code does not end; false as long as nodes that the code has made go on."""
+    inside = [one for one in run.nodes if one.startswith(f"{node.id}/")]
+    if inside and node.id not in run.stuck:
+        for one in inside:
+            reason = "its program does not end"
+            post(internal_events.CancelRequested(run.run_id, NodeId(one), reason))
+    had_ended = run.stuck.get(node.id, True)
+    run.stuck[node.id] = not inside
+    if inside or not had_ended:  # the code has just got their ends
+        return False
+    run.tasks.pop(node.id, None)
+    if not node.done:
+        post(failed(run, node, run.stop_error(node, task)))
+    run.task_set.leave(node.id)
+    return True
 
 
 def _torn_down(node: Node[Any]) -> NodeCancelled:

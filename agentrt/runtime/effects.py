@@ -85,8 +85,7 @@ class Effects:
         """End a node: at once if it has no task and no request, else when these have ended."""
         task = run.tasks.get(node.id)
         if task is not None:
-            task.stop_error = error
-            task.scope.cancel()
+            task.stop(error)
             return []
         request = self._dispatcher.request_of(run, node) if isinstance(node, Gen) else None
         if request is not None:

@@ -67,7 +67,9 @@ class Run:
         encoded_large_texts: Number of large texts in a prompt that were encoded ahead, by node.
         stop_requests: Requests of code to end a node.
         unknown_outcomes: Notes on `write` tools that had not ended when the wait for them did.
-        task_set: The asyncio tasks of the run, none of which outlives it.
+        stuck: Nodes whose code did not end when it was stopped, and whether all nodes that it has
+            made have ended. It makes no more nodes.
+        task_set: The asyncio tasks of the run.
         has_sent: Whether a generation has been handed to an engine.
         captures_content: Whether events carry prompts and outputs.
     """
@@ -100,6 +102,7 @@ class Run:
         self.stop_requests: dict[str, StopRequest] = {}
         self.declared_with_holes: set[str] = set()
         self.unknown_outcomes: list[str] = []
+        self.stuck: dict[str, bool] = {}
         self.task_set = TaskSet()
         self.has_sent = False
         self.captures_content = captures_content
@@ -137,6 +140,8 @@ class Run:
         if self._ended is not None:
             raise self._ended
         scope = node.scope
+        if scope.owner in self.stuck:
+            raise NodeCancelled(f"{node.label} comes after its program's end", reason="stopped")
         depth = scope.depth + (node.kind == "program")
         limits, running = self._limits, len(self.tasks) + len(self.contexts)
         self._made += 1
@@ -202,12 +207,16 @@ class Run:
                     raise task.stop_error
                 return TaskEnd(await body())
             except Exception as error:
-                return TaskEnd(error=error)
+                is_stuck = node.id in self.stuck  # a node of its end was cancelled
+                return TaskEnd(error=self.stop_error(node, task) if is_stuck else error)
             except SystemExit as system_exit:
                 return TaskEnd(error=self.exit(node, system_exit))
-        return TaskEnd(error=task.stop_error or self._too_late(node, task))
+        return TaskEnd(error=self.stop_error(node, task))
 
-    def _too_late(self, node: Node[Any], task: Task) -> AgentrtError:
+    def stop_error(self, node: Node[Any], task: Task) -> Exception:
+        """The error for which a task was stopped; without one, its deadline has passed."""
+        if task.stop_error is not None:
+            return task.stop_error
         work = node.work
         allowed_s = work.deadline_s if isinstance(work, ProgramWork) else None
         allowed = "" if allowed_s is None else f" of {allowed_s:g} s"
@@ -234,8 +243,7 @@ class Run:
         """End every node with `error`, and refuse new ones."""
         self._ended = error
         for task in list(self.tasks.values()):
-            task.stop_error = error
-            task.scope.cancel()
+            task.stop(error)
         for node in list(self.nodes.values()):
             node.fail(error)
 

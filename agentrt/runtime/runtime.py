@@ -221,8 +221,7 @@ class Runtime:
         async def body() -> R:
             scope.adopt(node)
             if work.deadline_s is None:  # it cannot be refused, so nothing has to decide its start
-                node.add_demand()
-                await self._tasks.run_here(run, node)
+                self._tasks.start(run, node)
             return await node
 
         error: BaseException | None = None

@@ -5,8 +5,8 @@ estimates and traces are those of programs. `agentrt serve` starts it.
 """
 
 from agentrt.serve.api_keys import ApiKey
-from agentrt.serve.application import application
+from agentrt.serve.application import Application
 from agentrt.serve.listener import ServeConfig, serve, serving
 from agentrt.serve.served_model import ServedModel
 
-__all__ = ["ApiKey", "ServeConfig", "ServedModel", "application", "serve", "serving"]
+__all__ = ["ApiKey", "Application", "ServeConfig", "ServedModel", "serve", "serving"]

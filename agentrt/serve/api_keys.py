@@ -8,7 +8,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-_TENANTS_OF_ADDRESS = 64
+from agentrt.serve.shares import Owner
+
+_CLIENTS_OF_ADDRESS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,18 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """The owner of a request.
+    """The tenant of a request.
 
     Attributes:
-        name: Name for fair share and traces; "" without keys.
+        name: Name for fair share and traces.
         cache_salt: Salt of its prefixes, known to this server alone; "" without keys.
+        owner: Owner for turns at the engine: the tenant's key and the client's address and user, or
+            the address and the user.
     """
 
     name: str = ""
     cache_salt: str = field(default="", repr=False)
+    owner: Owner = Owner()  # noqa: RUF009  # frozen
 
 
 def tenant_without_key(peer: str, user: object) -> Tenant:
@@ -45,10 +50,26 @@ def tenant_without_key(peer: str, user: object) -> Tenant:
         user: User that the request names, or anything else. Users of an address share a limited
             number of tenants.
     """
+    number = _number(user)
+    return Tenant(f"{peer}/{number}" if number else peer, "", Owner(peer, number))
+
+
+def tenant_with_key(key: Tenant, peer: str, user: object) -> Tenant:
+    """The tenant of a key, for a request of one of its clients.
+
+    Args:
+        key: The tenant.
+        peer: Address of the client.
+        user: User that the request names, or anything else.
+    """
+    return Tenant(key.name, key.cache_salt, Owner(key.name, f"{peer}/{_number(user)}"))
+
+
+def _number(user: object) -> str:
+    """The number of a user among those of an address; "" for none."""
     if not isinstance(user, str) or not user:
-        return Tenant(peer)
-    digest = _digest(user.encode("utf-8", "replace"))
-    return Tenant(f"{peer}/{digest[0] % _TENANTS_OF_ADDRESS}")
+        return ""
+    return str(_digest(user.encode("utf-8", "replace"))[0] % _CLIENTS_OF_ADDRESS)
 
 
 class ApiKeys:

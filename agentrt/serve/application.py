@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import MutableMapping, Sequence
 from functools import partial
+from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from agentrt.serve.api_keys import ApiKey, ApiKeys, Tenant, tenant_without_key
+from agentrt.serve.api_keys import ApiKey, ApiKeys, Tenant, tenant_with_key, tenant_without_key
+from agentrt.serve.asgi import (
+    AsgiEvent,
+    ClientLeft,
+    Receive,
+    Send,
+    read_body,
+    send_json,
+    send_refusal,
+)
 from agentrt.serve.completion import Completion
 from agentrt.serve.host_check import HostCheck
 from agentrt.serve.refusal import RequestRefused, noted
@@ -21,15 +24,18 @@ from agentrt.serve.request_schema import chat_request_of
 from agentrt.serve.served_model import ServedModel
 
 MOST_BODY_BYTES = 8 << 20
+COMPLETIONS = "/v1/chat/completions"
+MODELS = "/v1/models"
 HEALTH = "/health"
+_METHODS = {COMPLETIONS: ("POST",), MODELS: ("GET", "HEAD"), HEALTH: ("GET", "HEAD")}
 _LARGE_BYTES = 64 * 1024
-_TENANT = "agentrt.tenant"
+
+HttpScope = MutableMapping[str, Any]
+RequestHeaders = dict[bytes, bytes]
 
 
-def application(
-    model: ServedModel, keys: Sequence[ApiKey] = (), hosts: HostCheck | None = None
-) -> Starlette:
-    """The API over a model.
+class Application:
+    """The API over a model, for an ASGI server.
 
     Args:
         model: Model that answers.
@@ -37,72 +43,79 @@ def application(
         hosts: Names under which it may be called; None allows all.
     """
 
-    async def completions(request: Request) -> Response:
-        body = await _body(request)
-        parse = partial(chat_request_of, body)
-        question = await model.in_worker(parse) if len(body) > _LARGE_BYTES else parse()
-        peer = request.client.host if request.client is not None else ""
-        tenant = request.scope[_TENANT] or tenant_without_key(peer, question.user)
-        return Completion(model, question, tenant)
-
-    async def models(request: Request) -> Response:
-        entry = {
-            "id": model.name,
-            "object": "model",
-            "created": model.started_at_unix_s,
-            "owned_by": "agentrt",
-            "max_model_len": model.window_tokens,
-        }
-        return JSONResponse({"object": "list", "data": [entry]})
-
-    async def health(request: Request) -> Response:
-        is_up = model.down is None
-        state = {"status": "ok" if is_up else "down", "under_way": model.under_way}
-        return JSONResponse(state, 200 if is_up else 503)
-
-    return Starlette(
-        routes=[
-            Route("/v1/chat/completions", completions, methods=["POST"]),
-            Route("/v1/models", models),
-            Route(HEALTH, health),
-        ],
-        middleware=[Middleware(_Guard, keys=ApiKeys(keys) if keys else None, hosts=hosts)],
-        exception_handlers={
-            RequestRefused: _refused,
-            HTTPException: _unknown,
-            ClientDisconnect: _left,
-            Exception: _broken,
-        },
-    )
-
-
-class _Guard:
-    """Requires a known host and a key, and notes the tenant that the key stands for."""
-
-    def __init__(self, app: ASGIApp, keys: ApiKeys | None, hosts: HostCheck | None) -> None:
-        self._app = app
-        self._keys = keys
+    def __init__(
+        self, model: ServedModel, keys: Sequence[ApiKey] = (), hosts: HostCheck | None = None
+    ) -> None:
+        self._model = model
+        self._keys = ApiKeys(keys) if keys else None
         self._hosts = hosts
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            headers = dict(scope["headers"])
-            try:
-                if self._hosts is not None:
-                    self._hosts.check(headers)
-                scope[_TENANT] = self._tenant(scope["path"], headers)
-            except RequestRefused as refused:
-                await _response(refused)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        has_begun = False
 
-    def _tenant(self, path: str, headers: dict[bytes, bytes]) -> Tenant | None:
-        """The tenant of the request's key; None if it needs no key.
+        async def noting_send(event: AsgiEvent) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(event)
+
+        try:
+            await self._answer(scope, receive, noting_send)
+        except RequestRefused as refused:
+            await send_refusal(refused, send)
+        except ClientLeft:
+            return
+        except Exception as error:  # a bug: the log has it, the client gets no internals
+            message = noted("the server broke on this request", error)
+            if not has_begun:
+                await send_refusal(RequestRefused(500, message), send)
+
+    async def _answer(self, scope: HttpScope, receive: Receive, send: Send) -> None:
+        headers: RequestHeaders = dict(scope["headers"])
+        if self._hosts is not None:
+            self._hosts.check(headers)
+        path, method = scope["path"], scope["method"]
+        key = None if path == HEALTH else self._key(headers)
+        methods = _METHODS.get(path)
+        if methods is None:
+            raise RequestRefused(404, f"{method} {path}: Not Found")
+        if method not in methods:
+            raise RequestRefused(405, f"{method} {path}: Method Not Allowed")
+        if path == HEALTH:
+            is_up = self._model.down is None
+            await send_json(self._health(is_up), send, 200 if is_up else 503)
+        elif path == MODELS:
+            await send_json(self._models(), send)
+        else:
+            await self._complete(scope, headers, key, receive, send)
+
+    async def _complete(
+        self,
+        scope: HttpScope,
+        headers: RequestHeaders,
+        key: Tenant | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        _check_json(headers)
+        body = await read_body(receive, MOST_BODY_BYTES)
+        parse = partial(chat_request_of, body)
+        is_large = len(body) > _LARGE_BYTES
+        question = await self._model.in_worker(parse) if is_large else parse()
+        peer = scope["client"][0] if scope.get("client") else ""
+        if key is None:
+            tenant = tenant_without_key(peer, question.user)
+        else:
+            tenant = tenant_with_key(key, peer, question.user)
+        await Completion(self._model, question, tenant, send).serve(receive)
+
+    def _key(self, headers: RequestHeaders) -> Tenant | None:
+        """The tenant of the request's key; None if keys are not required.
 
         Raises:
             RequestRefused: The key is missing or wrong.
         """
-        if self._keys is None or path == HEALTH:
+        if self._keys is None:
             return None
         tenant = self._keys.tenant_of(headers.get(b"authorization", b""))
         if tenant is None:
@@ -110,47 +123,28 @@ class _Guard:
             raise RequestRefused(401, why, code="invalid_api_key")
         return tenant
 
+    def _models(self) -> bytes:
+        entry = {
+            "id": self._model.name,
+            "object": "model",
+            "created": self._model.started_at_unix_s,
+            "owned_by": "agentrt",
+            "max_model_len": self._model.window_tokens,
+        }
+        return json.dumps({"object": "list", "data": [entry]}).encode()
 
-async def _body(request: Request) -> bytes:
-    """The body, of JSON and of a size that fits.
+    def _health(self, is_up: bool) -> bytes:
+        status = "ok" if is_up else "down"
+        return b'{"status":"%s","under_way":%d}' % (status.encode(), self._model.under_way)
 
-    A page of another site can have a browser post plain text here, but not JSON.
+
+def _check_json(headers: RequestHeaders) -> None:
+    """Refuse a body that is not JSON: a page of another site can have a browser post plain text.
 
     Raises:
-        RequestRefused: The body is something else, or too long.
+        RequestRefused: The body is of another type.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    given = headers.get(b"content-type", b"").decode("latin-1")
+    kind = given.partition(";")[0].strip().lower()
     if kind != "application/json":
         raise RequestRefused(415, f"content-type is {kind or 'missing'}: send application/json")
-    found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > MOST_BODY_BYTES:
-            raise RequestRefused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
-    return bytes(found)
-
-
-def _response(refused: RequestRefused) -> Response:
-    return JSONResponse(refused.body(), refused.status, refused.headers())
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestRefused)
-    return _response(error)
-
-
-async def _unknown(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _response(
-        RequestRefused(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
-    )
-
-
-async def _left(request: Request, error: Exception) -> Response:
-    """The client left before its request was complete: this reaches no reader."""
-    return Response(status_code=499)
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    """A bug of the server: the log has it, the client gets no internals."""
-    return _response(RequestRefused(500, noted("the server broke on this request", error)))

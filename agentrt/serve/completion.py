@@ -2,125 +2,133 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
-
-import anyio
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from agentrt.program import Gen
 from agentrt.serve.answer import ChatAnswer
 from agentrt.serve.api_keys import Tenant
+from agentrt.serve.asgi import (
+    Headers,
+    Receive,
+    Send,
+    response_body,
+    response_start,
+    send_refusal,
+    whole_json,
+)
 from agentrt.serve.refusal import RequestRefused
-from agentrt.serve.request_builder import CompletionRequest
 from agentrt.serve.request_schema import ChatRequest
-from agentrt.serve.served_model import ServedModel, new_run_id
+from agentrt.serve.served_model import Place, ServedModel, new_run_id
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"
 _STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
-class Completion(Response):
+class Completion:
     """Answers one request.
 
     Args:
         model: Model that is asked.
         question: Body of the request.
-        tenant: Owner of the request.
+        tenant: Tenant of the request.
+        send: Sends the answer.
     """
 
-    def __init__(self, model: ServedModel, question: ChatRequest, tenant: Tenant) -> None:
+    def __init__(
+        self, model: ServedModel, question: ChatRequest, tenant: Tenant, send: Send
+    ) -> None:
         self._model = model
         self._question = question
         self._tenant = tenant
+        self._send_event = send
         self._run_id = new_run_id()
         self._has_begun = False
         self._is_over = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, receive: Receive) -> None:
         """Serve until the answer is sent or the client leaves."""
         try:
-            async with self._model.taking(self._question, self._tenant) as request:
-                await self._serve(request, receive, send)
+            place = self._model.enter(self._question.model, self._tenant)
+            watch = asyncio.create_task(self._watch(receive, place))
+            try:
+                failure = await self._failure(place)
+            finally:
+                watch.cancel()
+                self._model.leave(place)
+            if failure is not None:
+                raise failure
         except RequestRefused as refused:
-            await self._refuse(refused, send)
+            await self._refuse(refused)
 
-    async def _serve(self, request: CompletionRequest, receive: Receive, send: Send) -> None:
-        """Run the request; a client that leaves before its end cancels the run."""
-        answer = ChatAnswer(
-            f"chatcmpl-{self._run_id}",
-            self._model.name,
-            self._model.unix_s(),
-            request.calls_in,
-            self._model.call_frame,
-        )
-        deliver = self._stream if self._question.stream else self._whole
+    async def _watch(self, receive: Receive, place: Place) -> None:
+        """Give the request up if its client leaves."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if not self._is_over:
+            place.scope.cancel()
+
+    async def _failure(self, place: Place) -> RequestRefused | None:
+        """Run the request in its turn; why it was not answered, if it was not."""
         failure: RequestRefused | None = None
-        async with anyio.create_task_group() as tasks:
-
-            async def leave() -> None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                if not self._is_over:
-                    tasks.cancel_scope.cancel()
-
-            tasks.start_soon(leave)
-            failure = await self._model.run(
-                request, self._tenant, self._run_id, lambda gen: deliver(gen, answer, send)
+        with place.scope:
+            request = await self._model.built(self._question, self._tenant)
+            await self._model.turn_of(place)
+            answer = ChatAnswer(
+                f"chatcmpl-{self._run_id}",
+                self._model.name,
+                self._model.unix_s(),
+                request.calls_in,
+                self._model.call_frame,
             )
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            deliver = self._stream if self._question.stream else self._whole
+            failure = await self._model.run(request, place, self._run_id, partial(deliver, answer))
+        return place.refusal if place.scope.cancelled_caught else failure
 
-    async def _whole(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
+    async def _whole(
+        self, answer: ChatAnswer, gen: Gen[str], text: str | None, texts: AsyncIterator[str]
+    ) -> None:
         """Send the answer in one piece."""
         body = _encoded(answer.whole(await gen, gen.meta))
-        await self._begin(200, _whole_json(body), send)
-        await self._send(body, send, more=False)
+        await self._begin(200, whole_json(body))
+        await self._send(body, more=False)
 
-    async def _stream(self, gen: Gen[str], answer: ChatAnswer, send: Send) -> None:
+    async def _stream(
+        self, answer: ChatAnswer, gen: Gen[str], text: str | None, texts: AsyncIterator[str]
+    ) -> None:
         """Send the answer as it comes; a failure before its first text has a status of its own."""
-        texts = gen.stream()
-        text = await anext(texts, None)
-        await self._begin(200, _STREAM, send)
+        await self._begin(200, _STREAM)
         head = _event(answer.opening())
         while text is not None:
             events = head + b"".join(map(_event, answer.chunks(text)))
             if events:
-                await self._send(events, send)
+                await self._send(events)
             head, text = b"", await anext(texts, None)
         options = self._question.stream_options
         wants_usage = options is not None and options.include_usage
         rest = b"".join(map(_event, answer.closing(gen.meta, usage=wants_usage)))
-        await self._send(head + rest + _DONE, send, more=False)
+        await self._send(head + rest + _DONE, more=False)
 
-    async def _refuse(self, refused: RequestRefused, send: Send) -> None:
+    async def _refuse(self, refused: RequestRefused) -> None:
         """Say why there is no answer: by the status, or as the last event of a stream."""
         if self._is_over:
             return
         if self._has_begun:
-            await self._send(_event(refused.body()), send, more=False)
-            return
-        headers = [(name.encode(), value.encode()) for name, value in refused.headers().items()]
-        body = refused.encoded()
-        await self._begin(refused.status, [*_whole_json(body), *headers], send)
-        await self._send(body, send, more=False)
+            await self._send(_event(refused.body()), more=False)
+        else:
+            await send_refusal(refused, self._send_event)
 
-    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]], send: Send) -> None:
+    async def _begin(self, status: int, headers: Headers) -> None:
         self._has_begun = True
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send_event(response_start(status, headers))
 
-    async def _send(self, body: bytes, send: Send, *, more: bool = True) -> None:
+    async def _send(self, body: bytes, *, more: bool = True) -> None:
         self._is_over = not more
-        await send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-def _whole_json(body: bytes) -> list[tuple[bytes, bytes]]:
-    """Headers of a response in one piece; without the length its end is a write of its own."""
-    length = str(len(body)).encode()
-    return [(b"content-type", b"application/json"), (b"content-length", length)]
+        await self._send_event(response_body(body, more=more))
 
 
 def _event(value: Json) -> bytes:

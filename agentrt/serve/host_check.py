@@ -6,10 +6,14 @@ A page whose name is made to resolve to this machine (DNS rebinding) sends its o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from agentrt.base.loopback import is_loopback
 from agentrt.serve.refusal import RequestRefused
+
+_LONGEST_URL = 1024
+"""Characters; a name has at most 253."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,17 @@ class HostCheck:
             raise RequestRefused(403, "pages of this origin are not served", code="foreign_origin")
 
     def _is_known(self, url: bytes) -> bool:
-        try:
-            name = urlsplit(url.decode("ascii")).hostname or ""
-        except ValueError:
+        if len(url) > _LONGEST_URL:
             return False
-        return name in self.names or is_loopback(name)
+        name, is_own = _name_in(url)
+        return is_own or name in self.names
+
+
+@lru_cache(maxsize=1024)
+def _name_in(url: bytes) -> tuple[str, bool]:
+    """The name of the host in a URL, and whether it is of the loopback."""
+    try:
+        name = urlsplit(url.decode("ascii")).hostname or ""
+    except ValueError:
+        return "", False
+    return name, is_loopback(name)

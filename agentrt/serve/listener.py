@@ -14,13 +14,12 @@ from typing import Any
 
 import anyio
 import uvicorn
-from starlette.applications import Starlette
 
 from agentrt.base.errors import UsageError
 from agentrt.base.loopback import is_loopback
 from agentrt.runtime import Runtime
 from agentrt.serve.api_keys import ApiKey
-from agentrt.serve.application import application
+from agentrt.serve.application import Application
 from agentrt.serve.connection import (
     ACCEPTED_AT_ONCE,
     Connection,
@@ -131,7 +130,7 @@ async def serving(
     with _listening(config) as listener:
         async with opening as runtime:
             model = ServedModel(runtime, name=config.model, most_requests=config.most_requests)
-            server = _Server(_uvicorn(config, application(model, config.keys, config.host_check)))
+            server = _Server(_uvicorn(config, Application(model, config.keys, config.host_check)))
             answering = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 yield _url(listener)
@@ -169,13 +168,14 @@ class _Server(uvicorn.Server):
             listener.listen(_BACKLOG)
 
 
-def _uvicorn(config: ServeConfig, app: Starlette) -> uvicorn.Config:
+def _uvicorn(config: ServeConfig, app: Application) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # any client of this machine could take another address by them
         http=partial(Connection, _limits(config)),  # type: ignore[arg-type]
         ws="none",
         backlog=ACCEPTED_AT_ONCE,

@@ -19,6 +19,7 @@ from agentrt.base.errors import (
 )
 
 RETRY_AFTER_S = 1
+_LONGEST_MESSAGE = 1_000
 _log = logging.getLogger("agentrt.serve")
 
 
@@ -35,7 +36,7 @@ class RequestRefused(Exception):
     def __init__(self, status: int, message: str, *, param: str = "", code: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = message[:_LONGEST_MESSAGE]
         self.param = param
         self.code = code
 

@@ -104,8 +104,16 @@ def _check_arguments(text: str) -> None:
 
 
 def _check_tools_size(tools: tuple[ToolSchema, ...]) -> None:
-    """Refuse tools that are too long for a template, which is rendered with them several times."""
-    size = sum(len(one.description) + len(json.dumps(one.parameters)) for one in tools)
+    """Refuse tools that are no JSON, or too long for a template, which renders them several times.
+
+    A number such as 1e999 is infinite once it is read, and cannot be written again.
+    """
+    try:
+        schemas = [json.dumps(one.parameters, allow_nan=False) for one in tools]
+    except ValueError:
+        why = "tools: a number of the parameters is NaN or infinite"
+        raise RequestRefused(400, why, param="tools") from None
+    size = sum(map(len, schemas)) + sum(len(one.description) for one in tools)
     if size > MOST_TOOLS_CHARACTERS:
         why = f"tools: {size} characters of JSON, at most {MOST_TOOLS_CHARACTERS} are taken"
         raise RequestRefused(400, why, param="tools")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -14,9 +14,10 @@ from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.errors import AgentrtError, EngineUnavailable, NodeCancelled
 from agentrt.base.ids import RunId
 from agentrt.base.segments import CallFrame
+from agentrt.program import Gen
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.serve.api_keys import Tenant
-from agentrt.serve.chat_program import Deliver, chat_completion
+from agentrt.serve.chat_program import chat_completion
 from agentrt.serve.prompt_size import argument_characters, check_prompt_size, text_bytes
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
 from agentrt.serve.request_builder import CompletionRequest, completion_request
@@ -29,6 +30,34 @@ DEFAULT_MOST_REQUESTS = 256
 _DEFAULT_TOKENS = 4096
 _LARGE_BYTES = 64 * 1024
 _MAX_WORKERS = 2
+
+
+DeliverText = Callable[[Gen[str], str | None, AsyncIterator[str]], Awaitable[None]]
+"""Sends a generation to its client, given its first text and the stream of the rest."""
+
+
+class Place:
+    """The place of a request among those under way.
+
+    Args:
+        tenant: Tenant of the request.
+
+    Attributes:
+        scope: Cancelled if the request is given up.
+        turn: Set from its turn on.
+        refusal: Why it was given up; None if its client has left.
+    """
+
+    def __init__(self, tenant: Tenant) -> None:
+        self.tenant = tenant
+        self.scope = anyio.CancelScope()
+        self.turn = asyncio.Event()
+        self.refusal: RequestRefused | None = None
+
+    def refuse(self, refusal: RequestRefused) -> None:
+        """Give the request up."""
+        self.refusal = refusal
+        self.scope.cancel()
 
 
 class ServedModel:
@@ -57,7 +86,7 @@ class ServedModel:
         self._runtime = runtime
         self._engine = runtime.engines["default"]
         self._clock = clock or MonotonicClock()
-        self._under_way = RequestShares(most_requests)
+        self._shares = RequestShares[Place](most_requests)
         self._free_workers = anyio.CapacityLimiter(_MAX_WORKERS)
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
@@ -75,7 +104,7 @@ class ServedModel:
     @property
     def under_way(self) -> int:
         """Number of requests that are served or wait."""
-        return len(self._under_way)
+        return len(self._shares)
 
     @property
     def down(self) -> AgentrtError | None:
@@ -89,32 +118,41 @@ class ServedModel:
     def give_up(self) -> None:
         """Fail all requests under way, and take no more."""
         self._given_up = EngineUnavailable("the server is going down", hint="Ask again later")
-        for scope in self._under_way.scopes:
-            scope.cancel()
+        for place in self._shares:
+            place.refuse(going_down())
 
-    @asynccontextmanager
-    async def taking(
-        self, question: ChatRequest, tenant: Tenant
-    ) -> AsyncIterator[CompletionRequest]:
-        """Take a request, which is under way while the block lasts.
+    def enter(self, model: str, tenant: Tenant) -> Place:
+        """Take a request, which is under way until it leaves.
 
         Args:
-            question: Body of the request.
-            tenant: Owner of the request.
+            model: Name of the model that it asks for.
+            tenant: Tenant of the request.
 
         Raises:
-            RequestRefused: The request is not taken, or was given up.
+            RequestRefused: The request is not taken.
         """
-        self._check_taken(question, tenant)
-        scope = anyio.CancelScope()
-        self._under_way.add(scope, tenant.name)
-        try:
-            with scope:
-                yield await self._built(question, tenant)
-        finally:
-            self._under_way.remove(scope, tenant.name)
-        if scope.cancelled_caught and self._given_up is not None:
-            raise going_down()
+        self._check_served(model)
+        place = Place(tenant)
+        refused = self._shares.enter(place, tenant.owner)
+        if refused is place:
+            raise self._too_many()
+        if refused is not None:
+            refused.refuse(self._too_many())
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Note the end of a request."""
+        self._shares.leave(place)
+        self._give_turns()
+
+    async def turn_of(self, place: Place) -> None:
+        """Wait for the turn of a request."""
+        self._give_turns()
+        await place.turn.wait()
+
+    def _give_turns(self) -> None:
+        for place in self._shares.next_turns():
+            place.turn.set()
 
     async def in_worker(self, function: Callable[[], T]) -> T:
         """Run work that grows with a body in one of few worker threads."""
@@ -122,35 +160,44 @@ class ServedModel:
             return await run_in_worker(function, _nothing)
 
     async def run(
-        self, request: CompletionRequest, tenant: Tenant, run_id: RunId, deliver: Deliver
+        self, request: CompletionRequest, place: Place, run_id: RunId, deliver: DeliverText
     ) -> RequestRefused | None:
         """Run a request to its end; the failure, if it fails.
 
         Args:
-            request: One that was taken.
-            tenant: Owner of the request.
+            request: The generation of the request.
+            place: Place of the request; its turn ends with the first text.
             run_id: Id of the run.
-            deliver: Sends the answer.
+            deliver: Sends the answer, once there is a first text.
         """
+        tenant = place.tenant
         options = RunOptions(
             run_id,
             tenant=tenant.name,
             cache_salt=tenant.cache_salt + request.cache_salt,
             keeps_prefixes=True,
         )
+
+        async def begin(gen: Gen[str]) -> None:
+            texts = gen.stream()
+            text = await anext(texts, None)
+            self._shares.begin(place)
+            self._give_turns()
+            await deliver(gen, text, texts)
+
         try:
-            await self._runtime.with_options(options).run(chat_completion, request, deliver)
+            await self._runtime.with_options(options).run(chat_completion, request, begin)
         except NodeCancelled:  # by the engine, which ends
             return going_down()
         except AgentrtError as error:
             return refusal_of(error)
         return None
 
-    def _check_taken(self, question: ChatRequest, tenant: Tenant) -> None:
-        if question.model != self.name:
+    def _check_served(self, model: str) -> None:
+        if model != self.name:
             raise RequestRefused(
                 404,
-                f"the model {question.model!r} is not served here; {self.name!r} is",
+                f"the model {model!r} is not served here; {self.name!r} is",
                 param="model",
                 code="model_not_found",
             )
@@ -158,11 +205,16 @@ class ServedModel:
             raise going_down()
         if self.down is not None:
             raise refusal_of(self.down)
-        if not self._under_way.has_room(tenant.name):
-            raise RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
 
-    async def _built(self, question: ChatRequest, tenant: Tenant) -> CompletionRequest:
+    def _too_many(self) -> RequestRefused:
+        return RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
+
+    async def built(self, question: ChatRequest, tenant: Tenant) -> CompletionRequest:
         """The generation of a request; what takes long is done in a worker thread.
+
+        Args:
+            question: Body of the request.
+            tenant: Tenant of the request.
 
         Raises:
             RequestRefused: The request makes no generation, or cannot fit the window.

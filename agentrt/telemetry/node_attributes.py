@@ -158,6 +158,7 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
         names.FORCED: ledger.forced_tokens,
         names.THINKING_TOKENS: ledger.thinking_tokens,
         names.PREEMPTED: ledger.preemptions,
+        names.RETRIED: ledger.retried_tokens,
     }
     attributes.update({name: count for name, count in counts.items() if count})
 

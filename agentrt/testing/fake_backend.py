@@ -182,8 +182,18 @@ class ScriptedBackend:
         """Requests between submit and end."""
         return tuple(self._ongoing)
 
-    def lose_engine(self, *, restarting: bool = True, own_fault: bool = False) -> None:
-        """Simulate the end of the engine's process: all requests in flight are lost."""
+    def lose_engine(
+        self, *, restarting: bool = True, own_fault: bool = False, answers_anew: bool = False
+    ) -> None:
+        """Simulate the end of the engine's process: all requests in flight are lost.
+
+        Args:
+            restarting: Whether a new one follows.
+            own_fault: Whether it ended by an error of its own.
+            answers_anew: Whether the script is asked again for what it has answered.
+        """
+        if answers_anew:
+            self._replies.clear()
         lost = tuple(self._ongoing)
         self._ongoing.clear()
         self._closed = not restarting

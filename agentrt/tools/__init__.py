@@ -4,7 +4,12 @@ from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
 from agentrt.tools.spec import Effects, ToolSpec, declared_tool, prepare_declared
 from agentrt.tools.workers import running_calls
-from agentrt.tools.write_calls import WriteCalls
+from agentrt.tools.write_calls import (
+    WriteCalls,
+    hold_notice,
+    unknown_notice,
+    writes_under_way,
+)
 from agentrt.tools.write_log import (
     OnWrite,
     WriteCall,
@@ -24,9 +29,12 @@ __all__ = [
     "WriteCalls",
     "declared_tool",
     "execute",
+    "hold_notice",
     "idempotency_key",
     "idempotency_key_of",
     "prepare_declared",
     "running_calls",
     "tool_call_key",
+    "unknown_notice",
+    "writes_under_way",
 ]

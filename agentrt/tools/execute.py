@@ -23,7 +23,7 @@ from agentrt.tools.result_size import MAX_RESULT_BYTES, check_result
 from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
 from agentrt.tools.workers import run_in_worker
-from agentrt.tools.write_calls import WriteCalls
+from agentrt.tools.write_calls import WriteCalls, awaited_write, called_write
 from agentrt.tools.write_log import OnWrite, WriteCall
 
 FIRST_BACKOFF_S = 0.1
@@ -128,6 +128,8 @@ async def _attempt(
 
         process = ProcessCall(spec, arguments, max_bytes)
         bound = partial(process.run)
+    if spec.effects == "write":
+        bound = partial(awaited_write if spec.is_async else called_write, spec.name, bound)
     call: MakeCall = partial(awaited, bound)
     if not spec.is_async:
         release = partial(limiter.release_on_behalf_of, slot)

@@ -9,14 +9,52 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import anyio
 
 from agentrt.base.errors import OutcomeUnknown
 
+T = TypeVar("T")
 _log = logging.getLogger("agentrt")
+_under_way: list[str] = []
+
+
+def called_write(tool: str, function: Callable[[], T]) -> T:
+    """The result of a `write` tool's function, which counts as under way meanwhile."""
+    _under_way.append(tool)
+    try:
+        return function()
+    finally:
+        _under_way.remove(tool)
+
+
+async def awaited_write(tool: str, function: Callable[[], Awaitable[T]]) -> T:
+    """The same for a function that is awaited."""
+    _under_way.append(tool)
+    try:
+        return await function()
+    finally:
+        _under_way.remove(tool)
+
+
+def writes_under_way() -> list[str]:
+    """Names of the `write` tools whose functions have not returned, in all runtimes."""
+    return sorted(set(_under_way))
+
+
+def hold_notice(grace_s: float, tools: Sequence[str]) -> str:
+    """The line on standard error about `write` tools that hold the end of the process."""
+    return (
+        f"waiting up to {grace_s:g} s for {', '.join(tools)}: a write tool is not cut short; "
+        "a second signal ends the process\n"
+    )
+
+
+def unknown_notice(tools: Sequence[str]) -> str:
+    """The line on standard error about `write` tools that the process does not wait for."""
+    return f"{', '.join(tools)} has not ended: its outcome is unknown\n"
 
 
 class WriteCalls:
@@ -62,18 +100,15 @@ class WriteCalls:
         """
         if not self._tasks or grace_s <= 0:
             return
-        sys.stderr.write(
-            f"waiting up to {grace_s:g} s for {self._names()}: a write tool is not cut short; "
-            "a second signal ends the process\n"
-        )
+        sys.stderr.write(hold_notice(grace_s, self._names()))
         sys.stderr.flush()
         with anyio.CancelScope(shield=True):
             await asyncio.wait(list(self._tasks), timeout=grace_s)
         if self._tasks:
-            sys.stderr.write(f"{self._names()} has not ended: its outcome is unknown\n")
+            sys.stderr.write(unknown_notice(self._names()))
 
-    def _names(self) -> str:
-        return ", ".join(sorted(set(self._tasks.values())))
+    def _names(self) -> list[str]:
+        return sorted(set(self._tasks.values()))
 
     def _end(self, task: asyncio.Task[Any]) -> None:
         tool = self._tasks.pop(task)

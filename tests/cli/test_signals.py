@@ -33,6 +33,35 @@ async def job() -> int:
     return 1
 """
 
+PAYING_AND_BLOCKING = """
+import anyio, time
+from pathlib import Path
+from agentrt import program, tool
+@tool(effects="write")
+def pay() -> None:
+    print("begun", flush=True)
+    while not Path("go").exists():
+        time.sleep(0.01)
+    Path("paid").touch()
+@program
+async def job() -> None:
+    paying = pay()
+    await anyio.sleep(0.01)
+    time.sleep(60)
+"""
+STUBBORN = """
+import anyio
+from agentrt import program
+@program
+async def job() -> None:
+    print("begun", flush=True)
+    while True:
+        try:
+            await anyio.sleep(60)
+        except BaseException:
+            pass
+"""
+
 
 @pytest.fixture
 def begun(tmp_path: Path, server_url: str) -> Callable[..., object]:
@@ -79,12 +108,37 @@ def test_a_hang_up_that_is_ignored_stays_so(begun, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["time.sleep(60)", "while True: pass"])
-def test_a_second_signal_ends_a_program_that_blocks_the_loop(begun, how: str) -> None:
+def test_a_signal_ends_a_program_that_blocks_the_loop(begun, how: str) -> None:
     with begun(BLOCKING.format(how=how)) as process:
         process.send_signal(signal.SIGTERM)
-        assert "holds the event loop" in next(
-            line for line in iter(process.stderr.readline, "") if "a second signal" in line
-        )
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    line = 1 + BLOCKING.splitlines().index("    {how}")
+    assert f"job.py:{line} in job holds the event loop: the process ends" in err
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_write_tool_holds_a_process_whose_loop_is_blocked(
+    begun, tmp_path: Path, again: bool
+) -> None:
+    with begun(PAYING_AND_BLOCKING) as process:
         process.send_signal(signal.SIGTERM)
+        lines = iter(process.stderr.readline, "")
+        assert "waiting up to 30 s for pay" in next(one for one in lines if "second signal" in one)
+        if again:
+            process.send_signal(signal.SIGINT)
+        else:
+            (tmp_path / "go").touch()
         process.communicate(timeout=60)
     assert process.returncode == 143
+    assert (tmp_path / "paid").exists() is not again
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_code_that_catches_its_cancellation_holds_nothing(begun, number: signal.Signals) -> None:
+    with begun(STUBBORN) as process:
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number], err
+    assert "job#0 was stopped and does not end: nothing waits for it" in err
+    assert "Traceback" not in err

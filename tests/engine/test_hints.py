@@ -1,5 +1,7 @@
 """What is said of prefixes before they are there, and after."""
 
+import pytest
+
 from agentrt.base.ids import RequestId
 from agentrt.kv_cache import EvictionPriority, key_of
 from agentrt.protocol.backend import HoleFill, PrefixHint
@@ -81,3 +83,15 @@ def test_what_was_fetched_is_kept_for_who_needs_it(tokenizer_dir, engine):
     core.allocator.tree.evict(24)
     core.hint(PrefixHint(tuple(PROMPT), "prefetch", core.clock.now_s() + 5.0))
     assert kept_tokens(core) == 160
+
+
+@pytest.mark.parametrize("kind", ["keep", "demote", "drop", "prefetch"])
+@pytest.mark.parametrize(
+    "token_ids", [(), (-1,) * 40, (2**31,) * 40, (2**70,) * 40, (10**6,) * 5_000]
+)
+def test_a_hint_of_ids_that_no_token_has_is_of_no_effect(tokenizer_dir, engine, kind, token_ids):
+    core = core_of(engine, tokenizer_dir)
+    cached(core, engine, 1, PROMPT[:64])
+    core.hint(PrefixHint(token_ids, kind, until_s=float("inf"), from_tokens=-5))
+    core.step()
+    assert cached(core, engine, 2, PROMPT[:64]) >= 48

@@ -108,6 +108,7 @@ TOKENIZERS = {
     "vocabulary text ids": tokenizer(model={"type": "BPE", "vocab": {"a": "b"}, "merges": []}),
     "vocabulary huge id": tokenizer(model={"type": "BPE", "vocab": {"a": 10**15}, "merges": []}),
     "merges": tokenizer(model={"type": "BPE", "vocab": {"a": 0}, "merges": [["q", "r"]]}),
+    "a long merge": tokenizer(model={"type": "BPE", "vocab": {}, "merges": [["q" * 50_000, "r"]]}),
     "decoder": tokenizer(decoder=[[]]),
     "pre-tokenizer": tokenizer(pre_tokenizer={"type": "Split", "pattern": {"Regex": "("}}),
     "nested settings": text("tokenizer_config.json", DEEP),

@@ -30,7 +30,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
 from agentrt.engine.process.backend import EmbeddedBackend
-from agentrt.engine.process.child import environment
+from agentrt.engine.process.child import ProcessChild, environment
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import BackendDown
 
@@ -49,10 +49,22 @@ def request(number: int, max_tokens: int = 4) -> GenerateRequest:
 
 
 @pytest.fixture(scope="module")
+def children() -> list[ProcessChild]:
+    """The processes of `backend`, the latest last."""
+    return []
+
+
+@pytest.fixture(scope="module")
 def backend(
-    portal: anyio.from_thread.BlockingPortal, tiny: EngineConfig
+    portal: anyio.from_thread.BlockingPortal, tiny: EngineConfig, children: list[ProcessChild]
 ) -> Iterator[EmbeddedBackend]:
-    made = EmbeddedBackend(tiny, MonotonicClock())
+    def start_child() -> ProcessChild:
+        children.append(ProcessChild(tiny))
+        return children[-1]
+
+    made = EmbeddedBackend(
+        tiny, MonotonicClock(), start_child=start_child, pause_s=lambda deaths: 0.0
+    )
     portal.call(made.submit, request(1))  # before there is an engine
     portal.call(made.start)
     yield made
@@ -115,14 +127,14 @@ def test_a_busy_tool_does_not_stop_tokens(backend, portal):
     assert steps >= 60
 
 
-def test_a_blocked_event_loop_does_not_stop_the_engine(backend, portal):
+def test_a_blocked_event_loop_does_not_stop_the_engine(backend, portal, children):
     """Nobody reads: the frames of 30 steps gather in the socket while our interpreter spins."""
     frames = []
 
     async def main():
         backend.submit(request(3, max_tokens=200))
         await until(backend, lambda event: bool(event.deltas))
-        fd = backend._child.owner_socket.fileno()
+        fd = children[-1].owner_socket.fileno()
         while unread_bytes(fd) < 30 * 100:  # holds the event loop, on purpose
             pass
 
@@ -172,6 +184,23 @@ def test_a_stopped_engine_is_noticed_and_replaced(backend, portal):
     assert "its process is stopped" in down.error.message
 
 
+def test_an_engine_that_is_stopped_while_it_loads_is_replaced(portal, tiny):
+    async def main():
+        backend = EmbeddedBackend(tiny, MonotonicClock())
+        backend.launch()
+        first_pid = backend.pid
+        assert first_pid is not None
+        os.kill(first_pid, signal.SIGSTOP)
+        with anyio.fail_after(PATIENCE_S):
+            await backend.start()
+        second_pid = backend.pid
+        await backend.aclose()
+        return first_pid, second_pid
+
+    first_pid, second_pid = portal.call(main)
+    assert second_pid not in (first_pid, None)
+
+
 def test_it_never_gives_up_for_good(backend, portal):
     async def killed():
         """Kill it, and wait until another one is being loaded."""
@@ -199,7 +228,9 @@ def test_requests_fail_while_no_engine_can_be_loaded(portal, tiny, tmp_path):
     shutil.copytree(tiny.model_path, model)
 
     async def main():
-        backend = EmbeddedBackend(replace(tiny, model_path=model), MonotonicClock())
+        backend = EmbeddedBackend(
+            replace(tiny, model_path=model), MonotonicClock(), pause_s=lambda deaths: 0.1
+        )
         await backend.start()
         model.rename(hidden)
         assert backend.pid is not None

@@ -4,6 +4,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.process import main
 from agentrt.engine.process.channel import Channel, OwnerGone
+from agentrt.engine.process.forecasts import UNKNOWN_S
+from agentrt.engine.process.life_signs import LifeSigns
 from agentrt.engine.process.main import EngineLoop
 from agentrt.engine.process.messages import (
     COMMANDS,
@@ -24,8 +27,6 @@ from agentrt.engine.process.messages import (
     Command,
     ExtendPrompt,
     LoadEngine,
-    Ping,
-    Pong,
     Prewarm,
     Report,
     Reprioritize,
@@ -39,7 +40,7 @@ from agentrt.protocol.backend import (
     SchedulingInfo,
     TokenPrompt,
 )
-from agentrt.protocol.step_output import Delta, End, StepDone
+from agentrt.protocol.step_output import Delta, End, StepDone, StepRecord
 from agentrt.protocol.wire import FrameReader
 
 ONE = RequestId(1)
@@ -195,9 +196,47 @@ def test_commands_for_what_is_over_stay_outside(hosted):
     assert hosted.core.told == ["keep", SchedulingInfo(RequestId(2), demanded=False)]
 
 
-def test_a_ping_is_answered_while_nothing_is_to_do(hosted):
-    hosted.tell(Ping())
-    assert hosted.hear() == [Pong()]
+class Launching(Counter):
+    """A core that notes the forecasts that hold while it schedules and while it computes."""
+
+    def __init__(self, signs: LifeSigns) -> None:
+        super().__init__()
+        self.signs = signs
+        self.forecasts: list[tuple[float, float]] = []
+
+    def step(self) -> StepDone | None:
+        before_s = self.signs.read().forecast_s
+        assert self.on_launch is not None
+        self.on_launch(0)
+        self.forecasts.append((before_s, self.signs.read().forecast_s))
+        record = StepRecord(len(self.forecasts), 1.0, 1.5, 0, 1, (ONE,))
+        return replace(super().step() or StepDone(None, (), ()), step=record)
+
+
+class Waits(Channel):
+    """A channel that notes the forecast with which the loop waits for work."""
+
+    def __init__(self, end: socket.socket, signs: LifeSigns) -> None:
+        super().__init__(end)
+        self.signs = signs
+        self.forecasts: list[float] = []
+
+    def receive(self, wait_s: float | None) -> list[Command]:
+        if wait_s is None:
+            self.forecasts.append(self.signs.read().forecast_s)
+            return [request(1, 7)] if len(self.forecasts) == 1 else [Shutdown()]
+        return super().receive(wait_s)
+
+
+def test_its_signs_of_life_announce_each_phase_and_none_while_it_waits():
+    ours, theirs = socket.socketpair()
+    signs = LifeSigns()
+    core, channel = Launching(signs), Waits(theirs, signs)
+    EngineLoop(core, channel, signs).serve()
+    assert core.forecasts == [*[(UNKNOWN_S, UNKNOWN_S)] * 5, *[(UNKNOWN_S, 0.5)] * 2]
+    assert channel.forecasts == [0.0, 0.0]
+    ours.close()
+    channel.close()
 
 
 def test_quitting_cancels_and_tells(hosted):

@@ -30,7 +30,8 @@ def test_one_turn_of_the_loop_is_one_write():
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
-        pipe = await Pipe.open(ours, ignore)
+        pipe = Pipe(ours, ignore)
+        await pipe.connect()
         turns = [[Cancel(RequestId(10 * turn + at), "") for at in range(9)] for turn in (1, 2)]
         for commands in turns:
             for command in commands:

@@ -8,7 +8,8 @@ import pytest
 
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
-from agentrt_kernels.cpu import build, library
+from agentrt_kernels.cpu import build, library, processor
+from agentrt_kernels.cpu.processor import Target, level_target, native_target
 
 
 @pytest.fixture
@@ -68,12 +69,61 @@ def test_two_at_once_compile_once(cache, compiler):
     assert compiler.read_text().splitlines() == ["called"]
 
 
-def test_other_flags_or_another_compiler_make_another_library(cache, compiler, tmp_path):
-    one = build.fingerprint(build.find_compiler(), ("-O2",))
-    assert build.fingerprint(build.find_compiler(), ("-O3",)) != one
-    other = tmp_path / "other"
-    other.write_text("another one")
-    assert build.fingerprint(other, ("-O2",)) != one
+def test_another_processor_makes_another_library(cache):
+    native = build.fingerprint(Target("native", "-march=native", "sse2"))
+    assert build.fingerprint(Target("native", "-march=native", "sse2 avx")) != native
+    assert build.fingerprint(Target("native", "-mcpu=native", "sse2")) != native
+    assert build.fingerprint(level_target("x86-64-v3")) != native
+
+
+def test_a_cached_library_needs_no_compiler(cache, compiler, monkeypatch):
+    made = build.library()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert build.library() == made
+
+
+def test_a_shipped_library_needs_no_compiler(cache, compiler, monkeypatch, tmp_path):
+    made = build.compiled(native_target(), tmp_path / "image")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(KernelsUnavailable, match="no-such-compiler"):
+        build.library()
+    monkeypatch.setenv("AGENTRT_KERNELS", str(tmp_path / "image"))
+    assert build.library() == made
+
+
+def test_a_level_that_the_processor_runs_serves_without_a_compiler(
+    cache, compiler, monkeypatch, tmp_path
+):
+    image = tmp_path / "image"
+    made = {level: build.compiled(level_target(level), image) for level in processor.LEVELS}
+    features = " ".join(processor.LEVELS["x86-64-v3"])
+    monkeypatch.setattr(processor, "processor_features", lambda: features)
+    monkeypatch.setenv("AGENTRT_KERNELS", str(image))
+    with monkeypatch.context() as bare:
+        bare.setenv("CXX", "no-such-compiler")
+        assert build.library() == made["x86-64-v3"]
+    assert build.library().is_relative_to(cache), "a compiler makes the one that uses all"
+
+
+def test_a_library_is_compiled_anew_where_that_is_wanted(cache, compiler):
+    made = build.library()
+    made.write_text("of an older compiler")
+    assert build.compiled(native_target(), cache) == made
+    assert made.read_text() == "of an older compiler"
+    build.compiled(native_target(), cache, anew=True)
+    assert made.read_text() == "code\n"
+
+
+@pytest.mark.parametrize(
+    ("features", "names"),
+    [
+        ("", []),
+        (" ".join(processor.LEVELS["x86-64-v3"]), ["x86-64-v3"]),
+        (" ".join(processor.LEVELS["x86-64-v4"]) + " amx_tile", ["x86-64-v4", "x86-64-v3"]),
+    ],
+)
+def test_a_processor_runs_the_levels_whose_features_it_has(features, names):
+    assert [target.name for target in processor.runnable_levels(features)] == names
 
 
 def test_a_compiler_that_fails_leaves_nothing_behind(cache, compiler, tmp_path):

@@ -118,6 +118,18 @@ def test_frames_survive_any_cutting(fills, cuts):
 
 
 STOP = step_output.End(ids.RequestId(1), "stop")
+INFO = backend.SchedulingInfo(ids.RequestId(1), demanded=True, rank_s=1.25)
+CALLS = constraint_spec.ConstraintSpec("calls", tools=(segments.ToolSchema("t", "", {"a": None}),))
+BIG = msgpack.packb(msgpack.ExtType(1, b"\x7f" * 200))
+
+
+def swapped(value, old, new):
+    """The payload of a value with other bytes in one place."""
+    payload = WIRE.frame(value)[4:]
+    assert payload.count(old) == 1
+    return payload.replace(old, new)
+
+
 MALFORMED = [
     ("empty", b"", "malformed frame"),
     ("not msgpack", b"\xc1", "malformed frame"),
@@ -138,6 +150,15 @@ MALFORMED = [
     ("unknown extension", msgpack.packb(msgpack.ExtType(9, b"")), "extension 9"),
     ("a bare number", msgpack.packb(7), "one of"),
     ("bad UTF-8", b"\xa1\xff", "malformed frame"),
+    ("a key that is no key", b"\x81\x80\xc0", "malformed frame"),
+    ("an object for a literal", msgpack.packb([{}]), "one of"),
+    ("nested", b"\x91" * 1_000 + b"\xc0", "malformed frame"),
+    (
+        "nested user data",
+        swapped(CALLS, b"\xa1a\xc0", b"\xa1a" + b"\x91" * 900 + b"\xc0"),
+        "malformed",
+    ),
+    ("a number too large", swapped(INFO, msgpack.packb(1.25), BIG), "malformed frame"),
 ]
 
 

@@ -17,7 +17,8 @@ from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote import RemoteBackend
+from agentrt.protocol.step_output import BackendDown
+from agentrt.remote import RemoteBackend, RemoteLimits
 from agentrt.remote.http import Http
 from agentrt.telemetry.span import span_ids
 
@@ -25,6 +26,7 @@ PATIENCE_S = 300  # a hang ends the test; nothing is measured
 KEY = "sk-let-me-in"
 RUN = RunId("00000000000000ab")
 NUMBERS = itertools.count(1)
+TWICE = RemoteLimits(attempts=2, pause_s=0.0)
 
 
 def request(text="Say something.", *, constraint=None, tools=(), **sampling):
@@ -51,12 +53,16 @@ async def connected(url, model="tiny", **options):
 
 
 async def outcome(backend, one, on_text=None):
-    """Its text and its end."""
+    """Its text and its end; a lost request is submitted again, as the runtime does."""
     text = ""
     backend.submit(one)
     with anyio.fail_after(PATIENCE_S):
         async with aclosing(backend.events()) as events:
             async for event in events:
+                if isinstance(event, BackendDown):
+                    text = ""
+                    backend.submit(one)
+                    continue
                 for delta in event.deltas:
                     text += delta.text
                     if on_text is not None:
@@ -181,7 +187,7 @@ def test_cancelling_ends_it_on_the_server_too(portal, server_url):
 
 
 def test_a_stream_that_is_cut_is_an_engine_that_died(portal, server_url):
-    text, end = played(portal, server_url, request(max_tokens=300), "tiny-cut")
+    text, end = played(portal, server_url, request(max_tokens=300), "tiny-cut", limits=TWICE)
     assert text
     assert (end.reason, end.error.type) == ("failed", "EngineDied")
     assert server_url in end.error.message
@@ -189,8 +195,8 @@ def test_a_stream_that_is_cut_is_an_engine_that_died(portal, server_url):
 
 
 def test_an_error_in_the_stream_fails_the_request(portal, server_url):
-    _, end = played(portal, server_url, request(max_tokens=300), "tiny-sick")
-    assert end.error.type == "RequestRejected"
+    _, end = played(portal, server_url, request(max_tokens=300), "tiny-sick", limits=TWICE)
+    assert end.error.type == "EngineDied"
     assert "the GPU fell over" in end.error.message
 
 

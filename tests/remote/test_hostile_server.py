@@ -2,7 +2,8 @@
 
 import copy
 import json
-from contextlib import asynccontextmanager
+import random
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -17,13 +18,14 @@ from agentrt.base.errors import AgentrtError, BackendError, DeadlineExceeded
 from agentrt.remote import RemoteBackend, RemoteLimits
 from agentrt.remote.answer_shape import Malformed, check_chunk, parsed_object
 from agentrt.remote.chunks import ChunkReader
-from agentrt.remote.http import Http, retry_after_s
+from agentrt.remote.http import retry_after_s
+from agentrt.remote.retries import Retries
 from agentrt.remote.sse import EventStream, EventTooLong
 from agentrt.remote.usage import RequestTimes, ledger
 from tests.remote.hostile_server import MODELS, WHOLE, Script, content, event, head, serving
 from tests.remote.test_backend import outcome, request
 
-SMALL = RemoteLimits(event_bytes=20_000, answer_bytes=60_000)
+SMALL = RemoteLimits(event_bytes=20_000, answer_bytes=60_000, attempts=3, outage_s=0.0, pause_s=0.0)
 CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a":1}'}}
 VALID = [
     content("Hello"),
@@ -158,11 +160,24 @@ def test_it_is_tried_again_before_the_first_text(portal, answer):
     assert (text, end.reason, script.asked) == ("there", "stop", 3)
 
 
-def test_it_is_not_tried_again_after_the_first_text(portal):
+def test_after_the_first_text_it_is_given_back(portal):
+    """The runtime knows what it has handed on: it decides, and asks again."""
     script = Script([head() + event(content("half")), head() + WHOLE])
-    text, end, url = ended(portal, script)
-    assert (text, end.error.type, script.asked) == ("half", "EngineDied", 1)
-    assert url in end.error.message
+
+    async def main():
+        async with opened(script) as (backend, url):
+            one = request()
+            backend.submit(one)
+            async with aclosing(backend.events()) as events:
+                told = await anext(events)
+                down = await anext(events)
+            return told, down, url, one
+
+    told, down, url, one = portal.call(main)
+    assert [delta.text for delta in told.deltas] == ["half"]
+    assert (down.lost, down.restarting, script.asked) == ((one.request_id,), True, 1)
+    assert down.error.type == "EngineDied"
+    assert url in down.error.message
 
 
 def test_attempts_have_an_end(portal):
@@ -205,11 +220,12 @@ def test_a_wait_within_the_deadline_is_obeyed(portal, monkeypatch, left_s, waits
         async def sleep(seconds):
             waited.append(seconds)
 
-        http = Http("http://127.0.0.1:9", clock=FakeClock(5.0), seed=1)
+        deadline_at_s = None if left_s is None else 5.0 + left_s
+        jitter = random.Random(1)
+        retries = Retries("http://127.0.0.1:9", SMALL, FakeClock(5.0), jitter, deadline_at_s)
         monkeypatch.setattr(anyio, "sleep", sleep)
-        await http.pause(1, None if left_s is None else 5.0 + left_s, 9.0)
+        await retries.pause(9.0)
         monkeypatch.undo()
-        await http.aclose()
 
     portal.call(main)
     assert [9.0 <= seconds < 10.0 for seconds in waited] == [True] * len(waits)

@@ -1,10 +1,12 @@
-"""Connections that send nothing, or slowly; foreign hosts and origins; shares of the queue."""
+"""Connections that send nothing, or slowly; foreign hosts and origins; who makes room."""
+
+import asyncio
 
 import anyio
 import pytest
 
-from agentrt.serve.connection import most_connections
-from agentrt.serve.shares import RequestShares
+from agentrt.base.record import record
+from agentrt.serve.connection import OneWrite, least_missed, most_connections
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
 HALF_HEAD = HEAD[:-10]
@@ -106,26 +108,6 @@ def test_a_server_elsewhere_takes_every_name_unless_some_are_given():
     assert ServeConfig("m").host_check is not None
 
 
-def test_a_newcomer_has_a_share_of_a_full_queue(portal):
-    async def main():
-        shares = RequestShares(4)
-        scopes = [anyio.CancelScope() for _ in range(4)]
-        for scope in scopes:
-            assert shares.has_room("many")
-            shares.add(scope, "many")
-        assert not shares.has_room("many")
-        for _ in range(2):
-            assert shares.has_room("new")
-            shares.add(anyio.CancelScope(), "new")
-        assert not shares.has_room("new")
-        for scope in scopes[:2]:
-            shares.remove(scope, "many")
-        assert not shares.has_room("many")
-        assert len(shares) == 4
-
-    portal.call(main)
-
-
 def test_tenants_without_keys_are_addresses_and_users():
     from agentrt.serve.api_keys import tenant_without_key
 
@@ -134,3 +116,136 @@ def test_tenants_without_keys_are_addresses_and_users():
     names = {tenant_without_key("1.2.3.4", str(user)).name for user in range(2_000)}
     assert 32 < len(names) <= 64
     assert not names & {tenant_without_key("1.2.3.5", str(user)).name for user in range(100)}
+
+
+def test_owners_are_a_key_or_an_address_and_its_clients():
+    from agentrt.serve.api_keys import Tenant, tenant_with_key, tenant_without_key
+
+    key = Tenant("key", "salt")
+    found = [tenant_with_key(key, peer, user) for peer in ("::1", "::2") for user in (None, "u")]
+    assert {one.owner.tenant for one in found} == {"key"}
+    assert {(one.name, one.cache_salt) for one in found} == {("key", "salt")}
+    assert len({one.owner.client for one in found}) == 4
+    users = [tenant_without_key("1.2.3.4", user).owner for user in (None, "u")]
+    assert {one.tenant for one in users} == {"1.2.3.4"}
+    assert len({one.client for one in users}) == 2
+
+
+@record
+class Held:
+    """A connection as it is seen by those that need room."""
+
+    name: str
+    stage: str
+    waits_since_s: float
+    client: tuple[str, int] | None = ("1.2.3.4", 1)
+
+
+@pytest.mark.parametrize(
+    ("held", "goes"),
+    [
+        ([], None),
+        ([Held("answered", "", 0)], None),
+        ([Held("answered", "", 0), Held("a", "head", 2), Held("b", "head", 1)], "b"),
+        ([Held("a", "head", 1), Held("b", "idle", 3), Held("c", "idle", 2)], "c"),
+        ([Held("a", "body", 2), Held("b", "body", 3), Held("c", "head", 1)], "a"),
+        ([Held("a", "body", 1), Held("b", "head", 4), Held("c", "head", 3)], "c"),
+        (
+            [
+                Held("few", "idle", 1, ("1.1.1.1", 1)),
+                Held("a", "head", 2),
+                Held("b", "head", 3),
+                Held("none", "head", 0, None),
+            ],
+            "a",
+        ),
+    ],
+)
+def test_room_is_made_by_idle_ones_and_by_the_many(held, goes):
+    found = least_missed(held)
+    assert (found and found.name) == goes
+
+
+class Pipe(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self):
+        super().__init__()
+        self.writes = []
+
+    def write(self, data):
+        self.writes.append(data)
+
+    def close(self):
+        self.writes.append(None)
+
+    def is_closing(self):
+        return None in self.writes
+
+
+def test_a_head_goes_with_its_body():
+    pipe = Pipe()
+    transport = OneWrite(pipe)
+    transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    transport.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    transport.write(b"body")
+    transport.write(b"")
+    transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+    transport.write(b"")  # the end of a response without a body
+    transport.write(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
+    transport.close()
+    assert transport.is_closing()
+    assert pipe.writes == [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nbody",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 500 Internal Server Error\r\n\r\n",
+        None,
+    ]
+
+
+def test_a_kept_connection_is_idle_between_requests(portal, own_server):
+    """It makes room for another, though it came last; the answer to a HEAD has no body."""
+
+    async def main():
+        async with own_server(max_connections=8) as url:
+            halves = [await connected(url) for _ in range(7)]
+            for stream in halves:
+                await stream.send(HALF_HEAD)
+            kept = await connected(url)
+            await kept.send(b"HEAD /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            head = await kept.receive()
+            async with await connected(url) as last:
+                await last.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                answer = await last.receive()
+            left = await rest(kept)
+            for stream in [*halves, kept]:
+                await stream.aclose()
+            return head, left, answer
+
+    head, left, answer = portal.call(main)
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert head.endswith(b"\r\n\r\n")
+    assert left == b""
+    assert b'\r\n\r\n{"status":"ok"' in answer
+
+
+def test_requests_that_follow_without_waiting_are_answered_in_order(portal, own_server):
+    paths = ("health", "v1/models", "nothing")
+    requests = [f"GET /{path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode() for path in paths]
+
+    async def main():
+        async with own_server() as url:
+            stream = await connected(url)
+            async with stream:
+                await stream.send(b"".join(requests[:2]) + requests[2][:9])
+                await stream.send(requests[2][9:])
+                found = b""
+                while b"/nothing" not in found:
+                    found += await stream.receive()
+                return found
+
+    found = portal.call(main)
+    places = [found.index(text) for text in (b'"status"', b'"max_model_len"', b"/nothing")]
+    assert places == sorted(places)
+    assert found.count(b"HTTP/1.1 ") == 3

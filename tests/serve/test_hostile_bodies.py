@@ -42,6 +42,7 @@ CONSTRAINTS = {
     "rules": grammar(rules(5_000)),
     "brackets": grammar("start: " + "(" * 9_000 + '"x"' + ")" * 9_000),
     "a schema in a grammar": grammar(f"start: %json {json.dumps(chain(1_500))}"),
+    "lexemes in a row": grammar("start: /a+/ /a+/ /a+/ /a+/"),
     "groups": {"structured_outputs": {"regex": "(" * 4_000 + "a" + ")" * 4_000}},
 }
 
@@ -112,6 +113,15 @@ def test_half_of_a_surrogate_pair_is_refused(body, post):
     assert "not JSON" in response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e999"])
+@pytest.mark.parametrize("choice", ["auto", "required", "none"])
+def test_tools_with_a_number_that_is_no_json_are_refused(number, choice, post):
+    body = json.dumps({**GOOD, **tool({"default": "?"}, tool_choice=choice)})
+    response = post(body.replace('"?"', number))
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["param"] == "tools"
+
+
 DEEP = {
     "metadata": '"metadata": ' + "[" * 100_000 + "]" * 100_000,
     "schema": '"response_format": ' + json.dumps(schema({})["response_format"]).replace(
@@ -139,7 +149,13 @@ def test_arguments_that_nest_deeply_are_answered_or_refused(post):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"model": "m" * 100_000}, {"k" * 100_000: 1}, {"tool_choice": "x" * 100_000}]
+    "fields",
+    [
+        {"model": "m" * 100_000},
+        {"k" * 100_000: 1},
+        {"tool_choice": "x" * 100_000},
+        schema({"$ref": "9" * 100_000}),
+    ],
 )
 def test_an_error_repeats_little_of_the_body(fields, post):
     response = post({**GOOD, **fields})

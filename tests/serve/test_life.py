@@ -78,17 +78,23 @@ def accepted_at(port):
 
 
 def test_too_many_are_told_to_come_back(portal, own_server, wire):
+    """Whatever addresses their headers claim: else each could be the first of a tenant."""
+
     async def main():
         async with (
             own_server(most_requests=2) as url,
             wire.client(url) as client,
             anyio.create_task_group() as tasks,
         ):
-            question = wire.body(**LONG)
-            for _ in range(2):
-                tasks.start_soon(lambda: client.post("/chat/completions", json=question))
+
+            async def post(question, number):
+                headers = {"x-forwarded-for": f"9.9.9.{number}"}
+                return await client.post("/chat/completions", json=question, headers=headers)
+
+            for number in range(2):
+                tasks.start_soon(post, wire.body(**LONG), number)
             await until(client, 2)
-            refused = await client.post("/chat/completions", json=wire.body())
+            refused = await post(wire.body(), 2)
             tasks.cancel_scope.cancel()
         return refused
 
@@ -96,6 +102,34 @@ def test_too_many_are_told_to_come_back(portal, own_server, wire):
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "1"
     assert refused.json()["error"]["type"] == "rate_limit_error"
+
+
+def test_the_last_of_the_largest_tenant_makes_room(portal, own_server, wire):
+    """Of the requests that wait for a turn, the last one is told to come back."""
+
+    async def main():
+        found = []
+        async with (
+            own_server(most_requests=40) as url,
+            wire.client(url) as client,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def post(question):
+                found.append(await client.post("/chat/completions", json=question))
+
+            for number in range(40):
+                tasks.start_soon(post, wire.body(str(number), **LONG))
+            await until(client, 40)
+            transport = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+            async with wire.client(url, transport=transport) as newcomer:
+                response = await newcomer.post("/chat/completions", json=wire.body())
+            tasks.cancel_scope.cancel()
+        return response, found
+
+    response, found = portal.call(main)
+    assert response.status_code == 200
+    assert [one.status_code for one in found] == [429]
 
 
 def test_an_end_waits_for_answers_under_way(portal, own_server, wire):

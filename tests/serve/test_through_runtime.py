@@ -15,7 +15,7 @@ from agentrt.analysis import RunRecord, RunRecorder, split
 from agentrt.base.config import SchedulerConfig
 from agentrt.protocol.events import RunStarted, Scheduled
 from agentrt.runtime import Runtime
-from agentrt.serve import ApiKey, ServedModel, application
+from agentrt.serve import ApiKey, Application, ServedModel
 from agentrt.telemetry.build import build
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 
@@ -45,7 +45,7 @@ class Rig:
                 engines, clock=self.clock, observers=observers, scheduler=scheduler
             ) as runtime:
                 model = ServedModel(runtime, name="tiny", clock=self.clock)
-                transport = httpx.ASGITransport(application(model, keys))
+                transport = httpx.ASGITransport(Application(model, keys))
                 async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
                     return await body(Client(http))
 

@@ -75,6 +75,21 @@ def test_any_text_is_a_regex_or_an_error(vocab, frame, pattern):
         assert Budgeted.start(constraint, len(constraint.shortest)).closes
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["a{" + "9" * 5_000 + "}", "a{1," + "9" * 5_000 + "}", "(" * 99 + "a" + "{999999999})" * 99],
+    ids=["count", "second count", "product"],
+)
+def test_counts_beyond_what_python_reads_are_refused(pattern):
+    with pytest.raises(ConstraintError, match="too large"):
+        regex_shape(pattern)
+
+
+def test_other_digits_are_no_count():
+    with pytest.raises(ConstraintError):
+        regex_shape("a{\u00b2}")
+
+
 DEAR = [
     r"[ab][abc]{0,40}x",
     r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?",

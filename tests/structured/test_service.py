@@ -14,7 +14,7 @@ from pydantic import Field
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.structured import CompileCache, json_schema_shape, shape_of
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.compile_cost import may_be_hostile, may_take_long
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly, ProbeProcess
 from agentrt.structured.sandbox.probe_wire import Learn, Try, TryLimits
 from agentrt.structured.sandbox.service import LIMITS, CompileService
@@ -266,3 +266,31 @@ def test_random_grammars_never_hurt(service, vocab, frame, count, least):
         if constraint.shortest is not None:
             assert constraint.start().reaches_end(constraint.shortest)
     assert min(outcomes.values()) >= least
+
+
+ONE_LEXEME = "start: TEXT\nTEXT: /[a-z]+/ & /(?s:.){0,9}/\n"
+
+
+@pytest.mark.parametrize(
+    ("lark", "long"),
+    [
+        (ONE_LEXEME, False),
+        ("start: /a+/ /a+/ /a+/ /a+/", True),
+        ('start: s\ns: s s | "a"', True),
+        (ONE_LEXEME + "%ignore / /", True),
+    ],
+)
+def test_lexemes_that_may_follow_each_other_are_tried_first(lark, long):
+    """Their readings multiply, whatever the text of the grammar looks like."""
+    assert may_take_long(ConstraintSpec("grammar", source=lark)) is long
+
+
+def test_lexemes_in_a_row_are_refused(service, vocab, frame):
+    spec = ConstraintSpec("grammar", source="start: /a+/ /a+/ /a+/ /a+/")
+    with pytest.raises(ConstraintError, match="too long"):
+        service.compile(spec, vocab, frame)
+
+
+def test_a_grammar_of_an_expression_is_taken(service, vocab, frame):
+    lark = 'start: sum\nsum: sum "+" term | term\nterm: "(" sum ")" | /[0-9]+/\n'
+    assert service.compile(ConstraintSpec("grammar", source=lark), vocab, frame).min_tokens == 1

@@ -21,6 +21,7 @@
     ├── BackendError
     │   ├── EngineUnavailable   no engine answers, or it cannot start
     │   ├── EngineDied          the engine's process ended while it served requests
+    │   ├── OutputDiverged      asked again after a loss, an engine wrote something else
     │   ├── ModelInvalid        a model directory cannot be loaded
     │   ├── OutOfPages          a request can never fit the KV memory
     │   ├── RequestRejected     an engine refused one request
@@ -38,6 +39,7 @@ from agentrt.base.errors.engine_errors import (
     ModelInvalid as ModelInvalid,
     OutcomeUnknown as OutcomeUnknown,
     OutOfPages as OutOfPages,
+    OutputDiverged as OutputDiverged,
     RequestRejected as RequestRejected,
     ToolError as ToolError,
     ToolFailed as ToolFailed,

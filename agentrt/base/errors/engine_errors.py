@@ -126,6 +126,35 @@ class ModelInvalid(BackendError):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
+class OutputDiverged(BackendError):
+    """An engine was lost, and wrote something else than it had when it was asked again.
+
+    Raised only if the program was given some of the first output: an item, or text that it read
+    along. A value that is awaited as a whole is simply the second one.
+
+    Example:
+        >>> from agentrt import OutputDiverged
+        >>> error = OutputDiverged("item 2 is another one", item=2, before="7", after="8")
+        >>> error.item, error.retryable
+        (2, False)
+
+    Attributes:
+        item: Index of the first item that was handed out and is another one now; None if the
+            output is no list, or the program read its text.
+        offset: Characters of the text that are the same.
+        before: The item as it was handed out, or the text from `offset` on.
+        after: The text that the engine wrote instead, from `offset` on.
+    """
+
+    default_hint = "Run it again, or await the value as a whole instead of reading it along"
+
+    item: int | None = None
+    offset: int = 0
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutOfPages(BackendError):
     """A request can never fit in the KV cache; shorten the prompt or give the engine more memory.
 

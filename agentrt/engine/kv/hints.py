@@ -28,7 +28,10 @@ class KvHints:
 
     def apply_hint(self, hint: PrefixHint) -> None:
         """Apply a hint; an unknown prefix is no error."""
-        key, until_s = key_of(hint.token_ids, hint.cache_salt), hint.until_s
+        try:
+            key, until_s = key_of(hint.token_ids, hint.cache_salt), hint.until_s
+        except OverflowError:  # no token has such an id
+            return
         self.kept_until.pop(key, None)
         self.pending.pop(key, None)
         match hint.hint:

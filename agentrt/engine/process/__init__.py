@@ -1,1 +1,1 @@
-"""The engine in a process of its own: backend, channel, messages, watchdog."""
+"""The engine in a process of its own: backend, channel, messages, signs of life."""

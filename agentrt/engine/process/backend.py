@@ -8,8 +8,8 @@ that it starts does.
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -20,26 +20,17 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import (
     AgentrtError,
-    EngineDied,
     EngineUnavailable,
     ErrorRecord,
     InternalError,
     record_of,
-    revive,
 )
 from agentrt.base.ids import RequestId
 from agentrt.engine.process import messages
 from agentrt.engine.process.child import Child, ChildExit, ProcessChild, ThreadChild
+from agentrt.engine.process.death import Death
+from agentrt.engine.process.engine_process import EngineProcess
 from agentrt.engine.process.messages import Command
-from agentrt.engine.process.pipe import Pipe
-from agentrt.engine.process.vitals import (
-    CHECK_S,
-    Verdict,
-    Vitals,
-    count_oom_kills,
-    processor_seconds,
-)
-from agentrt.engine.process.watchdog import stalls
 from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
@@ -53,17 +44,18 @@ from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger,
 Placement = Literal["process", "thread"]
 
 MAX_LOADS = 8
-"""Loads that fail one after the other before requests that wait fail, too; the loads go on."""
+"""Loads that fail by an error of their own, one after the other, before requests that wait fail,
+too; the loads go on."""
 
-_SHUTDOWN_S = 0.3
-"""Seconds for an engine to end its requests and itself; all runs are over by then."""
+_FIRST_LOADS = 3
+"""Loads that may be ended from outside before the backend counts as unable to start."""
 
-_REAP_S = 2.0
 _LONGEST_BACKOFF_S = 30.0
-_FAULTS = frozenset(
-    (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
-)
-"""Signals by which a process ends for an error of its own."""
+
+
+def backoff_s(deaths: int) -> float:
+    """Seconds to wait before an engine is started again, after deaths without a token between."""
+    return min(_LONGEST_BACKOFF_S, 0.25 * 2.0 ** (deaths - 2)) if deaths > 1 else 0.0
 
 
 class EmbeddedBackend:
@@ -73,26 +65,38 @@ class EmbeddedBackend:
         config: Config of the engine.
         clock: Clock of an engine in a thread, and of ends that a dead engine cannot report.
         place: "thread" runs the same loop in this process, for tests.
+        start_child: Starts the engine's end of a connection; None chooses by `place`.
+        pause_s: Seconds to wait before a load, by the number of deaths since the last token.
     """
 
-    def __init__(self, config: EngineConfig, clock: Clock, *, place: Placement = "process") -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        clock: Clock,
+        *,
+        place: Placement = "process",
+        start_child: Callable[[], Child] | None = None,
+        pause_s: Callable[[int], float] = backoff_s,
+    ) -> None:
         self._config = config
         self._clock = clock
-        self._place = place
+        if start_child is not None:
+            self._start_child = start_child
+        elif place == "process":
+            self._start_child = partial(ProcessChild, config)
+        else:
+            self._start_child = partial(ThreadChild, clock)
+        self._pause_s = pause_s
         self._queue = EventQueue()
-        self._child: Child | None = None
-        self._pipe: Pipe | None = None
+        self._engine: EngineProcess | None = None
         self._unsent: list[Command] = []
         self._prewarmed: list[ConstraintSpec] = []
         self._sent: set[RequestId] = set()
         self._capabilities: Capabilities | None = None
         self._supervisor: asyncio.Task[None] | None = None
-        self._watchdog: asyncio.Task[None] | None = None
-        self._vitals: asyncio.Task[None] | None = None
         self._deaths = 0  # since the last token
         self._failed_loads = 0
         self._refusal: ErrorRecord | None = None
-        self._verdict: Verdict = "alive"
         self._closing = False
 
     @property
@@ -104,32 +108,27 @@ class EmbeddedBackend:
     @property
     def pid(self) -> int | None:
         """Id of the engine's process; None if there is none, and in a thread."""
-        return self._child.pid if isinstance(self._child, ProcessChild) else None
+        return None if self._engine is None else self._engine.pid
 
     def launch(self) -> None:
         """Start the engine's process without waiting; call it early, and import meanwhile."""
-        if self._child is None:
-            if self._place == "process":
-                self._child = ProcessChild(self._config)
-            else:
-                self._child = ThreadChild(self._clock)
+        if self._engine is None:
+            self._engine = EngineProcess(self._start_child(), self._receive_step)
 
     def abandon(self) -> None:
         """End the launched process if no event loop will ever start the backend."""
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait(_REAP_S)
-            self._child.owner_socket.close()
-            self._child = None
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.abandon()
 
     async def start(self) -> None:
         if self._supervisor is not None or self._closing:
             return
-        try:
-            await self._load()
-        except BaseException:
-            await self._end_child(0)
-            raise
+        while (death := await self._load()) is not None:
+            self._deaths += 1
+            if death.is_own_fault or self._deaths >= _FIRST_LOADS:
+                raise death.while_loading()
+            await asyncio.sleep(self._pause_s(self._deaths))
         self._supervisor = asyncio.create_task(self._supervise())
 
     def submit(self, request: GenerateRequest) -> None:
@@ -155,8 +154,8 @@ class EmbeddedBackend:
         """Compile constraints ahead; those given before the engine has loaded delay its start."""
         new = tuple(one for one in constraints if one not in self._prewarmed)
         self._prewarmed += new
-        if new and self._pipe is not None and not self._pipe.closed.is_set():
-            self._pipe.send(messages.Prewarm(new))
+        if new and self._engine is not None:
+            self._engine.prewarm(new)
 
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()
@@ -164,37 +163,26 @@ class EmbeddedBackend:
     async def aclose(self) -> None:
         self._closing = True
         with anyio.CancelScope(shield=True):
-            pipe = self._pipe if self._is_up else None
-            if pipe is not None:
-                pipe.send(messages.Shutdown())
-                with anyio.move_on_after(_SHUTDOWN_S):
-                    await pipe.closed.wait()
-            for task in (self._watchdog, self._vitals):
-                if task is not None:
-                    task.cancel()
+            if self._engine is not None:
+                await self._engine.shut_down()
             if self._supervisor is not None:
                 self._supervisor.cancel()
                 await asyncio.wait([self._supervisor])
                 self._supervisor = None
-            await self._end_child(_REAP_S if pipe is not None and pipe.closed.is_set() else 0)
+            if self._engine is not None:
+                await self._engine.end()
+                self._engine = None
         self._cancel_remaining()
         self._queue.close()
 
     def _send(self, command: Command) -> None:
         """Send a command, or queue it until the engine is up."""
-        if self._pipe is None or not self._is_up:
+        if self._engine is None or not self._engine.is_up:
             self._unsent.append(command)
             return
         if isinstance(command, GenerateRequest):
             self._sent.add(command.request_id)
-            if self._config.stall_s and (self._watchdog is None or self._watchdog.done()):
-                self._watchdog = asyncio.create_task(self._watch(self._pipe))
-        self._pipe.send(command)
-
-    @property
-    def _is_up(self) -> bool:
-        pipe = self._pipe
-        return pipe is not None and pipe.capabilities is not None and not pipe.closed.is_set()
+        self._engine.send(command)
 
     def _receive_step(self, done: StepDone) -> None:
         self._sent.difference_update(end.request_id for end in done.ends)
@@ -202,86 +190,63 @@ class EmbeddedBackend:
             self._deaths = 0
         self._queue.put(done)
 
-    async def _load(self) -> None:
-        """Launch, connect, wait until the engine has loaded, and send the queued commands.
+    async def _load(self) -> Death | None:
+        """Launch an engine, wait until it has loaded, and send the queued commands.
 
-        Raises:
-            AgentrtError: The engine cannot load; its own error if it reported one.
+        Returns:
+            The end of an engine that did not load; None if it did.
         """
-        self.launch()
-        assert self._child is not None
-        self._pipe = pipe = await Pipe.open(self._child.owner_socket, self._receive_step)
-        if isinstance(self._child, ProcessChild):
-            self._vitals = asyncio.create_task(self._watch_vitals(self._child, pipe))
-        pipe.send(messages.LoadEngine(self._config))
-        if self._prewarmed:
-            pipe.send(messages.Prewarm(tuple(self._prewarmed)))
-        await pipe.settled.wait()
-        if pipe.capabilities is None:
-            raise _cannot_start(await self._end_child(_REAP_S), pipe.last_error)
-        self._capabilities = pipe.capabilities
+        try:
+            self.launch()
+        except OSError as error:  # no process, memory or descriptor is left
+            return Death(ChildExit(f"it could not be started: {error}", ""), None, "alive", 0)
+        engine = self._engine
+        assert engine is not None
+        try:
+            has_loaded = await engine.load(self._config, self._prewarmed)
+        except BaseException:
+            await engine.end()
+            self._engine = None
+            raise
+        if not has_loaded:
+            return await self._reap(engine)
+        self._capabilities = engine.capabilities
         unsent, self._unsent = self._unsent, []
         for command in unsent:
             self._send(command)
+        return None
+
+    async def _reap(self, engine: EngineProcess) -> Death:
+        death = await engine.death()
+        self._engine = None
+        return death
 
     async def _supervise(self) -> None:
         """Report each end of the engine and start another, while the backend is open."""
-        while self._pipe is not None:
-            oom_kills = count_oom_kills()
-            await self._pipe.closed.wait()
+        while self._engine is not None:
+            await self._engine.wait_closed()
             if self._closing:
                 return
-            last_error, verdict = self._pipe.last_error, self._verdict
-            child_exit = await self._end_child(_REAP_S)
-            was_starved = child_exit.signal == signal.SIGKILL and count_oom_kills() > oom_kills
-            own_fault = verdict == "hangs" or (
-                verdict == "alive"
-                and (last_error is not None or child_exit.signal in _FAULTS or was_starved)
-            )
-            error = _died(child_exit, last_error)
+            death = await self._reap(self._engine)
             self._deaths += 1
             lost, self._sent = tuple(sorted(self._sent)), set()
-            self._queue.put(BackendDown(record_of(error), lost, True, own_fault))
+            error = record_of(death.while_serving())
+            self._queue.put(BackendDown(error, lost, True, death.is_own_fault))
             await self._restart()
-
-    async def _watch_vitals(self, child: ProcessChild, pipe: Pipe) -> None:
-        """Kill an engine that is stopped, or whose step hangs."""
-        vitals, looked_s = Vitals(), anyio.current_time()
-        self._verdict = "alive"
-        while not pipe.closed.is_set():
-            await asyncio.sleep(CHECK_S)
-            reading, now_s = child.signs.read(), anyio.current_time()
-            verdict = vitals.look(reading, processor_seconds(child.pid), now_s - looked_s)
-            looked_s = now_s
-            if verdict != "alive" and not pipe.closed.is_set():
-                self._verdict = verdict
-                pipe.last_error = record_of(EngineDied(vitals.describe(verdict)))
-                child.kill()
-                pipe.abort()
-
-    async def _watch(self, pipe: Pipe) -> None:
-        """Kill an engine that no longer answers while requests are unfinished."""
-        stall_s = self._config.stall_s
-        stalled = await stalls(pipe, lambda: bool(self._sent) and not pipe.closed.is_set(), stall_s)
-        if stalled and self._child is not None:
-            pipe.last_error = record_of(EngineDied(f"no answer for {stall_s:g} s"))
-            self._child.kill()
-            pipe.abort()
 
     async def _restart(self) -> None:
         """Start another engine, however often that fails."""
-        while self._pipe is None:
-            await asyncio.sleep(backoff_s(self._deaths))
-            try:
-                await self._load()
-            except AgentrtError as error:
-                await self._end_child(0)
-                self._deaths += 1
-                self._failed_loads += 1
-                if self._failed_loads >= MAX_LOADS or not error.retryable:
-                    self._refuse(error)
-            else:
+        while self._engine is None:
+            await asyncio.sleep(self._pause_s(self._deaths))
+            death = await self._load()
+            if death is None:
                 self._failed_loads, self._refusal = 0, None
+                return
+            error = death.while_loading()
+            self._deaths += 1
+            self._failed_loads += death.is_own_fault
+            if self._failed_loads >= MAX_LOADS or not error.retryable:
+                self._refuse(error)
 
     def _refuse(self, error: AgentrtError) -> None:
         """Fail requests until a load succeeds."""
@@ -307,46 +272,3 @@ class EmbeddedBackend:
     def _unsent_requests(self) -> list[RequestId]:
         """Requests submitted while there was no engine."""
         return [one.request_id for one in self._unsent if isinstance(one, GenerateRequest)]
-
-    async def _end_child(self, timeout_s: float) -> ChildExit:
-        """Wait for the child to end (0 kills it), and close the connection."""
-        child, pipe = self._child, self._pipe
-        self._child = self._pipe = None
-        if child is None:
-            return ChildExit("it was not there", "")
-        if timeout_s == 0:
-            child.kill()
-        scope = anyio.CancelScope(shield=True)
-        with scope:
-            child_exit = await anyio.to_thread.run_sync(child.wait, timeout_s or _REAP_S)
-        if pipe is None:
-            child.owner_socket.close()
-        else:
-            pipe.abort()
-        return child_exit
-
-
-def backoff_s(deaths: int) -> float:
-    """Seconds to wait before an engine is started again, after deaths without a token between."""
-    return min(_LONGEST_BACKOFF_S, 0.25 * 2.0 ** (deaths - 2)) if deaths > 1 else 0.0
-
-
-def _cannot_start(child_exit: ChildExit, last_error: ErrorRecord | None) -> AgentrtError:
-    if last_error is None:
-        message = f"the engine's process ended while it was loading ({child_exit.how})"
-        return EngineUnavailable(message, hint=_stderr_hint(child_exit))
-    error = revive(last_error)
-    if isinstance(error, InternalError):
-        return EngineUnavailable(f"the engine cannot start: {error.message}", hint=error.hint)
-    return error
-
-
-def _died(child_exit: ChildExit, last_error: ErrorRecord | None) -> EngineDied:
-    said = f": {last_error.type}: {last_error.message}" if last_error else ""
-    return EngineDied(f"the engine died ({child_exit.how}){said}", hint=_stderr_hint(child_exit))
-
-
-def _stderr_hint(child_exit: ChildExit) -> str:
-    """Hint with the child's last lines of stderr; "" keeps the error's own hint."""
-    lines = [line.strip() for line in child_exit.stderr.splitlines() if line.strip()]
-    return f"Its last words: {' | '.join(lines[-3:])}" if lines else ""

@@ -22,6 +22,7 @@ from agentrt.base.child_environment import child_environment
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
+from agentrt.engine.process.forecasts import load_forecast_s
 from agentrt.engine.process.life_signs import LifeSigns
 
 _TAIL_BYTES = 2_000
@@ -34,18 +35,29 @@ class ChildExit:
     Attributes:
         how: Description: `exit code 1`, `killed by signal 9`.
         stderr: Last lines of its stderr.
-        signal: Number of the signal that ended it; 0 if none did.
+        code: Exit code; negative, the number of the signal that ended it.
     """
 
     how: str
     stderr: str
-    signal: int = 0
+    code: int = 0
 
 
 class Child(Protocol):
-    """The engine's end of a connection."""
+    """The engine's end of a connection.
+
+    Attributes:
+        owner_socket: The other end.
+        signs: Signs of life; None for a thread, which cannot be killed.
+    """
 
     owner_socket: socket.socket
+    signs: LifeSigns | None
+
+    @property
+    def pid(self) -> int | None:
+        """Id of its process; None if it has none of its own."""
+        ...
 
     def kill(self) -> None:
         """Kill it at once, if that is possible."""
@@ -64,7 +76,8 @@ class ProcessChild:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the child
         command = [sys.executable, "-P", "-m", "agentrt.engine.process.main"]
         with engine_socket, tempfile.TemporaryFile() as page:
-            self.signs = LifeSigns.on_new(page)
+            self.signs: LifeSigns | None = LifeSigns.on_new(page)
+            self.signs.begin(load_forecast_s(config.model_path))
             self._process = subprocess.Popen(
                 [*command, *map(str, (engine_socket.fileno(), os.getpid(), page.fileno()))],
                 stdin=subprocess.DEVNULL,
@@ -88,7 +101,7 @@ class ProcessChild:
             self._process.kill()
             code = self._process.wait()
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        return ChildExit(how, self._stderr_tail(), signal=max(0, -code))
+        return ChildExit(how, self._stderr_tail(), code)
 
     def _stderr_tail(self) -> str:
         if self._stderr.closed:
@@ -102,8 +115,11 @@ class ProcessChild:
 class ThreadChild:
     """The engine in a thread: the same loop over the same kind of socket."""
 
+    pid = None
+
     def __init__(self, clock: Clock) -> None:
         self.owner_socket, engine_socket = socket.socketpair()
+        self.signs: LifeSigns | None = None
         self._thread = threading.Thread(
             target=_serve_in_thread, args=(engine_socket, clock), name="agentrt-engine", daemon=True
         )

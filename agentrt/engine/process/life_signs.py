@@ -1,7 +1,8 @@
 """Signs of life of an engine's process, in memory that it shares with its owner.
 
 The engine writes a few numbers and waits for nothing: one thread counts beats, whatever a step
-does; the loop notes each step and the time that it should take. The owner reads them now and then.
+does; the loop notes each phase of its work and the time that it should take. The owner reads them
+now and then.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ BEAT_S = 0.25
 """Seconds between two beats."""
 
 _LAYOUT = struct.Struct("=QQd")
-_BEATS, _STEPS, _FORECAST = (struct.Struct("=" + one) for one in "QQd")
-_STEPS_AT, _FORECAST_AT = _BEATS.size, _BEATS.size + _STEPS.size
+_BEATS, _PHASE = struct.Struct("=Q"), struct.Struct("=Qd")
+_PHASE_AT = _BEATS.size
 _PAGE_BYTES = mmap.PAGESIZE
 
 
@@ -28,25 +29,31 @@ class Reading:
 
     Attributes:
         beats: Beats so far; a stopped process adds none.
-        steps: Steps begun so far.
-        forecast_s: Seconds that the step under way should take; 0 if none is, or none is known.
+        phases: Phases of work begun so far; the first is the load.
+        forecast_s: Seconds that the phase under way should take; 0 if the engine waits for work.
     """
 
     beats: int = 0
-    steps: int = 0
+    phases: int = 0
     forecast_s: float = 0.0
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the engine has not done any work yet."""
+        return self.phases <= 1
 
 
 class LifeSigns:
     """A page of shared memory.
 
     Args:
-        fd: File descriptor of the page; the caller may close it afterwards.
+        fd: File descriptor of the page, which the caller may close afterwards; -1 for memory that
+            nothing else reads.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int = -1) -> None:
         self._page = mmap.mmap(fd, _PAGE_BYTES)
-        self._steps = 0
+        self._phases = self.read().phases
 
     @classmethod
     def on_new(cls, file: IO[bytes]) -> LifeSigns:
@@ -58,15 +65,14 @@ class LifeSigns:
         """Count beats on a thread, until the process ends."""
         threading.Thread(target=self._beat, name="agentrt beat", daemon=True).start()
 
-    def begin_step(self, forecast_s: float) -> None:
-        """Note a step that should take so long; 0 if that is not known."""
-        self._steps += 1
-        _STEPS.pack_into(self._page, _STEPS_AT, self._steps)
-        _FORECAST.pack_into(self._page, _FORECAST_AT, forecast_s)
+    def begin(self, forecast_s: float) -> None:
+        """Note the begin of a phase that should take so long."""
+        self._phases += 1
+        _PHASE.pack_into(self._page, _PHASE_AT, self._phases, forecast_s)
 
-    def end_step(self) -> None:
-        """Note that no step is under way."""
-        _FORECAST.pack_into(self._page, _FORECAST_AT, 0.0)
+    def rest(self) -> None:
+        """Note that the engine waits for work."""
+        self.begin(0.0)
 
     def read(self) -> Reading:
         """The signs now."""

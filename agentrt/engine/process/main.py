@@ -24,9 +24,9 @@ from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId
 from agentrt.engine.process import messages
 from agentrt.engine.process.channel import Channel, OwnerGone
+from agentrt.engine.process.forecasts import UNKNOWN_S, StepForecast
 from agentrt.engine.process.life_signs import LifeSigns
 from agentrt.engine.process.messages import Command
-from agentrt.engine.process.step_forecast import StepForecast
 from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
@@ -67,16 +67,15 @@ class EngineLoop:
     Args:
         core: The core.
         channel: Connection to the owner.
-        signs: Where each step is noted, with the time that it should take; None for nowhere.
+        signs: Where each phase of work is noted; None for nowhere.
     """
 
     def __init__(self, core: Core, channel: Channel, signs: LifeSigns | None = None) -> None:
         self._core = core
         self._channel = channel
-        self._signs = signs
+        self._signs = signs or LifeSigns()
         self._forecast = StepForecast()
-        if signs is not None:
-            core.on_launch = self._announce
+        core.on_launch = self._announce
         self._unfinished: set[RequestId] = set()
 
     def compile_prewarmed(self) -> None:
@@ -95,19 +94,25 @@ class EngineLoop:
         """
         wait_s: float | None = None
         try:
-            while self._run_commands(self._channel.receive(wait_s)):
+            while self._run_commands(self._receive(wait_s)):
                 wait_s = self._run_step()
             self._shut_down()
         finally:
             self._core.close()
+
+    def _receive(self, wait_s: float | None) -> list[Command]:
+        """Receive commands; what follows is a phase of work."""
+        if wait_s is None:
+            self._signs.rest()
+        commands = self._channel.receive(wait_s)
+        self._signs.begin(UNKNOWN_S)
+        return commands
 
     def _run_step(self) -> float | None:
         """Run one step; returns the seconds to wait for commands before the next, or None."""
         if not self._core.has_work():
             return None
         done = self._core.step()
-        if self._signs is not None:
-            self._signs.end_step()
         if done is None:
             return _IDLE_S
         if done.step is not None:
@@ -117,8 +122,7 @@ class EngineLoop:
         return 0
 
     def _announce(self, prefill_tokens: int) -> None:
-        assert self._signs is not None
-        self._signs.begin_step(self._forecast.forecast_s(prefill_tokens))
+        self._signs.begin(self._forecast.forecast_s(prefill_tokens))
 
     def _run_commands(self, commands: Iterable[Command]) -> bool:
         """Run commands; False after `Shutdown`."""
@@ -147,8 +151,6 @@ class EngineLoop:
                 core.hint(command)
             case messages.Prewarm(constraints):
                 core.prewarm(constraints)
-            case messages.Ping():
-                self._channel.send(messages.Pong())
 
     def _submit(self, request: GenerateRequest) -> None:
         self._unfinished.add(request.request_id)

@@ -58,23 +58,13 @@ class Prewarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Ping:
-    """Ask for a sign of life."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pong:
-    """Answer to a `Ping`."""
-
-
-@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything, report it, and end."""
 
 
 Request = GenerateRequest | ExtendPrompt | Reprioritize | Cancel
-Command = LoadEngine | Prewarm | Request | PrefixHint | Ping | Shutdown
-Report = Capabilities | StepDone | Pong | ErrorRecord
+Command = LoadEngine | Prewarm | Request | PrefixHint | Shutdown
+Report = Capabilities | StepDone | ErrorRecord
 """`Capabilities` once, when loaded; `ErrorRecord` as the last report of an engine that fails."""
 
 COMMANDS: Wire[Command] = Wire(*get_args(Command))

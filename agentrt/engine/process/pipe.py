@@ -17,31 +17,37 @@ from agentrt.protocol.wire import FrameReader
 class Pipe(asyncio.Protocol):
     """Sends commands and receives reports.
 
+    Args:
+        owner_socket: The owner's end, which the pipe closes.
+        on_step: Called with each step.
+
     Attributes:
         capabilities: Set once the engine has loaded.
         last_error: Error that the engine reported before it ended, or a protocol error.
         closed: Set when the other end is gone.
-        received_count: Times that data has arrived.
         settled: Set when the engine has loaded or the other end is gone.
     """
 
-    def __init__(self, on_step: Callable[[StepDone], None]) -> None:
+    def __init__(self, owner_socket: socket.socket, on_step: Callable[[StepDone], None]) -> None:
         self.capabilities: Capabilities | None = None
         self.last_error: ErrorRecord | None = None
         self.closed = asyncio.Event()
         self.settled = asyncio.Event()
-        self.received_count = 0
+        self._socket = owner_socket
         self._on_step = on_step
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._unsent = bytearray()
 
-    @classmethod
-    async def open(cls, owner_socket: socket.socket, on_step: Callable[[StepDone], None]) -> Pipe:
-        """Open a pipe that owns `owner_socket`; each step is passed to `on_step`."""
+    async def connect(self) -> None:
+        """Begin to send and receive."""
         loop = asyncio.get_running_loop()
-        _, pipe = await loop.create_connection(lambda: cls(on_step), sock=owner_socket)
-        return pipe
+        await loop.create_connection(lambda: self, sock=self._socket)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether commands can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
 
     def send(self, command: Command) -> None:
         """Send one command; it is lost if the other end is gone.
@@ -55,14 +61,15 @@ class Pipe(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close without waiting."""
-        if self._transport is not None:
+        if self._transport is None:
+            self._socket.close()
+        else:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's own is not of that class
 
     def data_received(self, data: bytes) -> None:
-        self.received_count += 1
         try:
             for payload in self._reader.feed_data(data):
                 self._receive_report(payload)

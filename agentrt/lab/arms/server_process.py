@@ -34,6 +34,7 @@ class ServerPlan:
         streams_what_may_end: True if the server notices a client that leaves only by a broken
             stream.
         env: Variables added to its environment.
+        headers: Headers of every request.
         about: Further facts for the result, such as its version.
     """
 
@@ -44,6 +45,7 @@ class ServerPlan:
     body: Mapping[str, Any]
     streams_what_may_end: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -69,6 +71,7 @@ class ServerProcess(ProcessGroup):
         self._http = httpx.Client(
             base_url=f"http://127.0.0.1:{port}",
             timeout=_ANSWER_S,
+            headers=dict(plan.headers),
             trust_env=False,  # no proxy between this process and a server on this machine
         )
         super().__init__([part.replace("{port}", port) for part in plan.command], plan.env)

@@ -67,6 +67,22 @@ class GpuFlags:
 
 
 @record
+class ServeFlags:
+    """Flags of `agentrt bench serve`.
+
+    Attributes:
+        parts: Parts separated by commas: health, chat, keys, addresses, users, half-open.
+        pairs: Pairs of chats that count; ten times as many health checks.
+        seconds: Seconds beside half-open connections.
+    """
+
+    parts: str = "health,chat,keys,addresses,users,half-open"
+    pairs: int = 200
+    seconds: int = 20
+    json_path: JsonPath = None
+
+
+@record
 class StructuredFlags:
     """Flags of `agentrt bench structured`.
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from agentrt.lab.bench.flags import CompoundFlags, EngineFlags, GpuFlags, StructuredFlags
+from agentrt.lab.bench.flags import (
+    CompoundFlags,
+    EngineFlags,
+    GpuFlags,
+    ServeFlags,
+    StructuredFlags,
+)
 from agentrt.lab.flags import add_command
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
@@ -45,5 +51,12 @@ def compound(flags: CompoundFlags) -> None:
         write_text(flags.html_path, html(found))
 
 
-for command in (engine, gpu, structured, compound):
+def serve(flags: ServeFlags) -> None:
+    """The server: what it adds to a request, whom it lets wait, and whom it keeps out."""
+    from agentrt.lab.bench.serve.command import run_serve_bench
+
+    run_serve_bench(flags)
+
+
+for command in (engine, gpu, structured, compound, serve):
     add_command(bench, command)

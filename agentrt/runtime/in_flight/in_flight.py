@@ -12,7 +12,7 @@ from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPromp
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import Delta, TokenLogprob
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
-from agentrt.runtime.in_flight.output_readers import ValueReader, reader_of
+from agentrt.runtime.in_flight.output_readers import ValueReader, item_texts, reader_of
 from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
 from agentrt.runtime.in_flight.repetition import RepetitionCheck
 from agentrt.runtime.model_role import ModelRole
@@ -72,18 +72,22 @@ class InFlight:
     _read_deltas: int = 0
 
     def __post_init__(self) -> None:
+        self.reads_items = self.gen.work.output.kind in ("items", "calls", "step")
+        self._expect_output()
+        self.streams_text = self.reasoning is None and self.unchecked_text is None
+        self._budgets = self.gen.scope.budgets
+
+    def _expect_output(self) -> None:
+        """Make what reads an output from its beginning."""
         work, takes = self.gen.work, self.engine.capabilities
         output = work.output
         self.reader = reader_of(self.gen, takes.call_frame)
-        self.reads_items = output.kind in ("items", "calls", "step")
         if not work.sampling.ignore_eos and output.kind != "raw":
             self.repetition = RepetitionCheck()
         if work.thinking_tokens is not None and takes.thinking is not None:
             self.reasoning = ReasoningText(takes.thinking)
         if output.checked:
             self.unchecked_text = []
-        self.streams_text = self.reasoning is None and self.unchecked_text is None
-        self._budgets = self.gen.scope.budgets
 
     # What is sent.
 
@@ -146,7 +150,7 @@ class InFlight:
 
     def count_rest(self, output_tokens: int) -> None:
         """Count tokens of an output of this length that the engine sent without their ids."""
-        uncounted = output_tokens - self.gen.produced_tokens
+        uncounted = output_tokens - len(self.output_ids)
         if uncounted > 0:
             self.gen.produced_tokens += uncounted
             for budget in self._budgets:
@@ -188,15 +192,31 @@ class InFlight:
                 gen.add_item(item)
         return events
 
+    def begin_anew(self) -> None:
+        """Forget the output, except for the items that were handed out."""
+        self.output_ids.clear()
+        self.logprobs.clear()
+        self._raw_text.clear()
+        self._read_deltas = 0
+        self.gen.forget_text()
+        self._expect_output()
+
+    def items_in(self, raw_text: str) -> list[str]:
+        """The texts of the items that are complete in a text of the model."""
+        takes = self.engine.capabilities
+        if self.reasoning is not None and takes.thinking is not None:
+            raw_text = ReasoningText(takes.thinking).push(raw_text).answer
+        return item_texts(self.gen, takes.call_frame, raw_text)
+
     @property
     def raw_text(self) -> str:
         """The text as the model wrote it."""
-        return self.gen.text if self.streams_text else "".join(self._raw_text)
+        return "".join(self.gen.chunks if self.streams_text else self._raw_text)
 
     @property
     def answer(self) -> str:
         """The answer so far."""
-        return self.gen.text if self.unchecked_text is None else "".join(self.unchecked_text)
+        return "".join(self.gen.chunks if self.unchecked_text is None else self.unchecked_text)
 
     @property
     def is_reasoning(self) -> bool:

@@ -8,23 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.base.errors import RequestRejected, ToolFailed
 from agentrt.base.segments import CallFrame, CallMade
-from agentrt.program import Calls, Final, Gen, ToolCall
+from agentrt.program import Calls, Each, Final, Gen, ToolCall
 
 if TYPE_CHECKING:
     from agentrt.structured import CallText
 
 
 def reader_of(gen: Gen[Any], frame: CallFrame) -> ValueReader:
-    """The reader for the output of a generation."""
+    """The reader for the output of a generation, which may have handed out its first items."""
     output = gen.work.output
     match output.kind:
         case "value" | "raw":
             is_json = output.constraint is not None and output.constraint.kind == "json"
             return ValueReader(output.parse, is_json)
         case "items":
-            return ItemReader(output.parse)
+            return ItemReader(output.parse, _handed_out(gen))
         case "calls" | "step":
-            return CallReader(gen, frame)
+            return CallReader(gen, frame, _handed_out(gen))
+
+
+def item_texts(gen: Gen[Any], frame: CallFrame, text: str) -> list[str]:
+    """The texts of the items that are complete in the answer of a generation."""
+    from agentrt.structured import CallScanner, ItemScanner  # native libraries come along
+
+    if gen.work.output.kind == "items":
+        return ItemScanner().feed_text(text)
+    return [f"{one.name}({one.arguments_json})" for one in CallScanner(frame).feed_text(text)]
+
+
+def _handed_out(gen: Gen[Any]) -> tuple[Any, ...]:
+    return tuple(gen.items) if isinstance(gen, Each) else ()
 
 
 class ValueReader:
@@ -60,18 +73,26 @@ class ValueReader:
 
 
 class ItemReader(ValueReader):
-    """A JSON array, item by item."""
+    """A JSON array, item by item.
 
-    def __init__(self, parse: Callable[[str], Any]) -> None:
+    Args:
+        parse: Makes an item of its text.
+        handed_out: First items, which were handed out before and are kept when they are read again.
+    """
+
+    def __init__(self, parse: Callable[[str], Any], handed_out: tuple[Any, ...] = ()) -> None:
         from agentrt.structured import ItemScanner  # native libraries come along
 
         super().__init__(parse, is_json=True)
         self._scanner = ItemScanner()
+        self._handed_out = handed_out
         self._items: list[Any] = []
 
     def push(self, text: str) -> list[Any]:
-        new = [self._parse(item) for item in self._scanner.feed_text(text)]
-        self._items += new
+        found = self._scanner.feed_text(text)
+        known = self._handed_out[len(self._items) :][: len(found)]
+        new = [self._parse(item) for item in found[len(known) :]]
+        self._items += [*known, *new]
         return new
 
     def finish(self, text: str) -> Any:
@@ -84,20 +105,34 @@ class ItemReader(ValueReader):
 
 
 class CallReader(ValueReader):
-    """Tool calls, or a final answer."""
+    """Tool calls, or a final answer.
 
-    def __init__(self, gen: Gen[Any], frame: CallFrame) -> None:
+    Args:
+        gen: The generation.
+        frame: Frame of calls in its text.
+        handed_out: First calls, which were handed out before and are kept when they are read again.
+    """
+
+    def __init__(
+        self, gen: Gen[Any], frame: CallFrame, handed_out: tuple[ToolCall, ...] = ()
+    ) -> None:
         from agentrt.structured import CallScanner  # native libraries come along
 
         super().__init__(gen.work.output.parse, is_json=True)
         self._gen = gen
         self._output = gen.work.output
         self._scanner = CallScanner(frame)
+        self._handed_out = handed_out
         self._calls: list[ToolCall] = []
 
     def push(self, text: str) -> list[Any]:
-        new = [self._call(found) for found in self._scanner.feed_text(text)]
-        self._calls += new
+        found = self._scanner.feed_text(text)
+        known = self._handed_out[len(self._calls) :][: len(found)]
+        self._calls += known
+        new: list[ToolCall] = []
+        for call in found[len(known) :]:
+            new.append(self._call(call))
+            self._calls.append(new[-1])
         return new if self._output.kind == "calls" else []
 
     def finish(self, text: str) -> Any:

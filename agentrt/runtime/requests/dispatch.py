@@ -28,7 +28,7 @@ from agentrt.runtime.requests.prompts import (
 from agentrt.runtime.requests.recovery import RequestRecovery
 from agentrt.runtime.run import Run
 
-STOP_GRACE_S = 0.5
+STOP_GRACE_S = 0.3
 """Seconds in which an engine may end a request that it was told to end, with its own figures."""
 
 
@@ -80,6 +80,7 @@ class RequestDispatcher:
             if not requests:
                 del self.in_flight[engine_id]
                 self.recovery.deaths_alone.pop(engine_id, None)
+                self.recovery.replays.pop(engine_id, None)
         if request.coalesced is not None:
             self._coalescing.leave(request.coalesced, request.request_id)
 

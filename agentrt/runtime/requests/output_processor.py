@@ -19,6 +19,7 @@ from agentrt.runtime.in_flight.coalescing import CoalescedRequest
 from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.in_flight.ledgers import departed_ledger, joined_ledger
 from agentrt.runtime.in_flight.outcome import keep_result, outcome_of, unreadable
+from agentrt.runtime.in_flight.replay import Replay, divergence_of
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.requests.admission_events import AdmissionEvents
 from agentrt.runtime.requests.dispatch import RequestDispatcher
@@ -55,10 +56,13 @@ class OutputProcessor:
                 continue
             if recovery.quarantines:
                 recovery.note_output(delta.request_id)
+            new = self._replayed(requests, delta, events) if recovery.replays else delta
+            if new is None:
+                continue
             if requests[0].coalesced is None:
-                self._add_output(requests[0], delta, events)
+                self._add_output(requests[0], new, events)
             else:
-                self._share_output(requests, requests[0].coalesced, delta, events)
+                self._share_output(requests, requests[0].coalesced, new, events)
         if self._retention.is_on and step.step is not None:
             self._note_memory(step)
         for end in step.ends:
@@ -84,11 +88,10 @@ class OutputProcessor:
 
     def recover(self, down: BackendDown) -> list[Event]:
         """Let requests that were lost with an engine go on, or fail their nodes if none comes."""
-        lost = [request_id for request_id in down.lost if request_id in self._in_flight]
-        error = revive(down.error)
+        error, recovery = revive(down.error), self._dispatcher.recovery
         if not down.restarting:
-            return self._fail_lost(dict.fromkeys(lost, error))
-        events, refused = self._dispatcher.recovery.resubmit(lost, error, own_fault=down.own_fault)
+            return self._fail_lost(dict.fromkeys(recovery.abandon(down.lost), error))
+        events, refused = recovery.resubmit(down.lost, error, own_fault=down.own_fault)
         return events + self._fail_lost(refused)
 
     def _fail_lost(self, errors: Mapping[RequestId, Exception]) -> list[Event]:
@@ -100,6 +103,49 @@ class OutputProcessor:
                 keep_result(request, End(request_id, "failed"))
                 events.append(failed(request.run, request.gen, request.stop_error or error))
         return events
+
+    def _replayed(
+        self, requests: list[InFlight], delta: Delta, events: list[Event]
+    ) -> Delta | None:
+        """The part of some output that is new, if it is being written anew; else all of it."""
+        replays = self._dispatcher.recovery.replays
+        replay = replays.get(delta.request_id)
+        if replay is None:
+            return delta
+        if replay.departed:
+            return None
+        new = replay.push(delta)
+        if replay.departed:
+            self._replace_output(requests, replay, events)
+        elif replay.complete:
+            del replays[delta.request_id]
+        return new
+
+    def _replace_output(
+        self, requests: list[InFlight], replay: Replay, events: list[Event]
+    ) -> None:
+        """Take a second output in place of the first; it ends nodes that were given the first."""
+        engine_id, coalesced = requests[0].engine_id, requests[0].coalesced
+        after = "".join(delta.text for delta in replay.deltas)
+        go_on: list[InFlight] = []
+        for request in tuple(requests):
+            diverged = divergence_of(request, after)
+            if diverged is not None:
+                self._dispatcher.stop(request, diverged, "its engine wrote something else")
+            elif request.stop_error is None:
+                go_on.append(request)
+        if not go_on:
+            return
+        del self._dispatcher.recovery.replays[engine_id]
+        if coalesced is not None:
+            coalesced.deltas[:] = replay.deltas
+        for request in go_on:
+            request.begin_anew()
+            if coalesced is not None:
+                self._catch_up(request, coalesced, events)
+                continue
+            for delta in replay.deltas:
+                self._add_output(request, delta, events)
 
     def _share_output(
         self,
@@ -147,6 +193,10 @@ class OutputProcessor:
     def _end_all(self, requests: list[InFlight], end: End) -> list[Event]:
         """End an engine's request for each node that gets its output."""
         events: list[Event] = []
+        if replays := self._dispatcher.recovery.replays:
+            replay = replays.get(end.request_id)
+            if replay is not None and not replay.departed and end.reason in ("stop", "length"):
+                self._replace_output(requests, replay, events)  # it is shorter than the first one
         for request in tuple(requests):
             coalesced, own_end = request.coalesced, end
             if coalesced is not None:

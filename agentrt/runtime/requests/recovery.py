@@ -1,6 +1,7 @@
 """Recovery of requests from a lost engine, and quarantine of those that may have ended it.
 
 A request goes on behind the output that the program has been given, so that no token comes twice.
+An engine that cannot go on writes its output anew, which is compared with the first one (`Replay`).
 If the engine ended by an error of its own, each request under way may be the cause. Then they are
 tried one at a time, each until its first new token: the engine had ended at that point. The others
 wait. Only a request that has ended an engine twice while alone is refused.
@@ -18,6 +19,7 @@ from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPromp
 from agentrt.protocol.events import Event, Scheduled
 from agentrt.protocol.step_output import End
 from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.in_flight.replay import Replay
 
 MAX_DEATHS_ALONE = 2
 """Engines that a request may end while it is alone, before it is refused."""
@@ -68,12 +70,14 @@ class RequestRecovery:
     Attributes:
         quarantines: Trials under way, by role of the engine.
         deaths_alone: Engines that a request in flight has ended while it was alone.
+        replays: Requests in flight whose output is being written anew.
     """
 
     def __init__(self, in_flight: dict[RequestId, list[InFlight]]) -> None:
         self._in_flight = in_flight
         self.quarantines: dict[str, Quarantine] = {}
         self.deaths_alone: dict[RequestId, int] = {}
+        self.replays: dict[RequestId, Replay] = {}
 
     def holds(self, role: str, request_id: RequestId) -> bool:
         """Whether a new request waits until the trials at its engine are over."""
@@ -88,7 +92,7 @@ class RequestRecovery:
         """Let lost requests go on at the engine that comes next.
 
         Args:
-            lost: Requests in flight, by the ids of their engine.
+            lost: Requests by the ids of their engine; some may have ended for their nodes already.
             error: How the engine ended.
             own_fault: Whether it ended by an error of its own, which a request may have caused.
 
@@ -98,7 +102,8 @@ class RequestRecovery:
         events: list[Event] = []
         refused: dict[RequestId, AgentrtError] = {}
         by_role: dict[str, list[RequestId]] = {}
-        for request_id in lost:
+        lost = tuple(lost)
+        for request_id in [one for one in lost if one in self._in_flight]:
             requests = self._in_flight[request_id]
             if (reason := self._refusal(requests, error, own_fault)) is not None:
                 refused[request_id] = reason
@@ -109,9 +114,25 @@ class RequestRecovery:
             self._recover(role, request_ids, own_fault)
         for role in [role for role in self.quarantines if role not in by_role]:
             quarantine = self.quarantines[role]
-            if quarantine.trial in refused:
+            if quarantine.trial in lost:  # it is refused, or its nodes have left it
                 self._next_trial(role, quarantine)
         return events, refused
+
+    def abandon(self, lost: Iterable[RequestId]) -> list[RequestId]:
+        """End the trials at an engine that is not replaced.
+
+        Args:
+            lost: Requests by the ids of their engine.
+
+        Returns:
+            Requests in flight that are lost, those that waited for a trial included.
+        """
+        found = set(lost)
+        for role, quarantine in list(self.quarantines.items()):
+            if quarantine.trial in found:
+                found.update(quarantine.suspects, quarantine.waiting)
+                del self.quarantines[role]
+        return [request_id for request_id in self._in_flight if request_id in found]
 
     def note_output(self, request_id: RequestId) -> None:
         """Note that a request has new output: if it is under trial, it has passed."""
@@ -146,8 +167,6 @@ class RequestRecovery:
         """The error of a request that cannot go on, or None."""
         first = requests[0]
         if first.stop_error is not None:
-            return error
-        if not first.engine.capabilities.resumes and first.has_output:
             return error
         request_id = first.engine_id
         quarantine = self.quarantines.get(first.engine.role)
@@ -189,7 +208,10 @@ class RequestRecovery:
     def _submit_again(self, request_ids: Iterable[RequestId]) -> None:
         for request_id in request_ids:
             requests = self._in_flight[request_id]
-            requests[0].engine.backend.submit(resumed_request(requests))
+            first = requests[0]
+            if first.has_output and not first.engine.capabilities.resumes:
+                self.replays[request_id] = Replay(first)
+            first.engine.backend.submit(resumed_request(requests))
 
 
 def resumed_request(requests: list[InFlight]) -> GenerateRequest:
@@ -212,7 +234,8 @@ def resumed_request(requests: list[InFlight]) -> GenerateRequest:
             sent = replace(sent, prompt=prompt)
     if info is not None:
         sent = replace(sent, info=info, demanded=info.demanded, deadline_at_s=info.deadline_at_s)
-    return replace(sent, output_ids=tuple(output_ids))
+    resumes = first.engine.capabilities.resumes
+    return replace(sent, output_ids=tuple(output_ids) if resumes else ())
 
 
 def _resubmitted(request: InFlight, error: AgentrtError) -> Event:

@@ -58,15 +58,9 @@ class TaskRunner:
     def start(self, run: Run, node: Node[Any]) -> None:
         """Start a node's task, with the context variables of the code that made it."""
         if node.id in run.tasks:
-            return  # the task that started the run carries it out
+            return  # the root of a run, which has begun
         task = run.tasks[node.id] = Task()
         run.task_set.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
-
-    async def run_here(self, run: Run, node: Node[Any]) -> None:
-        """Carry out a node in the task of the caller, without waiting for its start."""
-        del run.contexts[node.id]
-        task = run.tasks[node.id] = Task()
-        await self._run(run, node, task)
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
         body = partial(self._value, run, node, task)
@@ -119,6 +113,7 @@ class TaskRunner:
     async def _program(self, run: Run, node: Node[Any], work: ProgramWork, task: Task) -> Any:
         if work.deadline_s is not None:
             task.scope.deadline = anyio.current_time() + work.deadline_s
+            task.expect_end(work.deadline_s)
         deadline_at_s = None if work.deadline_s is None else run.now_s() + work.deadline_s
         scope = Scope.of_program(node, deadline_at_s)
         run.last_waits[node.id] = scope.waited

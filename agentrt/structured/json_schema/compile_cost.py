@@ -45,11 +45,12 @@ PLAIN_DEPTH = 200
 
 _MAX_REFS = 64
 _DIRECTIVE = re.compile(r"^[ \t]*%|%json|%lark|%regex", re.MULTILINE)
+_ONE_LEXEME = re.compile(r"start: ([A-Z]+)\n\1: [^\n]*\n?\Z")
 _REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
 
 
 def may_be_hostile(spec: ConstraintSpec) -> bool:
-    """Whether compiling it may take much time or memory."""
+    """Whether parsing it may take much time, memory or depth of the stack."""
     match spec.kind:
         case "regex":
             return is_costly(whole_match(spec.source))
@@ -63,6 +64,17 @@ def may_be_hostile(spec: ConstraintSpec) -> bool:
             sources = [spec.source] if spec.source else []
             sources += [json.dumps(tool.parameters) for tool in spec.tools]
             return sum(map(len, sources)) > PLAIN_BYTES or any(map(_is_costly_schema, sources))
+
+
+def may_take_long(spec: ConstraintSpec) -> bool:
+    """Whether compiling it, or one of its masks, may take much time or memory.
+
+    The cost of a grammar is not visible in its text if lexemes can follow each other: four times
+    `/a+/` have more readings than can be tried.
+    """
+    if spec.kind == "grammar" and _ONE_LEXEME.match(spec.source) is None:
+        return True
+    return may_be_hostile(spec)
 
 
 def is_costly(pattern: str) -> bool:

@@ -30,6 +30,8 @@ MAX_GRAMMAR_BYTES = 200_000
 MAX_CHOICES = 20_000
 MAX_CHOICE_CHARS = 400_000
 
+_MOST_DIGITS = 10
+_DIGITS = re.compile(r"\s*[0-9]+\s*\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -165,15 +167,21 @@ def _largest_repeat(pattern: str) -> int:
             stack[-1] = max(stack[-1], last)
         elif char == "{":
             end = pattern.find("}", at)
-            counts = [int(n) for n in pattern[at + 1 : end].split(",") if n.strip().isdigit()]
+            counts = [_count_of(n) for n in pattern[at + 1 : end].split(",") if _DIGITS.match(n)]
             if end > 0 and counts:
-                last *= max(1, *counts)
+                last = min(last * max(1, *counts), 10**_MOST_DIGITS)
                 stack[-1] = max(stack[-1], last)
                 at = end
         else:
             last = 1
         at += 1
     return max(stack)
+
+
+def _count_of(digits: str) -> int:
+    """The number of a count; of a long one, which Python may refuse to read, one that is as bad."""
+    significant = digits.strip().lstrip("0")
+    return int(significant or "0") if len(significant) < _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 def _check_most(

@@ -16,7 +16,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.service import CompileService
 from agentrt.structured.vocabulary import alphabet_of
@@ -101,7 +101,7 @@ class CompileCache:
         """The same, compiled in another thread; done at once if it is cached."""
         future, mine = self._claim(spec, vocab, frame)
         if mine:
-            worker = self._costly_worker if may_be_hostile(spec) else self._plain_worker
+            worker = self._costly_worker if may_take_long(spec) else self._plain_worker
             worker.submit(self._run, future, spec, vocab, frame)
         return future
 

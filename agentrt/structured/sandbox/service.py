@@ -6,7 +6,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.compiled import compile_constraint, methods_for
@@ -38,7 +38,7 @@ class CompileService:
             ModelInvalid: The tokenizer cannot be used.
         """
         check_spec(spec)
-        if not may_be_hostile(spec):
+        if not may_take_long(spec):
             return compile_constraint(spec, vocab, frame)
         for method in methods_for(spec, vocab):
             try:

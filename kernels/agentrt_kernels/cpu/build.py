@@ -1,7 +1,8 @@
-"""Compiling the native code once for this machine, and finding it again.
+"""Compiling the native code once, and finding it again: in the user's cache, or as shipped.
 
-The library lies in the user's cache under a hash of all that it depends on: sources, flags,
-compiler and processor. Nothing is ever written beside the package.
+A library lies under a hash of all that it depends on: sources, flags and processor. The compiler is
+no part of it, so that a machine without one finds what another has compiled for it. Nothing is ever
+written beside the package.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentrt_kernels.contract import KernelsUnavailable
+from agentrt_kernels.cpu.processor import Target, native_target, runnable_levels
 
 SOURCES = Path(__file__).parent / "source"
 _FLAGS = (
@@ -36,27 +38,68 @@ _COMPILERS = ("c++", "g++", "clang++")
 
 
 def library() -> Path:
-    """The compiled library of this machine, compiled now if it was not before.
+    """The compiled library of this machine, compiled now if there is none for its processor.
 
     Raises:
-        KernelsUnavailable: There is no compiler, or it failed, or the cache is not safe to use.
+        KernelsUnavailable: There is no compiler, or it failed, or the cache is not safe to use,
+            and no library for a level of the processor is there instead.
+    """
+    native = native_target()
+    found = _find(native)
+    if found is not None:
+        return found
+    try:
+        return compiled(native, cache_folder())
+    except KernelsUnavailable:
+        for level in runnable_levels(native.features):
+            found = _find(level)
+            if found is not None:
+                return found
+        raise
+
+
+def compiled(target: Target, root: Path, *, anew: bool = False) -> Path:
+    """The library for `target` in the folder `root`, compiled if it is missing.
+
+    Args:
+        target: Processors that run it.
+        root: Folder of libraries.
+        anew: Compile it also if it is there, for example by a newer compiler.
+
+    Raises:
+        KernelsUnavailable: There is no compiler, or it failed, or the folder is not safe to use.
     """
     if platform.system() not in ("Linux", "Darwin"):
         raise KernelsUnavailable(f"the native kernels do not build on {platform.system()}")
     compiler = find_compiler()
-    flags = (*_FLAGS, _native_flag())
-    folder = cache_folder() / fingerprint(compiler, flags)
-    target = folder / "native.so"
-    if not target.is_file():
-        try:
-            _private_folder(folder)
-            with _locked(folder / "lock"):
-                if not target.is_file():  # another process may have been quicker
-                    compile_library(compiler, flags, target)
-        except OSError as error:
-            raise KernelsUnavailable(f"the native kernels cannot be cached: {error}") from error
-    _check_owner(target)
-    return target
+    path = _place(target, root)
+    try:
+        _private_folder(path.parent)
+        with _locked(path.parent / "lock"):
+            if anew or not path.is_file():  # another process may have been quicker
+                compile_library(compiler, (*_FLAGS, target.flag), path)
+    except OSError as error:
+        raise KernelsUnavailable(f"the native kernels cannot be cached: {error}") from error
+    _check_owner(path)
+    return path
+
+
+def _find(target: Target) -> Path | None:
+    """The library for `target` if it is cached or shipped.
+
+    Raises:
+        KernelsUnavailable: Other users can write the library that is there.
+    """
+    for root in (cache_folder(), *shipped_folders()):
+        path = _place(target, root)
+        if path.is_file():
+            _check_owner(path)
+            return path
+    return None
+
+
+def _place(target: Target, root: Path) -> Path:
+    return root / fingerprint(target) / "native.so"
 
 
 def find_compiler() -> Path:
@@ -98,17 +141,21 @@ def compile_library(compiler: Path, flags: tuple[str, ...], target: Path) -> Non
         Path(name).unlink(missing_ok=True)
 
 
-def fingerprint(compiler: Path, flags: tuple[str, ...]) -> str:
+def fingerprint(target: Target) -> str:
     """A hash of all that the library depends on."""
     seen = hashlib.blake2b(digest_size=12)
     for source in sorted(SOURCES.iterdir()):
         if source.suffix in (".h", ".cpp"):
             seen.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    state = compiler.resolve().stat()
-    compiler_is = f"{compiler.resolve()} {state.st_size} {state.st_mtime_ns}"
-    for part in (*flags, compiler_is, platform.machine(), _processor()):
+    for part in (*_FLAGS, target.flag, platform.system(), platform.machine(), target.features):
         seen.update(part.encode() + b"\0")
     return seen.hexdigest()
+
+
+def shipped_folders() -> tuple[Path, ...]:
+    """The folder that `$AGENTRT_KERNELS` names, if it does: libraries of an image."""
+    named = os.environ.get("AGENTRT_KERNELS", "")
+    return (Path(named),) if named else ()
 
 
 def cache_folder() -> Path:
@@ -122,29 +169,13 @@ def cache_folder() -> Path:
         return Path(tempfile.gettempdir()) / f"agentrt-native-{os.getuid()}"
 
 
-def _native_flag() -> str:
-    return "-march=native" if platform.machine() in ("x86_64", "i686", "AMD64") else "-mcpu=native"
-
-
-def _processor() -> str:
-    """The processor's features: a home may be shared by several machines."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.startswith(("flags", "Features")):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor()
-
-
 def _private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_owner(folder)
 
 
 def _check_owner(path: Path) -> None:
-    """Refuse a path that other users can write: it would be loaded into this process.
+    """Refuse a path that users other than this one and root can write: it would be loaded.
 
     Raises:
         KernelsUnavailable: Other users can write it, or it cannot be read.
@@ -153,7 +184,7 @@ def _check_owner(path: Path) -> None:
         state = path.stat()
     except OSError as error:
         raise KernelsUnavailable(f"{path} cannot be read: {error}") from error
-    if state.st_uid != os.getuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if state.st_uid not in (os.getuid(), 0) or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise KernelsUnavailable(f"others than you can write {path}: remove it, or chmod go-w")
 
 

@@ -1,12 +1,26 @@
-"""Forecast of the seconds that a step takes, from the steps before."""
+"""Forecasts of the seconds that the phases of an engine's work take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+UNKNOWN_S = 15.0
+"""Forecast of work without one: commands, and the first steps, which also compile."""
+
+_LOAD_S = 30.0
+_LOAD_BYTES_S = 200e6
+"""Bytes of weights a second that even a slow disk gives."""
 
 _SMOOTHING = 0.2
 _MIN_STEPS = 5
 """Steps of a kind before its forecast counts; the first ones also compile and warm up."""
+
+
+def load_forecast_s(model_path: Path) -> float:
+    """Seconds in which a model should load on a slow machine."""
+    weight_bytes = sum(file.stat().st_size for file in model_path.glob("*.safetensors"))
+    return _LOAD_S + weight_bytes / _LOAD_BYTES_S
 
 
 @dataclass(slots=True)
@@ -19,9 +33,9 @@ class StepForecast:
     _prefills: int = 0
 
     def forecast_s(self, prefill_tokens: int) -> float:
-        """Seconds of a step with so many prompt tokens; 0 while that is not known."""
+        """Seconds of a step with so many prompt tokens."""
         if self._decodes < _MIN_STEPS or (prefill_tokens and self._prefills < _MIN_STEPS):
-            return 0.0
+            return UNKNOWN_S
         return self.decode_s + self.token_s * prefill_tokens
 
     def note(self, prefill_tokens: int, seconds: float) -> None:

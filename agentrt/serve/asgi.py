@@ -1,0 +1,66 @@
+"""The part of ASGI that the server speaks: one request, and the events of its response."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from agentrt.serve.refusal import RequestRefused
+
+AsgiEvent = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiEvent]]
+Send = Callable[[AsgiEvent], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class ClientLeft(Exception):
+    """A client left before its request was complete."""
+
+
+async def read_body(receive: Receive, most_bytes: int) -> bytes:
+    """The body of a request.
+
+    Raises:
+        RequestRefused: The body is too long.
+        ClientLeft: The body is not complete.
+    """
+    found = bytearray()
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise ClientLeft
+        found += event.get("body", b"")
+        if len(found) > most_bytes:
+            raise RequestRefused(413, f"the body is longer than {most_bytes} bytes")
+        if not event.get("more_body", False):
+            return bytes(found)
+
+
+def whole_json(body: bytes) -> Headers:
+    """Headers of a response in one piece; without the length its end is a write of its own."""
+    length = str(len(body)).encode()
+    return [(b"content-length", length), (b"content-type", b"application/json")]
+
+
+def response_start(status: int, headers: Headers) -> AsgiEvent:
+    """The event with the head of a response."""
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def response_body(body: bytes, *, more: bool = False) -> AsgiEvent:
+    """The event with a part of the body of a response."""
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def send_json(body: bytes, send: Send, status: int = 200) -> None:
+    """Send a response in one piece."""
+    await send(response_start(status, whole_json(body)))
+    await send(response_body(body))
+
+
+async def send_refusal(refused: RequestRefused, send: Send) -> None:
+    """Send a response that says why a request is not served."""
+    body = refused.encoded()
+    headers = [(name.encode(), value.encode()) for name, value in refused.headers().items()]
+    await send(response_start(refused.status, whole_json(body) + headers))
+    await send(response_body(body))
