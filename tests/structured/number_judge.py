@@ -93,7 +93,7 @@ def end_of_range(dice: random.Random) -> float:
         case 3:
             return round(dice.uniform(-5, 5), dice.randint(0, 3))
         case 4:
-            drawn = struct.unpack("d", dice.randbytes(8))[0]
+            drawn: float = struct.unpack("d", dice.randbytes(8))[0]
             return drawn if math.isfinite(drawn) else 0.5
         case 5:
             size = 10 ** dice.randint(1, 30)

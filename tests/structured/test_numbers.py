@@ -13,10 +13,11 @@ import pytest
 from pydantic import Field, TypeAdapter
 
 from agentrt import ConstraintError
-from agentrt.structured import json_schema_shape, shape_of
+from agentrt.structured import checked_schema_shape, json_schema_shape, shape_of
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.json_schema.json_grammar import has_rules
 from agentrt.structured.json_schema.normalize import normalize
+from agentrt.structured.json_schema.number_leaf import narrowed
 from agentrt.structured.types.type_schema import schema_of
 from tests.structured.number_judge import Grammar, fits, wrong_verdicts
 
@@ -151,6 +152,27 @@ def test_multiples_beyond_the_exact_floats():
     schema = {"type": "integer", "multipleOf": 15, "minimum": INT64}
     texts = [str(INT64 + n) for n in range(40)]
     assert taken(schema, *texts) == [text for text in texts if int(text) % 15 == 0]
+
+
+def test_multiples_that_no_grammar_holds_are_refused_by_name():
+    schema = {"type": "integer", "multipleOf": 7, "minimum": INT64}
+    with pytest.raises(ConstraintError) as refused:
+        json_schema_shape({"type": "array", "items": schema})
+    assert (refused.value.pointer, refused.value.keyword) == ("/items/multipleOf", "multipleOf")
+    checked = checked_schema_shape(schema)
+    fitting = INT64 + -INT64 % 7
+    assert checked.parse(str(fitting)) == fitting
+    with pytest.raises(ValueError, match="not a multiple of 7"):
+        checked.parse(str(fitting + 1))
+
+
+def test_what_the_compiler_gets_is_never_more_than_what_fits():
+    """Bounds that it cannot read leave fewer numbers, or none."""
+    narrow = narrowed({"type": "integer", "minimum": -INT64, "maximum": INT64})
+    assert (narrow["minimum"], narrow["maximum"]) == (-(10**15), 10**15)
+    assert narrowed({"type": "integer", "minimum": INT64}) is False
+    assert narrowed({"enum": [1, INT64]}) == {"enum": [1]}
+    assert narrowed({"items": {"const": -INT64}}) == {"items": False}
 
 
 def test_verdicts_near_the_ends_are_right():

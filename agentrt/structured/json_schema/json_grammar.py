@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentrt.structured.json_schema.lark_text import LarkPart
 from agentrt.structured.json_schema.native import json_in_lark, lark_grammar, schema_grammar
 from agentrt.structured.json_schema.number_leaf import narrowed
-from agentrt.structured.json_schema.schema_rules import LarkPart, rules_of
+from agentrt.structured.json_schema.schema_rules import rules_of
 
 
 def json_grammar(schema: Any, *, exact: bool = True) -> str:

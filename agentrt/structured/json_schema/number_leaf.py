@@ -19,6 +19,9 @@ _ENDS = (
     ("minimum", "exclusiveMinimum", -_EXACT_NUMBER),
     ("maximum", "exclusiveMaximum", _EXACT_NUMBER),
 )
+_SIGNS = {"minimum": 1, "exclusiveMinimum": 1, "maximum": -1, "exclusiveMaximum": -1}
+"""Keywords of ends, and the direction in which an end leaves fewer numbers."""
+
 _EXACT_STEP = 10**6
 _EXACT_DIGITS = 15
 
@@ -86,24 +89,37 @@ def _terminals(stated: str, whole: bool) -> tuple[tuple[str, ...], ...] | None:
     return tuple(found)
 
 
+def has_step(schema: dict[str, Any]) -> bool:
+    """Whether `multipleOf` is written by us, or read exactly by the compiler."""
+    if number_terminals(schema, whole=schema.get("type") == "integer") is not None:
+        return True
+    ends = [exact(schema[keyword]) for keyword in _SIGNS if keyword in schema]
+    return max(map(abs, ends), default=0) <= _EXACT_NUMBER
+
+
 def narrowed(schema: Any) -> Any:
     """`schema` with numbers that the compiler bears: fewer of them, and never others."""
     if not isinstance(schema, dict):
         return schema
-    here = schema
+    here: Any = schema
     if not is_exact(schema):
-        here = _without_large_values(_within_exact(dict(schema)))
+        here = _within_exact(dict(schema))
+        here = here if here is False else _without_large_values(here)
     return here if here is False else with_children(here, narrowed)
 
 
-def _within_exact(schema: dict[str, Any]) -> dict[str, Any]:
+def _within_exact(schema: dict[str, Any]) -> Any:
+    """Bounds as the compiler reads them; False if one leaves nothing."""
     if "number" in schema.get("type", ""):  # an exponent of the compiler may be any
         for keyword, also, end in _ENDS:
             if keyword not in schema and also not in schema:
                 schema[keyword] = end
-    for keyword in NUMERIC - {"multipleOf"}:
-        if keyword in schema and abs(exact(schema[keyword])) > _EXACT_NUMBER:
-            schema[keyword] = _EXACT_NUMBER if schema[keyword] > 0 else -_EXACT_NUMBER
+    for keyword, sign in _SIGNS.items():
+        end = exact(schema.get(keyword, 0))
+        if end * sign > _EXACT_NUMBER:
+            return False
+        if end * sign < -_EXACT_NUMBER:
+            schema[keyword] = -sign * _EXACT_NUMBER
     return schema
 
 

@@ -7,61 +7,49 @@ arrays, alternatives, references. All that holds no such number stays a schema w
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base import canonical_json
+from agentrt.structured.json_schema.inexact import around_inexact, is_open
 from agentrt.structured.json_schema.keywords import (
     ANNOTATIONS,
     DEFINITIONS,
     children,
     resolve,
-    subschemas,
     without,
 )
+from agentrt.structured.json_schema.lark_text import (
+    NAME,
+    Inexpressible,
+    LarkPart,
+    as_list,
+    either,
+    json_text,
+    listed,
+    quoted,
+    terminal,
+    texts_of,
+)
 from agentrt.structured.json_schema.merging import merged, values_within
-from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.number_leaf import NUMERIC, is_exact, number_terminals
-from agentrt.structured.json_schema.number_range import exact
 from agentrt.structured.json_schema.regex_text import escape_regex
 
 MAX_TEXT_BYTES = 1_000_000
 _IGNORED = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
 _TYPES = ("null", "boolean", "string", "number", "array", "object")
-_COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"})
 _OF_STRINGS = frozenset({"minLength", "maxLength", "pattern", "format"})
 _OF_ARRAYS = frozenset({"items", "prefixItems", "minItems", "maxItems"})
 _OF_OBJECTS = frozenset(
     {"properties", "required", "additionalProperties", "minProperties", "maxProperties"}
 )
 _KNOWN = _OF_STRINGS | _OF_ARRAYS | _OF_OBJECTS | NUMERIC | {"type"}
-_NAME = r'"(?:\\(?:["\\bfnrt]|u00[01][0-9a-fA-F]|u007[fF])|[^"\\\x00-\x1F\x7F])*"'
-"""A JSON string, as the compiler writes it."""
-
 _LONG = 200
 """Length of text that gets a rule of its own instead of being repeated."""
 
 _MAX_MERGES = 1_000
 _MAX_REFERENCES = 32
-
-
-class Inexpressible(Exception):
-    """A schema has keywords around its numbers that rules do not express."""
-
-
-@dataclass(frozen=True, slots=True)
-class LarkPart:
-    """Part of a Lark grammar.
-
-    Attributes:
-        expression: Text to put into a rule.
-        rules: Rules and terminals that the expression needs.
-    """
-
-    expression: str
-    rules: tuple[str, ...] = ()
 
 
 def rules_of(schema: Any, native: Callable[[Any], str], prefix: str = "") -> LarkPart | None:
@@ -72,7 +60,7 @@ def rules_of(schema: Any, native: Callable[[Any], str], prefix: str = "") -> Lar
         native: Writes a schema as an expression of the compiler.
         prefix: Prefix of all names: small letters, digits, underscores.
     """
-    inexact = _around_inexact(schema)
+    inexact = around_inexact(schema)
     if id(schema) not in inexact:
         return None
     try:
@@ -81,39 +69,6 @@ def rules_of(schema: Any, native: Callable[[Any], str], prefix: str = "") -> Lar
     except (Inexpressible, RecursionError):
         return None
     return None if expression is None else LarkPart(expression, tuple(rules.written))
-
-
-def _around_inexact(root: Any) -> set[int]:
-    """Ids of the subschemas from which inexact numbers are reached, through references too."""
-    above: dict[int, list[int]] = {}
-    todo: list[int] = []
-    for _, here, _ in subschemas(root):
-        if not isinstance(here, dict):
-            continue
-        for _, child in children(here):
-            above.setdefault(id(child), []).append(id(here))
-        if isinstance(here.get("$ref"), str) and isinstance(root, dict):
-            above.setdefault(id(resolve(root, here["$ref"])), []).append(id(here))
-        if not is_exact(here) or _is_open(here):
-            todo.append(id(here))
-    found: set[int] = set()
-    while todo:
-        here_id = todo.pop()
-        if here_id not in found:
-            found.add(here_id)
-            todo += above.get(here_id, ())
-    return found
-
-
-def _is_open(schema: dict[str, Any]) -> bool:
-    """Whether any value may stand in a schema or right under it."""
-    if not schema.keys() & (_COMBINED | {"type"}):
-        return True
-    kinds = _list(schema.get("type", []))
-    parts = [schema.get("additionalProperties", True)] if "object" in kinds else []
-    parts += [schema.get("items", True)] if "array" in kinds else []
-    parts += [child for _, child in children(schema)]
-    return any(part is True or part == {} for part in parts)
 
 
 @dataclass(slots=True, eq=False)
@@ -157,9 +112,9 @@ class _Rules:
             plain = self._native({"type": ["null", "boolean", "string"]})
             text = self._native({"type": "string"})
             number = self._number({}, "number")
-            array = f'"[" {_listed(name, 0, None, goes_on=False)} "]"'
+            array = f'"[" {listed(name, 0, None, goes_on=False)} "]"'
             pair = f'{text} ":" {name}'
-            fields = f'"{{" {_listed(pair, 0, None, goes_on=False)} "}}"'
+            fields = f'"{{" {listed(pair, 0, None, goes_on=False)} "}}"'
             self._write(name, f"{plain} | {number} | {array} | {fields}")
         return self._any
 
@@ -208,7 +163,7 @@ class _Rules:
                 return self._alternatives(here, keyword)
         if not here.keys() <= _KNOWN:
             raise Inexpressible
-        return _either(self._of_types(here))
+        return either(self._of_types(here))
 
     def _values(self, here: dict[str, Any]) -> str | None:
         values = values_within(here)
@@ -216,10 +171,10 @@ class _Rules:
             if is_exact(here):
                 return self._native(here)
             raise Inexpressible
-        texts = [text for value in values for text in _texts_of(value)]
+        texts = [text for value in values for text in texts_of(value)]
         if not texts:
             return None
-        return self._shared(_regex("|".join(escape_regex(text) for text in texts)), "n")
+        return self._shared(terminal("|".join(escape_regex(text) for text in texts)), "n")
 
     def _merged(self, schemas: list[Any]) -> str | None:
         whole = merged([self._meant(schema) for schema in schemas], self._both)
@@ -254,8 +209,8 @@ class _Rules:
         if keyword == "oneOf" and not self._are_disjoint(options):
             raise Inexpressible
         if rest:
-            return _either([self._merged([rest, option]) for option in options])
-        return _either([self.expression(option) for option in options])
+            return either([self._merged([rest, option]) for option in options])
+        return either([self.expression(option) for option in options])
 
     def _are_disjoint(self, options: list[Any]) -> bool:
         """Whether no value has the types of two options."""
@@ -265,7 +220,7 @@ class _Rules:
             kinds = meant.get("type") if isinstance(meant, dict) else None
             if kinds is None:
                 return False
-            types = set(_list(kinds))
+            types = set(as_list(kinds))
             types = types | {"number"} if "integer" in types else types
             if seen & types:
                 return False
@@ -273,7 +228,7 @@ class _Rules:
         return True
 
     def _of_types(self, here: dict[str, Any]) -> Iterator[str | None]:
-        kinds = _list(here.get("type", list(_TYPES)))
+        kinds = as_list(here.get("type", list(_TYPES)))
         for kind in dict.fromkeys(kinds):
             match kind:
                 case "integer" if "number" in kinds:
@@ -296,15 +251,15 @@ class _Rules:
         part = {"type": kind, **{k: v for k, v in here.items() if k in keywords}}
         impossible = False in part.get("properties", {}).values()
         below = [id(child) in self.inexact for _, child in children(part)]
-        return impossible or _is_open(part) or any(below)
+        return impossible or is_open(part) or any(below)
 
     def _number(self, here: dict[str, Any], kind: str) -> str | None:
         terminals = number_terminals(here, whole=kind == "integer")
         if terminals is None:
             rest = {k: v for k, v in here.items() if k in NUMERIC}
             return self._native({"type": kind, **rest})
-        names = [self._shared(" & ".join(map(_regex, terms)), "n") for terms in terminals]
-        return _either(names)
+        names = [self._shared(" & ".join(map(terminal, terms)), "n") for terms in terminals]
+        return either(names)
 
     def _array(self, here: dict[str, Any]) -> str | None:
         items, fewest, most = here.get("items", True), here.get("minItems", 0), here.get("maxItems")
@@ -317,7 +272,7 @@ class _Rules:
         text: str | None = None
         item = None if left == 0 else self.expression(items)
         if item is not None:
-            text = _listed(item, max(0, fewest - len(first)), left, goes_on=bool(first))
+            text = listed(item, max(0, fewest - len(first)), left, goes_on=bool(first))
         elif fewest <= len(first):
             text = ""
         for at in reversed(range(len(first))):
@@ -337,7 +292,7 @@ class _Rules:
         for name in names:
             value = self.expression(properties[name]) if name in properties else other
             if value is not None:
-                pairs.append((f'{_quoted(_json(name))} ":" {value}', name in required))
+                pairs.append((f'{quoted(json_text(name))} ":" {value}', name in required))
             elif name in required:
                 return None
         fewest, most = here.get("minProperties", 0), here.get("maxProperties")
@@ -376,7 +331,7 @@ class _Rules:
         inner = ' "," '.join(texts)
         if other is not None:
             pair = f'{self._other_name(names)} ":" {other}'
-            inner += f" {_listed(pair, max(0, fewest), left, goes_on=bool(texts))}"
+            inner += f" {listed(pair, max(0, fewest), left, goes_on=bool(texts))}"
         elif fewest > 0:
             return None
         return f'"{{" {inner} "}}"'
@@ -385,49 +340,5 @@ class _Rules:
         """Names of properties other than these."""
         if not names:
             return self._native({"type": "string"})
-        taken = _regex("|".join(escape_regex(_json(name)) for name in names))
-        return self._shared(f"{_regex(_NAME)} & ~({taken})", "n")
-
-
-def _listed(item: str, fewest: int, most: int | None, *, goes_on: bool) -> str:
-    """Items with commas between them, and one in front if the list `goes_on`."""
-    if not goes_on:
-        left = None if most is None else most - 1
-        text = f"{item} {_listed(item, max(0, fewest - 1), left, goes_on=True)}"
-        return text if fewest else f"({text})?"
-    if most == 0:
-        return ""
-    if most is None and fewest == 0:
-        return f'("," {item})*'
-    return f'("," {item}){{{fewest},{"" if most is None else most}}}'
-
-
-def _texts_of(value: Any) -> list[str]:
-    """The texts of a value: a whole float may be written without a point, too."""
-    text = canonical_json.dumps(value)
-    if isinstance(value, float) and value.is_integer():
-        return [text, str(int(exact(value)))]
-    return [text]
-
-
-def _either(options: Iterable[str | None]) -> str | None:
-    left = [option for option in options if option is not None]
-    return " | ".join(left) if left else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _regex(pattern: str) -> str:
-    return lark_regex(f"(?:{pattern})")
-
-
-def _json(name: str) -> str:
-    if "\x7f" in name:
-        raise Inexpressible  # Lark has no notation for it
-    return json.dumps(name, ensure_ascii=False)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+        taken = terminal("|".join(escape_regex(json_text(name)) for name in names))
+        return self._shared(f"{terminal(NAME)} & ~({taken})", "n")
