@@ -101,7 +101,7 @@ def end_of_range(dice: random.Random) -> float:
         case 6:
             return dice.uniform(-1, 1)
         case _:
-            return 10 ** dice.randint(0, 25) - dice.randint(0, 1)
+            return int(10 ** dice.randint(0, 25)) - dice.randint(0, 1)
 
 
 def draw_schema(dice: random.Random) -> dict[str, Any]:

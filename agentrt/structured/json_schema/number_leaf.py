@@ -115,10 +115,10 @@ def _within_exact(schema: dict[str, Any]) -> Any:
             if keyword not in schema and also not in schema:
                 schema[keyword] = end
     for keyword, sign in _SIGNS.items():
-        end = exact(schema.get(keyword, 0))
-        if end * sign > _EXACT_NUMBER:
+        stated = exact(schema.get(keyword, 0)) * sign
+        if stated > _EXACT_NUMBER:
             return False
-        if end * sign < -_EXACT_NUMBER:
+        if stated < -_EXACT_NUMBER:
             schema[keyword] = -sign * _EXACT_NUMBER
     return schema
 
