@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,7 +96,9 @@ def serve(
     with ExitStack() as stack:
         if collector:
             stack.callback(collector.close)
-        anyio.run(lambda: run(config, opening, tell=tell))
+        # The quicker loop where it is installed, as uvicorn chooses.
+        options = {"use_uvloop": find_spec("uvloop") is not None}
+        anyio.run(lambda: run(config, opening, tell=tell), backend_options=options)
     return 0
 
 

@@ -47,13 +47,14 @@ class Completion:
         self._tenant = tenant
         self._send_event = send
         self._run_id = new_run_id()
+        self._place: Place | None = None
         self._has_begun = False
         self._is_over = False
 
     async def serve(self, receive: Receive) -> None:
         """Serve until the answer is sent or the client leaves."""
         try:
-            place = self._model.enter(self._question.model, self._tenant)
+            place = self._place = self._model.enter(self._question.model, self._tenant)
             watch = asyncio.create_task(self._watch(receive, place))
             try:
                 failure = await self._failure(place)
@@ -128,6 +129,8 @@ class Completion:
 
     async def _send(self, body: bytes, *, more: bool = True) -> None:
         self._is_over = not more
+        if self._is_over and self._place is not None:  # the client may ask again at once
+            self._model.leave(self._place)
         await self._send_event(response_body(body, more=more))
 
 

@@ -12,12 +12,21 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AttentionInterface,
+    AutoConfig,
+    AutoModelForCausalLM,
+)
 
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models import hf_description
+from agentrt.engine.models.hf_description import describe_attention, first_line, refusal
 from agentrt.engine.ops.attention import NAME, attend
+
+_PAGED_LAYERS = {"full_attention", "sliding_attention"}
 
 AttentionInterface.register(NAME, attend)  # type: ignore[no-untyped-call, unused-ignore]
 
@@ -27,15 +36,22 @@ class HfNetwork:
 
     Attributes:
         module: The model, in evaluation mode.
-        config: Config of its text part.
         parameters: Number of parameters.
+        vocabulary: Width of its logits.
+        attention: Attention of its layers.
+
+    Raises:
+        ModelInvalid: The engine's attention does not compute what its layers compute.
     """
 
     is_single_call = False
 
     def __init__(self, module: Any) -> None:
         self.module = module.eval()
-        self.config: Any = module.config.get_text_config()
+        module.set_attn_implementation(hf_description.NAME)
+        self.attention = describe_attention(module)
+        module.set_attn_implementation(NAME)
+        self.vocabulary = int(module.config.get_text_config().vocab_size)
         self.parameters = sum(weight.numel() for weight in module.parameters())
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
@@ -50,6 +66,10 @@ class HfNetwork:
             logits_to_keep=batch.logit_rows,
         )
         logits: Tensor = out.logits[0]
+        wanted = (batch.logit_rows.shape[0], self.vocabulary)
+        if logits.shape != wanted:
+            name, got = type(self.module).__name__, tuple(logits.shape)
+            raise refusal(f"{name} returns logits of shape {got} where {wanted} is wanted")
         return logits
 
 
@@ -67,6 +87,7 @@ def load_hf(
     hf_logging.set_verbosity_error()
     try:
         hf_config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        _check_config(hf_config, path)
         if random_seed is None:
             return HfNetwork(_load(path, hf_config, dtype).to(device))
         torch.manual_seed(random_seed)
@@ -75,13 +96,25 @@ def load_hf(
     except ModelInvalid:
         raise
     except Exception as error:  # any error of transformers here is about the model
-        lines = str(error).strip().splitlines() or [""]
+        if isinstance(error, KeyError) and error.args == (NAME,):
+            raise refusal(f"{path} takes its attention from a list of its own") from error
         raise ModelInvalid(
-            f"{path} cannot be loaded: {type(error).__name__}: {lines[0]}",
+            f"{path} cannot be loaded: {first_line(error)}",
             hint="Give a directory with a causal language model that transformers knows",
         ) from error
     finally:
         hf_logging.set_verbosity(verbosity)
+
+
+def _check_config(hf_config: Any, path: Path) -> None:
+    """Refuse what cannot page, before any weight is read."""
+    if type(hf_config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise refusal(f"{path}: transformers has no causal model of type {hf_config.model_type}")
+    text = hf_config.get_text_config()
+    odd = set(getattr(text, "layer_types", None) or ()) - _PAGED_LAYERS
+    if odd or getattr(text, "kv_lora_rank", None):
+        what = ", ".join(sorted(odd)) or "compressed latent"
+        raise refusal(f"{path} has {what} layers, whose state does not page")
 
 
 def _load(path: Path, hf_config: Any, dtype: torch.dtype) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from agentrt.base.config import EngineConfig
-from agentrt.base.errors import EngineUnavailable
+from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.engine.models.checkpoint import read_config, tensor_shapes
+from agentrt.engine.models.context_limit import ContextLimit, context_limit
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.model_config import Declined, shape_of
 from agentrt.engine.models.native.self_check import SelfCheckResult
@@ -34,8 +36,9 @@ class LoadPlan:
         shape: Shape of the native decoder, or why transformers computes the model.
         kernels: Kernel set for attention, norms and rotations.
         linear_backend: Chooses the format of its matrices.
+        context: Longest context.
         self_check_key: Key under which the self-check of such a checkpoint is stored.
-        self_check: Known result of it; a model that transformers computes needs none.
+        self_check: Known result of it.
     """
 
     config: EngineConfig
@@ -45,6 +48,7 @@ class LoadPlan:
     shape: DecoderShape | Declined
     kernels: ChosenKernels
     linear_backend: LinearBackend
+    context: ContextLimit
     self_check_key: str
     self_check: SelfCheckResult
 
@@ -72,18 +76,49 @@ def plan_load(config: EngineConfig) -> LoadPlan:
             if mismatch
             else shape
         )
-    key, check = "", SelfCheckResult("trusted", "transformers computes it")
-    if isinstance(shape, DecoderShape):
-        result = self_check.skipped_check(config)
-        if result is None:
-            how = f"{dtype} {kernels.kernels.name}"
-            key = self_check.fingerprint(hf_config, tensor_sizes, config, how)
-            result = self_check.stored_result(config, key)
-        check = result
-        if check.state == "failed":
-            shape = Declined(check.reason)
     backend = LinearBackend(dtype, device, kernels.kernels)
-    return LoadPlan(config, hf_config, dtype, device, shape, kernels, backend, key, check)
+    unchecked = SelfCheckResult("unknown", "")
+    context = context_limit(hf_config)
+    plan = _checked_plan(
+        LoadPlan(config, hf_config, dtype, device, shape, kernels, backend, context, "", unchecked)
+    )
+    return declined_plan(plan) if plan.self_check.state == "failed" else plan
+
+
+def declined_plan(plan: LoadPlan) -> LoadPlan:
+    """The plan of a model whose native decoder failed its self-check: transformers computes it.
+
+    Raises:
+        ModelInvalid: The modules of transformers failed theirs on an earlier start.
+    """
+    reason = plan.self_check.reason
+    if isinstance(plan.shape, Declined):
+        raise differs(plan)
+    plan = _checked_plan(dataclasses.replace(plan, shape=Declined(reason)))
+    if plan.self_check.state == "failed":
+        raise differs(plan)
+    return plan
+
+
+def differs(plan: LoadPlan) -> ModelInvalid:
+    """The error of a model that the engine would compute wrongly."""
+    return ModelInvalid(
+        f"{plan.config.model_path} computes something else in batches and chunks of this engine "
+        f"than by itself: {plan.self_check.reason}",
+        hint="Serve this model elsewhere and pass --engine URL",
+    )
+
+
+def _checked_plan(plan: LoadPlan) -> LoadPlan:
+    """The plan with what is known of its self-check."""
+    config, result, key = plan.config, self_check.skipped_check(plan.config), ""
+    if result is None:
+        how = f"{plan.dtype} {plan.kernels.kernels.name}"
+        if isinstance(plan.shape, Declined):
+            how += " transformers"
+        key = self_check.fingerprint(plan.hf_config, tensor_shapes(config.model_path), config, how)
+        result = self_check.stored_result(config, key)
+    return dataclasses.replace(plan, self_check_key=key, self_check=result)
 
 
 def dtype_name(config: EngineConfig) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
@@ -18,7 +17,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache, KvLayout
-from agentrt.engine.models.load_plan import LoadPlan, plan_load
+from agentrt.engine.models.load_plan import LoadPlan, declined_plan, differs, plan_load
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.build import (
     EngineNetwork,
@@ -97,7 +96,7 @@ def load_model(config: EngineConfig) -> LoadedModel:
         if check.state != "failed":
             return _loaded_model(plan, network, shape)
         del network
-        plan = dataclasses.replace(plan, shape=Declined(check.reason))
+        plan = declined_plan(plan)
     assert isinstance(plan.shape, Declined)
     level = logging.WARNING if plan.hf_config.get("model_type") in FAMILIES else logging.INFO
     _log.log(level, "%s goes through transformers: %s", config.model_path, plan.shape.reason)
@@ -116,16 +115,17 @@ def _load_native(plan: LoadPlan, shape: DecoderShape) -> tuple[EngineNetwork, Se
     network = build_network(shape, weights, kernels, plan.linear_backend)
     if reference is None:
         return network, plan.self_check
-    logits = self_check.network_logits(network, _layout(plan, shape), shape.heads, shape.vocabulary)
+    layout = _layout(plan, shape)
+    logits = self_check.network_logits(network, layout, shape.heads, shape.vocabulary)
     check = self_check.compare_logits(logits, reference, dtype)
     self_check.store_result(plan.self_check_key, check)
     return network, check
 
 
 def _load_transformers(plan: LoadPlan) -> LoadedModel:
-    from agentrt.engine.models.hf_model import (
-        load_hf,  # takes three seconds, and mostly is not needed
-    )
+    # These take three seconds, and mostly are not needed.
+    from agentrt.engine.models.hf_description import first_line, refusal
+    from agentrt.engine.models.hf_model import load_hf
 
     config = plan.config
     if "auto_map" in plan.hf_config:
@@ -139,44 +139,38 @@ def _load_transformers(plan: LoadPlan) -> LoadedModel:
         plan.device,
         random_seed=config.seed if config.random_weights else None,
     )
-    return _loaded_model(plan, network, _ModelSizes.of(network.config, config.model_path))
+    sizes = _ModelSizes(**dataclasses.asdict(network.attention), vocabulary=network.vocabulary)
+    if plan.self_check.state == "unknown":
+        reference = self_check.module_logits(network.module)
+        kernels = None if plan.kernels.kernels.name == "torch" else plan.kernels.kernels
+        layout = _layout(plan, sizes)
+        try:
+            logits = self_check.network_logits(
+                network, layout, sizes.heads, sizes.vocabulary, kernels
+            )
+        except ModelInvalid:
+            raise
+        except Exception as error:  # any error of its code here is about the model
+            raise refusal(
+                f"{config.model_path} does not run in batches: {first_line(error)}"
+            ) from error
+        check = self_check.compare_logits(logits, reference, plan.dtype)
+        self_check.store_result(plan.self_check_key, check)
+        plan = dataclasses.replace(plan, self_check=check)
+        if check.state == "failed":
+            raise differs(plan)
+    return _loaded_model(plan, network, sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class _ModelSizes:
-    """Sizes that the engine needs of a transformers config."""
+    """Sizes that the engine needs of a transformers model."""
 
     layers: int
     heads: int
     kv_heads: int
     head_dim: int
     vocabulary: int
-
-    @classmethod
-    def of(cls, text: Any, path: Path) -> _ModelSizes:
-        odd = set(getattr(text, "layer_types", None) or ()) - _PAGED_LAYERS
-        if odd or getattr(text, "kv_lora_rank", None):
-            what = ", ".join(sorted(odd)) or "compressed latent"
-            raise ModelInvalid(
-                f"{path} has {what} layers, whose state does not page",
-                hint="Serve this model elsewhere and pass --engine URL",
-            )
-        try:
-            heads = int(text.num_attention_heads)
-            return cls(
-                layers=int(text.num_hidden_layers),
-                heads=heads,
-                kv_heads=int(getattr(text, "num_key_value_heads", None) or heads),
-                head_dim=int(getattr(text, "head_dim", None) or text.hidden_size // heads),
-                vocabulary=int(text.vocab_size),
-            )
-        except AttributeError as error:
-            raise ModelInvalid(
-                f"the config of {path} lacks {error.name}", hint="Use a decoder-only transformer"
-            ) from error
-
-
-_PAGED_LAYERS = {"full_attention", "sliding_attention"}
 
 
 def _layout(plan: LoadPlan, sizes: DecoderShape | _ModelSizes) -> KvLayout:
@@ -199,7 +193,7 @@ def _loaded_model(
         network=network,
         heads=sizes.heads,
         layout=_layout(plan, sizes),
-        window_tokens=int(plan.hf_config.get("max_position_embeddings") or 0),
+        window_tokens=plan.context.tokens,
         logits_size=sizes.vocabulary,
         name=plan.config.model_path.resolve().name,
         parameters=network.parameters,

@@ -26,6 +26,8 @@ class ModelReport:
         linear_reason: Why.
         dtype: Type of weights and activations.
         device: Device of the model.
+        context_tokens: Longest context; 0 if its config does not say.
+        context_reason: Why that is shorter than its config says; "" if it is not.
         self_check: Known result of comparing its logits with those of transformers.
     """
 
@@ -38,6 +40,8 @@ class ModelReport:
     linear_reason: str = ""
     dtype: str = ""
     device: str = ""
+    context_tokens: int = 0
+    context_reason: str = ""
     self_check: str = ""
 
     @property
@@ -49,6 +53,8 @@ class ModelReport:
         parts = [f"{self.architecture} on the {self.path} path ({self.path_reason})"]
         parts.append(f"kernels {self.kernels} ({self.kernels_reason})")
         parts.append(f"{self.linear} weights in {self.dtype} on {self.device}")
+        if self.context_reason:
+            parts.append(f"contexts of {self.context_tokens} tokens ({self.context_reason})")
         return ", ".join(parts)
 
 
@@ -67,6 +73,8 @@ def report_of(plan: LoadPlan) -> ModelReport:
         linear_reason="" if declined else plan.linear_backend.reason,
         dtype=str(plan.dtype).removeprefix("torch."),
         device=plan.device.type,
+        context_tokens=plan.context.tokens,
+        context_reason=plan.context.reason,
         self_check=f"{plan.self_check.state}: {plan.self_check.reason}",
     )
 

@@ -9,14 +9,16 @@ one after the other, so that memory never holds both.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -24,14 +26,18 @@ from torch import Tensor
 import agentrt_kernels
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
-from agentrt.engine.batch.batch import pack
+from agentrt.engine.batch.batch import ForwardBatch, pack
 from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, KvLayout
-from agentrt.engine.models.native.build import EngineNetwork
 from agentrt.engine.ops.attention import PagedAttention, attending_with
+from agentrt_kernels.contract import Kernels
 
-PROBE_TOKENS = 32
+_STEPS = ((20, 7), (11, 3), (1, 1))
+"""Tokens of each sequence of the probe in each step: chunks and then decodes, of unequal lengths in
+one batch.
+"""
+_SEQUENCES = tuple(sum(counts) for counts in zip(*_STEPS, strict=True))
 _LIMITS = {torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.05}
 """Largest error of a token's logits, as a share of their spread. In fp32 it holds for all tokens,
 else for half of them: where two experts are nearly equal, rounding decides.
@@ -54,8 +60,19 @@ class SelfCheckResult:
     reason: str
 
 
+class ProbedNetwork(Protocol):
+    """The part of a network that a self-check uses."""
+
+    def bind(self, kv: KvCache, max_rows: int) -> None:
+        """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""
+
+    def __call__(self, batch: ForwardBatch) -> Tensor:
+        """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
+        ...
+
+
 def skipped_check(config: EngineConfig) -> SelfCheckResult | None:
-    """Why a native network is not compared with transformers; None if it is."""
+    """Why a network is not compared with transformers; None if it is."""
     if config.random_weights:
         return SelfCheckResult("trusted", "random weights have nothing to be held to")
     if config.self_check == "never":
@@ -104,34 +121,80 @@ def fingerprint(
 
 
 def reference_logits(path: Path, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Logits of transformers for the probe, `[PROBE_TOKENS, vocabulary]` fp32.
+    """Logits of transformers for the probe.
 
     Raises:
         ModelInvalid: transformers cannot load the checkpoint.
     """
     from agentrt.engine.models.hf_model import load_hf  # takes three seconds
 
-    module = load_hf(path, dtype, device, random_seed=None).module
+    return module_logits(load_hf(path, dtype, device, random_seed=None).module)
+
+
+def module_logits(module: Any) -> Tensor:
+    """Logits of a transformers model by itself for the probe, `[tokens, vocabulary]` fp32.
+
+    Each sequence is computed alone and at once, without its first row. As in `generate()`, it comes
+    with its positions if the model takes any: some models begin elsewhere than at 0 by themselves.
+    """
+    used = module.config._attn_implementation
     module.set_attn_implementation("eager")
+    vocabulary = module.config.get_text_config().vocab_size
     with torch.inference_mode():
-        logits: Tensor = module(_probe_ids(module.config.vocab_size, device)[None]).logits
-    return logits[0].float()
+        probe = _probe_ids(vocabulary)
+        logits = [_logits_of(module, torch.tensor([ids], device=module.device)) for ids in probe]
+    module.set_attn_implementation(used)
+    return torch.cat(logits).float()
 
 
-def network_logits(network: EngineNetwork, layout: KvLayout, heads: int, vocabulary: int) -> Tensor:
-    """Logits of the network for the probe."""
-    pages = -(-PROBE_TOKENS // layout.page_tokens)
-    kv = KvCache(layout, pages)
-    tables = BlockTables(1, pages, kv)
-    tables.write(0, 0, list(range(pages)))  # type: ignore[arg-type]  # page numbers
-    ids = _probe_ids(vocabulary, layout.device)
-    batch = pack([SequenceSlice(0, ids.tolist(), 0, wants_logits=True)], kv, tables)
-    batch.logit_rows = torch.arange(PROBE_TOKENS, device=layout.device)
-    attention = PagedAttention(kv, tables, heads=heads, tile_tokens=PROBE_TOKENS)
-    network.bind(kv, PROBE_TOKENS)
-    attention.begin_batch(batch)
-    with torch.inference_mode(), attending_with(attention):
-        return network(batch).float()
+def _logits_of(module: Any, ids: Tensor) -> Tensor:
+    positions = torch.arange(ids.shape[1], device=ids.device)[None]
+    takes_positions = "position_ids" in inspect.signature(module.forward).parameters
+    more = {"position_ids": positions} if takes_positions else {}
+    logits: Tensor = module(input_ids=ids, use_cache=False, **more).logits[0, 1:]
+    return logits
+
+
+def network_logits(
+    network: ProbedNetwork,
+    layout: KvLayout,
+    heads: int,
+    vocabulary: int,
+    kernels: Kernels | None = None,
+) -> Tensor:
+    """Logits of the network for the probe, `[tokens, vocabulary]` fp32.
+
+    The sequences are computed in one batch, in chunks that find the KV of the chunks before them.
+    Their first rows get no logits, as most rows of a prompt.
+    """
+    count, tile_tokens = len(_SEQUENCES), max(_SEQUENCES)
+    pages = -(-tile_tokens // layout.page_tokens)
+    kv = KvCache(layout, count * pages)
+    tables = BlockTables(count, pages, kv)
+    for slot in range(count):
+        own = range(slot * pages, (slot + 1) * pages)
+        tables.write(slot, 0, list(own))  # type: ignore[arg-type]  # page numbers
+    network.bind(kv, sum(_STEPS[0]))
+    attention = PagedAttention(kv, tables, heads=heads, tile_tokens=tile_tokens, kernels=kernels)
+    probe, done = _probe_ids(vocabulary), [0] * count
+    logits: list[list[Tensor]] = [[] for _ in probe]
+    for step in _STEPS:
+        slices = [
+            SequenceSlice(slot, ids[done[slot] :][:tokens], done[slot], wants_logits=True)
+            for slot, (ids, tokens) in enumerate(zip(probe, step, strict=True))
+        ]
+        batch = pack(slices, kv, tables)
+        rows = [range(sum(step[:slot]), sum(step[: slot + 1])) for slot in range(count)]
+        wanted = [part if before else part[1:] for part, before in zip(rows, done, strict=True)]
+        batch.logit_rows = torch.tensor(list(chain(*wanted)), device=layout.device)
+        attention.begin_batch(batch)
+        with torch.inference_mode(), attending_with(attention):
+            made_rows = network(batch).float()
+        for made, part in zip(logits, wanted, strict=True):
+            made.append(made_rows[: len(part)].clone())
+            made_rows = made_rows[len(part) :]
+        done = [before + tokens for before, tokens in zip(done, step, strict=True)]
+    return torch.cat([torch.cat(made) for made in logits])
 
 
 def compare_logits(logits: Tensor, reference: Tensor, dtype: torch.dtype) -> SelfCheckResult:
@@ -158,10 +221,12 @@ def store_result(key: str, result: SelfCheckResult) -> None:
         _log.warning("the self-check is not kept: %s", error)
 
 
-def _probe_ids(vocabulary: int, device: torch.device) -> Tensor:
-    """`[PROBE_TOKENS]` int64, ids from all over the vocabulary."""
-    indices = torch.arange(1, PROBE_TOKENS + 1, device=device)
-    return indices * 7919 % vocabulary
+def _probe_ids(vocabulary: int) -> list[list[int]]:
+    """Ids of each sequence, from all over the vocabulary."""
+    return [
+        [(at + 7 * number) * 7919 % vocabulary for at in range(1, tokens + 1)]
+        for number, tokens in enumerate(_SEQUENCES)
+    ]
 
 
 def cache_directory() -> Path:

@@ -1,0 +1,56 @@
+"""Longest context of a model, up to where its positions are those of every shorter context.
+
+Longrope and dynamic scaling choose the angles of all positions by the length of the sequence:
+beyond a threshold, keys that are already stored would have to be rotated anew. Pages are shared by
+sequences of every length, so that a context ends at the threshold: for longrope at the original
+length, for dynamic scaling at the length that the config names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLimit:
+    """Longest context.
+
+    Attributes:
+        tokens: Number of tokens; 0 if the config does not say.
+        reason: Why it is shorter than the config says; "" if it is not.
+    """
+
+    tokens: int
+    reason: str = ""
+
+
+def context_limit(hf_config: Mapping[str, Any]) -> ContextLimit:
+    """Longest context of the model with this `config.json`."""
+    text = hf_config.get("text_config")
+    config = {**hf_config, **text} if isinstance(text, dict) else hf_config
+    named = (config.get(name) for name in ("max_position_embeddings", "n_positions", "max_seq_len"))
+    tokens = next((int(size) for size in named if _is_positive(size)), 0)
+    for rope in _rope_settings(config):
+        kind = rope.get("rope_type") or rope.get("type")
+        if kind in ("longrope", "su"):
+            named = (one.get("original_max_position_embeddings") for one in (config, rope))
+            original = min((int(size) for size in named if _is_positive(size)), default=tokens)
+            if original < tokens:
+                reason = f"longrope has other angles in sequences of over {original} tokens"
+                return ContextLimit(original, reason)
+    return ContextLimit(tokens)
+
+
+def _rope_settings(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Settings of rotary positions, of all layers or of each type of layer."""
+    for name in ("rope_scaling", "rope_parameters"):
+        settings = config.get(name)
+        if isinstance(settings, dict):
+            yield settings
+            yield from (inner for inner in settings.values() if isinstance(inner, dict))
+
+
+def _is_positive(size: Any) -> TypeGuard[float]:
+    return isinstance(size, int | float) and size > 0
