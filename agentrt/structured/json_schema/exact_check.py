@@ -138,7 +138,7 @@ def _finite(text: str) -> float:
     """A float as written in JSON.
 
     Raises:
-        Unmet: It is too large for a float.
+        Unmet: The number is too large for a float.
     """
     number = float(text)
     if math.isinf(number):
