@@ -20,8 +20,8 @@ class RemoteLimits:
         answer_bytes: One whole answer, with all that is around its text.
         attempts: Attempts in a row that reach the server and bring no new text.
         outage_s: Time in a row in which a server that has been opened may refuse connections or
-            answer 502, 503 or 504, such as while it loads its model again. Attempts whose connection is
-            lost end only when both `attempts` and this time are used up.
+            answer 502, 503 or 504, such as while it loads its model again. Attempts whose
+            connection is lost end only when both `attempts` and this time are used up.
         pause_s: Longest pause between attempts; the first one is a tenth of it.
         retry_after_s: Longest pause that a server may ask for if there is no deadline.
         silence_s: Longest silence before the first text of an answer.
