@@ -27,20 +27,20 @@ class ContextWindows:
     def for_output(self, engine: ModelRole, gen: Gen[Any], prompt_tokens: int) -> int:
         """Tokens that an output may take, at most `max_tokens`.
 
-        Raw text has no known smallest output: the engine cuts it or refuses the prompt.
+        Raw text may have any length from one token on: the engine cuts it at the window.
 
         Raises:
             ContextOverflow: Not even the smallest valid output fits behind the prompt.
         """
         work = gen.work
         wanted, window_tokens = work.sampling.max_tokens, engine.window_tokens
-        is_cut = work.output.kind == "raw" or not window_tokens
-        if is_cut or prompt_tokens + wanted <= window_tokens:
+        if not window_tokens or prompt_tokens + wanted <= window_tokens:
             return wanted
         assert engine.codec is not None
-        least = self.least_tokens(engine, work)
+        is_raw = work.output.kind == "raw"
+        least = 1 if is_raw else self.least_tokens(engine, work)
         if prompt_tokens + least <= window_tokens:
-            return window_tokens - prompt_tokens
+            return wanted if is_raw else window_tokens - prompt_tokens
         parts = parts_of(engine.codec, work.chat)
         raise ContextOverflow(
             f"{gen.label} needs {prompt_tokens + least:,} of {window_tokens:,} tokens: "
