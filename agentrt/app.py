@@ -55,6 +55,7 @@ def open_runtime(
     scheduler: SchedulerConfig | None = None,
     estimates: Estimates | None = None,
     programs: Sequence[Program[..., Any]] = (),
+    remote_limits: Mapping[str, Any] | None = None,
 ) -> RuntimeOpening:
     """A runtime with its engines; `async with` opens it for a block, `await` until `aclose()`.
 
@@ -87,6 +88,7 @@ def open_runtime(
             same engines, and keeps what these runs add soon after each (see
             `agentrt.runtime.estimate_store`).
         programs: Programs about to run; their types, tools and chats are prepared meanwhile.
+        remote_limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
 
     Raises:
         UsageError: The event loop is not one of asyncio.
@@ -106,6 +108,7 @@ def open_runtime(
         scheduler=scheduler,
         estimates=estimates,
         programs=programs,
+        remote_limits=remote_limits or {},
     )
     return RuntimeOpening(opened)
 
@@ -124,6 +127,7 @@ async def _opened(
     scheduler: SchedulerConfig | None,
     estimates: Estimates | None,
     programs: Sequence[Program[..., Any]],
+    remote_limits: Mapping[str, Any],
 ) -> AsyncIterator[Runtime]:
     """The block in which a runtime is open."""
     threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
@@ -141,6 +145,7 @@ async def _opened(
                 remote_model,
                 api_key,
                 opening_s=config.deadline_s if config else None,
+                remote_limits=remote_limits,
             )
         ready = start_warmup(programs, backends.values())
         memory = (
@@ -261,11 +266,13 @@ def _backend(
     api_key: str | None,
     *,
     opening_s: float | None,
+    remote_limits: Mapping[str, Any],
 ) -> tuple[Backend, Codec | None]:
     if isinstance(choice, str):
         from agentrt.remote import RemoteBackend, RemoteLimits
 
-        limits = RemoteLimits(opening_s=opening_s and max(opening_s, MIN_OPENING_S))
+        limited_s = opening_s and max(opening_s, MIN_OPENING_S)
+        limits = RemoteLimits(**{"opening_s": limited_s, **remote_limits})
         remote = RemoteBackend(
             choice, model=remote_model, api_key=api_key, clock=clock, limits=limits
         )

@@ -56,7 +56,7 @@ class Session:
         self._inputs = inputs
         self._settings = settings
         self._batch = batch
-        self._config = RunConfig(deadline_s=settings.deadline_s)
+        self._config = RunConfig(deadline_s=settings.deadline_s, **settings.limits.of_runs)
         self._clock = MonotonicClock()
         self._scope = anyio.CancelScope()
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
@@ -158,6 +158,7 @@ class Session:
                 policy=self._settings.policy_name, speculate=self._settings.speculate
             ),
             programs=[self._program],
+            remote_limits=self._settings.limits.of_servers,
         )
 
     async def _run_all(self, runtime: Runtime) -> None:

@@ -11,8 +11,9 @@ import typer
 
 from agentrt import embedded
 from agentrt.base.config import Device, EngineConfig, PolicyName
-from agentrt.base.engine_selection import EngineSelection
+from agentrt.base.engine_selection import EMBEDDED, EngineSelection
 from agentrt.base.errors import UsageError
+from agentrt.cli.limits import GivenLimits, given_limits
 
 SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
@@ -49,6 +50,7 @@ class RunSettings:
         api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
         device: Device of the embedded engine.
         deadline: Deadline of each run as given, or None.
+        limit: Limits as given, each `NAME=N`, or None.
         tenant: Tenant of the runs, for fair share.
         priority: Priority of each run relative to others of the tenant.
         policy: Name of the scheduling policy of the engine.
@@ -126,6 +128,15 @@ class RunSettings:
         str | None,
         typer.Option("--deadline", metavar="SECONDS", help="Most time for a run: 2, 1.5s, 800ms."),
     ] = None
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=N",
+            envvar="AGENTRT_LIMITS",
+            help="Of runs or of a server, such as max_nodes=500000 (may be repeated).",
+        ),
+    ] = None
     tenant: Annotated[
         str,
         typer.Option(
@@ -187,6 +198,11 @@ class RunSettings:
             raise UsageError("--again replaces rows of a batch", hint="give --resume FILE too")
         # A wrong text is refused here.
         _ = self.selection, self.deadline_s, self.policy_name, self.trace_target
+        if self.limits.of_servers and self.engine == EMBEDDED:
+            raise UsageError(
+                f"--limit {min(self.limits.of_servers)} is for an engine with an address",
+                hint="give its address by --engine URL too, or leave it",
+            )
 
     @property
     def selection(self) -> EngineSelection:
@@ -197,6 +213,11 @@ class RunSettings:
     def deadline_s(self) -> float | None:
         """Deadline of each run, or None."""
         return None if self.deadline is None else seconds(self.deadline)
+
+    @property
+    def limits(self) -> GivenLimits:
+        """Limits of runs and of the server."""
+        return given_limits(self.limit or ())
 
     @property
     def policy_name(self) -> PolicyName:

@@ -14,7 +14,7 @@ from typing import Any
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import AgentrtError, InternalError, RequestRejected
+from agentrt.base.errors import InternalError, RequestRejected
 from agentrt.base.ids import RequestId
 from agentrt.engine.capabilities import capabilities_of
 from agentrt.engine.kv.allocator import KvAllocator
@@ -129,25 +129,25 @@ class EngineCore:
                 raise InternalError(f"request {request.request_id} was submitted twice")
             info = self.scheduler.initial_info(request, now_s)
             self.scheduler.queue.check_info(info, now_s)
-        except AgentrtError as error:
+            sequence = Sequence(
+                request=request,
+                serial=self._serial,
+                info=info,
+                tokens=list(token_ids),
+                prompt_tokens=len(token_ids),
+                complete=False,
+                metrics=metrics,
+                detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
+                stops=StopStrings(request.sampling.stop),
+            )
+        except Exception as error:  # refuses this request only
             self._outputs.refuse(request.request_id, error, metrics, now_s)
             return
         assert isinstance(request.prompt, TokenPrompt)
-        sequence = Sequence(
-            request=request,
-            serial=self._serial,
-            info=info,
-            tokens=list(token_ids),
-            prompt_tokens=len(token_ids),
-            complete=False,
-            metrics=metrics,
-            detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
-            stops=StopStrings(request.sampling.stop),
-        )
         self._serial += 1
         self.scheduler.add_sequence(sequence)
-        self._grammars.start_compile(request)
         with self._failing(sequence):
+            self._grammars.start_compile(request)
             self._check_prompt(sequence, now_s, complete=request.prompt.complete)
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
@@ -163,9 +163,13 @@ class EngineCore:
             self._check_prompt(sequence, self._clock.now_s(), complete=fill.complete)
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        """Update the scheduling info of requests."""
+        """Update the scheduling info of requests; one that is over is no error."""
+        now_s = self._clock.now_s()
         for info in updates:
-            self.scheduler.update_info(info)
+            if (sequence := self.scheduler.find(info.request_id)) is not None:
+                with self._failing(sequence):
+                    self.scheduler.queue.check_info(info, now_s)
+                    self.scheduler.update_info(info)
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         """Abort a request; what it computed stays in the tree. One that is over is no error."""
@@ -283,14 +287,19 @@ class EngineCore:
             return
         if request.scored or self.scheduler.find(request.request_id) is not sequence:
             return  # ending a scored one early saves no forward; the other has just ended
-        if sequence.grammar is None or sequence.grammar.can_close:
-            self._outputs.end(sequence, sequence_output.close_output(sequence), now_s)
+        with self._failing(sequence):
+            if sequence.grammar is None or sequence.grammar.can_close:
+                self._outputs.end(sequence, sequence_output.close_output(sequence), now_s)
 
     def _fail_unschedulable(self) -> None:
+        """End the sequences that can never fit, and those with an error while scheduled."""
         size, total_pages = self._config.page_tokens, self.allocator.pool.total_pages
         for sequence in self.scheduler.unschedulable:
             self._fail(sequence, out_of_pages(len(sequence.tokens) + 1, size, total_pages))
         self.scheduler.unschedulable.clear()
+        for sequence, error in self.scheduler.failed.items():
+            self._fail(sequence, error)
+        self.scheduler.failed.clear()
 
     def _check_prompt(self, sequence: Sequence, now_s: float, *, complete: bool) -> None:
         """Check a prompt that has grown; a complete one is queued, or waits for its grammar.
@@ -356,19 +365,25 @@ class EngineCore:
         if not ready:
             return None
         began_s = self._clock.now_s()
-        try:
-            scored = self._scorer.score_options(ready)
-        except Exception as error:  # fails these sequences only
-            for sequence in ready:
-                self._fail(sequence, error)
-            return self._outputs.take(None)
+        scored = self._score(ready)
         if not scored:
-            return None
+            return self.take_ends()
         record = self._steps.record_scored(scored, began_s, self._clock.now_s())
         for sequence in scored:
-            if (finish := sequence_output.choose_option(sequence)) is not None:
-                self._outputs.end(sequence, finish, record.ended_at_s)
+            with self._failing(sequence):
+                if (finish := sequence_output.choose_option(sequence)) is not None:
+                    self._outputs.end(sequence, finish, record.ended_at_s)
         return self._outputs.take(record)
+
+    def _score(self, ready: list[Sequence]) -> list[Sequence]:
+        """Score options; after an error each sequence is tried alone, to fail the faulty one."""
+        try:
+            return self._scorer.score_options(ready)
+        except Exception as error:
+            if len(ready) == 1:
+                self._fail(ready[0], error)
+                return []
+            return [scored for sequence in ready for scored in self._score([sequence])]
 
     @contextmanager
     def _failing(self, sequence: Sequence) -> Iterator[None]:

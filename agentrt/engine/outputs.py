@@ -49,9 +49,15 @@ class StepOutputs:
             self._deltas.append(delta)
 
     def end(self, sequence: Sequence, finish: Finish, now_s: float) -> None:
-        """End a sequence; its computed KV stays in the radix tree."""
-        sequence_output.flush_text(sequence, finish)
-        self.add_delta(sequence)
+        """End a sequence; its computed KV stays in the radix tree.
+
+        If its last output cannot be collected, it fails with that error.
+        """
+        try:
+            sequence_output.flush_text(sequence, finish)
+            self.add_delta(sequence)
+        except Exception as error:  # fails this sequence only
+            finish = finish if finish.error else Finish("failed", error=record_of(error))
         metrics = sequence.metrics
         metrics.record_until(sequence.time_bucket, now_s)
         if metrics.first_token_at_s == 0.0 and sequence.output_tokens:

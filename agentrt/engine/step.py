@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.clock import Clock
+from agentrt.base.errors import record_of
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.outputs import StepOutputs
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch, StepExecutor
+from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.scheduling.scheduler import Scheduler
 from agentrt.engine.sequence.metrics import Bucket
 from agentrt.engine.sequence.sequence import Sequence
@@ -123,13 +125,17 @@ class StepRunner:
             if sequence.computes_whole_pages and not sequence.pending_tokens(page_tokens):
                 self._scheduler.hold(sequence)
         decode_tokens = 0
+        finishes = dict(sampled.finishes)
         for sequence, is_unfinished in zip(batch.sampled, alive, strict=True):
             if is_unfinished:
                 decode_tokens += 1
                 if sequence.metrics.first_token_at_s == 0.0 and sequence.output_tokens:
                     sequence.metrics.first_token_at_s = ended_s
-                self._outputs.add_delta(sequence)
-        for sequence, finish in sampled.finishes:
+                try:
+                    self._outputs.add_delta(sequence)
+                except Exception as error:  # fails this sequence only
+                    finishes[sequence] = Finish("failed", error=record_of(error))
+        for sequence, finish in finishes.items():
             self._outputs.end(sequence, finish, ended_s)
         return self._records(step, members, decode_tokens, ended_s)
 

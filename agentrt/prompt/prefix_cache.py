@@ -1,4 +1,4 @@
-"""Cache of encoded prefixes, bounded in number: the newest half survives."""
+"""Cache of encoded prefixes, bounded in number and in ids: the newest half survives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from agentrt.prompt.composer import Composer
 from agentrt.prompt.prefix import Prefix
 
 MAX_PREFIXES = 20_000
+MAX_IDS = 8_000_000
+"""Number of ids of all cached prefixes together, each at its last segment: some 300 MB."""
 MAX_FULL = 256
 """Number of prefixes with their ids in one piece: those that chats fork from."""
 MAX_ROOTS = 256
@@ -22,9 +24,13 @@ class PrefixCache:
         misses: Number of segments encoded so far.
     """
 
-    def __init__(self, composer: Composer, max_prefixes: int = MAX_PREFIXES) -> None:
+    def __init__(
+        self, composer: Composer, max_prefixes: int = MAX_PREFIXES, max_ids: int = MAX_IDS
+    ) -> None:
         self._composer = composer
         self._max_young = max_prefixes // 2
+        self._max_young_ids = max_ids // 2
+        self._young_ids = 0
         self._young: dict[tuple[Prefix, Segment], Prefix] = {}
         self._old: dict[tuple[Prefix, Segment], Prefix] = {}
         self._full_ids: dict[Prefix, tuple[int, ...]] = {}
@@ -59,9 +65,10 @@ class PrefixCache:
         if found is None:
             self.misses += 1
             found = self._composer.extend(prefix, segment)
-        if len(self._young) >= self._max_young:
-            self._old, self._young = self._young, {}
+        if len(self._young) >= self._max_young or self._young_ids >= self._max_young_ids:
+            self._old, self._young, self._young_ids = self._young, {}, 0
         self._young[key] = found
+        self._young_ids += len(found.ids)
         return found
 
     def token_ids(self, prefix: Prefix) -> tuple[int, ...]:

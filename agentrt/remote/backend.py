@@ -180,12 +180,14 @@ class RemoteBackend:
             try:
                 return await self._stream_once(exchange)
             except EngineDied as error:
-                if not exchange.retries.note_failure():
+                retries = exchange.retries
+                again = retries.note_failure() if exchange.reader.failed else retries.note_loss()
+                if not again:
                     raise
                 exchange.break_off()
                 if exchange.most_characters:
                     return error
-                await exchange.retries.pause()
+                await retries.pause()
 
     async def _stream_again(self, exchange: Exchange) -> FinishReason | EngineDied:
         """Stream a request that has broken off, after a pause."""

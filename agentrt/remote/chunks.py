@@ -31,6 +31,7 @@ class ChunkReader:
         calls: Number of calls begun.
         max_calls: Maximum number of calls; 0 sets no limit.
         full: Whether the maximum is reached: the rest is dropped.
+        failed: Whether the server has sent an error.
     """
 
     def __init__(self, max_calls: int = 0) -> None:
@@ -41,6 +42,7 @@ class ChunkReader:
         self.chunks = 0
         self.calls = 0
         self.full = False
+        self.failed = False
         self.max_calls = max_calls
         self._index: int | None = None
         self._bare = False
@@ -53,6 +55,7 @@ class ChunkReader:
             RequestRejected: The chunk is an error of the request, or the answer was filtered.
         """
         if error := chunk.get("error"):
+            self.failed = True
             kind = EngineDied if _is_of_server(error) else RequestRejected
             raise kind(f"the engine failed in the middle: {_message_of(error)}")
         self.usage = chunk.get("usage") or self.usage

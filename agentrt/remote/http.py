@@ -198,7 +198,7 @@ class Http:
                 if not retries.note_away():
                     raise self._unreachable(error) from None
             except _LOST as error:
-                if not retries.note_failure():
+                if not retries.note_loss():
                     raise self._unreachable(error) from None
             except httpx.HTTPError as error:
                 raise self._unreachable(error) from None

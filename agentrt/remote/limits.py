@@ -20,7 +20,8 @@ class RemoteLimits:
         answer_bytes: One whole answer, with all that is around its text.
         attempts: Attempts in a row that reach the server and bring no new text.
         outage_s: Time in a row in which a server that has been opened may refuse connections or
-            answer 502, 503 or 504, such as while it is started again.
+            answer 502, 503 or 504, such as while it loads its model again. Attempts whose
+            connection is lost end only when both `attempts` and this time are used up.
         pause_s: Longest pause between attempts; the first one is a tenth of it.
         retry_after_s: Longest pause that a server may ask for if there is no deadline.
         silence_s: Longest silence before the first text of an answer.
@@ -31,7 +32,7 @@ class RemoteLimits:
     event_bytes: int = 4 << 20
     answer_bytes: int = 256 << 20
     attempts: int = 5
-    outage_s: float = 60.0
+    outage_s: float = 300.0
     pause_s: float = 2.0
     retry_after_s: float = 60.0
     silence_s: float = 600.0

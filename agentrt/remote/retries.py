@@ -1,7 +1,8 @@
 """Retries of one request to a server: how often, for how long, and the pauses between them.
 
 A server that cannot be reached is waited for, since an attempt that does not arrive harms nothing.
-Attempts that reached the server are few: what breaks it once may break it again.
+Attempts that it answered with an error are few. A lost connection proves little: a server that is
+started again breaks off all requests, those in its queue too, so that time has to pass as well.
 """
 
 from __future__ import annotations
@@ -43,14 +44,22 @@ class Retries:
         self._jitter = jitter
         self._deadline_at_s = deadline_at_s
         self._away_since_s: float | None = None
+        self._lost_since_s: float | None = None
         self._pauses = 0
         self._failures = 0
 
     def note_failure(self) -> bool:
-        """Note an attempt that reached the server and failed; whether another one may follow."""
+        """Note an attempt that the server failed; whether another one may follow."""
         self._away_since_s = None
         self._failures += 1
         return self._failures < self._limits.attempts
+
+    def note_loss(self) -> bool:
+        """Note an attempt that lost its connection; whether another one may follow."""
+        now_s = self._clock.now_s()
+        if self._lost_since_s is None:
+            self._lost_since_s = now_s
+        return self.note_failure() or now_s - self._lost_since_s < self._limits.outage_s
 
     def note_away(self) -> bool:
         """Note an attempt that found no server ready; whether another one may follow."""
@@ -63,7 +72,8 @@ class Retries:
 
     def note_progress(self) -> None:
         """Note output beyond that of all attempts before: what comes now is counted anew."""
-        self._away_since_s, self._pauses, self._failures = None, 0, 0
+        self._away_since_s = self._lost_since_s = None
+        self._pauses = self._failures = 0
 
     async def pause(self, wait_s: float = 0.0) -> None:
         """Wait before the next attempt, `wait_s` at least.

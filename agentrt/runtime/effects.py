@@ -63,7 +63,9 @@ class Effects:
                 return self._stop(run, node, error, reason)
             case decisions.Expire():
                 late = DeadlineExceeded(
-                    f"{node.label} passed its deadline", progress=run.progress()
+                    f"{node.label} passed its deadline",
+                    progress=run.progress(),
+                    holds_content=False,
                 )
                 return self._stop(run, node, late, "deadline")
             case decisions.Refuse(refusal=refusal):

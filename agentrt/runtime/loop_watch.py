@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -25,10 +26,11 @@ LOOP_FUNCTIONS = frozenset(("_run_once", "run_forever", "run_until_complete", "r
 class LoopWatch:
     """A loop that notes the time, and a thread that samples its stack if the time grows old.
 
-    Each line is reported once. Only the user's code is: two samples must have the same function
-    outside this package and outside the libraries. The thread wakes once in `limit_s`: with four
-    times as many wakes a chain of nodes took a fifth more processor time. A call that lasts twice
-    `limit_s` or less may therefore be missed.
+    Each line is reported once. Only the user's code is, and only if it blocks by itself: two
+    samples `limit_s` apart must be of one callback of the loop, and of one function outside this
+    package and outside the libraries. Many short callbacks in one turn of the loop block nothing.
+    The thread wakes once in `limit_s`: with four times as many wakes a chain of nodes took a fifth
+    more processor time. A call that lasts three times `limit_s` or less may therefore be missed.
 
     Args:
         limit_s: Time that a call may take.
@@ -71,29 +73,66 @@ class LoopWatch:
             beat_at_s = self._beat_at_s
             if time.monotonic() - beat_at_s < self._limit_s:
                 continue
-            before = self._users_frame()
-            if before is None or self._closed.wait(self._limit_s / 4):
+            before = self._sample()
+            if before.users is None or self._closed.wait(self._limit_s):
                 continue
-            frame = self._users_frame()
-            if frame is None or frame.f_code is not before.f_code:  # the machine is busy
-                continue
-            if self._beat_at_s == beat_at_s:
-                self.report(frame)
-            del before, frame
+            now = self._sample()
+            if self._beat_at_s == beat_at_s and before.is_one_call_with(now):
+                self.report(now)
+            del before, now
 
-    def report(self, frame: FrameType) -> None:
-        """Report the line at which a frame is, unless it is known."""
-        site = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    def report(self, sample: LoopSample) -> None:
+        """Report the line of the user's code in a sample, unless it is known."""
+        if sample.users is None:
+            return
+        code = sample.users.f_code
+        site = f"{code.co_filename}:{sample.line}"
         if site not in self._seen:
             self._seen.add(site)
             self._say(
-                f"{site} in {frame.f_code.co_name} blocks the event loop for over "
+                f"{site} in {code.co_name} blocks the event loop for over "
                 f"{1000 * self._limit_s:.0f} ms, and with it every run: use a plain `def` tool, or "
                 "await something asynchronous"
             )
 
-    def _users_frame(self) -> FrameType | None:
-        return users_frame(sys._current_frames().get(self._loop_thread))
+    def _sample(self) -> LoopSample:
+        return LoopSample.of(sys._current_frames().get(self._loop_thread))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSample:
+    """A sample of the stack of the loop's thread: its frames go on, so all is read at once.
+
+    Attributes:
+        callback: Outermost frame of the callback that the loop runs; None outside one.
+        users: Innermost frame of the user's code, or None.
+        line: Line of that frame.
+    """
+
+    callback: FrameType | None
+    users: FrameType | None
+    line: int = 0
+
+    @classmethod
+    def of(cls, frame: FrameType | None) -> LoopSample:
+        """The sample of a thread's innermost frame."""
+        users = users_frame(frame)
+        return cls(callback_frame(frame), users, users.f_lineno if users is not None else 0)
+
+    def is_one_call_with(self, later: LoopSample) -> bool:
+        """Whether one callback, in one function of the user's, has run from here to there."""
+        if self.users is None or later.users is None:
+            return False
+        return self.callback is later.callback and self.users.f_code is later.users.f_code
+
+
+def callback_frame(frame: FrameType | None) -> FrameType | None:
+    """The outermost frame of the callback that asyncio runs; each callback has one of its own."""
+    while frame is not None and (outer := frame.f_back) is not None:
+        if outer.f_code.co_name == "_run_once" and outer.f_code.co_filename.startswith(ASYNCIO):
+            return frame
+        frame = outer
+    return None
 
 
 def users_frame(frame: FrameType | None) -> FrameType | None:

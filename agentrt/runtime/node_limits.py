@@ -63,6 +63,7 @@ def too_large(limit: str, label: str, sites: list[str]) -> RunTooLarge:
         f"{label} would pass {limit}: {' > '.join(folded(sites))}",
         hint=f"End the recursion or the loop, or raise RunOptions({name}=...)",
         where=sites[-1],
+        holds_content=False,
     )
 
 

@@ -224,6 +224,7 @@ class Run:
             f"{node.label} passed its deadline{allowed}",
             progress=task.progress or self.progress(),
             where=node.site,
+            holds_content=False,
         )
 
     def exit(self, node: Node[Any], system_exit: SystemExit) -> NodeCancelled:

@@ -146,7 +146,8 @@ class ServedModel:
         self._give_turns()
 
     async def turn_of(self, place: Place) -> None:
-        """Wait for the turn of a request."""
+        """Wait for the turn of a request that is prepared."""
+        self._shares.wait(place)
         self._give_turns()
         await place.turn.wait()
 

@@ -36,7 +36,7 @@ class Share(Generic[RequestT]):
     Attributes:
         last_turn: Number of its last turn; before it has had one, of the last turn of all.
         turns: Turns that it has now.
-        served: Requests that have begun and not ended.
+        served: Requests that the server works on: prepared for their turn, or begun and not ended.
         queue: Requests that wait for a turn, in the order of arrival.
         clients: Shares of its clients, by name.
     """
@@ -61,11 +61,11 @@ class Share(Generic[RequestT]):
 @dataclass(slots=True, eq=False)
 class _Place:
     owner: Owner
-    phase: Literal["waiting", "turn", "begun"] = "waiting"
+    phase: Literal["prepared", "waiting", "turn", "begun"] = "prepared"
 
 
 class RequestShares(Generic[RequestT]):
-    """Requests under way: those that wait for a turn, have one, or have had it.
+    """Requests under way: they are prepared, wait for a turn, have one, or have had it.
 
     Args:
         most: Requests under way at once.
@@ -86,7 +86,7 @@ class RequestShares(Generic[RequestT]):
         return iter(tuple(self._places))
 
     def enter(self, request: RequestT, owner: Owner) -> RequestT | None:
-        """Let a request wait for its turn.
+        """Take a request, which is prepared from now on.
 
         Returns:
             The request that is refused because there are too many, if there are: the new one, or
@@ -101,8 +101,17 @@ class RequestShares(Generic[RequestT]):
                 return request
         self._places[request] = _Place(owner)
         for share in self._shares(owner):
-            share.queue[request] = None
+            share.served += 1
         return refused
+
+    def wait(self, request: RequestT) -> None:
+        """Let a request that is prepared wait for its turn, unless it has left."""
+        place = self._places.get(request)
+        if place is not None and place.phase == "prepared":
+            place.phase = "waiting"
+            for share in self._shares(place.owner):
+                share.served -= 1
+                share.queue[request] = None
 
     def next_turns(self) -> list[RequestT]:
         """Give turns to requests that wait, as long as there are any; in the order of the turns."""

@@ -150,8 +150,10 @@ class _Builder:
         return SpanEvent(names.SCHEDULED, at_us, attributes)
 
     def _error(self, error: ErrorRecord) -> str:
-        """Text of an error; messages quote prompts and arguments, so they are content."""
-        return error.type if self.capture == "NO_CONTENT" else sanitize_text(error.message)
+        """Text of an error, unless it may quote content and none is captured."""
+        if self.capture == "NO_CONTENT" and error.holds_content:
+            return error.type
+        return sanitize_text(error.message)
 
     def _end_of_run(self, span: Span) -> None:
         finished = self.record.finished

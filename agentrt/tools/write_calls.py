@@ -88,9 +88,9 @@ class WriteCalls:
         if task.done():
             return task.result()
         self._left.add(task)
-        raise OutcomeUnknown(f"{tool} goes on, and its outcome is unknown: {why}", tool=tool) from (
-            cause
-        )
+        raise OutcomeUnknown(
+            f"{tool} goes on, and its outcome is unknown: {why}", tool=tool, holds_content=False
+        ) from cause
 
     async def hold(self, grace_s: float) -> None:
         """Wait for the calls that have not ended, even while the caller is being cancelled.

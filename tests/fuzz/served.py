@@ -22,7 +22,8 @@ from agentrt.serve import ServeConfig
 from agentrt.serve.listener import serve
 
 PAGE_TOKENS = 16
-KV_BYTES = 64_000_000
+KV_BYTES = 256_000_000
+"""For a whole window of each client: a client in order never waits for memory."""
 
 
 class Pages:

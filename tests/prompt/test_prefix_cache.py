@@ -9,9 +9,13 @@ from agentrt.prompt.prefix_cache import PrefixCache
 
 
 @pytest.fixture
-def cache():
-    codec = Codec.load(embedded.path())
-    return PrefixCache(codec.tool_views.for_tools(()).composer, max_prefixes=20)
+def composer():
+    return Codec.load(embedded.path()).tool_views.for_tools(()).composer
+
+
+@pytest.fixture
+def cache(composer):
+    return PrefixCache(composer, max_prefixes=20)
 
 
 def ask(cache, text):
@@ -50,3 +54,11 @@ def test_what_is_not_used_is_let_go(cache):
     before = cache.misses
     ask(cache, "early")
     assert cache.misses > before
+
+
+def test_ids_are_bounded_too(composer):
+    """Few long texts take as much memory as many short ones."""
+    bounded = PrefixCache(composer, max_prefixes=2_000, max_ids=4_000)
+    for number in range(40):
+        ask(bounded, f"{number} " + "word " * 400)
+    assert 0 < len(bounded) < 40

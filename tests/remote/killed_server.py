@@ -32,8 +32,10 @@ from agentrt.lab.arms.servers import Served, plans_of
 from agentrt.protocol.events import Event, Scheduled
 from agentrt.runtime import Runtime
 
-PROGRAMS = 16
+PROGRAMS = 8
 POLL_S = 0.05
+LIFE_S = 6.0
+"""Longest life of a server; a longer round lengthens it."""
 ASK = chat(system="Be brief.")
 
 
@@ -203,7 +205,7 @@ async def kill_often(
 ) -> None:
     while found.kills < kills:
         await server.wait_until_ready()
-        await anyio.sleep(chance.uniform(0.0, round_s))
+        await anyio.sleep(chance.uniform(0.0, max(round_s, LIFE_S)))
         found.kills += 1
         await anyio.to_thread.run_sync(server.kill)
 

@@ -324,6 +324,20 @@ def test_a_server_that_is_away_is_waited_for_within_a_bound():
     assert not tries.note_failure()
 
 
+def test_lost_connections_end_by_number_and_by_time():
+    clock = FakeClock(100.0)
+    tries = Retries("http://x", RemoteLimits(attempts=3, outage_s=30.0), clock, random.Random(0))
+    for _ in range(9):
+        assert tries.note_loss()
+    clock.advance(30.0)
+    assert not tries.note_loss()
+    tries.note_progress()
+    assert tries.note_loss()
+    clock.advance(30.0)
+    assert tries.note_loss(), "these are only two attempts"
+    assert not tries.note_loss()
+
+
 def test_a_server_that_stays_away_is_unavailable(lasting):
     found, _, script = lasting(listed, cut(LIST, 3), AWAY)
     assert isinstance(found, EngineUnavailable)

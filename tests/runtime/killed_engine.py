@@ -1,8 +1,9 @@
 """Programs under an engine that is killed: `python tests/runtime/killed_engine.py [kills]`.
 
 Rounds of 64 programs run on the embedded model in its own process while that process is killed, or
-stopped each fourth time, at random points. Printed are programs lost, outputs that differ from an
-undisturbed round, and KV pages that are neither free nor evictable in the end.
+one time in four stopped, at random points: one time in four while it loads, else while it computes.
+Printed are programs lost, outputs that differ from an undisturbed round, and KV pages that are
+neither free nor evictable in the end.
 """
 
 import json
@@ -41,46 +42,53 @@ async def steps(number: int) -> list[Any]:
 
 @dataclass
 class Found:
-    """What a play of rounds gave."""
+    """What a play of rounds gave; `kills` are all, `stops` those that were stops."""
 
     kills: int = 0
+    stops: int = 0
+    in_loads: int = 0
+    rounds: int = 0
     lost: list[str] = field(default_factory=list)
     changed: int = 0
     leaked_pages: int = 0
 
 
-class Pages:
-    """The last step's free and evictable pages."""
+class Steps:
+    """The last step, which has the free and evictable pages, and the number of all."""
 
     last: StepDone | None = None
+    count = 0
 
     def on_events(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, StepDone) and event.step is not None:
                 self.last = event
+                self.count += 1
 
 
 async def play(kills: int, seed: int = 0) -> Found:
     """Rounds of programs until the engine was killed so often."""
-    pages, found, chance = Pages(), Found(), random.Random(seed)
-    async with open_runtime(observers=[pages]) as runtime:
+    steps_seen, found, chance = Steps(), Found(), random.Random(seed)
+    async with open_runtime(observers=[steps_seen]) as runtime:
         backend = runtime.engines["default"].backend
         assert isinstance(backend, EmbeddedBackend)
         expected = [str(one) for one in await a_round(runtime)]
         while found.kills < kills:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(kill_often, backend, chance, found, kills)
+                tasks.start_soon(kill_often, backend, steps_seen, chance, found, kills)
                 results = await a_round(runtime)
                 tasks.cancel_scope.cancel()
+            found.rounds += 1
             for one, undisturbed in zip(results, expected, strict=True):
                 if isinstance(one, Exception):
                     found.lost.append(f"{type(one).__name__}: {one}"[:300])
                 else:
                     found.changed += str(one) != undisturbed
         await runtime.run(steps, 0)
-        assert pages.last is not None
+        assert steps_seen.last is not None
         capacity = runtime.engines["default"].capabilities.kv_tokens // 16
-        found.leaked_pages = capacity - pages.last.free_pages - pages.last.evictable_pages
+        last = steps_seen.last
+        found.leaked_pages = capacity - last.free_pages - last.evictable_pages
     return found
 
 
@@ -100,14 +108,25 @@ async def a_round(runtime: Runtime) -> list[Any]:
 
 
 async def kill_often(
-    backend: EmbeddedBackend, chance: random.Random, found: Found, kills: int
+    backend: EmbeddedBackend, steps_seen: Steps, chance: random.Random, found: Found, kills: int
 ) -> None:
+    last_pid = None
     while found.kills < kills:
+        while (pid := backend.pid) in (None, last_pid):  # noqa: ASYNC110  # of another process
+            await anyio.sleep(0.01)
+        in_load, seen = chance.random() < 0.25 and last_pid is not None, steps_seen.count
+        while not in_load and steps_seen.count == seen:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
         await anyio.sleep(chance.uniform(0.0, 2.0))
-        if (pid := backend.pid) is None:
+        if pid is None or pid != backend.pid:
             continue
+        is_stop = chance.random() < 0.25
         found.kills += 1
-        os.kill(pid, signal.SIGSTOP if found.kills % 4 == 0 else signal.SIGKILL)
+        found.stops += is_stop
+        found.in_loads += in_load
+        os.kill(pid, signal.SIGSTOP if is_stop else signal.SIGKILL)
+        last_pid = pid
+        print(f"\r{found.kills}", end="", file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """A call that blocks the event loop is reported with its line, once."""
 
+import asyncio
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from agentrt import RunConfig, program, tool
-from agentrt.runtime.loop_watch import LoopWatch, users_frame
+from agentrt.runtime.loop_watch import LoopSample, LoopWatch, users_frame
 from agentrt.testing import run_virtual
 
 
@@ -52,10 +53,29 @@ def test_a_line_is_reported_once() -> None:
         reports: list[str] = []
         watch = LoopWatch(0.1, reports.append)
         for _ in range(3):
-            watch.report(sys._getframe())
+            watch.report(LoopSample.of(sys._getframe()))
         return reports
 
     assert len(anyio.run(main)) == 1
+
+
+def test_callbacks_of_one_turn_are_not_one_call() -> None:
+    """As where many runs are busy with one function, each for a moment."""
+    samples: list[LoopSample] = []
+
+    def users() -> None:
+        samples.extend(LoopSample.of(sys._getframe()) for _ in range(2))
+
+    async def main() -> None:
+        for _ in range(2):
+            asyncio.get_running_loop().call_soon(users)
+        await checkpoint()
+        await checkpoint()
+
+    anyio.run(main)
+    first, again, second, _ = samples
+    assert first.is_one_call_with(again)
+    assert not first.is_one_call_with(second)
 
 
 def test_the_code_that_runs_the_loop_does_not_block_it() -> None:

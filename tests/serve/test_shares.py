@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,11 +23,20 @@ steps = st.lists(
 )
 
 
+class Waiting(RequestShares[Any]):
+    """Shares of requests that are prepared at once."""
+
+    def enter(self, request: Any, owner: Owner) -> Any:
+        refused = super().enter(request, owner)
+        self.wait(request)
+        return refused
+
+
 class Play:
     """Requests of a server whose turns are given at once, and what is known of them."""
 
     def __init__(self, most: int, most_turns: int) -> None:
-        self.shares = RequestShares[int](most, most_turns)
+        self.shares = Waiting(most, most_turns)
         self.most, self.most_turns = most, most_turns
         self.owner: dict[int, Owner] = {}
         self.phase: dict[int, str] = {}
@@ -136,7 +146,7 @@ def test_a_newcomer_waits_for_one_turn_of_each_other(
     crowd: int, others: int, ends: list[int]
 ) -> None:
     """Among clients of one tenant, even if turns are short."""
-    shares = RequestShares[tuple[str, int]](1000, most_turns=1)
+    shares = Waiting(1000, most_turns=1)
     names = ["crowd"] * crowd + [f"other{at}" for at in range(others)]
     owner = {}
     for at, name in enumerate(names * 3):
@@ -163,7 +173,7 @@ def test_a_newcomer_waits_for_one_turn_of_each_other(
 @given(many=st.integers(2, 40), turns=st.integers(2, 60))
 def test_more_connections_and_clients_gain_no_turn(many: int, turns: int) -> None:
     """One asks over many clients at once, the other over one: each has every other turn."""
-    shares = RequestShares[tuple[str, int]](1000, most_turns=2)
+    shares = Waiting(1000, most_turns=2)
     for at in range(many):
         shares.enter(("many", at), Owner("many", str(at)))
     shares.enter(("one", 0), Owner("one", ""))
@@ -181,7 +191,7 @@ def test_more_connections_and_clients_gain_no_turn(many: int, turns: int) -> Non
 
 
 def test_a_newcomer_takes_the_place_of_the_last_of_the_largest() -> None:
-    shares = RequestShares[str](4, most_turns=1)
+    shares = Waiting(4, most_turns=1)
     for name in "abcd":
         assert shares.enter(name, Owner("many", name)) is None
     assert shares.next_turns() == ["a", "b"]
@@ -196,7 +206,7 @@ def test_a_newcomer_takes_the_place_of_the_last_of_the_largest() -> None:
 
 
 def test_clients_of_a_key_share_its_places() -> None:
-    shares = RequestShares[int](4, most_turns=1)
+    shares = Waiting(4, most_turns=1)
     for number in range(4):
         shares.enter(number, Owner("key", "many"))
     assert shares.next_turns() == [0]
@@ -208,7 +218,7 @@ def test_clients_of_a_key_share_its_places() -> None:
 
 def test_where_nothing_waits_a_tenant_below_its_share_is_taken() -> None:
     """So many as twice the limit, since what has begun is not ended for others."""
-    shares = RequestShares[int](4)
+    shares = Waiting(4)
     for number in range(4):
         assert shares.enter(number, Owner("many", "")) is None
     assert shares.next_turns() == [0, 1, 2, 3]
@@ -221,3 +231,18 @@ def test_where_nothing_waits_a_tenant_below_its_share_is_taken() -> None:
         shares.leave(number)
     assert len(shares) == 4
     assert shares.enter(8, Owner("many", "")) == 8
+
+
+def test_what_is_prepared_has_no_turn_and_counts_for_its_owner() -> None:
+    shares = RequestShares[str](3, most_turns=1)
+    for name in ("slow", "quick"):
+        assert shares.enter(name, Owner("many", name)) is None
+    assert shares.enter("new", Owner("new", "")) is None
+    assert shares.next_turns() == []
+    shares.wait("quick")
+    shares.wait("new")
+    assert shares.next_turns() == ["new", "quick"], "the tenant that has less goes first"
+    shares.leave("slow")
+    shares.wait("slow")
+    assert shares.next_turns() == []
+    assert len(shares) == 2

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import anyio
 import pytest
 
-from agentrt import chat, embedded, program, tool
+from agentrt import DeadlineExceeded, chat, embedded, program, tool
 from agentrt.analysis import RunRecord
 from agentrt.prompt import Codec
 from agentrt.protocol.events import Event
@@ -40,13 +41,24 @@ async def inner(text: str) -> str:
     raise RuntimeError(f"canary-program {text}")
 
 
+@program(deadline=1.0)
+async def late(text: str) -> str:
+    await anyio.sleep(60.0)
+    return text
+
+
+@program
+async def own_error(text: str) -> str:
+    raise DeadlineExceeded(f"canary-program {text}")
+
+
 @program
 async def outer(text: str) -> str:
     asked = chat(system="canary-system").user(f"canary-prompt {text}")
     chosen = await asked.generate(Literal["canary-option", "canary-answer"])
     items = await asked.generate(list[Literal["canary-item", "other"]])
     await echo(f"canary-argument {chosen} {items}")
-    for part in (failing, inner):
+    for part in (failing, inner, late, own_error):
         try:
             await part("canary-argument")
         except Exception:
@@ -86,6 +98,12 @@ def test_no_canary_is_in_any_form(record: RunRecord) -> None:
     assert {word for word in CANARIES if word in written} == set()
     assert "echo" in written
     assert "Literal" in written
+
+
+def test_an_error_of_ours_without_content_is_told(record: RunRecord) -> None:
+    written = repr(build(record))
+    assert "program:late#0 passed its deadline of 1 s" in written
+    assert written.count("DeadlineExceeded") >= 2, "another one was raised by a program"
 
 
 def test_with_capture_errors_are_told(record: RunRecord) -> None:

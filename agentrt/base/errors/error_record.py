@@ -17,18 +17,21 @@ class ErrorRecord:
         message: One line: what happened.
         hint: One line: how to mend it.
         where: `file:line` in the user's program, or "".
+        holds_content: Whether the message may quote prompts, outputs or arguments.
     """
 
     type: str
     message: str
     hint: str = ""
     where: str = ""
+    holds_content: bool = True
 
 
 def record_of(error: BaseException) -> ErrorRecord:
     """The error as plain data; errors from outside the tree keep their class name."""
     if isinstance(error, AgentrtError):
-        return ErrorRecord(type(error).__name__, error.message, error.hint, error.where)
+        name = type(error).__name__
+        return ErrorRecord(name, error.message, error.hint, error.where, error.holds_content)
     name = type(error).__name__
     if name == "CancelledError":  # its text holds addresses of objects and would differ in each run
         return ErrorRecord(name, "cancelled")
@@ -40,7 +43,7 @@ def revive(data: ErrorRecord) -> AgentrtError:
     cls = _classes().get(data.type)
     if cls is None:
         return InternalError(f"{data.type}: {data.message}", hint=data.hint, where=data.where)
-    return cls(data.message, hint=data.hint, where=data.where)
+    return cls(data.message, hint=data.hint, where=data.where, holds_content=data.holds_content)
 
 
 def _classes() -> dict[str, type[AgentrtError]]:

@@ -22,6 +22,8 @@ class AgentrtError(Exception):
         message: One line: what happened.
         hint: One line: how to mend it.
         where: `file:line` in the user's program, when known.
+        holds_content: Whether the message may quote prompts, outputs or arguments; without capture
+            of content traces leave such messages out.
         retryable: Whether the same call may succeed later.
         exit_code: Exit code of `agentrt run`.
     """
@@ -34,6 +36,7 @@ class AgentrtError(Exception):
     _: KW_ONLY
     hint: str = ""
     where: str = ""
+    holds_content: bool = True
 
     def __post_init__(self) -> None:
         super().__init__(self.message)

@@ -156,7 +156,7 @@ class EngineLoop:
         self._unfinished.add(request.request_id)
         try:
             self._core.submit(request)
-        except AgentrtError as error:
+        except Exception as error:  # fails this request only
             end = End(request.request_id, "failed", error=record_of(error))
             self._send_step(StepDone(None, (), (end,)))
 

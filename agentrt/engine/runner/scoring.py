@@ -113,19 +113,18 @@ class Scorer:
         Raises:
             InternalError: The model computed logits that are not numbers.
         """
-        rows = self._rows(ready)
-        if not rows:
-            return []
+        rows: list[OptionRow] = []
         try:
-            self._forward(rows)
+            self._add_rows(ready, rows)
+            if rows:
+                self._forward(rows)
         finally:
             for row in rows:
                 self._allocator.free(row.sequence)
         return list(dict.fromkeys(row.owner for row in rows))
 
-    def _rows(self, ready: Rows[Sequence]) -> list[OptionRow]:
-        """Rows with slots and pages, as many as fit in one forward."""
-        rows: list[OptionRow] = []
+    def _add_rows(self, ready: Rows[Sequence], rows: list[OptionRow]) -> None:
+        """Add rows with slots and pages, as many as fit in one forward."""
         tokens, logits = self._step_tokens, MAX_LOGITS
         for owner in ready:
             keeps = (owner.prompt_tokens - 1) // self._allocator.page_tokens
@@ -136,14 +135,13 @@ class Scorer:
             for at in owner.options.unscored:
                 row = self._row(owner, at)
                 if row is None:
-                    return rows
+                    return
                 pending = len(row.sequence.tokens) - row.sequence.computed_tokens
                 if rows and (pending > tokens or row.logit_count > logits):
                     self._allocator.free(row.sequence)
-                    return rows
+                    return
                 tokens, logits = tokens - pending, logits - row.logit_count
                 rows.append(row)
-        return rows
 
     def _row(self, owner: Sequence, at: int) -> OptionRow | None:
         """The prompt with one option behind it; None if slots or pages are short."""

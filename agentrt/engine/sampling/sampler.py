@@ -18,6 +18,9 @@ from agentrt.engine.kv.transfer import PendingTransfer, to_device
 from agentrt.protocol.step_output import TokenLogprob
 from agentrt_kernels.contract import Kernels
 
+_Column = tuple[float, float, float, float, float]
+_GREEDY_COLUMN: _Column = (0.0, 0.0, 1.0, 0.0, 0.0)
+
 
 @dataclass(slots=True)
 class SamplingRow:
@@ -28,16 +31,22 @@ class SamplingRow:
         position: Index of the token in the output; seeds the sample.
         prompt: Ids of the prompt, for penalties.
         output: Ids of the output so far, for penalties.
+        column: Temperature, top-k, top-p, min-p and a random number; of a greedy row until
+            `sample_tokens` has computed them.
     """
 
     params: SamplingParams
     position: int
     prompt: Sequence[int] = ()
     output: Sequence[int] = ()
+    column: _Column = _GREEDY_COLUMN
 
     def without_penalties(self) -> SamplingRow:
         """The same row for logits to which penalties have been applied."""
         return SamplingRow(replace(self.params, repetition_penalty=1.0), self.position)
+
+
+_GREEDY_ROW = SamplingRow(SamplingParams(), 0)
 
 
 @dataclass(slots=True)
@@ -60,17 +69,24 @@ class SampledTokens:
         token_ids: `[rows]` int64.
         logprobs: `[asking rows, vocabulary]` of the rows that request them, or None.
         rows: One per row.
+        failed: Error of each row with parameters that cannot be applied; its token is any.
 
     Attributes:
         token_ids: `[rows]` int64, on the device.
+        failed: Error of each row with parameters that cannot be applied.
     """
 
-    __slots__ = ("_logprobs", "_rows", "_transfer", "token_ids")
+    __slots__ = ("_logprobs", "_rows", "_transfer", "failed", "token_ids")
 
     def __init__(
-        self, token_ids: Tensor, logprobs: Tensor | None, rows: Sequence[SamplingRow]
+        self,
+        token_ids: Tensor,
+        logprobs: Tensor | None,
+        rows: Sequence[SamplingRow],
+        failed: dict[int, Exception],
     ) -> None:
         self.token_ids = token_ids
+        self.failed = failed
         self._transfer = PendingTransfer(token_ids)
         self._logprobs = logprobs
         self._rows = rows
@@ -112,12 +128,11 @@ def sample_tokens(
         rows: One per row.
         bitmask: `[rows, words]` int32 bits of the allowed tokens, or None if all are.
     """
-    for row, draw in enumerate(rows):
-        _apply_penalties(logits, row, draw)
+    rows, failed = _checked_rows(rows, logits)
     logprobs = _logprobs(logits, rows, bitmask)
     token_ids = torch.empty(len(rows), dtype=torch.int64, device=logits.device)
     kernels.sample(logits, bitmask, *_sampling_columns(rows, logits.device), token_ids)
-    return SampledTokens(token_ids, logprobs, rows)
+    return SampledTokens(token_ids, logprobs, rows, failed)
 
 
 def uniform(seed: int, position: int) -> float:
@@ -132,6 +147,33 @@ def unpack_bitmask(bitmask: Tensor, vocabulary: int) -> Tensor:
     return (bitmask[:, :, None] >> bits).bitwise_and_(1).bool().flatten(1)[:, :vocabulary]
 
 
+def _checked_rows(
+    rows: Sequence[SamplingRow], logits: Tensor
+) -> tuple[Sequence[SamplingRow], dict[int, Exception]]:
+    """Apply each row's own parameters; a row that cannot be sampled is greedy instead.
+
+    Returns:
+        The rows, and the error of each row that was replaced.
+    """
+    failed: dict[int, Exception] = {}
+    for index, row in enumerate(rows):
+        try:
+            _apply_penalties(logits, index, row)
+            if row.params.temperature != 0:
+                row.column = _column(row)
+        except Exception as error:  # fails one row only
+            failed[index] = error
+    if failed:
+        rows = [_GREEDY_ROW if index in failed else row for index, row in enumerate(rows)]
+    return rows, failed
+
+
+def _column(row: SamplingRow) -> _Column:
+    how = row.params
+    limits = float(how.top_k or 0), float(how.top_p), float(how.min_p)
+    return float(how.temperature), *limits, uniform(how.seed, row.position)
+
+
 _Columns = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 _GREEDY: dict[tuple[int, torch.device], _Columns] = {}
 
@@ -141,18 +183,12 @@ def _sampling_columns(rows: Sequence[SamplingRow], device: torch.device) -> _Col
     if all(draw.params.temperature == 0 for draw in rows):
         key = len(rows), device
         if key not in _GREEDY:
-            _GREEDY[key] = _columns([(0.0, 0, 1.0, 0.0, 0.0)] * len(rows), device)
+            _GREEDY[key] = _columns([_GREEDY_COLUMN] * len(rows), device)
         return _GREEDY[key]
-    return _columns(
-        [
-            (how.temperature, how.top_k or 0, how.top_p, how.min_p, uniform(how.seed, position))
-            for how, position in ((draw.params, draw.position) for draw in rows)
-        ],
-        device,
-    )
+    return _columns([draw.column for draw in rows], device)
 
 
-def _columns(rows: list[tuple[float, int, float, float, float]], device: torch.device) -> _Columns:
+def _columns(rows: list[_Column], device: torch.device) -> _Columns:
     table = torch.tensor(rows, dtype=torch.float64)
     temperature, top_k, top_p, min_p, numbers = table.t().contiguous().unbind()
     return (

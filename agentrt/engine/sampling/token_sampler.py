@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
 import torch
@@ -203,14 +203,16 @@ def _check_row(sample: PendingSample, sampled: SampledToken, index: int) -> None
     """Raise the error that keeps a row from being sampled, if there is one."""
     if sampled.token_id < 0:
         raise InternalError("the model computed logits that are not numbers")
-    if index in sample.masks.failed:
-        raise sample.masks.failed[index]
+    error = sample.masks.failed.get(index) or sample.tokens.failed.get(index)
+    if error is not None:
+        raise error
 
 
 def _finish_failed(sequence: Sequence, error: Exception) -> Finish:
     """Finish with the closing tokens if the grammar holds some, else with the error."""
-    if sequence.grammar is not None and sequence.grammar.can_close:
-        return sequence_output.close_output(sequence)
+    with suppress(Exception):  # what broke may be the grammar
+        if sequence.grammar is not None and sequence.grammar.can_close:
+            return sequence_output.close_output(sequence)
     return Finish("failed", error=record_of(error))
 
 

@@ -26,6 +26,7 @@ class Scheduler:
     Attributes:
         running: Sequences that hold a slot, in the order in which they got it.
         queue: Order of the waiting sequences.
+        failed: Errors of sequences that could not be scheduled; the caller ends them and clears it.
     """
 
     def __init__(self, config: EngineConfig, allocator: KvAllocator) -> None:
@@ -34,6 +35,7 @@ class Scheduler:
         self._sequences: dict[RequestId, Sequence] = {}
         self.running: dict[RequestId, Sequence] = {}
         self.queue = WaitingQueue(config, allocator)
+        self.failed: dict[Sequence, Exception] = {}
         self._admission = BatchAdmission(allocator, self.running)
         self._unchanged = UnchangedQueue(allocator)
 
@@ -221,21 +223,26 @@ class Scheduler:
 
         Background sequences get what the foreground leaves: they may not lengthen its step.
         """
-        is_background = not (waiter or sequence).is_foreground and self._has_foreground(budget)
-        if is_background:
-            max_tokens = min(max_tokens, budget.background_tokens)
-            if not max_tokens:
+        try:
+            is_background = not (waiter or sequence).is_foreground and self._has_foreground(budget)
+            if is_background:
+                max_tokens = min(max_tokens, budget.background_tokens)
+                if not max_tokens:
+                    return
+            if sequence.phase is Phase.WAITING and not self._try_admit(sequence, budget, now_s):
                 return
-        if sequence.phase is Phase.WAITING and not self._try_admit(sequence, budget, now_s):
-            return
-        if sequence.phase is not Phase.RUNNING:
-            return
-        before = budget.remaining_tokens
-        pending = sequence.pending_tokens(self._config.page_tokens)
-        scheduled = budget.grant(sequence.request.request_id, pending, max_tokens)
-        if is_background:
-            budget.background_tokens -= before - budget.remaining_tokens
-        self._allocate_pages(sequence, scheduled, budget, now_s)
+            if sequence.phase is not Phase.RUNNING:
+                return
+            before = budget.remaining_tokens
+            pending = sequence.pending_tokens(self._config.page_tokens)
+            scheduled = budget.grant(sequence.request.request_id, pending, max_tokens)
+            if is_background:
+                budget.background_tokens -= before - budget.remaining_tokens
+            self._allocate_pages(sequence, scheduled, budget, now_s)
+        except Exception as error:  # fails this sequence only
+            self.failed[sequence] = error
+            budget.revoke(sequence.request.request_id)
+            self._admission.causes.pop(sequence, None)
 
     def _has_foreground(self, budget: TokenBudget) -> bool:
         """Whether the step serves a foreground sequence."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import isfinite
 
 from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.token_budget import WaitCause
 from agentrt.engine.sequence.sequence import Phase, QueueKey, QueueState, Sequence, Urgency
@@ -53,11 +55,16 @@ class WaitingQueue:
         return self._active_order.policy.groups_forks
 
     def check_info(self, info: SchedulingInfo, now_s: float) -> None:
-        """Check that a new request's info is all that the policy needs.
+        """Check that the info of a request is all that scheduling needs.
 
         Raises:
-            UsageError: Something is missing.
+            UsageError: Something is missing, or the expected output is no number of tokens.
         """
+        if not isfinite(info.output_tokens):
+            raise UsageError(
+                f"the expected output is {info.output_tokens} tokens",
+                hint="Give the expected number of output tokens",
+            )
         self._order.key(now_s, info)
 
     def note_prefill(self, tokens: int, seconds: float) -> None:

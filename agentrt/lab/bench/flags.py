@@ -73,11 +73,13 @@ class ServeFlags:
     Attributes:
         parts: Parts separated by commas: health, chat, keys, addresses, users, half-open.
         pairs: Pairs of chats that count; ten times as many health checks.
+        clients: Clients beside a newcomer.
         seconds: Seconds beside half-open connections.
     """
 
     parts: str = "health,chat,keys,addresses,users,half-open"
     pairs: int = 200
+    clients: int = 256
     seconds: int = 20
     json_path: JsonPath = None
 

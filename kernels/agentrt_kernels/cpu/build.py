@@ -37,14 +37,17 @@ _COMPILE_S = 300.0
 _COMPILERS = ("c++", "g++", "clang++")
 
 
-def library() -> Path:
+def library(native: Target | None = None) -> Path:
     """The compiled library of this machine, compiled now if there is none for its processor.
+
+    Args:
+        native: The processor; None is the one at hand.
 
     Raises:
         KernelsUnavailable: There is no compiler, or it failed, or the cache is not safe to use,
             and no library for a level of the processor is there instead.
     """
-    native = native_target()
+    native = native or native_target()
     found = _find(native)
     if found is not None:
         return found

@@ -1,6 +1,7 @@
 """The bench of the server: its raw client, its questions, its figures, and parts in little."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
@@ -26,24 +27,26 @@ def exchanged(*parts: bytes, closes: bool = False):
     """The answer to a request, whose parts a server sends one by one."""
 
     async def main():
+        ended = asyncio.Event()
+
         async def serve(reader, writer):
             await reader.readuntil(b"\r\n\r\n")
             for part in parts:
                 writer.write(part)
                 await writer.drain()
                 await asyncio.sleep(0)
-            if not closes:
-                await reader.read()  # until the client closes
+            with contextlib.suppress(ConnectionError):
+                if not closes:
+                    await reader.read()  # until the client closes
             writer.close()
-            await writer.wait_closed()
+            ended.set()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             connection = await connected(server.sockets[0].getsockname()[1])
             found = await connection.exchange(health_request())
             connection.close()
-            await connection.closed.wait()
-        await server.wait_closed()
+            await ended.wait()
         return found
 
     return asyncio.run(main())
@@ -116,12 +119,14 @@ def test_a_wrong_flag_is_refused(flags, said, capsys):
 
 
 def test_parts_are_measured_and_written(tmp_path, capsys):
-    """The two with a floor, over few pairs, and one second beside half-open connections."""
+    """Few pairs, a small crowd, and one second beside half-open connections."""
     path = tmp_path / "found.json"
-    flags = ["--parts", "health,chat,half-open", "--pairs", "2", "--seconds", "1"]
-    assert answer(["bench", "serve", *flags, "--json", str(path)]) == 0
+    flags = ["--parts", "health,chat,keys,half-open", "--pairs", "2", "--clients", "4"]
+    assert answer(["bench", "serve", *flags, "--seconds", "1", "--json", str(path)]) == 0
     found = json.loads(path.read_text("utf-8"))["parts"]
-    assert list(found) == ["health", "chat", "half-open"]
+    assert list(found) == ["health", "chat", "keys", "half-open"]
+    assert len(found["keys"]["newcomer_s"]) == found["keys"]["statuses"]["newcomer 200"] == 10
+    assert found["keys"]["crowd_s"]
     assert found["health"]["served_s"]["count"] == 20
     assert found["chat"]["served_s"]["count"] == 2
     assert len(found["half-open"]["waits_s"]) + sum(found["half-open"]["refusals"].values()) == 1
@@ -129,5 +134,6 @@ def test_parts_are_measured_and_written(tmp_path, capsys):
     assert [line.partition(":")[0] for line in told] == [
         "health check",
         "chat of 200 + 1 tokens",
+        "keys",
         "half-open",
     ]

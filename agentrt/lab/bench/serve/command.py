@@ -32,7 +32,6 @@ from agentrt.lab.result_file import header, machine, write_json
 
 Json = dict[str, Any]
 SCHEMA = "agentrt.bench.serve/1"
-_CLIENTS = 256
 _HALF_OPEN = 300
 _NEWCOMER_REQUESTS = 10
 
@@ -46,7 +45,8 @@ def run_serve_bench(flags: ServeFlags) -> None:
     """
     parts = names(flags.parts)
     check_known("--parts", parts, tuple(_PARTS))
-    require(flags.pairs >= 1 and flags.seconds >= 1, "nothing is measured", "Give 1 or more")
+    least = min(flags.pairs, flags.clients, flags.seconds)
+    require(least >= 1, "nothing is measured", "Give 1 or more")
     found: Json = {**header(SCHEMA), "machine": machine(), "parts": {}}
     for part in parts:
         before = os.getloadavg()[0]
@@ -86,29 +86,31 @@ def _chat(flags: ServeFlags) -> tuple[Json, str]:
 
 def _keys(flags: ServeFlags) -> tuple[Json, str]:
     crowd, newcomer = KEYS.values()
-    return _crowd("keys", ClientGroup(key=crowd), ClientGroup(key=newcomer))
+    return _crowd("keys", flags, ClientGroup(key=crowd), ClientGroup(key=newcomer))
 
 
 def _addresses(flags: ServeFlags) -> tuple[Json, str]:
-    return _crowd("addresses", ClientGroup(), ClientGroup(source="127.0.0.2"))
+    return _crowd("addresses", flags, ClientGroup(), ClientGroup(source="127.0.0.2"))
 
 
 def _users(flags: ServeFlags) -> tuple[Json, str]:
-    return _crowd("users", ClientGroup(user="crowd"), ClientGroup(user="newcomer"))
+    return _crowd("users", flags, ClientGroup(user="crowd"), ClientGroup(user="newcomer"))
 
 
-def _crowd(name: str, crowd: ClientGroup, newcomer: ClientGroup) -> tuple[Json, str]:
-    log(f"{name}: {_CLIENTS} clients of one owner, and one newcomer")
+def _crowd(
+    name: str, flags: ServeFlags, crowd: ClientGroup, newcomer: ClientGroup
+) -> tuple[Json, str]:
+    log(f"{name}: {flags.clients} clients of one owner, and one newcomer")
     with port_of(our_plan(keys=bool(crowd.key))) as port:
         clients = Crowd(port, _maker())
         sample: CrowdSample = anyio.run(
-            clients.measure, _CLIENTS, crowd, newcomer, _NEWCOMER_REQUESTS
+            clients.measure, flags.clients, crowd, newcomer, _NEWCOMER_REQUESTS
         )
     crowd_ms, newcomer_ms = mean(sample.crowd_s) * 1e3, mean(sample.newcomer_s) * 1e3
     line = (
-        f"{name}: first token of a newcomer after {newcomer_ms:.0f} ms, of {_CLIENTS} others after "
-        f"{crowd_ms:.0f} ms, ratio {sample.ratio:.3f} (worst {max(sample.ratios):.3f}); "
-        f"{dict(sample.statuses)}"
+        f"{name}: first token of a newcomer after {newcomer_ms:.0f} ms, of {flags.clients} others "
+        f"after {crowd_ms:.0f} ms, ratio {sample.ratio:.3f} (worst {max(sample.ratios):.3f}); "
+        f"{sample.statuses}"
     )
     return {**asdict(sample), "ratio": sample.ratio, "worst_ratio": max(sample.ratios)}, line
 

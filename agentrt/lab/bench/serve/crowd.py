@@ -52,7 +52,7 @@ class CrowdSample:
 
     crowd_s: list[float] = field(default_factory=list)
     newcomer_s: list[float] = field(default_factory=list)
-    statuses: Counter[str] = field(default_factory=Counter)
+    statuses: dict[str, int] = field(default_factory=dict)
 
     @property
     def ratios(self) -> Sequence[float]:
@@ -140,5 +140,6 @@ class Crowd:
             **({"user": owner.user} if owner.user else {}),
         )
         answer = await connection.exchange(chat_request(question.fields, owner.key))
-        self._found.statuses[f"{part} {answer.status}"] += 1
+        kind = f"{part} {answer.status}"
+        self._found.statuses[kind] = self._found.statuses.get(kind, 0) + 1
         return answer

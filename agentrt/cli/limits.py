@@ -1,0 +1,62 @@
+"""Limits as `--limit NAME=VALUE` gives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentrt.base.errors import UsageError
+
+OF_RUNS = ("max_depth", "max_nodes", "max_running", "max_result_bytes", "write_grace_s")
+OF_SERVERS = (
+    *("attempts", "outage_s", "pause_s", "retry_after_s", "silence_s", "stall_s"),
+    *("event_bytes", "answer_bytes"),
+)
+MAY_BE_ZERO = ("write_grace_s", "outage_s", "pause_s", "retry_after_s")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenLimits:
+    """Limits by name.
+
+    Attributes:
+        of_runs: Fields of `RunConfig`.
+        of_servers: Fields of `RemoteLimits`.
+    """
+
+    of_runs: Mapping[str, Any] = field(default_factory=dict)
+    of_servers: Mapping[str, Any] = field(default_factory=dict)
+
+
+def given_limits(texts: Sequence[str]) -> GivenLimits:
+    """Limits in texts such as `max_nodes=500000`; the last one of a name counts.
+
+    Raises:
+        UsageError: A name is unknown, or its value is out of range.
+    """
+    found = dict(_limit_in(text) for text in texts)
+    return GivenLimits(
+        {name: value for name, value in found.items() if name in OF_RUNS},
+        {name: value for name, value in found.items() if name in OF_SERVERS},
+    )
+
+
+def _limit_in(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    if name not in (*OF_RUNS, *OF_SERVERS):
+        raise UsageError(
+            f"--limit {text!r} names no limit", hint=f"give {', '.join((*OF_RUNS, *OF_SERVERS))}"
+        )
+    is_time = name.endswith("_s")
+    try:
+        value = float(number) if is_time else int(number)
+    except ValueError:
+        value = -1
+    is_in_range = math.isfinite(value) and (value >= 0 if name in MAY_BE_ZERO else value > 0)
+    if not is_in_range:
+        what = "seconds" if is_time else "a whole number"
+        least = "0 or more" if name in MAY_BE_ZERO else "above 0"
+        raise UsageError(f"--limit {text!r} is out of range", hint=f"give {what}, {least}")
+    return name, value
