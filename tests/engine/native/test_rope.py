@@ -78,6 +78,7 @@ def test_scaled_angles_are_those_of_transformers(kind, rope):
     config = kind(**sizes, rope_parameters={**rope, "rope_theta": 1e4})
     expected, amplitude = ROPE_INIT_FUNCTIONS[rope["rope_type"]](config, "cpu")
     mine = rope_of(config.to_dict(), 8)
+    assert mine is not None
     torch.testing.assert_close(frequencies(mine, 8), expected)
     assert mine.amplitude == pytest.approx(amplitude)
 
