@@ -106,7 +106,14 @@ class ResultOf:
     name: str
 
 
-Segment = Open | Close | Text | CallMade | Generated | Hole | ResultOf
+@record
+class PromptIds:
+    """A whole prompt with its generation prompt, encoded elsewhere: alone in its chat."""
+
+    token_ids: tuple[int, ...]
+
+
+Segment = Open | Close | Text | CallMade | Generated | Hole | ResultOf | PromptIds
 
 
 @record

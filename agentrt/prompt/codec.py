@@ -7,12 +7,14 @@ engine's alike. No torch and no transformers here.
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from agentrt.base.errors import ModelInvalid, RequestRejected, Unsupported
+from agentrt.base.errors import AgentrtError, ModelInvalid, RequestRejected, Unsupported
 from agentrt.base.segments import (
     CallFrame,
     CallMade,
@@ -20,6 +22,7 @@ from agentrt.base.segments import (
     History,
     Hole,
     Open,
+    PromptIds,
     Segment,
     Text,
     ThinkFrame,
@@ -44,6 +47,9 @@ from agentrt.prompt.tool_view import ToolView, ToolViews
 from agentrt.prompt.tools_layout import layout_with
 from agentrt.prompt.turns import turns_of
 
+MAX_FULL_RENDERS = 8
+"""Number of prompts that are kept of those that the layout of the template does not fit."""
+
 _MALFORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Errors of reading a file with values of unexpected types."""
 
@@ -52,6 +58,7 @@ class Codec:
     """Encoder and decoder of one model's chats.
 
     Attributes:
+        path: The model's directory.
         fingerprint: Hash; generated ids are valid for all codecs with the same fingerprint.
         vocab: Token ids and their bytes.
         call_frame: Frame of this model's tool calls.
@@ -68,6 +75,7 @@ class Codec:
         Raises:
             ModelInvalid: The files cannot be analyzed.
         """
+        self.path = files.path
         self.parts = TokenizerParts(files)
         self._templates = TemplateSet(files)
         self.window_tokens = files.window_tokens
@@ -88,6 +96,8 @@ class Codec:
         layout = self.tool_views.for_tools(()).layout
         self.vocab: Vocab = self.parts.with_eos(self._ending(layout))
         self.notes: tuple[str, ...] = tuple(notes)
+        self._full: OrderedDict[tuple[object, ...], tuple[ToolView, Encoded]] = OrderedDict()
+        self._full_lock = threading.Lock()
         self._texts = {keep: _texts(self.vocab, self.parts, keep) for keep in (False, True)}
 
     @classmethod
@@ -128,6 +138,8 @@ class Codec:
             Unsupported: The chat template refuses these messages.
             RequestRejected: The template exceeds its limits of work or memory.
         """
+        if len(segments) == 1 and isinstance(whole := segments[0], PromptIds):
+            return Encoded(whole.token_ids)
         view = self.tool_views.for_tools(tools)
         prefix = view.prefixes.root(history, cache_salt)
         for index, segment in enumerate(segments):
@@ -138,11 +150,11 @@ class Codec:
             except LayoutMismatch:
                 if any(isinstance(later, Hole) for later in segments[index:]):
                     return self._encode_up_to(view, prefix, segment)
-                return self.encode_full(view, segments, prefix)
+                return self._encode_full_once(view, segments, prefix, cache_salt)
         try:
             answer = view.composer.generation_prompt(prefix)
         except LayoutMismatch:
-            return self.encode_full(view, segments, prefix)
+            return self._encode_full_once(view, segments, prefix, cache_salt)
         ids = (*view.prefixes.token_ids(prefix), *answer)
         losses = prefix.losses
         if prefix.rewritten:
@@ -157,15 +169,18 @@ class Codec:
         cache_salt: str = "",
     ) -> None:
         """Fill the cache for `encode` of the same prompt; may run in another thread."""
-        prefixes = self.tool_views.for_tools(tools).prefixes
-        prefix = prefixes.root(history, cache_salt)
-        for segment in segments:
-            if isinstance(segment, Hole):
-                return
-            try:
-                prefix = prefixes.extend(prefix, segment)
-            except LayoutMismatch:
-                return
+        view = self.tool_views.for_tools(tools)
+        prefix = view.prefixes.root(history, cache_salt)
+        try:
+            for segment in segments:
+                if isinstance(segment, Hole):
+                    return
+                prefix = view.prefixes.extend(prefix, segment)
+            view.composer.generation_prompt(prefix)
+        except LayoutMismatch:
+            if not any(isinstance(one, Hole) for one in segments):
+                with suppress(AgentrtError, TemplateRefused):  # `encode` raises it
+                    self._encode_full_once(view, segments, prefix, cache_salt)
 
     def render(self, tools: tuple[ToolSchema, ...], segments: Sequence[Segment]) -> str:
         """The text of a prompt as the chat template writes it, holes as `[node]`.
@@ -221,6 +236,8 @@ class Codec:
                 return len(segment.token_ids) or self.count(segment.text)
             case CallMade():
                 return self.count(segment.arguments_json)
+            case PromptIds(token_ids):
+                return len(token_ids)
             case _:
                 return 0
 
@@ -232,6 +249,21 @@ class Codec:
             for_answer = filled_by_model or isinstance(pending, Generated)
             ids = (*ids, *view.composer.settled_ids(prefix, for_answer))
         return Encoded(ids, False, prefix.losses)
+
+    def _encode_full_once(
+        self, view: ToolView, segments: Sequence[Segment], prefix: Prefix, cache_salt: str
+    ) -> Encoded:
+        """`encode_full`, which the last few prompts need not go through again."""
+        key = (*segments, prefix.appends, cache_salt)
+        found = self._full.get(key)
+        if found is not None and found[0] is view:
+            return found[1]
+        encoded = self.encode_full(view, segments, prefix)
+        with self._full_lock:
+            self._full[key] = (view, encoded)
+            while len(self._full) > MAX_FULL_RENDERS:
+                self._full.popitem(last=False)
+        return encoded
 
     def encode_full(self, view: ToolView, segments: Sequence[Segment], prefix: Prefix) -> Encoded:
         """Encode from one rendering, keeping the ids up to the last answer that was appended."""

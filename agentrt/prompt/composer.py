@@ -13,6 +13,7 @@ from agentrt.base.segments import (
     Generated,
     Hole,
     Open,
+    PromptIds,
     ResultOf,
     Segment,
     Text,
@@ -75,6 +76,8 @@ class Composer:
                 return self._closed(prefix)
             case Hole():
                 raise LayoutMismatch("a hole has no ids")
+            case PromptIds():
+                raise LayoutMismatch("a whole prompt extends none")
             case _:
                 assert_never(segment)
 

@@ -1,5 +1,5 @@
-"""Texts that take so long to encode that it happens in a worker thread."""
+"""Texts that take so long to encode, ten milliseconds or more, that a worker thread does it."""
 
 from __future__ import annotations
 
-LARGE_CHARACTERS = 64 * 1024
+LARGE_CHARACTERS = 8 * 1024

@@ -86,6 +86,7 @@ class PrefixCache:
             node = node.parent
         ids = tuple(chain.from_iterable(reversed(parts)))
         if len(self._full_ids) >= MAX_FULL:
-            del self._full_ids[next(iter(self._full_ids))]
+            oldest, *_ = self._full_ids  # in one step: other threads encode too
+            self._full_ids.pop(oldest, None)
         self._full_ids[prefix] = ids
         return ids

@@ -15,6 +15,7 @@ from agentrt.base.segments import (
     Generated,
     Hole,
     Open,
+    PromptIds,
     ResultOf,
     Segment,
     Text,
@@ -96,6 +97,9 @@ def messages_of(segments: list[Segment]) -> list[dict[str, Any]]:
                 found[-1]["parts"].append(_call(segment))
             case Hole(node):
                 found[-1]["parts"].append({"type": "text", "content": f"[pending {node}]"})
+            case PromptIds(token_ids):
+                part = {"type": "text", "content": f"[{len(token_ids)} tokens]"}
+                found.append({"role": "user", "parts": [part]})
             case Close():
                 pass
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import MutableMapping, Sequence
-from functools import partial
 from typing import Any
 
 from agentrt.serve.api_keys import ApiKey, ApiKeys, Tenant, tenant_with_key, tenant_without_key
@@ -13,22 +12,19 @@ from agentrt.serve.asgi import (
     ClientLeft,
     Receive,
     Send,
-    read_body,
     send_json,
     send_refusal,
 )
 from agentrt.serve.completion import Completion
 from agentrt.serve.host_check import HostCheck
 from agentrt.serve.refusal import RequestRefused, noted
-from agentrt.serve.request_schema import chat_request_of
+from agentrt.serve.request_body import BodyMemory, HeldBody
 from agentrt.serve.served_model import ServedModel
 
-MOST_BODY_BYTES = 8 << 20
 COMPLETIONS = "/v1/chat/completions"
 MODELS = "/v1/models"
 HEALTH = "/health"
 _METHODS = {COMPLETIONS: ("POST",), MODELS: ("GET", "HEAD"), HEALTH: ("GET", "HEAD")}
-_LARGE_BYTES = 64 * 1024
 
 HttpScope = MutableMapping[str, Any]
 RequestHeaders = dict[bytes, bytes]
@@ -47,6 +43,7 @@ class Application:
         self, model: ServedModel, keys: Sequence[ApiKey] = (), hosts: HostCheck | None = None
     ) -> None:
         self._model = model
+        self._memory = BodyMemory()
         self._keys = ApiKeys(keys) if keys else None
         self._hosts = hosts
 
@@ -98,16 +95,16 @@ class Application:
         send: Send,
     ) -> None:
         _check_json(headers)
-        body = await read_body(receive, MOST_BODY_BYTES)
-        parse = partial(chat_request_of, body)
-        is_large = len(body) > _LARGE_BYTES
-        question = await self._model.in_worker(parse) if is_large else parse()
         peer = scope["client"][0] if scope.get("client") else ""
-        if key is None:
-            tenant = tenant_without_key(peer, question.user)
-        else:
-            tenant = tenant_with_key(key, peer, question.user)
-        await Completion(self._model, question, tenant, send).serve(receive)
+        body = HeldBody(self._memory, peer if key is None else key.name)
+        await body.receive(receive)
+
+        def tenant_of(user: object) -> Tenant:
+            if key is None:
+                return tenant_without_key(peer, user)
+            return tenant_with_key(key, peer, user)
+
+        await Completion(self._model, body, tenant_of, send).serve(receive)
 
     def _key(self, headers: RequestHeaders) -> Tenant | None:
         """The tenant of the request's key; None if keys are not required.

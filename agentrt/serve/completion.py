@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
+import anyio
+
 from agentrt.program import Gen
 from agentrt.serve.answer import ChatAnswer
-from agentrt.serve.api_keys import Tenant
 from agentrt.serve.asgi import (
     Headers,
     Receive,
@@ -21,8 +22,8 @@ from agentrt.serve.asgi import (
     whole_json,
 )
 from agentrt.serve.refusal import RequestRefused
-from agentrt.serve.request_schema import ChatRequest
-from agentrt.serve.served_model import Place, ServedModel, new_run_id
+from agentrt.serve.request_body import HeldBody
+from agentrt.serve.served_model import Place, ServedModel, TenantOf, new_run_id
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"
@@ -34,50 +35,51 @@ class Completion:
 
     Args:
         model: Model that is asked.
-        question: Body of the request.
-        tenant: Tenant of the request.
+        body: Body of the request.
+        tenant_of: Tenant of the request.
         send: Sends the answer.
     """
 
-    def __init__(
-        self, model: ServedModel, question: ChatRequest, tenant: Tenant, send: Send
-    ) -> None:
+    def __init__(self, model: ServedModel, body: HeldBody, tenant_of: TenantOf, send: Send) -> None:
         self._model = model
-        self._question = question
-        self._tenant = tenant
+        self._body = body
+        self._tenant_of = tenant_of
+        self._scope = anyio.CancelScope()
         self._send_event = send
         self._run_id = new_run_id()
         self._place: Place | None = None
         self._has_begun = False
         self._is_over = False
+        self._wants_usage = False
 
     async def serve(self, receive: Receive) -> None:
         """Serve until the answer is sent or the client leaves."""
         try:
-            place = self._place = self._model.enter(self._question.model, self._tenant)
-            watch = asyncio.create_task(self._watch(receive, place))
+            watch = asyncio.create_task(self._watch(receive))
             try:
-                failure = await self._failure(place)
+                failure = await self._failure()
             finally:
                 watch.cancel()
-                self._model.leave(place)
+                if self._place is not None:
+                    self._model.leave(self._place)
             if failure is not None:
                 raise failure
         except RequestRefused as refused:
             await self._refuse(refused)
 
-    async def _watch(self, receive: Receive, place: Place) -> None:
+    async def _watch(self, receive: Receive) -> None:
         """Give the request up if its client leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
         if not self._is_over:
-            place.scope.cancel()
+            self._scope.cancel()
 
-    async def _failure(self, place: Place) -> RequestRefused | None:
-        """Run the request in its turn; why it was not answered, if it was not."""
+    async def _failure(self) -> RequestRefused | None:
+        """Read the request and run it in its turn; why it was not answered, if it was not."""
         failure: RequestRefused | None = None
-        with place.scope:
-            request = await self._model.built(self._question, self._tenant)
+        with self._scope:
+            request = await self._model.read(self._body, self._tenant_of)
+            place = self._place = self._model.enter(self._tenant_of(request.user), self._scope)
             await self._model.turn_of(place)
             answer = ChatAnswer(
                 f"chatcmpl-{self._run_id}",
@@ -86,9 +88,12 @@ class Completion:
                 request.calls_in,
                 self._model.call_frame,
             )
-            deliver = self._stream if self._question.stream else self._whole
+            self._wants_usage = request.wants_usage
+            deliver = self._stream if request.stream else self._whole
             failure = await self._model.run(request, place, self._run_id, partial(deliver, answer))
-        return place.refusal if place.scope.cancelled_caught else failure
+        if self._scope.cancelled_caught:
+            return self._place.refusal if self._place is not None else None
+        return failure
 
     async def _whole(
         self, answer: ChatAnswer, gen: Gen[str], text: str | None, texts: AsyncIterator[str]
@@ -109,9 +114,7 @@ class Completion:
             if events:
                 await self._send(events)
             head, text = b"", await anext(texts, None)
-        options = self._question.stream_options
-        wants_usage = options is not None and options.include_usage
-        rest = b"".join(map(_event, answer.closing(gen.meta, usage=wants_usage)))
+        rest = b"".join(map(_event, answer.closing(gen.meta, usage=self._wants_usage)))
         await self._send(head + rest + _DONE, more=False)
 
     async def _refuse(self, refused: RequestRefused) -> None:

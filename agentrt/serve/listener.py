@@ -138,6 +138,7 @@ async def serving(
                 server.should_exit = True
                 with anyio.CancelScope(shield=True):
                     await _ended(answering, model, config.grace_s, hurry)
+                model.close()
 
 
 async def _ended(

@@ -19,13 +19,6 @@ def text_bytes(question: ChatRequest) -> int:
     return sum(map(_message_bytes, question.messages))
 
 
-def argument_characters(question: ChatRequest) -> int:
-    """Characters of the arguments of calls; templates may write them in another form."""
-    return sum(
-        len(call.function.arguments) for message in question.messages for call in message.tool_calls
-    )
-
-
 def _message_bytes(message: ChatMessage) -> int:
     text = message.text
     if message.role == "assistant" and _THOUGHT_ENDS in text:

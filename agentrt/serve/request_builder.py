@@ -53,6 +53,9 @@ class CompletionRequest:
         options: Sampling and limits.
         calls_in: Places of tool calls in the text.
         cache_salt: Salt that the client gave, or "".
+        user: User that the request names, or "".
+        stream: Whether the answer is streamed.
+        wants_usage: Whether a stream ends with its usage.
     """
 
     chat: Chat
@@ -60,6 +63,9 @@ class CompletionRequest:
     options: GenOptions
     calls_in: CallsIn
     cache_salt: str
+    user: str
+    stream: bool
+    wants_usage: bool
 
 
 def completion_request(question: ChatRequest, most_tokens: int) -> CompletionRequest:
@@ -85,7 +91,10 @@ def completion_request(question: ChatRequest, most_tokens: int) -> CompletionReq
         raw_text("chat", spec, keep_special=calls_in != "none"),
         _options(question, most_tokens),
         calls_in,
-        question.cache_salt or "",
+        cache_salt=question.cache_salt or "",
+        user=question.user if isinstance(question.user, str) else "",
+        stream=bool(question.stream),
+        wants_usage=question.stream_options is not None and question.stream_options.include_usage,
     )
 
 

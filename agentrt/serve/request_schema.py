@@ -187,8 +187,10 @@ class ChatRequest(_Strict):
 
     @property
     def is_constrained(self) -> bool:
-        """Whether a schema or grammar has to be checked."""
-        return bool(self.response_format or self.structured_outputs)
+        """Whether a schema or grammar of the client has to be checked."""
+        form = self.response_format
+        has_schema = form is not None and form.type == "json_schema"
+        return has_schema or bool(self.structured_outputs or self.tools)
 
     @property
     def limit_tokens(self) -> int | None:
@@ -213,6 +215,17 @@ def chat_request_of(body: bytes) -> ChatRequest:
         return ChatRequest.model_validate_json(body)
     except ValidationError as error:
         raise _refusal(error) from None
+
+
+def check_model(asked: str, served: str) -> None:
+    """Refuse a request for another model.
+
+    Raises:
+        RequestRefused: The names differ.
+    """
+    if asked != served:
+        why = f"the model {asked!r} is not served here; {served!r} is"
+        raise RequestRefused(404, why, param="model", code="model_not_found")
 
 
 def _refusal(error: ValidationError) -> RequestRefused:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
-from typing import TypeVar
 
 import anyio
 
@@ -16,20 +14,29 @@ from agentrt.base.ids import RunId
 from agentrt.base.segments import CallFrame
 from agentrt.program import Gen
 from agentrt.runtime import RunOptions, Runtime
+from agentrt.runtime.model_role import ModelRole
 from agentrt.serve.api_keys import Tenant
+from agentrt.serve.body_reader import BodyReader
+from agentrt.serve.body_readers import BodyReaders
 from agentrt.serve.chat_program import chat_completion
-from agentrt.serve.prompt_size import argument_characters, check_prompt_size, text_bytes
+from agentrt.serve.prompt_size import check_prompt_size, text_bytes
+from agentrt.serve.reader_wire import ReaderModel
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
+from agentrt.serve.request_body import HeldBody
 from agentrt.serve.request_builder import CompletionRequest, completion_request
-from agentrt.serve.request_schema import ChatRequest
+from agentrt.serve.request_schema import ChatRequest, chat_request_of, check_model
 from agentrt.serve.shares import RequestShares
 from agentrt.tools.workers import run_in_worker
 
-T = TypeVar("T")
 DEFAULT_MOST_REQUESTS = 256
 _DEFAULT_TOKENS = 4096
-_LARGE_BYTES = 64 * 1024
+SHORT_BODY_BYTES = 8 * 1024
+"""Length of a body that takes at most some ten milliseconds, whatever it holds."""
+
 _MAX_WORKERS = 2
+_READERS = 2
+TenantOf = Callable[[object], Tenant]
+"""The tenant of a request by the user that it names, or by None where that is not known yet."""
 
 
 DeliverText = Callable[[Gen[str], str | None, AsyncIterator[str]], Awaitable[None]]
@@ -41,16 +48,16 @@ class Place:
 
     Args:
         tenant: Tenant of the request.
+        scope: Cancelled if the request is given up.
 
     Attributes:
-        scope: Cancelled if the request is given up.
         turn: Set from its turn on.
         refusal: Why it was given up; None if its client has left.
     """
 
-    def __init__(self, tenant: Tenant) -> None:
+    def __init__(self, tenant: Tenant, scope: anyio.CancelScope) -> None:
         self.tenant = tenant
-        self.scope = anyio.CancelScope()
+        self.scope = scope
         self.turn = asyncio.Event()
         self.refusal: RequestRefused | None = None
 
@@ -88,6 +95,7 @@ class ServedModel:
         self._clock = clock or MonotonicClock()
         self._shares = RequestShares[Place](most_requests)
         self._free_workers = anyio.CapacityLimiter(_MAX_WORKERS)
+        self._readers = _readers_for(self._engine, name)
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
 
@@ -104,7 +112,7 @@ class ServedModel:
     @property
     def under_way(self) -> int:
         """Number of requests that are served or wait."""
-        return len(self._shares)
+        return len(self._shares) + (len(self._readers) if self._readers is not None else 0)
 
     @property
     def down(self) -> AgentrtError | None:
@@ -120,19 +128,50 @@ class ServedModel:
         self._given_up = EngineUnavailable("the server is going down", hint="Ask again later")
         for place in self._shares:
             place.refuse(going_down())
+        if self._readers is not None:
+            self._readers.give_up()
 
-    def enter(self, model: str, tenant: Tenant) -> Place:
+    def close(self) -> None:
+        """End the processes that read bodies."""
+        if self._readers is not None:
+            self._readers.close()
+
+    async def read(self, body: HeldBody, tenant_of: TenantOf) -> CompletionRequest:
+        """The generation of a request: a short body is read here, any other in a process.
+
+        Args:
+            body: Body of the request, which is released.
+            tenant_of: Tenant of the request.
+
+        Raises:
+            RequestRefused: The request makes no generation, or cannot fit the window.
+        """
+        content = body.content
+        is_short = len(content) <= SHORT_BODY_BYTES
+        try:
+            self._check_open()
+            question = chat_request_of(content) if is_short else None
+            if question is not None and not question.is_constrained:
+                return self._built(question)
+            if self._readers is not None:
+                return await self._readers.read(content, tenant_of(None))
+            async with self._free_workers:  # the engine takes messages: nothing is tokenised here
+                return await run_in_worker(lambda: self._built(chat_request_of(content)), _nothing)
+        finally:
+            body.release()
+
+    def enter(self, tenant: Tenant, scope: anyio.CancelScope) -> Place:
         """Take a request, which is under way until it leaves.
 
         Args:
-            model: Name of the model that it asks for.
             tenant: Tenant of the request.
+            scope: Cancelled if it is given up.
 
         Raises:
             RequestRefused: The request is not taken.
         """
-        self._check_served(model)
-        place = Place(tenant)
+        self._check_open()
+        place = Place(tenant, scope)
         refused = self._shares.enter(place, tenant.owner)
         if refused is place:
             raise self._too_many()
@@ -154,11 +193,6 @@ class ServedModel:
     def _give_turns(self) -> None:
         for place in self._shares.next_turns():
             place.turn.set()
-
-    async def in_worker(self, function: Callable[[], T]) -> T:
-        """Run work that grows with a body in one of few worker threads."""
-        async with self._free_workers:
-            return await run_in_worker(function, _nothing)
 
     async def run(
         self, request: CompletionRequest, place: Place, run_id: RunId, deliver: DeliverText
@@ -194,14 +228,7 @@ class ServedModel:
             return refusal_of(error)
         return None
 
-    def _check_served(self, model: str) -> None:
-        if model != self.name:
-            raise RequestRefused(
-                404,
-                f"the model {model!r} is not served here; {self.name!r} is",
-                param="model",
-                code="model_not_found",
-            )
+    def _check_open(self) -> None:
         if self._given_up is not None:
             raise going_down()
         if self.down is not None:
@@ -210,36 +237,26 @@ class ServedModel:
     def _too_many(self) -> RequestRefused:
         return RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
 
-    async def built(self, question: ChatRequest, tenant: Tenant) -> CompletionRequest:
-        """The generation of a request; what takes long is done in a worker thread.
-
-        Args:
-            question: Body of the request.
-            tenant: Tenant of the request.
-
-        Raises:
-            RequestRefused: The request makes no generation, or cannot fit the window.
-        """
-        codec = self._engine.codec
-        window_tokens = codec.window_tokens if codec is not None else 0
-        size_bytes = text_bytes(question)
-        build = partial(completion_request, question, window_tokens or _DEFAULT_TOKENS)
+    def _built(self, question: ChatRequest) -> CompletionRequest:
+        check_model(question.model, self.name)
+        codec, window_tokens = self._engine.codec, self._engine.window_tokens
         try:
             if codec is not None:
-                check_prompt_size(size_bytes, window_tokens, codec.vocab)
-            size_bytes += argument_characters(question)
-            is_large = size_bytes > _LARGE_BYTES or bool(question.tools)
-            if not is_large and not question.is_constrained:
-                return build()
-            request = await self.in_worker(build)
-            if codec is not None and is_large:
-                chat, salt = request.chat, tenant.cache_salt + request.cache_salt
-                await self.in_worker(
-                    partial(codec.encode_ahead, chat.tools, chat.segments(), chat.history, salt)
-                )
+                check_prompt_size(text_bytes(question), window_tokens, codec.vocab)
+            return completion_request(question, window_tokens or _DEFAULT_TOKENS)
         except AgentrtError as error:
             raise refusal_of(error) from None
-        return request
+
+
+def _readers_for(engine: ModelRole, name: str) -> BodyReaders | None:
+    """Processes that read bodies; None for an engine whose prompts are not tokenised here."""
+    codec = engine.codec
+    if codec is None or engine.capabilities.prompt == "messages":
+        return None
+    window_tokens = engine.window_tokens
+    most_tokens = window_tokens or _DEFAULT_TOKENS
+    model = ReaderModel(codec.path, codec.fingerprint, name, window_tokens, most_tokens)
+    return BodyReaders([BodyReader(model) for _ in range(_READERS)])
 
 
 def _nothing() -> None:

@@ -11,7 +11,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.structured.closing.example_text import shortest_instance
-from agentrt.structured.json_schema.native import json_in_lark
+from agentrt.structured.json_schema.json_grammar import json_part
 from agentrt.structured.json_schema.normalize import for_generation
 from agentrt.structured.json_schema.structure import check_size, check_structure
 
@@ -60,13 +60,16 @@ def calls_spec(
     )
 
 
-def calls_lark(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, int]) -> str:
+def calls_lark(
+    spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, int], *, exact: bool = True
+) -> str:
     """The Lark grammar of a `calls` constraint in a model's frame.
 
     Args:
         spec: Spec of kind `calls`.
         frame: Frame of the model's calls.
         special_ids: Ids of special tokens, which are not text in the grammar.
+        exact: Whether numbers are written as rules; see `json_grammar`.
     """
     tokens = {text: special_ids[text] for text in frame.special if text in special_ids}
     rules: list[str] = []
@@ -79,9 +82,13 @@ def calls_lark(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, in
     for index, tool in enumerate(spec.tools):
         opening = literal(frame.before + _in_json(tool.name) + frame.middle, tokens)
         closing = literal(frame.after, tokens)
-        rules.append(f"call_{index}: {opening} {json_in_lark(tool.parameters)} {closing}")
+        arguments = json_part(tool.parameters, f"t{index}_", exact=exact)
+        rules.append(f"call_{index}: {opening} {arguments.expression} {closing}")
+        rules += arguments.rules
     if spec.source:
-        rules.append(f"final: {json_in_lark(json.loads(spec.source))}")
+        final = json_part(json.loads(spec.source), "final_", exact=exact)
+        rules.append(f"final: {final.expression}")
+        rules += final.rules
     return "\n".join(rules) + "\n"
 
 

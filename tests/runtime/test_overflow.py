@@ -33,6 +33,13 @@ async def fetch(words: int, seconds: float = 1.0) -> str:
     return "word " * words
 
 
+@tool(effects="read")
+async def digits(count: int) -> str:
+    """Fetches many digits, each a token: more than fit, and yet no large text."""
+    await anyio.sleep(1.0)
+    return "7" * count
+
+
 def codec_ids(codec: Any, text: str) -> Any:
     return codec.encode((), [Open("user"), Text(text)]).token_ids
 
@@ -208,13 +215,13 @@ def test_a_part_that_arrives_late_is_too_long(bench: Any, codec: Any) -> None:
 
     @program
     async def late() -> str:
-        c = ASK.user("Data: ", fetch(codec.window_tokens), "\nSummarise.")
+        c = ASK.user("Data: ", digits(codec.window_tokens), "\nSummarise.")
         return await c.generate(max_tokens=20, on_overflow=cut)
 
     rig = bench(["short"], codec=codec, decode_tokens_per_s=10.0)
     assert rig.run(late) == "short"
     (overflow,) = seen
-    assert overflow.parts[0].name == "fetch#0"
+    assert overflow.parts[0].name == "digits#0"
     assert overflow.prompt_tokens > codec.window_tokens
     first, second = (e.request_id for e in rig.recorder.of(RequestSent))
     assert rig.backend.seen.cancels == {first: "its prompt is too long"}

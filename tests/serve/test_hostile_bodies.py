@@ -99,6 +99,33 @@ def test_what_cannot_fit_is_refused_by_size(text, post):
     assert "bytes" in error["message"]
 
 
+LARGE = {
+    "an integer near the end of 64 bits": schema({"const": -(2**63) + 1}),
+    "such an integer of a tool": tool({"enum": [-(2**63)]}, tool_choice="required"),
+    "equal numbers": schema({"items": {"prefixItems": [{"enum": [-(10**18), -1e18]}]}}),
+    "parts": said([{"type": "text", "text": "x"}] * 50_000),
+    "parts that are none": said([0] * 500_000),
+    "messages": {"messages": [{"role": "user", "content": "x"}] * 4_096},
+    "messages that are none": {"messages": [0] * 500_000},
+    "calls": said(None, "assistant", tool_calls=[{"id": "1", "function": {}}] * 20_000),
+    "one word": said("a" * 20_000),
+    "digits": said("1" * 20_000),
+    "marks": said("e\u0301" * 7_000),
+    "stop": {"stop": ["x"] * 500_000},
+    "logit_bias": {"logit_bias": {str(token): 1 for token in range(50_000)}},
+    "unknown fields": {f"field {index}": 0 for index in range(50_000)},
+    "metadata": {"metadata": [[]] * 500_000},
+    "tools": tool({"properties": {f"p{index}": {"type": "string"} for index in range(9_000)}}),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_body_is_answered_or_refused(name, post):
+    response = post({**GOOD, **LARGE[name]})
+    assert response.status_code in (200, 400), response.text
+    assert len(response.content) < 2_000
+
+
 ODD_TEXTS = [
     json.dumps({**GOOD, **said("x")}).replace('"x"', r'"\ud800"'),
     json.dumps({**GOOD, "stop": "x"}).replace('"x"', r'"\udfff"'),

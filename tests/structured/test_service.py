@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -183,7 +184,7 @@ def test_a_slow_start_is_waited_for_while_it_gets_on(vocab, frame, computed_s, s
 
 def test_how_long_a_process_has_computed_is_known(vocab):
     child = ProbeProcess(vocab.fingerprint)
-    child.send(Learn(vocab, 1 << 30))
+    child.order(Learn(vocab, 1 << 30), time.monotonic() + 60)
     assert child.wait_ready()
     assert child.computed_s() > 0.05  # it has imported and learnt
     child.end()

@@ -6,17 +6,28 @@ through the grammar cannot see: the end of a pattern.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
+import re
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.keywords import resolve, without
+from agentrt.structured.json_schema.number_leaf import NUMERIC
+from agentrt.structured.json_schema.number_range import DecimalRange, ranges_of
+from agentrt.structured.json_schema.number_text import decimal_text
 from agentrt.structured.json_schema.regex_text import whole_match
 
 _MAX_DEPTH = 64
 _MAX_CHARS = 50_000
+_FINEST = 10**25
+_MORE_PATTERNS = "further patterns"
+_LARGEST = frozenset({"minLength", "minItems", "minimum", "exclusiveMinimum"})
+_SMALLEST = frozenset({"maxLength", "maxItems", "maximum", "exclusiveMaximum"})
 _FORMATS = {
     "duration": "P1D",
     "email": "a@b.co",
@@ -119,8 +130,13 @@ class _InstanceSearch:
             if text is None:
                 return None
             fields.append(f"{_json(name)}:{text}")
-        if len(fields) < schema.get("minProperties", 0):
-            return None
+        missing = int(schema.get("minProperties", 0)) - len(fields)
+        if missing > 0:
+            text = self.text(schema.get("additionalProperties", True), depth + 1)
+            others = [f"x{n}" for n in range(missing + len(names)) if f"x{n}" not in properties]
+            if text is None or missing > _MAX_DEPTH:
+                return None
+            fields += [f"{_json(name)}:{text}" for name in others[:missing]]
         return "{" + ",".join(fields) + "}"
 
 
@@ -128,7 +144,7 @@ def _implied(schema: dict[str, Any]) -> str:
     """The type implied by the keywords of a schema without a type."""
     if schema.keys() & {"pattern", "format", "minLength", "maxLength"}:
         return "string"
-    if schema.keys() & {"minimum", "maximum", "multipleOf"}:
+    if schema.keys() & NUMERIC:
         return "number"
     if schema.keys() & {"items", "prefixItems", "minItems"}:
         return "array"
@@ -149,46 +165,46 @@ def _merged(schemas: list[Any]) -> Any:
                 whole[keyword] = joined
             elif keyword == "required" and keyword in whole:
                 whole[keyword] = [*whole[keyword], *value]
-            elif keyword in ("minLength", "minItems", "minimum") and keyword in whole:
+            elif keyword in _LARGEST and keyword in whole:
                 whole[keyword] = max(whole[keyword], value)
+            elif keyword in _SMALLEST and keyword in whole:
+                whole[keyword] = min(whole[keyword], value)
+            elif keyword == "pattern" and whole.get(keyword, value) != value:
+                whole[_MORE_PATTERNS] = [*whole.get(_MORE_PATTERNS, ()), value]
             else:
                 whole[keyword] = value
     return whole
 
 
 def _number(schema: dict[str, Any], *, whole: bool) -> str | None:
-    low = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
-    high = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
-    step = schema.get("multipleOf") or (1 if whole else 0)
-    for value in _candidates(low, high, step):
-        if not low <= value <= high or value in (
-            schema.get("exclusiveMinimum"),
-            schema.get("exclusiveMaximum"),
-        ):
-            continue
-        if step and abs(value / step - round(value / step)) > 1e-9:
-            continue
-        return str(int(value)) if value == int(value) else repr(value)
-    return None
+    ranges = [one for one in ranges_of(schema, whole=whole) if not one.is_empty]
+    fitting = [n for one in ranges for n in _candidates(one) if one.holds(n)]
+    return _shortest([decimal_text(number) for number in fitting])
 
 
-def _candidates(low: float, high: float, step: float) -> list[float]:
-    """Numbers near the bounds and near zero, the shortest first."""
-    near: list[float] = [float(n) for n in range(10)]
-    for bound in (low, high):
-        if math.isfinite(bound):
-            near += [math.floor(bound) + n for n in (-1, 0, 1, 2)] + [bound]
-            if step:
-                near += [math.floor(bound / step) * step + n * step for n in (-1, 0, 1, 2)]
-    if math.isfinite(low) and math.isfinite(high):
-        near += [round((low + high) / 2, places) for places in range(8)]
-    return [float(n) for n in near]
+def _candidates(numbers: DecimalRange) -> Iterator[Fraction]:
+    """Numbers near zero and near the ends, and short ones between the ends."""
+    step = numbers.step or Fraction(1)
+    yield from (n * step for n in range(10))
+    for end in (numbers.low, numbers.high):
+        if end is not None:
+            yield end.at
+            yield from ((math.floor(end.at / step) + n) * step for n in (-1, 0, 1, 2))
+    if numbers.low is None or numbers.high is None or numbers.whole:
+        return
+    middle, width = (numbers.low.at + numbers.high.at) / 2, numbers.high.at - numbers.low.at
+    unit = Fraction(1)
+    while unit * _FINEST > width > 0:
+        yield math.floor(middle / unit) * unit
+        unit /= 10
 
 
 def _string(schema: dict[str, Any]) -> str | None:
     shortest = int(schema.get("minLength", 0))
     pattern = schema.get("pattern")
-    if pattern is not None:
+    if _MORE_PATTERNS in schema:
+        text = _decimal_matching([str(pattern), *schema[_MORE_PATTERNS]])
+    elif pattern is not None:
         text = _matching(str(pattern))
     elif "format" in schema:
         text = _FORMATS.get(schema["format"])
@@ -197,6 +213,17 @@ def _string(schema: dict[str, Any]) -> str | None:
     if text is None or not shortest <= len(text) <= schema.get("maxLength", math.inf):
         return None
     return _json(text)
+
+
+def _decimal_matching(patterns: list[str]) -> str | None:
+    """A short decimal that several patterns contain: those of decimals with bounds."""
+    powers = [Fraction(10) ** n for n in range(-9, 40)]
+    numbers = [sign * n * power for power in powers for n in range(10) for sign in (1, -1)]
+    texts = sorted({decimal_text(number) for number in numbers}, key=lambda text: (len(text), text))
+    with contextlib.suppress(re.error):
+        found = [re.compile(pattern) for pattern in patterns]
+        return next((text for text in texts if all(one.search(text) for one in found)), None)
+    return None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -14,6 +14,7 @@ from typing import Any
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.structured.json_schema.depth import brackets_depth, grammar_depth, schema_depth
 from agentrt.structured.json_schema.keywords import COUNTS
+from agentrt.structured.json_schema.plain import MAX_MAGNITUDE
 from agentrt.structured.json_schema.regex_text import cost_of, whole_match
 
 PLAIN_BYTES = 64_000
@@ -114,6 +115,8 @@ def _is_costly_schema(source: str) -> bool:
             continue
         if any(_is_large(here.get(keyword)) for keyword in COUNTS) or _is_large_factor(here):
             return True
+        if any(map(_is_beyond, [here.get("const"), *_enumerated(here)])):
+            return True
         patterns = here.get("patternProperties")
         named = list(patterns) if isinstance(patterns, dict) else []
         named += [pattern] if isinstance(pattern := here.get("pattern"), str) else []
@@ -121,6 +124,15 @@ def _is_costly_schema(source: str) -> bool:
             return True
         todo += here.values()
     return False
+
+
+def _enumerated(schema: dict[str, Any]) -> list[Any]:
+    values = schema.get("enum")
+    return values if isinstance(values, list) else []
+
+
+def _is_beyond(value: object) -> bool:
+    return isinstance(value, int) and abs(value) > MAX_MAGNITUDE
 
 
 def _is_large(count: object) -> bool:

@@ -96,14 +96,27 @@ def uuid(version: int | None) -> str:
     return rf"{digit}{{8}}-{digit}{{4}}-{third}-{fourth}-{digit}{{12}}"
 
 
-def decimal(max_digits: int | None, decimal_places: int | None) -> str:
-    """Decimal numbers with so many digits, so many of them after the point; None: at most 18."""
-    places = 18 if decimal_places is None else decimal_places
-    if max_digits is not None:
-        places = min(places, max_digits - 1)
-    before = 18 if max_digits is None else max(1, max_digits - places)
+def decimal(max_digits: int | None, decimal_places: int | None, most_whole: int = 18) -> str:
+    """Decimal numbers with counted digits.
+
+    Args:
+        max_digits: Maximum number of digits; None: `most_whole` before the point.
+        decimal_places: Maximum number of digits after the point; None: at most 18.
+        most_whole: Maximum number of digits before the point if all digits are not counted.
+    """
+    if max_digits is not None and decimal_places is None:
+        places = range(min(max_digits, 19))
+        return "|".join(_decimal(max_digits - count, count) for count in places)
+    count = 18 if decimal_places is None else decimal_places
+    if max_digits is None:
+        return _decimal(most_whole, count)
+    count = min(count, max_digits - 1)
+    return _decimal(max(1, max_digits - count), count)
+
+
+def _decimal(whole: int, places: int) -> str:
     fraction = rf"(?:\.[0-9]{{1,{places}}})?" if places else ""
-    return rf"-?(?:0|[1-9][0-9]{{0,{before - 1}}}){fraction}"
+    return rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}}){fraction}"
 
 
 def anchored(pattern: str) -> str:

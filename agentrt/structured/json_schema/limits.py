@@ -82,7 +82,7 @@ def check_regex(pattern: str, pointer: str = "") -> None:
     keyword = "pattern" if pointer else ""
     _check_most("regex", len(pattern), "characters", MAX_REGEX_CHARS, pointer, keyword)
     check_text(pattern, "regex", pointer, keyword)
-    repeats = _largest_repeat(pattern)
+    repeats = largest_repeat(pattern)
     _check_most("regex", repeats, "repetitions", MAX_REGEX_REPEAT, pointer, keyword)
     groups = brackets_depth(pattern)
     _check_most("regex", groups, "groups deep", MAX_GROUP_DEPTH, pointer, keyword)
@@ -149,7 +149,7 @@ def _check_one(schema: dict[str, Any], pointer: str) -> None:
             check_regex(pattern, f"{pointer}/patternProperties/{escape(pattern)}")
 
 
-def _largest_repeat(pattern: str) -> int:
+def largest_repeat(pattern: str) -> int:
     """Product of the nested `{m,n}` counts of a regex, at its largest."""
     stack = [1]  # largest product inside each open group
     last = 1  # product of the atom before a count

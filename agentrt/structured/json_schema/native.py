@@ -21,7 +21,7 @@ def parser_limits() -> LLParserLimits:
     return LLParserLimits(verbose_errors=False)
 
 
-def json_grammar(schema: Any) -> str:
+def schema_grammar(schema: Any) -> str:
     """The grammar of compact JSON texts that fit `schema`."""
     return LLMatcher.grammar_from_json_schema(_compact(schema))
 

@@ -7,6 +7,7 @@ thousand digits there.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -132,18 +133,19 @@ def _narrow(schema: dict[str, Any]) -> dict[str, Any]:
         narrowed["additionalProperties"] = False
     largest = {"integer": MAX_INTEGER, "number": MAX_NUMBER}.get(str(schema.get("type")))
     if largest is not None and not schema.keys() & {"enum", "const"}:
-        low = _bound(schema, "minimum", "exclusiveMinimum")
-        high = _bound(schema, "maximum", "exclusiveMaximum")
-        if low is None:
-            narrowed["minimum"] = min(-largest, (high or 0) - 1)
-        if high is None:
-            narrowed["maximum"] = max(largest, (low or 0) + 1)
+        if not schema.keys() & {"minimum", "exclusiveMinimum"}:
+            narrowed["minimum"] = -_beyond(schema, largest, "maximum", "exclusiveMaximum")
+        if not schema.keys() & {"maximum", "exclusiveMaximum"}:
+            narrowed["maximum"] = _beyond(schema, largest, "minimum", "exclusiveMinimum")
     return narrowed
 
 
-def _bound(schema: dict[str, Any], *keywords: str) -> float | None:
-    found = [schema[k] for k in keywords if isinstance(schema.get(k), int | float)]
-    return found[0] if found else None
+def _beyond(schema: dict[str, Any], largest: float, *keywords: str) -> float:
+    """A magnitude that leaves room beyond the other end."""
+    stated = max((abs(schema[k]) for k in keywords if k in schema), default=0)
+    if stated < largest:
+        return largest
+    return stated * 10 if isinstance(stated, int) else min(stated * 10, sys.float_info.max)
 
 
 def _has_distinct_tags(options: Any, root: Any) -> bool:

@@ -14,6 +14,7 @@ from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.json_grammar import has_rules, json_grammar
 from agentrt.structured.json_schema.keywords import (
     FORMATS,
     REFUSED,
@@ -27,7 +28,7 @@ from agentrt.structured.json_schema.limits import (
     check_schema,
     check_schema_size,
 )
-from agentrt.structured.json_schema.native import json_grammar
+from agentrt.structured.json_schema.number_leaf import has_step
 from agentrt.structured.json_schema.validation import VALIDATOR
 
 _MAX_TRACED = 200
@@ -67,7 +68,10 @@ def check_structure(schema: Any) -> None:
 
 def _complaint(schema: Any) -> str:
     """The compiler's error for a schema; "" if there is none."""
-    return VALIDATOR.complaint(_spec(schema), json_grammar(schema))
+    complaint = VALIDATOR.complaint(_spec(schema), json_grammar(schema))
+    if complaint and has_rules(schema):
+        return VALIDATOR.complaint(_spec(schema), json_grammar(schema, exact=False))
+    return complaint
 
 
 def _spec(schema: Any) -> ConstraintSpec:
@@ -88,6 +92,7 @@ def _check_keywords(root: Any) -> None:
             if keyword in here:
                 raise refusal(pointer, keyword, "unsupported", f"Instead, {instead}")
         _check_format(here, pointer)
+        _check_step(here, pointer)
         _check_reference(here, pointer, root)
 
 
@@ -97,6 +102,16 @@ def _check_format(schema: dict[str, Any], pointer: str) -> None:
         return
     hint = f"Use a pattern, or one of {', '.join(sorted(FORMATS))}"
     raise refusal(pointer, "format", f"{name!r} unsupported", hint)
+
+
+def _check_step(schema: dict[str, Any], pointer: str) -> None:
+    if "multipleOf" in schema and not has_step(schema):
+        raise refusal(
+            pointer,
+            "multipleOf",
+            "cannot be enforced together with so large a bound",
+            "Use a multiple of 2, 3, 5 or 10, or bounds within 2^53",
+        )
 
 
 def _is_text(schema: dict[str, Any]) -> bool:

@@ -6,25 +6,25 @@ A native parser that recurses too deeply ends its process, and nothing can catch
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
+import struct
 import threading
+import time
 from collections import OrderedDict
 from pathlib import Path
 
-from agentrt.base.child_environment import child_environment
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.protocol.child_process import ChildProcess
 from agentrt.structured.json_schema.native import complaint_text, grammar_error
+from agentrt.structured.json_schema.plain import is_plain
 
 _CHILD = Path(__file__).with_name("validation_child.py")
-_WALL_S = 30.0
+_WALL_S = 10.0
 """CPU time decides, which the child limits: this is for machines that are very busy."""
 _MAX_KNOWN = 512
 _MAX_PROCESSES = 2
 _TOO_COSTLY = "takes too long or too much memory to check"
+_LENGTH = struct.Struct(">I")
 
 
 class GrammarValidator:
@@ -38,6 +38,7 @@ class GrammarValidator:
         self._known: OrderedDict[bytes, str] = OrderedDict()
         self._lock = threading.Lock()
         self._free = threading.Semaphore(_MAX_PROCESSES)
+        self._idle: list[ChildProcess] = []
         self.starts = 0
 
     def complaint(self, spec: ConstraintSpec, grammar: str) -> str:
@@ -46,39 +47,53 @@ class GrammarValidator:
         Raises:
             ConstraintError: The grammar takes too much time or memory, or ends the compiler.
         """
-        if not may_be_hostile(spec):
+        if is_plain(spec):
             return grammar_error(grammar)
         key = hashlib.sha256(grammar.encode(errors="surrogatepass")).digest()
         with self._lock:
             found = self._known.get(key)
         if found is None:
             with self._free:
-                found = self._complaint_of_child(grammar)
+                found = self._complaint_of_child(grammar.encode("utf-8", "replace"))
             self._keep(key, found)
         if found == _TOO_COSTLY:
             raise _too_costly()
         return found
 
-    def _complaint_of_child(self, grammar: str) -> str:
-        self.starts += 1
-        try:
-            ended = subprocess.run(
-                [sys.executable, "-P", str(_CHILD)],
-                input=grammar.encode("utf-8", "replace"),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={
-                    **child_environment(os.environ),
-                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                },
-                timeout=_WALL_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:  # not kept: the machine may be less busy later
-            raise _too_costly() from None
-        if ended.returncode != 0:
+    def close(self) -> None:
+        """End the processes; later grammars start others."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for child in idle:
+            child.end()
+
+    def _complaint_of_child(self, grammar: bytes) -> str:
+        child = self._child()
+        ends_s = time.monotonic() + _WALL_S
+        child.send(_LENGTH.pack(len(grammar)) + grammar, ends_s)
+        answer = child.receive(ends_s)
+        if answer is None:
+            code = child.end()
+            if code == 0:  # it was idle for long and ended as the grammar was sent
+                return self._complaint_of_child(grammar)
+            if code is None:  # not kept: the machine may be less busy later
+                raise _too_costly()
             return _TOO_COSTLY
-        return complaint_text(ended.stdout.decode("utf-8", "replace"))
+        with self._lock:
+            self._idle.append(child)
+        return complaint_text(answer.decode("utf-8", "replace"))
+
+    def _child(self) -> ChildProcess:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    self.starts += 1
+                    break
+                child = self._idle.pop()
+            if child.is_alive:
+                return child
+            child.end()
+        return ChildProcess(str(_CHILD))
 
     def _keep(self, key: bytes, complaint: str) -> None:
         with self._lock:

@@ -16,7 +16,8 @@ from agentrt.structured.calls import calls_lark, shortest_calls
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
-from agentrt.structured.json_schema.native import json_grammar, lark_grammar, regex_grammar
+from agentrt.structured.json_schema.json_grammar import json_grammar
+from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.probe_wire import MatchMethod
@@ -55,7 +56,13 @@ def compile_constraint(
     pattern = _pattern(spec)
     if pattern is not None and (method or methods_for(spec, vocab)[0]) == "table":
         return AutomatonConstraint(pattern, alphabet)
-    constraint = LlguidanceConstraint(_grammar(spec, vocab, frame), alphabet)
+    try:
+        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame), alphabet)
+    except ConstraintError:
+        if spec.kind not in ("json", "calls"):
+            raise
+        # A part that nothing fits ends a grammar of rules, not that of a schema.
+        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame, exact=False), alphabet)
     if searches:
         constraint.find_shortest(guess_of(spec, alphabet, frame))
     elif shortest is not None:
@@ -114,10 +121,10 @@ def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list
     return None if text is None else alphabet.tokenize(text.encode())
 
 
-def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
+def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: bool = True) -> str:
     match spec.kind:
         case "json":
-            return json_grammar(json.loads(spec.source))
+            return json_grammar(json.loads(spec.source), exact=exact)
         case "regex":
             return regex_grammar(whole_match(spec.source))
         case "choice":
@@ -126,5 +133,5 @@ def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
         case "grammar":
             return lark_grammar(spec.source)
         case "calls":
-            return lark_grammar(calls_lark(spec, frame, vocab.special_ids))
+            return lark_grammar(calls_lark(spec, frame, vocab.special_ids, exact=exact))
     raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")

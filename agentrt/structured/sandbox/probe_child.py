@@ -8,51 +8,39 @@ be interrupted in any other way.
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
-from agentrt.protocol.wire import FrameReader
+from agentrt.protocol.child_limits import claim_answers, limit_cpu, limit_memory, payloads
 from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.backends.outlines_table import index_vocabulary
 from agentrt.structured.sandbox import probe_wire as wire
 from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
 from agentrt.structured.vocabulary import alphabet_of
 
-_READ_BYTES = 1 << 16
 _STACK_BYTES = 4 << 20
 
 
 def main() -> None:
     """Serve until the end of standard input."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keep a library's prints out of the answers
+    answers = claim_answers()
     threading.excepthook = lambda _: os._exit(1)  # a try that breaks gives no answer
     vocab: Vocab | None = None
-    for order in _orders():
+    for order in map(wire.ORDERS.value, payloads()):
         if isinstance(order, wire.Learn):
             vocab = order.vocab
             alphabet_of(vocab)
             index_vocabulary(vocab)
-            _limit_memory(order.more_bytes)
+            limit_memory(order.more_bytes)
             _send(answers, wire.ProbeReady())
         elif vocab is not None:
-            _limit_cpu(order.limits.cpu_s)
+            limit_cpu(order.limits.cpu_s)
             _run_in_small_stack(partial(_answer, answers, order, vocab))
-            _limit_cpu(0.0)
-
-
-def _orders() -> Iterator[wire.Order]:
-    reader = FrameReader()
-    while data := os.read(0, _READ_BYTES):
-        for payload in reader.feed_data(data):
-            yield wire.ORDERS.value(payload)
+            limit_cpu(0.0)
 
 
 def _run_in_small_stack(function: Callable[[], None]) -> None:
@@ -83,28 +71,10 @@ def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:
         yield wire.ConstraintRefused("takes too much memory to compile", "", "", "Make it smaller")
 
 
-def _limit_cpu(seconds: float) -> None:
-    """Have the kernel end this process after so much CPU time; 0 lifts the limit."""
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
-def _limit_memory(more_bytes: int) -> None:
-    """Limit memory to `more_bytes` beyond what is mapped now (Linux only)."""
-    if sys.platform != "linux":
-        return
-    import resource
-
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + more_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-
-
 def _send(answers: BinaryIO, answer: wire.Answer) -> None:
     answers.write(wire.ANSWERS.frame(answer))
     answers.flush()
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, and ends both
     main()

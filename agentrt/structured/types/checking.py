@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.exact_check import Unmet, exact_validator, read_written
 from agentrt.structured.json_schema.keywords import ANNOTATIONS, with_children
 from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.relax import relaxed
@@ -24,10 +25,6 @@ from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 MAX_COMPLAINTS = 3
 _MAX_CHARACTERS = 300
-
-
-class Unmet(ValueError):
-    """A value fails its check; the message says where and why."""
 
 
 def checked_schema_shape(schema: dict[str, Any]) -> Shape:
@@ -42,7 +39,7 @@ def checked_schema_shape(schema: dict[str, Any]) -> Shape:
 
     def parse(text: str) -> Any:
         value = json.loads(text)
-        check(value)
+        check(read_written(text))
         return value
 
     return Shape(enforced.spec, parse, "json_schema", enforced.schema, checked=True)
@@ -71,7 +68,7 @@ def _partly(form: Any) -> Shape:
     enforced = relaxed(schema, json_spec, _is_checkable)
 
     def parse(text: str) -> Any:
-        check(json.loads(text))
+        check(read_written(text))
         return adapter.validate_json(text)
 
     return Shape(enforced.spec, _brief(parse), name_of(form), enforced.schema, checked=True)
@@ -110,7 +107,7 @@ def _validator(schema: Any) -> Callable[[Any], None]:
             pointer=pointer,
             hint="See the JSON Schema specification",
         ) from None
-    validator = validator_class(
+    validator = exact_validator(validator_class)(
         _without_own_patterns(schema),
         format_checker=validator_class.FORMAT_CHECKER,
         registry=referencing.Registry(),  # nothing is fetched

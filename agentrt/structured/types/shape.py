@@ -7,7 +7,6 @@ JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,6 +19,7 @@ from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.distinct import distinct_lark
+from agentrt.structured.json_schema.exact_check import read_checked
 from agentrt.structured.json_schema.limits import check_choice, check_grammar, check_regex
 from agentrt.structured.json_schema.native import lark_grammar, lark_regex, regex_grammar
 from agentrt.structured.json_schema.normalize import normalize
@@ -148,7 +148,7 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     """
     check_size(schema)
     plain = normalize(schema)
-    return Shape(json_spec(plain), json.loads, "json_schema", plain)
+    return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
 
 
 def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:

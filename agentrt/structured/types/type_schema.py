@@ -12,6 +12,9 @@ from pydantic_core import core_schema
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.normalize import MAX_NUMBER, for_generation
+from agentrt.structured.json_schema.number_range import Bound, DecimalRange, exact
+from agentrt.structured.json_schema.number_steps import step_terms
+from agentrt.structured.json_schema.number_text import number_terms
 
 
 class WrittenSchema(GenerateJsonSchema):
@@ -46,14 +49,13 @@ class WrittenSchema(GenerateJsonSchema):
         return {**_text(formats.url(schemes)), "maxLength": schema.get("max_length", 2083)}
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        written = super().decimal_schema(schema)
-        options = written.get("anyOf", [written])
-        number = next((o for o in options if o.get("type") == "number"), {"type": "number"})
-        counted = schema.get("max_digits"), schema.get("decimal_places")
-        if counted != (None, None):  # only a pattern can count digits
-            return _text(formats.decimal(*counted))
-        if number.keys() - {"type"}:  # only a number has bounds
-            return dict(number)
+        text = _decimal_text(schema)
+        if text is not None:
+            return text
+        if schema.get("multiple_of") is not None:  # only a number has one of many digits
+            written = super().decimal_schema(schema)
+            options = written.get("anyOf", [written])
+            return dict(next(option for option in options if option.get("type") == "number"))
         finite = {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER}
         return {"anyOf": [finite, _text(formats.decimal(None, None))]}
 
@@ -130,3 +132,32 @@ def _no_type(form: Any, wrong: Exception) -> ConstraintError:
 
 def _text(pattern: str) -> JsonSchemaValue:
     return {"type": "string", "pattern": formats.anchored(pattern)}
+
+
+def _decimal_text(schema: core_schema.DecimalSchema) -> JsonSchemaValue | None:
+    """Decimals with bounds or counted digits, as text: a number would be read as a float.
+
+    None if there are neither, or if they have no regex.
+    """
+    ends = {keyword: schema[keyword] for keyword in ("ge", "gt", "le", "lt") if keyword in schema}
+    step, counted = (
+        schema.get("multiple_of"),
+        (schema.get("max_digits"), schema.get("decimal_places")),
+    )
+    if not ends and step is None and counted == (None, None):
+        return None
+    lows = [Bound(exact(ends[k]), k == "gt") for k in ("ge", "gt") if k in ends]
+    highs = [Bound(exact(ends[k]), k == "lt") for k in ("le", "lt") if k in ends]
+    numbers = DecimalRange(
+        False,
+        max(lows, key=lambda end: (end.at, end.open), default=None),
+        min(highs, key=lambda end: (end.at, not end.open), default=None),
+    )
+    steps = () if step is None else step_terms(exact(step))
+    if steps is None:
+        return None
+    patterns = [*number_terms(numbers)[1:], *steps]
+    most_whole = max([19, *(len(str(int(abs(end.at)))) + 1 for end in (*lows, *highs))]) - 1
+    digits = formats.decimal(*counted, most_whole)
+    further = [{"pattern": formats.anchored(one)} for one in patterns]
+    return {**_text(digits), "allOf": further} if further else _text(digits)

@@ -1,0 +1,100 @@
+"""Messages between the server and a process that reads bodies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.protocol.wire import Wire
+from agentrt.serve.request_builder import CallsIn
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderModel:
+    """The model of all bodies.
+
+    Attributes:
+        path: Directory of its tokenizer and template.
+        fingerprint: Fingerprint of its codec.
+        name: Name that requests call it by.
+        window_tokens: Context length; 0 if unknown.
+        most_tokens: Limit of an output where a body gives none.
+        cpu_s: CPU time for each body.
+    """
+
+    path: Path
+    fingerprint: str
+    name: str
+    window_tokens: int
+    most_tokens: int
+    cpu_s: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBody:
+    """Read a body.
+
+    Attributes:
+        body: The JSON.
+        cache_salt: Salt of the tenant.
+    """
+
+    body: bytes
+    cache_salt: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderReady:
+    """The process has the model's codec, of this fingerprint."""
+
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRead:
+    """A request as it was read.
+
+    Attributes:
+        token_ids: Ids of the prompt, as native integers of 32 bits.
+        constraint: Constraint of the text.
+        calls_in: Places of tool calls in the text.
+        options: Sampling and limits, as JSON.
+        cache_salt: Salt that the client gave, or "".
+        user: User that the request names, or "".
+        stream: Whether the answer is streamed.
+        wants_usage: Whether a stream ends with its usage.
+    """
+
+    token_ids: bytes
+    constraint: ConstraintSpec | None
+    calls_in: CallsIn
+    options: str
+    cache_salt: str
+    user: str
+    stream: bool
+    wants_usage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRefused:
+    """The request is refused; the fields of the `RequestRefused`."""
+
+    status: int
+    message: str
+    param: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingBroke:
+    """Reading raised an error that is the server's own."""
+
+    error: str
+
+
+Order = ReaderModel | ReadBody
+Answer = ReaderReady | BodyRead | BodyRefused | ReadingBroke
+
+ORDERS: Wire[Order] = Wire(ReaderModel, ReadBody)
+ANSWERS: Wire[Answer] = Wire(ReaderReady, BodyRead, BodyRefused, ReadingBroke)

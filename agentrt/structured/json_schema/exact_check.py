@@ -1,0 +1,162 @@
+"""Check of a finished value against a JSON Schema, with numbers compared as exact decimals.
+
+A number with a fraction is kept as written beside the float that is read from it: both must fit.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from agentrt.structured.json_schema.number_range import exact
+
+_CODE_POINT = re.compile(r"\\x\{([0-9a-fA-F]+)\}")
+_MAX_DECADES = 5_000
+
+
+class WrittenNumber(float):
+    """A float with the decimal that was written for it."""
+
+    decimal: Decimal
+
+    def __new__(cls, text: str) -> WrittenNumber:
+        number = super().__new__(cls, _finite(text))
+        number.decimal = Decimal(text)
+        return number
+
+
+def read_written(text: str) -> Any:
+    """The value of JSON text, numbers with a fraction as they are written.
+
+    Raises:
+        ValueError: The text is not JSON, or a number of it is too large for a float.
+    """
+    return json.loads(text, parse_float=WrittenNumber)
+
+
+class Unmet(ValueError):
+    """A value fails its check; the message says where and why."""
+
+
+def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
+    """A reader of JSON text that checks what a grammar promises.
+
+    The grammar alone decides on patterns: its dialect is not Python's.
+
+    Returns:
+        A function from text to its value, which raises `Unmet` if the value does not fit `schema`.
+    """
+    import jsonschema
+    import referencing
+
+    draft = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    validator = exact_validator(draft, patterns=False)(schema, registry=referencing.Registry())
+
+    def read(text: str) -> Any:
+        value = json.loads(text, parse_float=_finite)
+        try:
+            wrong = next(validator.iter_errors(read_written(text)), None)
+        except (referencing.exceptions.Unresolvable, re.error):
+            return value  # the compiler reads it, the validator does not
+        if wrong is not None:
+            raise Unmet(f"{'/'.join(map(str, wrong.path)) or 'the whole'}: {wrong.message[:300]}")
+        return value
+
+    return read
+
+
+def unmet(schema: Any, value: Any) -> str | None:
+    """Why a value does not fit a schema; None if it fits."""
+    error = next(exact_validator()(schema).iter_errors(value), None)
+    return None if error is None else str(error.message)
+
+
+@functools.cache
+def exact_validator(draft: Any = None, *, patterns: bool = True) -> Any:
+    """A validator class whose numbers are exact.
+
+    Args:
+        draft: The class of the schema's draft; None for draft 2020-12.
+        patterns: Whether `pattern` is checked, in Python's dialect.
+    """
+    import jsonschema
+
+    return jsonschema.validators.extend(
+        draft or jsonschema.Draft202012Validator,
+        {
+            "minimum": _end(lambda number, end: number >= end, "less than the minimum of"),
+            "maximum": _end(lambda number, end: number <= end, "greater than the maximum of"),
+            "exclusiveMinimum": _end(lambda number, end: number > end, "not greater than"),
+            "exclusiveMaximum": _end(lambda number, end: number < end, "not less than"),
+            "multipleOf": _multiple_of,
+            "pattern": _pattern if patterns else _accept,
+        },
+    )
+
+
+_Errors = Iterator[Any]
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> _Errors:
+    in_python = _CODE_POINT.sub(lambda found: f"\\U{int(found[1], 16):08x}", pattern)
+    if isinstance(value, str) and not re.search(in_python, value):
+        yield _error(f"{value!r} does not match {pattern!r}")
+
+
+def _accept(validator: Any, pattern: Any, value: Any, schema: Any) -> _Errors:
+    return iter(())
+
+
+def _end(fits: Callable[[Any, Any], bool], words: str) -> Callable[..., _Errors]:
+    def check(validator: Any, end: Any, value: Any, schema: Any) -> _Errors:
+        if not validator.is_type(value, "number"):
+            return
+        end_decimal = Decimal(repr(end)) if isinstance(end, float) else Decimal(end)
+        if fits(_decimal(value), end_decimal) and (isinstance(value, int) or fits(value, end)):
+            return
+        yield _error(f"{_shown(value)} is {words} {end}")
+
+    return check
+
+
+def _multiple_of(validator: Any, step: Any, value: Any, schema: Any) -> _Errors:
+    if not validator.is_type(value, "number"):
+        return
+    decimal = _decimal(value)
+    near = decimal.is_finite() and abs(decimal.adjusted()) < _MAX_DECADES
+    if not near or (Fraction(decimal) / exact(step)).denominator != 1:
+        yield _error(f"{_shown(value)} is not a multiple of {step}")
+
+
+def _finite(text: str) -> float:
+    """A float as written in JSON.
+
+    Raises:
+        Unmet: The number is too large for a float.
+    """
+    number = float(text)
+    if math.isinf(number):
+        raise Unmet(f"{text[:100]} is too large for a float")
+    return number
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, WrittenNumber):
+        return value.decimal
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _shown(value: Any) -> str:
+    return str(value.decimal if isinstance(value, WrittenNumber) else value)[:100]
+
+
+def _error(message: str) -> Any:
+    import jsonschema
+
+    return jsonschema.ValidationError(message)

@@ -1,0 +1,44 @@
+"""Places of a schema where the compiler's numbers are not exact, and all that surrounds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentrt.structured.json_schema.keywords import children, resolve, subschemas
+from agentrt.structured.json_schema.lark_text import as_list
+from agentrt.structured.json_schema.number_leaf import is_exact
+
+_COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"})
+
+
+def around_inexact(root: Any) -> set[int]:
+    """Ids of the subschemas from which inexact numbers are reached, through references too."""
+    above: dict[int, list[int]] = {}
+    todo: list[int] = []
+    for _, here, _ in subschemas(root):
+        if not isinstance(here, dict):
+            continue
+        for _, child in children(here):
+            above.setdefault(id(child), []).append(id(here))
+        if isinstance(here.get("$ref"), str) and isinstance(root, dict):
+            above.setdefault(id(resolve(root, here["$ref"])), []).append(id(here))
+        if not is_exact(here) or is_open(here):
+            todo.append(id(here))
+    found: set[int] = set()
+    while todo:
+        here_id = todo.pop()
+        if here_id not in found:
+            found.add(here_id)
+            todo += above.get(here_id, ())
+    return found
+
+
+def is_open(schema: dict[str, Any]) -> bool:
+    """Whether any value may stand in a schema or right under it."""
+    if not schema.keys() & (_COMBINED | {"type"}):
+        return True
+    kinds = as_list(schema.get("type", []))
+    parts = [schema.get("additionalProperties", True)] if "object" in kinds else []
+    parts += [schema.get("items", True)] if "array" in kinds else []
+    parts += [child for _, child in children(schema)]
+    return any(part is True or part == {} for part in parts)

@@ -1,0 +1,85 @@
+"""Pieces of Lark text: lists, alternatives, terminals, JSON strings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from agentrt.base import canonical_json
+from agentrt.structured.json_schema.native import lark_regex
+from agentrt.structured.json_schema.number_range import exact
+
+NAME = r'"(?:\\(?:["\\bfnrt]|u00[01][0-9a-fA-F]|u007[fF])|[^"\\\x00-\x1F\x7F])*"'
+"""A JSON string, as the compiler writes it."""
+
+
+class Inexpressible(Exception):
+    """A schema has keywords around its numbers that rules do not express."""
+
+
+@dataclass(frozen=True, slots=True)
+class LarkPart:
+    """Part of a Lark grammar.
+
+    Attributes:
+        expression: Text to put into a rule.
+        rules: Rules and terminals that the expression needs.
+    """
+
+    expression: str
+    rules: tuple[str, ...] = ()
+
+
+def listed(item: str, fewest: int, most: int | None, *, goes_on: bool) -> str:
+    """Items with commas between them, and one in front if the list `goes_on`."""
+    if not goes_on:
+        left = None if most is None else most - 1
+        text = f"{item} {listed(item, max(0, fewest - 1), left, goes_on=True)}"
+        return text if fewest else f"({text})?"
+    if most == 0:
+        return ""
+    if most is None and fewest == 0:
+        return f'("," {item})*'
+    return f'("," {item}){{{fewest},{"" if most is None else most}}}'
+
+
+def texts_of(value: Any) -> list[str]:
+    """The texts of a value: a whole float may be written without a point, too."""
+    text = canonical_json.dumps(value)
+    if isinstance(value, float) and value.is_integer():
+        return [text, str(int(exact(value)))]
+    return [text]
+
+
+def either(options: Iterable[str | None]) -> str | None:
+    """Alternatives; None if there are none."""
+    left = [option for option in options if option is not None]
+    return " | ".join(left) if left else None
+
+
+def as_list(value: Any) -> list[Any]:
+    """A keyword's value that may stand alone, as a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def terminal(pattern: str) -> str:
+    """A regex as a terminal, or as part of one."""
+    return lark_regex(f"(?:{pattern})")
+
+
+def json_text(name: str) -> str:
+    """The JSON string of a name.
+
+    Raises:
+        Inexpressible: Lark has no notation for a character of it.
+    """
+    if "\x7f" in name:
+        raise Inexpressible
+    return json.dumps(name, ensure_ascii=False)
+
+
+def quoted(text: str) -> str:
+    """A text as a Lark string."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,146 @@
+"""Numbers of one level of a schema: whether the compiler writes them exactly, and our regexes."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+from agentrt.structured.json_schema.keywords import with_children
+from agentrt.structured.json_schema.number_range import exact, ranges_of
+from agentrt.structured.json_schema.number_steps import step_terms
+from agentrt.structured.json_schema.number_text import EndTooLong, number_terms
+
+NUMERIC = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+
+_EXACT_INTEGER = 2**53
+_EXACT_NUMBER = 10**15
+_ENDS = (
+    ("minimum", "exclusiveMinimum", -_EXACT_NUMBER),
+    ("maximum", "exclusiveMaximum", _EXACT_NUMBER),
+)
+_SIGNS = {"minimum": 1, "exclusiveMinimum": 1, "maximum": -1, "exclusiveMaximum": -1}
+"""Keywords of ends, and the direction in which an end leaves fewer numbers."""
+
+_EXACT_STEP = 10**6
+_EXACT_DIGITS = 15
+
+
+def is_exact(schema: dict[str, Any]) -> bool:
+    """Whether the compiler's numbers are exactly those of this level of a schema."""
+    if "enum" in schema or "const" in schema:
+        return all(_is_plain(value) for value in (*schema.get("enum", ()), schema.get("const")))
+    kinds = schema.get("type", "number" if schema.keys() & NUMERIC else "null")
+    if "number" in kinds:
+        return False
+    if "integer" not in kinds:
+        return True
+    (numbers,) = ranges_of(schema, whole=True)
+    if numbers.low is None or numbers.high is None:
+        return False
+    step = numbers.step
+    if step is not None and (step.denominator != 1 or step > _EXACT_STEP):
+        return False
+    return max(abs(numbers.low.at), abs(numbers.high.at)) <= _EXACT_INTEGER
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether all numbers in a value survive the compiler."""
+    match value:
+        case bool():
+            return True
+        case int():
+            return abs(value) <= _EXACT_INTEGER
+        case float():
+            text = repr(value)
+            return "e" not in text and len(text) <= _EXACT_DIGITS and not value.is_integer()
+        case list():
+            return all(map(_is_plain, value))
+        case dict():
+            return all(map(_is_plain, value.values()))
+        case _:
+            return True
+
+
+def number_terminals(schema: dict[str, Any], *, whole: bool) -> tuple[tuple[str, ...], ...] | None:
+    """Regexes of the numbers of this level: each entry's regexes must all match.
+
+    None if there are none of a reasonable length.
+    """
+    stated = {keyword: value for keyword, value in schema.items() if keyword in NUMERIC}
+    return _terminals(json.dumps(stated), whole)
+
+
+@functools.lru_cache(maxsize=1024)
+def _terminals(stated: str, whole: bool) -> tuple[tuple[str, ...], ...] | None:
+    found: list[tuple[str, ...]] = []
+    for numbers in ranges_of(json.loads(stated), whole=whole):
+        if numbers.is_empty:
+            continue
+        steps: tuple[str, ...] | None = ()
+        if numbers.step is not None:
+            steps = step_terms(numbers.step)
+        if steps is None:
+            return None
+        try:
+            found.append((*number_terms(numbers), *steps))
+        except EndTooLong:
+            return None
+    return tuple(found)
+
+
+def has_step(schema: dict[str, Any]) -> bool:
+    """Whether `multipleOf` is written by us, or read exactly by the compiler."""
+    if number_terminals(schema, whole=schema.get("type") == "integer") is not None:
+        return True
+    ends = [exact(schema[keyword]) for keyword in _SIGNS if keyword in schema]
+    return max(map(abs, ends), default=0) <= _EXACT_NUMBER
+
+
+def narrowed(schema: Any) -> Any:
+    """`schema` with numbers that the compiler bears: fewer of them, and never others."""
+    if not isinstance(schema, dict):
+        return schema
+    here: Any = schema
+    if not is_exact(schema):
+        here = _within_exact(dict(schema))
+        here = here if here is False else _without_large_values(here)
+    return here if here is False else with_children(here, narrowed)
+
+
+def _within_exact(schema: dict[str, Any]) -> Any:
+    """Bounds as the compiler reads them; False if one leaves nothing."""
+    if "number" in schema.get("type", ""):  # an exponent of the compiler may be any
+        for keyword, also, end in _ENDS:
+            if keyword not in schema and also not in schema:
+                schema[keyword] = end
+    for keyword, sign in _SIGNS.items():
+        stated = exact(schema.get(keyword, 0)) * sign
+        if stated > _EXACT_NUMBER:
+            return False
+        if stated < -_EXACT_NUMBER:
+            schema[keyword] = -sign * _EXACT_NUMBER
+    return schema
+
+
+def _without_large_values(schema: dict[str, Any]) -> Any:
+    if "const" in schema and not _is_small(schema["const"]):
+        return False
+    if "enum" in schema:
+        values = [value for value in schema["enum"] if _is_small(value)]
+        return {**schema, "enum": values} if values else False
+    return schema
+
+
+def _is_small(value: Any) -> bool:
+    match value:
+        case bool():
+            return True
+        case int() | float():
+            return abs(value) <= _EXACT_INTEGER
+        case list():
+            return all(map(_is_small, value))
+        case dict():
+            return all(map(_is_small, value.values()))
+        case _:
+            return True
