@@ -33,7 +33,7 @@ WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinu
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow fuzz lint types mypy pyright unit templates clean peers gpu-wheels gpu-check
+.PHONY: run quick test slow test-models fuzz lint types mypy pyright unit templates clean peers gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -47,6 +47,11 @@ quick: $(TEST_STAMP)
 
 slow: $(TEST_STAMP) templates
 	$(PYTEST) -m "slow"
+
+# Every causal language model of transformers, tiny and random.
+test-models: WORKERS := 2
+test-models: $(TEST_STAMP)
+	$(PYTEST) --dist load tests/engine/test_all_models.py
 
 # Long rounds of the fuzzers, drawn anew each time; what they print first repeats them.
 fuzz: export FUZZ_SEED := $(or $(FUZZ_SEED),$(shell date +%s))

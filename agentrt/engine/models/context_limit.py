@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+_ORIGINAL_TOKENS = 4096
+"""Original length of longrope if a config does not say: that of Phi-3, and the least in use."""
+
 
 @dataclass(frozen=True, slots=True)
 class ContextLimit:
@@ -36,7 +39,9 @@ def context_limit(hf_config: Mapping[str, Any]) -> ContextLimit:
         kind = rope.get("rope_type") or rope.get("type")
         if kind in ("longrope", "su"):
             named = (one.get("original_max_position_embeddings") for one in (config, rope))
-            original = min((int(size) for size in named if _is_positive(size)), default=tokens)
+            original = min(
+                (int(size) for size in named if _is_positive(size)), default=_ORIGINAL_TOKENS
+            )
             if original < tokens:
                 reason = f"longrope has other angles in sequences of over {original} tokens"
                 return ContextLimit(original, reason)

@@ -4,8 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import LlamaConfig, Phi3Config
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from agentrt.engine.models.native.rope import angles, frequencies, head_order
+from agentrt.engine.models.native.rope_config import rope_of
 from agentrt.engine.models.native.shape import Rope
 
 POSITIONS = 40
@@ -49,3 +52,39 @@ def test_the_stretch_of_llama_3_leaves_short_wavelengths():
     assert stretched[0] == plain[0]
     assert stretched[-1] == pytest.approx(float(plain[-1]) / 8)
     assert bool((stretched <= plain).all())
+
+
+YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 128}
+LONGROPE = {
+    **{"rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0, 3.0], "long_factor": [9.0] * 4},
+    "original_max_position_embeddings": 128,
+}
+SCALED = [
+    (LlamaConfig, YARN),
+    (LlamaConfig, {**YARN, "beta_fast": 16.0, "beta_slow": 2.0, "truncate": False}),
+    (LlamaConfig, {**YARN, "attention_factor": 0.7}),
+    (LlamaConfig, {**YARN, "mscale": 1.2, "mscale_all_dim": 0.6}),
+    (LlamaConfig, {"rope_type": "dynamic", "factor": 3.0}),
+    (Phi3Config, LONGROPE),
+    (Phi3Config, {**LONGROPE, "attention_factor": 1.3}),
+]
+
+
+@pytest.mark.parametrize(("kind", "rope"), SCALED, ids=str)
+def test_scaled_angles_are_those_of_transformers(kind, rope):
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "max_position_embeddings": 1024}
+    if kind is Phi3Config:
+        sizes["original_max_position_embeddings"] = 128
+    config = kind(**sizes, rope_parameters={**rope, "rope_theta": 1e4})
+    expected, amplitude = ROPE_INIT_FUNCTIONS[rope["rope_type"]](config, "cpu")
+    mine = rope_of(config.to_dict(), 8)
+    assert mine is not None
+    torch.testing.assert_close(frequencies(mine, 8), expected)
+    assert mine.amplitude == pytest.approx(amplitude)
+
+
+def test_only_what_turns_has_an_amplitude():
+    table = angles(Rope(100.0, 4, amplitude=3.0), 8, POSITIONS, torch.device("cpu"))
+    plain = angles(Rope(100.0, 4), 8, POSITIONS, torch.device("cpu"))
+    factors = torch.tensor([3.0, 3.0, 1.0, 1.0])
+    torch.testing.assert_close(table, plain * torch.cat((factors, factors)))

@@ -26,6 +26,7 @@ class Family:
         normalizes_weights: As in `ExpertShape`, or the setting that says so.
         rounds_weights: As in `ExpertShape`.
         shared: Setting of the shared expert's width; "" if there is none.
+        rotated: Setting that lists whether each layer has rotary positions; "" if all have.
         scales: Whether it has Granite's multipliers.
         names: Names of the weights.
         absent: Settings that must not be set, since their effect is not implemented.
@@ -42,6 +43,7 @@ class Family:
     normalizes_weights: bool | str = False
     rounds_weights: bool = True
     shared: str = ""
+    rotated: str = ""
     scales: bool = False
     names: WeightNames = _LLAMA_NAMES
     absent: tuple[str, ...] = ()
@@ -79,6 +81,20 @@ FAMILIES = {
         head_norms="each",
     ),
     "phi3": Family(window="all", names=_PHI3_NAMES),
+    "smollm3": Family(
+        needs=("no_rope_layers",),
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        window="types",
+        rotated="no_rope_layers",
+    ),
+    "seed_oss": Family(
+        needs=("head_dim", "attention_out_bias"),
+        qkv_bias="attention_bias",
+        out_bias="attention_out_bias",
+        mlp_bias="mlp_bias",
+    ),
     "granite": Family(
         needs=_GRANITE,
         qkv_bias="attention_bias",

@@ -6,12 +6,18 @@ model to transformers: a wrong guess would be wrong text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from agentrt.engine.models.native.families import FAMILIES, Family
-from agentrt.engine.models.native.shape import DecoderShape, ExpertShape, Rope
+from agentrt.engine.models.native.rope_config import (
+    ROPE_KINDS,
+    are_positive,
+    rope_of,
+    rope_settings,
+)
+from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
 
 HfConfig = dict[str, Any]
 
@@ -25,7 +31,6 @@ _SIZES = (
     "max_position_embeddings",
 )
 _SETTINGS = ("rms_norm_eps", "tie_word_embeddings")
-_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +77,19 @@ def _objections(family: Family, config: HfConfig) -> Iterator[str]:
         yield f"it has layers of types {sorted(set(_types(config)))}"
     if family.window == "types":
         yield from _objections_to_windows(config)
+    if family.rotated and len(config[family.rotated]) != config["num_hidden_layers"]:
+        yield f"its {family.rotated} are not one a layer"
     if config["num_attention_heads"] % config["num_key_value_heads"]:
         yield "its heads do not share keys evenly"
     yield from _objections_to_positions(config)
 
 
 def _objections_to_positions(config: HfConfig) -> Iterator[str]:
-    kind, head_dim = _rope_config(config)["kind"], _head_dim(config)
-    if kind not in ("default", "linear", "llama3"):
+    kind, head_dim = rope_settings(config)["kind"], _head_dim(config)
+    if kind not in ROPE_KINDS:
         yield f"its positions are of type {kind}"
         return
-    rope = _rope(config, head_dim)
+    rope = rope_of(config, head_dim)
     if rope is None:
         yield "its config does not say how positions turn"
     elif head_dim % 2 or rope.width % 2:
@@ -104,7 +111,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         int(config[name]) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")
     )
     head_dim = _head_dim(config)
-    rope = _rope(config, head_dim)
+    rope = rope_of(config, head_dim)
     assert rope is not None
 
     def scale(name: str) -> float:
@@ -121,6 +128,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         positions=int(config["max_position_embeddings"]),
         epsilon=float(config["rms_norm_eps"]),
         rope=rope,
+        unrotated=_unrotated(family, config),
         windows=_windows(family, config, layers),
         scaling=scale("attention_multiplier") if family.scales else head_dim**-0.5,
         qkv_bias=_is_set(config, family.qkv_bias),
@@ -135,6 +143,11 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         names=family.names,
         initial_deviation=float(config.get("initializer_range") or 0.02),
     )
+
+
+def _unrotated(family: Family, config: HfConfig) -> frozenset[int]:
+    rotated = config[family.rotated] if family.rotated else ()
+    return frozenset(at for at, turns in enumerate(rotated) if not turns)
 
 
 def _windows(family: Family, config: HfConfig, layers: int) -> tuple[int | None, ...]:
@@ -175,7 +188,7 @@ def _is_size(config: HfConfig, name: str) -> bool:
     value = config.get(name)
     if name == "num_experts" and value is None:
         value = config.get("num_local_experts")
-    return _are_positive([value])
+    return are_positive([value])
 
 
 def _is_set(config: HfConfig, what: bool | str) -> bool:
@@ -188,32 +201,3 @@ def _types(config: HfConfig) -> list[str]:
 
 def _head_dim(config: HfConfig) -> int:
     return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
-
-
-def _rope_config(config: HfConfig) -> HfConfig:
-    """Rope settings of a config, in the names of old and new versions."""
-    rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
-    kind = rope.get("rope_type") or rope.get("type") or "default"
-    part = rope.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0
-    theta = rope.get("rope_theta") or config.get("rope_theta")
-    return {**rope, "kind": kind, "partial_rotary_factor": part, "rope_theta": theta}
-
-
-def _rope(config: HfConfig, head_dim: int) -> Rope | None:
-    rope = _rope_config(config)
-    if not _are_positive([rope["rope_theta"], rope["partial_rotary_factor"]]):
-        return None
-    theta, width = float(rope["rope_theta"]), int(head_dim * rope["partial_rotary_factor"])
-    if rope["kind"] == "linear":
-        ok = _are_positive([rope.get("factor")])
-        return Rope(theta, width, factor=float(rope["factor"])) if ok else None
-    if rope["kind"] == "default":
-        return Rope(theta, width)
-    if not _are_positive([rope.get(name) for name in _LLAMA3]):
-        return None
-    factor, low, high, length = (float(rope[name]) for name in _LLAMA3)
-    return Rope(theta, width, llama3=(factor, low, high, length))
-
-
-def _are_positive(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, int | float) and value > 0 for value in values)

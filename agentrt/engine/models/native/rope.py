@@ -13,15 +13,19 @@ import math
 import torch
 from torch import Tensor
 
-from agentrt.engine.models.native.shape import Rope
+from agentrt.engine.models.native.shape import Rope, Yarn
 
 
 def frequencies(rope: Rope, head_dim: int) -> Tensor:
-    """`[head_dim / 2]` angle of one position, fp32; scaled by Llama 3.1's formula if set."""
+    """`[head_dim / 2]` angle of one position, fp32, scaled as the shape says."""
     steps = torch.arange(0, rope.width, 2, dtype=torch.int64).float() / rope.width
     rotated = 1.0 / (rope.theta**steps) / rope.factor
+    if rope.factors:
+        rotated = 1.0 / (torch.tensor(rope.factors) * rope.theta**steps)
     if rope.llama3 is not None:
         rotated = _llama3_scaled(rotated, *rope.llama3)
+    if rope.yarn is not None:
+        rotated = _yarn_scaled(rope, rope.yarn)
     unrotated = torch.zeros(head_dim // 2 - rope.width // 2)
     return torch.cat((rotated, unrotated))
 
@@ -30,7 +34,12 @@ def angles(rope: Rope, head_dim: int, positions: int, device: torch.device) -> T
     """`[positions, head_dim]` fp32: cosines of each angle, then sines."""
     angle = torch.arange(positions, device=device).float()[:, None]
     angle = angle * frequencies(rope, head_dim).to(device)  # [positions, head_dim / 2]
-    return torch.cat((angle.cos(), angle.sin()), -1)
+    values = torch.cat((angle.cos(), angle.sin()), -1)
+    if rope.amplitude != 1.0:
+        rotated = rope.width // 2
+        for start in (0, head_dim // 2):  # what is not rotated keeps its length
+            values[:, start : start + rotated] *= rope.amplitude
+    return values
 
 
 def head_order(rope: Rope, head_dim: int) -> list[int]:
@@ -48,3 +57,21 @@ def _llama3_scaled(plain: Tensor, factor: float, low: float, high: float, length
     slow = torch.where(wavelength > length / low, plain / factor, plain)
     middle = (wavelength >= length / high) & (wavelength <= length / low)
     return torch.where(middle, between, slow)
+
+
+def _yarn_scaled(rope: Rope, yarn: Yarn) -> Tensor:
+    wavelengths = rope.theta ** (torch.arange(0, rope.width, 2).float() / rope.width)
+
+    def step_of(rotations: float) -> float:
+        """Index of the wavelength that rotates so often within the original length."""
+        ratio = math.log(yarn.original / (rotations * 2 * math.pi))
+        return rope.width * ratio / (2 * math.log(rope.theta))
+
+    low, high = step_of(yarn.fast), step_of(yarn.slow)
+    if yarn.truncates:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, rope.width - 1)
+    high += 0.001 * (low == high)
+    ramp = (torch.arange(rope.width // 2, dtype=torch.float32) - low) / (high - low)
+    kept = 1 - ramp.clamp(0, 1)
+    return 1.0 / (yarn.factor * wavelengths) * (1 - kept) + 1.0 / wavelengths * kept

@@ -11,6 +11,25 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Yarn:
+    """Wavelengths that fit the original length often stay; the others grow, with a ramp between.
+
+    Attributes:
+        factor: Factor of the longer wavelengths.
+        fast: Rotations within the original length from which a wavelength stays.
+        slow: Rotations up to which it grows by the whole factor.
+        original: Original length, in tokens.
+        truncates: Whether the ramp begins and ends at whole numbers.
+    """
+
+    factor: float
+    fast: float
+    slow: float
+    original: float
+    truncates: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Rope:
     """Rotary positions.
 
@@ -20,12 +39,18 @@ class Rope:
         factor: Factor by which all wavelengths are longer.
         llama3: Factor, low and high frequency factor and original length of Llama 3.1's scaling, or
             None.
+        yarn: Scaling of YaRN, or None.
+        factors: Factor of each wavelength, as of longrope; () for none.
+        amplitude: Factor of cosines and sines.
     """
 
     theta: float
     width: int
     factor: float = 1.0
     llama3: tuple[float, float, float, float] | None = None
+    yarn: Yarn | None = None
+    factors: tuple[float, ...] = ()
+    amplitude: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +114,7 @@ class DecoderShape:
         positions: Longest context, in tokens.
         epsilon: Epsilon of the norms.
         rope: Rotary positions.
+        unrotated: Layers without rotary positions.
         windows: Sliding window of each layer, in tokens; None attends to all.
         scaling: Factor of query times key.
         qkv_bias: Whether query, key and value projections have biases.
@@ -114,6 +140,7 @@ class DecoderShape:
     positions: int
     epsilon: float
     rope: Rope
+    unrotated: frozenset[int]
     windows: tuple[int | None, ...]
     scaling: float
     qkv_bias: bool

@@ -89,7 +89,7 @@ class StackNetwork:
 
 def fits_stack(shape: DecoderShape) -> bool:
     """Whether the native call implements all parts of this shape."""
-    return shape.experts is None and shape.head_norms != "all"
+    return shape.experts is None and shape.head_norms != "all" and not shape.unrotated
 
 
 def _layers(shape: DecoderShape, weights: dict[str, Tensor]) -> Iterator[StackLayer]:

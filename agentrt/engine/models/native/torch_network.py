@@ -64,7 +64,10 @@ class TorchNetwork:
         memory, shape = kv.memory, self._shape
         self._pages = [memory[:, layer] for layer in range(shape.layers)]
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
-        self._angles = angles(shape.rope, shape.head_dim, positions, memory.device)
+        turning = angles(shape.rope, shape.head_dim, positions, memory.device)
+        still = torch.zeros_like(turning)
+        still[:, : shape.head_dim // 2] = 1.0  # cosines of no rotation
+        self._angles = [still if at in shape.unrotated else turning for at in range(shape.layers)]
         self._workspace = Workspace(shape, max_rows, memory.dtype, memory.device)
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
@@ -112,7 +115,7 @@ class TorchNetwork:
         kernels.rope_store(
             heads,
             positions,
-            self._angles,
+            self._angles[index],
             batch.fields.slot_mapping,
             layer.head_norms,
             pages,
