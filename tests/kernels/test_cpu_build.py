@@ -116,9 +116,13 @@ def test_a_library_is_compiled_anew_where_that_is_wanted(cache, compiler):
 @pytest.mark.parametrize(
     ("features", "names"),
     [
-        ("", []),
-        (" ".join(processor.LEVELS["x86-64-v3"]), ["x86-64-v3"]),
-        (" ".join(processor.LEVELS["x86-64-v4"]) + " amx_tile", ["x86-64-v4", "x86-64-v3"]),
+        pytest.param("", [], id="none"),
+        pytest.param(" ".join(processor.LEVELS["x86-64-v3"]), ["x86-64-v3"], id="v3"),
+        pytest.param(
+            " ".join(processor.LEVELS["x86-64-v4"]) + " amx_tile",
+            ["x86-64-v4", "x86-64-v3"],
+            id="v4 and more",
+        ),
     ],
 )
 def test_a_processor_runs_the_levels_whose_features_it_has(features, names):
