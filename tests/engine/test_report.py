@@ -36,8 +36,13 @@ def unavailable(*_):
         ("llama", {"num_key_value_heads": None}, "its config does not say num_key_value_heads"),
         (
             "llama",
+            {"rope_parameters": {"rope_type": "proportional", "rope_theta": 1e4}},
+            "its positions are of type proportional",
+        ),
+        (
+            "llama",
             {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
-            "its positions are of type yarn",
+            "its config does not say how positions turn",
         ),
         ("qwen2", {"rope_parameters": None}, "its config does not say how positions turn"),
         (
@@ -73,7 +78,7 @@ def unavailable(*_):
         (
             "phi3",
             {"rope_parameters": {"rope_type": "longrope"}},
-            "its positions are of type longrope",
+            "its config does not say how positions turn",
         ),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else None,

@@ -24,6 +24,7 @@ def server() -> Iterator[Served]:
 
 
 def test_a_round_of_bodies_leaves_the_server_as_it_was(server: Served) -> None:
+    asyncio.run(bombard(server.port, drawn(20)))  # what reads bodies has started
     server.ask_last()
     files, rss_mb = server.files(), server.rss_mb()
     with canary(server.port, 0.5) as beside:

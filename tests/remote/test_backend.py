@@ -26,7 +26,7 @@ PATIENCE_S = 300  # a hang ends the test; nothing is measured
 KEY = "sk-let-me-in"
 RUN = RunId("00000000000000ab")
 NUMBERS = itertools.count(1)
-TWICE = RemoteLimits(attempts=2, pause_s=0.0)
+TWICE = RemoteLimits(attempts=2, pause_s=0.0, outage_s=0.0)
 
 
 def request(text="Say something.", *, constraint=None, tools=(), **sampling):
