@@ -163,7 +163,7 @@ class EmbeddedBackend:
     async def aclose(self) -> None:
         self._closing = True
         with anyio.CancelScope(shield=True):
-            if self._engine is not None:
+            if self._engine is not None and not self._sent:  # else it ignored a cancellation
                 await self._engine.shut_down()
             if self._supervisor is not None:
                 self._supervisor.cancel()

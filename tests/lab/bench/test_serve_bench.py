@@ -118,22 +118,28 @@ def test_a_wrong_flag_is_refused(flags, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def measured(parts, path, capsys):
+    """Results by part, and the beginnings of the printed lines."""
+    flags = ["--parts", parts, "--pairs", "2", "--clients", "4", "--seconds", "1"]
+    assert answer(["bench", "serve", *flags, "--json", str(path)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    results = json.loads(path.read_text("utf-8"))["parts"]
+    return results, [line.partition(":")[0] for line in printed]
+
+
 def test_parts_are_measured_and_written(tmp_path, capsys):
-    """Few pairs, a small crowd, and one second beside half-open connections."""
-    path = tmp_path / "found.json"
-    flags = ["--parts", "health,chat,keys,half-open", "--pairs", "2", "--clients", "4"]
-    assert answer(["bench", "serve", *flags, "--seconds", "1", "--json", str(path)]) == 0
-    found = json.loads(path.read_text("utf-8"))["parts"]
-    assert list(found) == ["health", "chat", "keys", "half-open"]
+    """Few pairs, and one second beside half-open connections."""
+    found, lines = measured("health,half-open", tmp_path / "found.json", capsys)
+    assert lines == ["health check", "half-open"]
+    assert found["health"]["served_s"]["count"] == 20
+    assert len(found["half-open"]["waits_s"]) + sum(found["half-open"]["refusals"].values()) == 1
+
+
+@pytest.mark.slow
+def test_a_chat_and_a_crowd_are_measured(tmp_path, capsys):
+    """Few pairs, and a small crowd."""
+    found, lines = measured("chat,keys", tmp_path / "found.json", capsys)
+    assert lines == ["chat of 200 + 1 tokens", "keys"]
     assert len(found["keys"]["newcomer_s"]) == found["keys"]["statuses"]["newcomer 200"] == 10
     assert found["keys"]["crowd_s"]
-    assert found["health"]["served_s"]["count"] == 20
     assert found["chat"]["served_s"]["count"] == 2
-    assert len(found["half-open"]["waits_s"]) + sum(found["half-open"]["refusals"].values()) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in told] == [
-        "health check",
-        "chat of 200 + 1 tokens",
-        "keys",
-        "half-open",
-    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -102,12 +103,12 @@ class Crowd:
                     if task.done():
                         task.result()
             self._found.crowd_s.clear()
-            connection = await connected(self._port, newcomer.source)
-            for _ in range(requests):
-                answer = await self._ask(connection, newcomer, "newcomer")
-                if answer.status == 200:
-                    self._found.newcomer_s.append(answer.first_s)
-                await asyncio.sleep(_PAUSE_S)
+            with closing(await connected(self._port, newcomer.source)) as connection:
+                for _ in range(requests):
+                    answer = await self._ask(connection, newcomer, "newcomer")
+                    if answer.status == 200:
+                        self._found.newcomer_s.append(answer.first_s)
+                    await asyncio.sleep(_PAUSE_S)
         finally:
             for task in tasks:
                 task.cancel()
@@ -119,8 +120,7 @@ class Crowd:
     async def _loop(self, owner: ClientGroup, number: int) -> None:
         """Ask again and again on a kept-alive connection."""
         while True:
-            connection = await connected(self._port, owner.source)
-            try:
+            with closing(await connected(self._port, owner.source)) as connection:
                 while not connection.closed.is_set():
                     answer = await self._ask(connection, owner, "crowd")
                     if answer.status == 200:
@@ -128,8 +128,6 @@ class Crowd:
                         self._began[number] += 1
                     else:
                         await asyncio.sleep(_RETRY_S)
-            finally:
-                connection.close()
 
     async def _ask(self, connection: RawConnection, owner: ClientGroup, part: str) -> RawAnswer:
         question = self._maker.question(

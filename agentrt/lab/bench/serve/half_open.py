@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from agentrt.base.record import record
 from agentrt.lab.bench.serve.questions import QuestionMaker
@@ -103,9 +103,8 @@ class HalfOpen:
         began_at_s = time.perf_counter()
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                connection = await connected(self._port)
-                answer = await connection.exchange(chat_request(question.fields))
-                connection.close()
+                with closing(await connected(self._port)) as connection:
+                    answer = await connection.exchange(chat_request(question.fields))
         except OSError as error:  # among them TimeoutError
             refusal = type(error).__name__
         else:
