@@ -82,6 +82,8 @@ def combinations() -> list[tuple[str, str]]:
                 continue
             if way in IN_CALLER and (fault.batch or fault.holds == "loop"):
                 continue  # code of the user holds the user's own loop
+            if way in IN_CALLER and fault.program == "asks":
+                continue  # there a question without a reader is an error at once
             if way == "--deadline" and fault.holds == "loop":
                 continue  # the run is held
             if way == "own Ctrl-C" and fault.engine in ("stopped_loading", "loading"):
