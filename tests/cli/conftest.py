@@ -19,6 +19,24 @@ from agentrt.testing.tiny_model import tiny_engine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ROOT / "programs"
+PAYING = """
+import time
+from pathlib import Path
+from agentrt import program, tool
+
+@tool(effects="write")
+def pay() -> str:
+    Path("begun").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    Path("paid").touch()
+    return "receipt"
+
+@program
+async def job() -> str:
+    return await pay()
+"""
+"""A program whose write tool pays once the file `go` is there."""
 
 
 @dataclass(frozen=True, slots=True)

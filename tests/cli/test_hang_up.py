@@ -9,25 +9,7 @@ import sys
 import termios
 from pathlib import Path
 
-from tests.cli.conftest import environment
-
-PAYING = """
-import time
-from pathlib import Path
-from agentrt import program, tool
-
-@tool(effects="write")
-def pay() -> str:
-    Path("begun").touch()
-    while not Path("go").exists():
-        time.sleep(0.01)
-    Path("paid").touch()
-    return "receipt"
-
-@program
-async def job() -> str:
-    return await pay()
-"""
+from tests.cli.conftest import PAYING, environment
 
 
 def _own_terminal() -> None:

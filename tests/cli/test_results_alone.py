@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import environment
+from tests.cli.conftest import PAYING, environment
 
 PRINTING = """
 import subprocess, sys
@@ -34,24 +34,6 @@ async def on_the_loop() -> int:
 async def job() -> list[int]:
     print("program")
     return [await threaded(), await on_the_loop()]
-"""
-
-PAYING = """
-import time
-from pathlib import Path
-from agentrt import program, tool
-
-@tool(effects="write")
-def pay() -> str:
-    Path("begun").touch()
-    while not Path("go").exists():
-        time.sleep(0.01)
-    Path("paid").touch()
-    return "receipt"
-
-@program
-async def job() -> str:
-    return await pay()
 """
 
 

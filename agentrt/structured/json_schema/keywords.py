@@ -58,6 +58,9 @@ ANNOTATIONS = frozenset(
 )
 """Keywords without effect on the validity of instances."""
 
+UNREAD = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
+"""Keywords that say nothing about a schema's own instances: annotations, names and places."""
+
 REFUSED: dict[str, str] = {
     "$dynamicRef": "use $ref",
     "$recursiveRef": "use $ref",

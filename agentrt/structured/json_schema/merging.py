@@ -10,10 +10,9 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.structured.json_schema.exact_check import unmet
-from agentrt.structured.json_schema.keywords import ANNOTATIONS, DEFINITIONS, without
+from agentrt.structured.json_schema.keywords import UNREAD, without
 from agentrt.structured.json_schema.number_range import exact
 
-_IGNORED = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
 _LARGEST = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 _SMALLEST = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 _OF_ITEMS = frozenset({"items", "prefixItems"})
@@ -41,7 +40,7 @@ def merged(schemas: list[Any], both: Callable[[Any, Any], Any]) -> Any | None:
             return False
         if schema is True:
             continue
-        more = without(schema, *_IGNORED)
+        more = without(schema, *UNREAD)
         if "patternProperties" in {**whole, **more} and (
             whole.keys() & _OF_FIELDS and more.keys() & _OF_FIELDS
         ):

@@ -14,8 +14,8 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.structured.json_schema.inexact import around_inexact, is_open
 from agentrt.structured.json_schema.keywords import (
-    ANNOTATIONS,
     DEFINITIONS,
+    UNREAD,
     children,
     resolve,
     without,
@@ -37,7 +37,6 @@ from agentrt.structured.json_schema.number_leaf import NUMERIC, is_exact, number
 from agentrt.structured.json_schema.regex_text import escape_regex
 
 MAX_TEXT_BYTES = 1_000_000
-_IGNORED = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
 _TYPES = ("null", "boolean", "string", "number", "array", "object")
 _OF_STRINGS = frozenset({"minLength", "maxLength", "pattern", "format"})
 _OF_ARRAYS = frozenset({"items", "prefixItems", "minItems", "maxItems"})
@@ -92,7 +91,7 @@ class _Rules:
         """The name of a schema's rule; None if nothing fits the schema."""
         if schema is False:
             return None
-        if schema is True or not without(schema, *_IGNORED):
+        if schema is True or not without(schema, *UNREAD):
             return self._anything()
         if id(schema) not in self.inexact:
             return self._native(schema)
@@ -146,7 +145,7 @@ class _Rules:
         return self._shared(self.native(whole), "j")
 
     def _body(self, schema: dict[str, Any]) -> str | None:
-        here = without(schema, *_IGNORED)
+        here = without(schema, *UNREAD)
         if "$ref" in here:
             target = resolve(self.root, here["$ref"])
             if target is None:
@@ -199,7 +198,7 @@ class _Rules:
     def _meant(self, schema: Any) -> Any:
         """The target of a schema that is a reference and nothing else, or the schema."""
         for _ in range(_MAX_REFERENCES):
-            if not isinstance(schema, dict) or without(schema, *_IGNORED).keys() != {"$ref"}:
+            if not isinstance(schema, dict) or without(schema, *UNREAD).keys() != {"$ref"}:
                 return schema
             schema = resolve(self.root, schema["$ref"])
         raise Inexpressible
