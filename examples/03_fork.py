@@ -4,8 +4,19 @@ python examples/03_fork.py
 """
 
 from collections import Counter
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from agentrt import chat, program, race
+
+
+class Solution(BaseModel):
+    """The working before the number: a small model adds digit by digit, not in its head."""
+
+    reasoning: Annotated[str, Field(max_length=80)]
+    answer: int
+
 
 SOLVER = chat(system="Solve step by step.")
 
@@ -14,12 +25,15 @@ SOLVER = chat(system="Solve step by step.")
 async def fork(question: str, n: int = 5) -> int:
     """The number that most of `n` samples agree on; those that cannot matter any more are ended."""
     ask = SOLVER.user(question)
-    samples = [branch.generate(int, temperature=0.8, max_tokens=8) for branch in ask.fork(n)]
+    samples = [
+        branch.generate(Solution, temperature=0.8, max_tokens=80, on_limit="close")
+        for branch in ask.fork(n)
+    ]
     votes: Counter[int] = Counter()
     async with race(samples, errors="skip") as finished:
-        async for answer in finished:
-            votes[answer] += 1
-            if votes[answer] > n // 2:
+        async for solution in finished:
+            votes[solution.answer] += 1
+            if votes[solution.answer] > n // 2:
                 break  # leaving the block cancels the rest
     if not votes:
         await samples[0]  # all failed: so does this, and says why
@@ -27,4 +41,4 @@ async def fork(question: str, n: int = 5) -> int:
 
 
 if __name__ == "__main__":
-    print(fork.run("What is 12 + 30?"))
+    print(fork.run("What is 47 + 38?"))

@@ -3,31 +3,37 @@
 python examples/06_limits.py
 """
 
-from pydantic import BaseModel
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from agentrt import BudgetExceeded, chat, limits, program
 
-WRITER = chat(system="Solve step by step.")
+
+class Order(BaseModel):
+    """Who wants how many of what: more than fits into the tokens below."""
+
+    name: Annotated[str, Field(max_length=40)]
+    email: Annotated[str, Field(max_length=40)]
+    quantity: Annotated[int, Field(ge=1, le=999)]
+    item: Annotated[str, Field(max_length=40)]
+    city: Annotated[str, Field(max_length=40)]
 
 
-class Essay(BaseModel):
-    """Something that would be long."""
-
-    title: str
-    paragraphs: list[str]
+CLERK = chat(system="Extract the order.")
 
 
 @program
-async def limited(topic: str) -> Essay:
-    """An essay within 24 tokens: cut short, and still valid."""
-    ask = WRITER.user(topic)
+async def limited(text: str) -> Order:
+    """The order within 48 tokens: its end is cut off, what stands is valid."""
+    ask = CLERK.user(text)
     try:
         async with limits(tokens=4):
             await ask.generate(max_tokens=40)
     except BudgetExceeded as error:
         print(error)
-    return await ask.generate(Essay, max_tokens=24, on_limit="close")
+    return await ask.generate(Order, max_tokens=48, on_limit="close")
 
 
 if __name__ == "__main__":
-    print(limited.run("What is 11 + 22?"))
+    print(limited.run("Hi, Mara Lindt here (mara@example.org). Please send 3 desk lamps to Oslo."))

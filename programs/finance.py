@@ -7,6 +7,7 @@ agentrt run programs/finance.py --question "..." --data my_prices.csv
 from pathlib import Path
 from typing import Annotated
 
+import closes
 import market
 from pydantic import BaseModel, Field
 
@@ -23,32 +24,32 @@ TOOLS = (
     tool(effects="pure")(market.compare),
     tool(effects="pure")(market.correlation),
 )
-
-
-class Figure(BaseModel):
-    """One number that a tool computed."""
-
-    name: Annotated[str, Field(max_length=60)]
-    value: float
+DECLINE = tool(effects="pure")(market.unanswerable)
 
 
 class Report(BaseModel):
     """The figures first, then the answer in words that stands on them."""
 
-    figures: Annotated[list[Figure], Field(max_length=8)]
-    answer: Annotated[str, Field(max_length=400)]
+    figures: Annotated[list[market.Figure], Field(min_length=1, max_length=8)]
+    answer: Annotated[str, Field(max_length=600)]
+
+
+class Unanswerable(BaseModel):
+    """Why there is no figure."""
+
+    reason: Annotated[str, Field(max_length=200)]
 
 
 ANALYST = chat(system="You are a market analyst. Use only the numbers of the tools.")
 
 
 @program(deadline=8.0)
-async def finance(question: str, data: Path = STOCKS) -> Report:
-    """Answer `question` from the closing prices in the CSV `data` (columns symbol, date, price)."""
-    table = market.load(data)
-    ask = ANALYST.user("Symbols: ", table.symbols, "\nQuestion: ", question)
-    plan = ask.calls(*(t.bind(table=table) for t in TOOLS), max_tokens=400, name="plan")
+async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
+    """Answer `question` from the closes in the CSV `data` (symbol, date, price, maybe name)."""
+    table = closes.load(data)
+    ask = ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
+    plan = ask.calls(*(t.bind(table=table) for t in TOOLS), DECLINE, max_tokens=400, name="plan")
     # Each tool starts while the rest of the plan is still being decoded.
     facts = [call.start() async for call in plan]
     report = plan.ctx.results(facts).user("Write the report.")
-    return await report.generate(Report, max_tokens=700, on_limit="close")
+    return await report.generate(Report | Unanswerable, max_tokens=900, on_limit="close")

@@ -1,260 +1,174 @@
-"""Closing prices from a CSV, and the figures that the finance program's tools compute from them.
+"""The figures that the finance program's tools compute from a table of closing prices.
 
-Plain functions over a plain table: no model, no runtime. Any CSV with the columns symbol, date and
-price works, whether its rows are days or months. Months are written `YYYY-MM`; a range holds both
-its ends. Returns, volatility, drawdown and correlation run from the last close BEFORE a range, as a
-year's return does; where the data begins inside the range, they run from its first close.
+Plain functions over a plain table: no model, no runtime. Each number comes as a `Figure`, with the
+symbol, the metric and the period that it is a number of. Returns, volatility, drawdown and
+correlation run from the last close BEFORE a range, as a year's return does; where the data begins
+inside the range's first year, they run from its first close.
 """
 
-import csv
 import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import date
-from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from statistics import correlation as pearson
 from statistics import stdev
 from typing import Annotated, Literal
 
-from pydantic import Field
+from closes import Close, Range, Span, Table, TableError
+from pydantic import BaseModel, Field
 
-from agentrt.base.errors import ProgramError
-
-COLUMNS = ("symbol", "date", "price")
-DAY = re.compile(
-    r"(\d{4}) (?: - (\d\d?) (?: - (\d\d?))? | / (\d\d?) / (\d\d?) )"
-    r"| ([a-z]{3,9}) \s+ (\d\d?) \s+ (\d{4})",
-    re.VERBOSE | re.IGNORECASE | re.ASCII,
-)
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
 DAYS_A_YEAR = 365.25
+SHOWN_OF_A_RANKING = 5
 
 Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
+Months = Annotated[int, Field(ge=1, le=999)]
 Metric = Literal["total_return", "annual_return", "volatility", "drawdown"]
-Fact = dict[str, str | float | list[str]]
+Lack = Literal["symbol", "figure", "period", "future", "advice", "unclear"]
 
 
-class TableError(ProgramError):
-    """A table that cannot be read, or that does not hold what was asked of it."""
+class Figure(BaseModel, frozen=True):
+    """One number, and what it is a number of."""
+
+    symbol: Annotated[str, Field(max_length=40)]
+    metric: Annotated[str, Field(max_length=40)]
+    period: Annotated[str, Field(max_length=40)]
+    value: float
 
 
-@dataclass(frozen=True)
-class Close:
-    """One closing price."""
-
-    day: date
-    price: float
-
-    @property
-    def month(self) -> str:
-        """The month of this close, `YYYY-MM`."""
-        return f"{self.day:%Y-%m}"
-
-
-@dataclass(frozen=True)
-class Table:
-    """Closing prices by symbol, each oldest first."""
-
-    closes: dict[str, tuple[Close, ...]]
-
-    @property
-    def symbols(self) -> str:
-        """The symbols as a prompt shows them."""
-        return ", ".join(self.closes)
-
-    def range(self, symbol: str, start: str | None, end: str | None, at_least: int = 1) -> "Range":
-        """The closes of `symbol` from month `start` to month `end`; without one, the table's own.
-
-        Raises:
-            TableError: the symbol is unknown, no close lies in the range, or its path is shorter
-                than `at_least` closes.
-        """
-        known = {name.upper(): name for name in self.closes}
-        name = known.get(symbol.upper())
-        if name is None:
-            raise TableError(f"no symbol {symbol}")
-        every = self.closes[name]
-        within = tuple(c for c in every if (start or "") <= c.month <= (end or "9999-12"))
-        if not within:
-            raise TableError(f"{name} has data from {every[0].month} to {every[-1].month} only")
-        earlier = [c for c in every if c.day < within[0].day]
-        found = Range(earlier[-1] if earlier else None, within)
-        if len(found.path) < at_least:
-            raise TableError(f"{name} has only {len(found.path)} of {at_least} closes needed there")
-        return found
-
-
-@dataclass(frozen=True)
-class Range:
-    """Closes of one symbol from one month to another, oldest first, and the last one before."""
-
-    before: Close | None
-    within: tuple[Close, ...]
-
-    @property
-    def path(self) -> tuple[Close, ...]:
-        """The closes between which the price moved in these months."""
-        return self.within if self.before is None else (self.before, *self.within)
-
-
-def load(path: Path) -> Table:
-    """Read a CSV with the columns symbol, date and price; other columns are ignored.
-
-    Raises:
-        TableError: the file, its header or a row cannot be read; names the line and the remedy.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TableError(
-            f"cannot read {path}: {error}",
-            hint=f"give --data a CSV file with the columns {', '.join(COLUMNS)}",
-        ) from error
-    if not rows:
-        raise TableError(
-            f"{path} has no rows", hint=f"it needs the columns {', '.join(COLUMNS)}, a row a close"
-        )
-    missing = [column for column in COLUMNS if column not in rows[0]]
-    if missing:
-        raise TableError(
-            f"{path}, line 1: no column {', '.join(missing)}; found {', '.join(rows[0])}",
-            hint="rename the column",
-        )
-    closes: dict[str, list[Close]] = {}
-    for line, row in enumerate(rows, start=2):
-        try:
-            close = Close(parse_day(row["date"]), parse_price(row["price"]))
-        except (TypeError, ValueError) as error:
-            raise TableError(
-                f"{path}, line {line}: {error}", hint="correct the row or remove it"
-            ) from error
-        closes.setdefault(row["symbol"].strip(), []).append(close)
-    return Table(
-        {name: tuple(sorted(found, key=lambda c: c.day)) for name, found in closes.items()}
-    )
-
-
-@lru_cache(maxsize=4096)  # a table has each day once for every symbol
-def parse_day(text: str) -> date:
-    """The day in `2005-01-31`, `2005/1/31`, `Jan 31 2005`; the 1st of `2005-01`."""
-    found = DAY.fullmatch(text.strip())
-    if found is not None:
-        year, month, day, slash_month, slash_day, name, name_day, name_year = found.groups()
-        if name:
-            year, month, day = name_year, _month_of(name.lower()), name_day
-        elif slash_month:
-            month, day = slash_month, slash_day
-        try:
-            return date(int(year), int(month), int(day or 1))
-        except ValueError:
-            pass  # there is no such day
-    raise ValueError(f"{text!r} is no date such as 2005-01-31 or Jan 31 2005")
-
-
-def _month_of(name: str) -> int:
-    """The number of a month by its English name, whole or three letters; 0 for another word."""
-    return next((at for at, one in enumerate(MONTHS, 1) if name in (one, one[:3])), 0)
-
-
-def parse_price(text: str) -> float:
-    """A price above zero."""
-    price = float(text)
-    if not (price > 0 and math.isfinite(price)):
-        raise ValueError(f"{text!r} is no price above zero")
-    return price
-
-
-def prices(table: Table, symbol: str, start: Month | None = None, end: Month | None = None) -> Fact:
-    """First, last, low and high close."""
-    found = table.range(symbol, start, end)
+def prices(
+    table: Table,
+    symbol: str,
+    start: Month | None = None,
+    end: Month | None = None,
+    months: Months | None = None,
+) -> list[Figure]:
+    """First, last, lowest and highest close."""
+    found = table.range(symbol, Span(start, end, months))
     every = [close.price for close in found.within]
-    return _span(symbol, found) | {
-        "first": every[0],
-        "last": every[-1],
-        "low": min(every),
-        "high": max(every),
-    }
+    if len(every) == 1:
+        return [_figure(found, "close", every[0])]
+    edges = (("first", every[0]), ("last", every[-1]), ("lowest", min(every)))
+    return [_figure(found, f"{w} close", v) for w, v in (*edges, ("highest", max(every)))]
 
 
 def total_return(
-    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
-) -> Fact:
+    table: Table,
+    symbol: str,
+    start: Month | None = None,
+    end: Month | None = None,
+    months: Months | None = None,
+) -> list[Figure]:
     """Percent gained or lost in all."""
-    found = table.range(symbol, start, end, at_least=2)
-    return _span(symbol, found) | {"total_return_percent": round(_total_return(found.path), 2)}
+    return [_measured(table, "total_return", symbol, Span(start, end, months))]
 
 
 def annual_return(
-    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
-) -> Fact:
+    table: Table,
+    symbol: str,
+    start: Month | None = None,
+    end: Month | None = None,
+    months: Months | None = None,
+) -> list[Figure]:
     """Percent gained or lost a year."""
-    found = table.range(symbol, start, end, at_least=2)
-    return _span(symbol, found) | {"annual_return_percent": round(_annual_return(found.path), 2)}
+    return [_measured(table, "annual_return", symbol, Span(start, end, months))]
 
 
 def volatility(
-    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
-) -> Fact:
+    table: Table,
+    symbol: str,
+    start: Month | None = None,
+    end: Month | None = None,
+    months: Months | None = None,
+) -> list[Figure]:
     """How much the returns vary, percent a year."""
-    found = table.range(symbol, start, end, at_least=3)
-    return _span(symbol, found) | {"volatility_percent": round(_volatility(found.path), 2)}
+    return [_measured(table, "volatility", symbol, Span(start, end, months))]
 
 
 def drawdown(
-    table: Table, symbol: str, start: Month | None = None, end: Month | None = None
-) -> Fact:
+    table: Table,
+    symbol: str,
+    start: Month | None = None,
+    end: Month | None = None,
+    months: Months | None = None,
+) -> list[Figure]:
     """Deepest fall from a peak, percent."""
-    found = table.range(symbol, start, end, at_least=2)
-    return _span(symbol, found) | {"max_drawdown_percent": round(_drawdown(found.path), 2)}
+    return [_measured(table, "drawdown", symbol, Span(start, end, months))]
 
 
 def compare(
     table: Table,
     metric: Metric,
-    symbols: Annotated[list[str], Field(min_length=2, max_length=4)],
+    symbols: Annotated[list[str], Field(min_length=2, max_length=20)] | None = None,
     start: Month | None = None,
     end: Month | None = None,
-) -> Fact:
-    """Which symbol has more of a metric."""
-    needed = 3 if metric == "volatility" else 2
-    found = {symbol: table.range(symbol, start, end, needed) for symbol in symbols}
-    values = {symbol: round(METRICS[metric](one.path), 2) for symbol, one in found.items()}
-    highest, lowest = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
-    gap = round(values[highest] - values[lowest], 2)
-    return {
-        "metric": metric,
-        "highest": highest,
-        "highest_value": values[highest],
-        "lowest": lowest,
-        "lowest_value": values[lowest],
-        "gap": gap,
-    }
+    months: Months | None = None,
+) -> list[Figure]:
+    """Rank symbols, or all, by a metric."""
+    span = Span(start, end, months)
+    if symbols is None:
+        asked = table.holding(span)
+    else:
+        asked = tuple(dict.fromkeys(table.symbol(one) for one in symbols))
+    shared = span if months else table.shared(asked, span)
+    found = [_measured(table, metric, symbol, shared) for symbol in asked]
+    ranked = sorted(found, key=lambda figure: -figure.value)
+    if len(ranked) == 2:
+        return [*ranked, _gap(*ranked)]
+    if len(ranked) > SHOWN_OF_A_RANKING:
+        return [*ranked[: SHOWN_OF_A_RANKING - 1], ranked[-1]]
+    return ranked
 
 
 def correlation(
-    table: Table, first: str, second: str, start: Month | None = None, end: Month | None = None
-) -> Fact:
+    table: Table,
+    first: str,
+    second: str,
+    start: Month | None = None,
+    end: Month | None = None,
+    months: Months | None = None,
+) -> list[Figure]:
     """How two symbols move together, -1 to 1."""
-    ranges = [table.range(symbol, start, end, at_least=4) for symbol in (first, second)]
+    span = Span(start, end, months)
+    ranges = [table.range(symbol, span, at_least=4) for symbol in (first, second)]
     left, right = ({c.day: c.price for c in one.path} for one in ranges)
     days = [day for day in left if day in right]
     moves = [_moves([side[day] for day in days]) for side in (left, right)]
     if len(days) < 4 or len(set(moves[0])) == 1 or len(set(moves[1])) == 1:
         raise TableError(f"{first} and {second} share too few moving days")
-    shared = [c.month for c in ranges[0].within if c.day in right]
-    span: Fact = {"first": first, "second": second, "start": shared[0], "end": shared[-1]}
-    return span | {"correlation": round(pearson(*moves), 2)}
+    shared = tuple(c for c in ranges[0].within if c.day in right)
+    pair = Range(f"{ranges[0].symbol} & {ranges[1].symbol}", None, shared)
+    return [_figure(pair, "correlation", round(pearson(*moves), 2))]
 
 
-def _span(symbol: str, found: Range) -> Fact:
-    return {"symbol": symbol, "start": found.within[0].month, "end": found.within[-1].month}
+def unanswerable(reason: Lack) -> str:
+    """Why closing prices do not answer."""
+    return LACKS[reason]
+
+
+LACKS: dict[Lack, str] = {
+    "symbol": "the table has no such symbol",
+    "figure": "closing prices do not tell that figure",
+    "period": "the table cannot tell which months are meant",
+    "future": "past prices do not tell the future",
+    "advice": "past prices are no advice",
+    "unclear": "the question does not say which symbol or figure is meant",
+}
+
+
+def _figure(of: Range, metric: str, value: float) -> Figure:
+    period = f"{of.within[0].month} to {of.within[-1].month}"
+    return Figure(symbol=of.symbol, metric=metric, period=period, value=value)
+
+
+def _measured(table: Table, metric: Metric, symbol: str, span: Span) -> Figure:
+    found = table.range(symbol, span, at_least=3 if metric == "volatility" else 2)
+    return _figure(found, SAID[metric], round(METRICS[metric](found.path), 2))
+
+
+def _gap(highest: Figure, lowest: Figure) -> Figure:
+    """By how much one of two is ahead, of the months that the first is about."""
+    value = round(highest.value - lowest.value, 2)
+    changes = {"symbol": f"{highest.symbol} & {lowest.symbol}", "value": value}
+    return highest.model_copy(update=changes | {"metric": f"{highest.metric} gap"})
 
 
 def _years(found: Sequence[Close]) -> float:
@@ -291,4 +205,10 @@ METRICS: dict[Metric, Callable[[Sequence[Close]], float]] = {
     "annual_return": _annual_return,
     "volatility": _volatility,
     "drawdown": _drawdown,
+}
+SAID: dict[Metric, str] = {
+    "total_return": "total return %",
+    "annual_return": "annual return %",
+    "volatility": "volatility %",
+    "drawdown": "max drawdown %",
 }

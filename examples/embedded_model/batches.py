@@ -17,6 +17,8 @@ ELSEWHERE = 0.08  # the weight of targets that the model need not say: prompts a
 ROUND_TOKENS = 32
 ROW_TOKENS = 2560
 PLANS_ONLY = 0.6
+PLANS_ONLY_OF_LONG = 0.85
+LONG = 420  # tokens
 FIRST_WORD = 9  # the ids below are markers
 
 
@@ -95,7 +97,8 @@ def opening(one: Row, rng: random.Random) -> Row:
     """
     ends = [i for i, token in enumerate(one.ids) if token == marker("<|end|>")]
     first = next((i for i in ends if i and one.weights[i - 1] == 1.0), None)
-    if one.kind != "finance" or first is None or rng.random() > PLANS_ONLY:
+    share = PLANS_ONLY if len(one.ids) < LONG else PLANS_ONLY_OF_LONG
+    if one.kind != "finance" or first is None or rng.random() > share:
         return one
     return replace(one, ids=one.ids[: first + 1], weights=one.weights[:first])
 

@@ -1,8 +1,9 @@
-"""Whether a report says each value of the symbol that it belongs to, and names the right winner.
+"""Whether a report says each value of the symbol, the metric and the period that it belongs to, and names the right winner.
 
-A report can be grounded and wrong: "AAPL gained 50.85 %, IBM 448.06 %" when it was the other way round. Here a value
-must stand in a result of the very symbol that its clause names, and of the months that its clause names; and what is
-said to be higher or lower must be so. Nothing but symbols, numbers, months and comparatives is read.
+A report can be grounded and wrong: "AAPL gained 50.85 %, IBM 448.06 %" when it was the other way round. A figure of a
+report must be a figure that a tool computed, whole. In the answer a value must be that of a figure of the very symbol,
+metric and months that its clause names; and what is said to be higher or lower must be so. Nothing but symbols, metrics,
+numbers, months and comparatives is read.
 """
 
 import re
@@ -10,24 +11,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judging import MONTH, NUMBER, numbers
+from corpus.finance import market
+from judging import MONTH, NUMBER, numbers, symbols
 
 CLAUSE = re.compile(r"[,;:.!?](?=\s|$)")
-WORD = re.compile(rf"{MONTH}|{NUMBER}|[A-Za-z][A-Za-z0-9]*")
+SYMBOL = r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*"
 MORE = frozenset({"higher", "highest", "more", "most", "larger", "largest", "greater", "greatest", "deeper", "deepest"})  # fmt: skip
 LESS = frozenset({"lower", "lowest", "less", "least", "smaller", "smallest"})
 ACRONYMS = frozenset({"CAGR", "USD"})
+METRICS = (
+    "total return",
+    "annual return",
+    "volatility",
+    "drawdown",
+    "first close",
+    "last close",
+    "lowest close",
+    "highest close",
+    "correlation",
+)
+WORD = re.compile(rf"{'|'.join(METRICS)}|{MONTH}|{NUMBER}(?![A-Za-z0-9.-]*[A-Za-z])|{SYMBOL}")
 
-Result = Mapping[str, object] | str
+Result = Sequence[market.Figure] | str
 Said = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Values that a result gives to a symbol, or to several together, and the months that it is about."""
+    """Values that a result gives to a symbol, or to several together, and the metric and the months that they are of."""
 
     symbols: frozenset[str]
     values: frozenset[str]
+    metric: str = ""
     months: frozenset[str] = frozenset()
 
 
@@ -40,19 +55,19 @@ class Order:
 
 
 def bound(report: Mapping[str, Any], results: Sequence[Result]) -> bool:
-    """Whether each value of the report belongs to the symbol it is said of, and each comparison is true.
+    """Whether each value of the report belongs to what it is said of, and each comparison is true.
 
     Args:
         report: A `Report` as a mapping, with `figures` and `answer`.
         results: What each tool returned, or the text of its error.
     """
+    computed = [figure for result in results if not isinstance(result, str) for figure in result]
     holdings = [holding for result in results for holding in held(result)]
     orders = [order for result in results for order in ordered(result)]
     names = frozenset(symbol for holding in holdings for symbol in holding.symbols)
-    lines = [read(f"{figure['name']} {figure['value']}", names) for figure in report["figures"]]
     clauses = [read(clause, names) for clause in CLAUSE.split(str(report["answer"]))]
     return (
-        all(belongs(line, holdings) for line in lines)
+        all(market.Figure(**figure) in computed for figure in report["figures"])
         and all(belongs(said, holdings) for said in inherited(clauses))
         and all(true(clause, orders) for clause in clauses)
     )
@@ -61,43 +76,41 @@ def bound(report: Mapping[str, Any], results: Sequence[Result]) -> bool:
 def held(result: Result) -> list[Holding]:
     """The values of a result by symbol; the text of an error gives its numbers to the symbols it names."""
     if isinstance(result, str):
-        symbols = frozenset(re.findall(r"\b[A-Z][A-Z0-9]+\b", result))
-        return [Holding(symbols, frozenset(numbers(result)))]
-    if "highest" in result:
-        highest, lowest = (str(result[side]).upper() for side in ("highest", "lowest"))
-        shares = (
-            ({highest}, "highest_value"),
-            ({lowest}, "lowest_value"),
-            ({highest, lowest}, "gap"),
+        named = frozenset(re.findall(r"\b[A-Z][A-Z0-9]+\b", result))
+        return [Holding(named, frozenset(numbers(result)))]
+    return [
+        Holding(
+            symbols(figure.symbol),
+            frozenset(numbers(str(figure.value))),
+            next((metric for metric in METRICS if metric in figure.metric), figure.metric),
+            frozenset(figure.period.split(" to ")),
         )
-        return [
-            Holding(frozenset(symbols), frozenset(numbers(str(result[key]))))
-            for symbols, key in shares
-            if key in result
-        ]
-    of = [str(value).upper() for key in ("symbol", "first", "second") if isinstance(value := result.get(key), str)]  # fmt: skip
-    months = frozenset(str(result[side]) for side in ("start", "end") if side in result)
-    found = numbers(" ".join(str(v) for v in result.values() if not isinstance(v, str)))
-    return [Holding(frozenset(of), frozenset(found) | months, months)]
+        for figure in result
+    ]
 
 
 def ordered(result: Result) -> list[Order]:
     """What a comparison found; none when there was a tie."""
-    if isinstance(result, str) or "highest" not in result or result["highest"] == result["lowest"]:
+    if isinstance(result, str):
         return []
-    return [Order(str(result["highest"]).upper(), str(result["lowest"]).upper())]
+    placed = [figure for figure in result if not figure.metric.endswith(" gap")]
+    if len({figure.symbol for figure in placed}) < 2 or placed[0].value == placed[-1].value:
+        return []
+    return [Order(placed[0].symbol.upper(), placed[-1].symbol.upper())]
 
 
 def read(text: str, names: frozenset[str]) -> Said:
-    """The symbols, months, values and comparatives of a text, in its order."""
+    """The symbols, metrics, months, values and comparatives of a text, in its order."""
     said: Said = []
     for word in WORD.findall(text):
-        if re.fullmatch(MONTH, word):
+        if word in METRICS:
+            said.append(("metric", word))
+        elif word.upper() in names or is_ticker(word):
+            said.append(("symbol", word.upper()))
+        elif re.fullmatch(MONTH, word):
             said.append(("month", word))
         elif re.fullmatch(NUMBER, word):
             said.append(("value", str(float(word))))
-        elif word.upper() in names or is_ticker(word):
-            said.append(("symbol", word.upper()))
         elif word.lower() in MORE | LESS:
             said.append(("comparative", word.lower()))
     return said
@@ -114,31 +127,34 @@ def picked(said: Said, kind: str) -> list[str]:
 
 
 def inherited(clauses: Sequence[Said]) -> list[Said]:
-    """The clauses, where one that names no symbol is about the only symbol of the last clause that does."""
-    about: list[str] = []
+    """The clauses, where one that names no symbol is about the only symbol of the last clause that does; metrics likewise."""
+    last: dict[str, list[str]] = {"symbol": [], "metric": []}
     found = []
     for clause in clauses:
-        named = list(dict.fromkeys(picked(clause, "symbol")))
-        if not named and len(about) == 1:
-            clause = [("symbol", about[0]), *clause]
-        about = named or about
+        for kind, about in last.items():
+            named = list(dict.fromkeys(picked(clause, kind)))
+            if not named and len(about) == 1:
+                clause = [(kind, about[0]), *clause]
+            last[kind] = named or about
         found.append(clause)
     return found
 
 
 def belongs(said: Said, holdings: Sequence[Holding]) -> bool:
-    """Whether each value of a clause belongs to its symbol, in one of the ways to read which that is."""
-    symbols = frozenset(picked(said, "symbol"))
+    """Whether each value of a clause belongs to its symbol, metric and months, in one of the ways to read which symbol that is."""
+    named = frozenset(picked(said, "symbol"))
+    metrics = frozenset(picked(said, "metric"))
     months = frozenset(picked(said, "month"))
-    about = [h for h in holdings if not symbols or h.symbols & symbols]
-    if not all(any(month in h.values for h in about) for month in months):
+    about = [h for h in holdings if not named or h.symbols & named]
+    if not all(any(month in h.values | h.months for h in about) for month in months):
         return False
 
     def holds(holding: Holding, symbol: str, value: str) -> bool:
         return (
             (not symbol or symbol in holding.symbols)
-            and (len(symbols) < 2 or holding.symbols <= symbols)  # a pair's value is of that pair
-            and (not months or not holding.months or not months.isdisjoint(holding.months))
+            and (len(named) < 2 or holding.symbols <= named)  # a pair's value is of that pair
+            and (not metrics or not holding.metric or holding.metric in metrics)
+            and (not months or not holding.months or months <= holding.months)
             and value in holding.values
         )
 
@@ -151,8 +167,8 @@ def belongs(said: Said, holdings: Sequence[Holding]) -> bool:
 def readings(said: Said) -> list[list[tuple[str, str]]]:
     """Which symbol each value is said of: the one before it, the one after it, or first of first and so on."""
     before, after = _nearest(said), _nearest(said[::-1])[::-1]
-    symbols, values = picked(said, "symbol"), picked(said, "value")
-    in_turn = [list(zip(symbols, values, strict=True))] if len(symbols) == len(values) else []
+    symbols_, values = picked(said, "symbol"), picked(said, "value")
+    in_turn = [list(zip(symbols_, values, strict=True))] if len(symbols_) == len(values) else []
     return [before, after, *in_turn]
 
 

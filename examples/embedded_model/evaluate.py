@@ -3,31 +3,30 @@
     python examples/embedded_model/evaluate.py
     python examples/embedded_model/evaluate.py --random-weights --limit 40
 
-Counted for each question: did the plan call the right tools with the right arguments (in any order); was every number
-of the report in a tool's result; was it said of the symbol and the months that the result is about, and each comparison
-true; was the result a valid `Report`. The real program runs on the real runtime; only the functions of `market` are
-wrapped, to note what they were asked and what they said, and its deadline is longer, so that a busy machine does not
-change the count.
+Counted for each question that has an answer: does the report hold the right figures, and no other symbol's; was the
+question refused. For each other one: was it said that there is no answer. For each report: is every number in a tool's
+result; is it said of the symbol, the metric and the months that it is of, and each comparison true. The real program
+runs on the real runtime; only the functions of `market` are wrapped, to note what they were asked and what they said,
+and its deadline is longer, so that a busy machine does not change the count.
 """
 
 import argparse
 import functools
 import json
-import sys
+import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import anyio
 from binding import bound
-from corpus.example import PROGRAMS, REPOSITORY
+from corpus.example import REPOSITORY, compact
+from corpus.finance import FUNCTIONS, market
+from corpus.finance_tables import closes
 from held_out.questions import ORIGINS, Call, Question, every
-from judging import canonical, grounded
-
-sys.path.insert(0, str(PROGRAMS))
-import market
+from held_out.tables import TABLES
+from judging import Wanted, answers, grounded, wanted
 
 from agentrt import program
 from agentrt.app import open_runtime
@@ -35,16 +34,12 @@ from agentrt.base.config import EngineConfig
 from agentrt.embedded import path
 
 TRACE = REPOSITORY / "traces" / "embedded_model" / "evaluation.json"
+STOCKS = REPOSITORY / "programs" / "data" / "stocks.csv"
 PATIENCE_S = 60.0
-TOOLS = (
-    "prices",
-    "total_return",
-    "annual_return",
-    "volatility",
-    "drawdown",
-    "compare",
-    "correlation",
-)
+AT_ONCE = 8
+SHARES = ("right", "refused", "said_so", "grounded", "bound", "valid")
+
+Result = list[market.Figure] | str
 
 
 @dataclass(slots=True)
@@ -52,92 +47,119 @@ class Heard:
     """What the tools were asked during one run, and what they said."""
 
     calls: list[Call] = field(default_factory=list)
-    results: list[market.Fact | str] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one question went."""
+    """How one question went; a count that does not apply to it is None."""
 
     question: str
     origin: str
-    expected: list[str]
+    answerable: bool
     called: list[str]
-    right: bool
-    grounded: bool
-    bound: bool
+    right: bool | None
+    refused: bool | None
+    said_so: bool | None
+    grounded: bool | None
+    bound: bool | None
     valid: bool
     report: dict[str, object] | None
     error: str
     seconds: float
 
 
-def listen(heard: Heard) -> None:
-    """Wrap the functions that the program makes its tools of; to be called before it is imported."""
-    for name in TOOLS:
+def listen(heard: Mapping[int, Heard]) -> None:
+    """Wrap the functions that the program makes its tools of; to be called before it is imported.
+
+    Args:
+        heard: Where to note what is said of a table, by its `id`: each question has a table of its own.
+    """
+    for name in FUNCTIONS:
         setattr(market, name, _noting(getattr(market, name), heard))
 
 
-def _noting(function: Callable[..., market.Fact], heard: Heard) -> Callable[..., market.Fact]:
+def _noting(function: Callable[..., Result], heard: Mapping[int, Heard]) -> Callable[..., Result]:
     @functools.wraps(function)
-    def noting(table: market.Table, **arguments: object) -> market.Fact:
-        heard.calls.append((function.__name__, arguments))
+    def noting(table: closes.Table, **arguments: object) -> Result:
+        known = {k: v for k, v in arguments.items() if v is not None}
+        heard[id(table)].calls.append((function.__name__, known))
         try:
             fact = function(table, **arguments)
-        except market.TableError as error:
-            heard.results.append(str(error))
+        except closes.TableError as error:
+            heard[id(table)].results.append(str(error))
             raise
-        heard.results.append(fact)
+        heard[id(table)].results.append(fact)
         return fact
 
     return noting
 
 
-async def judge(questions: list[Question], engine: EngineConfig) -> list[Verdict]:
-    """Ask every question, one after the other."""
-    heard = Heard()
+async def judge(questions: Sequence[Question], engine: EngineConfig, folder: Path) -> list[Verdict]:
+    """Ask every question, a few at a time."""
+    files = {"": STOCKS} | {name: table.write(folder) for name, table in TABLES.items()}
+    tables = {name: closes.load(file) for name, file in files.items()}
+    own = {Path(str(n)): replace(tables[q.data]) for n, q in enumerate(questions)}
+    heard = {id(table): Heard() for table in own.values()}
+    expected = [wanted(question, tables[question.data]) for question in questions]
     listen(heard)
+    setattr(closes, "load", own.__getitem__)  # noqa: B010
     from finance import finance
 
     patient = program(deadline=PATIENCE_S)(finance.fn)
-    verdicts = []
-    async with open_runtime(engine=engine) as runtime:
-        for question in questions:
-            heard.calls.clear()
-            heard.results.clear()
-            report, error, started = None, "", time.perf_counter()
-            try:
-                report = (await runtime.run(patient, question.text)).model_dump()
-            except Exception as raised:
-                error = f"{type(raised).__name__}: {raised}"
-            called, expected = (
-                [canonical(c) for c in heard.calls],
-                [canonical(c) for c in question.calls],
-            )
-            told = report if heard.results else None
-            verdict = Verdict(
-                question.text, question.origin, expected, called,
-                right=Counter(called) == Counter(expected),
-                grounded=told is not None and grounded(told, heard.results),
-                bound=told is not None and bound(told, heard.results),
-                valid=report is not None, report=report, error=error,
-                seconds=round(time.perf_counter() - started, 3),
-            )  # fmt: skip
-            verdicts.append(verdict)
-    return verdicts
+    verdicts: dict[int, Verdict] = {}
+    async with open_runtime(engine=engine) as runtime, anyio.create_task_group() as tasks:
+        turns = anyio.CapacityLimiter(AT_ONCE)
+
+        async def ask(n: int, file: Path) -> None:
+            async with turns:
+                said, error, started = None, "", time.perf_counter()
+                try:
+                    said = (await runtime.run(patient, questions[n].text, file)).model_dump()
+                except Exception as raised:
+                    error = f"{type(raised).__name__}: {raised}"
+                seconds = round(time.perf_counter() - started, 3)
+            found = heard[id(own[file])]
+            verdicts[n] = verdict(questions[n], expected[n], found, said, error, seconds)
+
+        for n, file in enumerate(own):
+            tasks.start_soon(ask, n, file)
+    return [verdicts[n] for n in range(len(questions))]
 
 
-def figures(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
+def verdict(
+    question: Question,
+    expected: Sequence[Wanted],
+    heard: Heard,
+    said: dict[str, object] | None,
+    error: str,
+    seconds: float,
+) -> Verdict:
+    """How a question went that was answered with `said`, or with an error."""
+    is_report, answerable = said is not None and "figures" in said, bool(expected)
+    report = said if is_report else None
+    return Verdict(
+        question.text, question.origin, answerable, [f"{name}{compact(a)}" for name, a in heard.calls],
+        right=said is not None and answers(said, expected) if answerable else None,
+        refused=said is not None and not is_report if answerable else None,
+        said_so=None if answerable else said is not None and not is_report,
+        grounded=None if report is None else grounded(report, heard.results),
+        bound=None if report is None else bound(report, heard.results),
+        valid=said is not None, report=said, error=error, seconds=seconds,
+    )  # fmt: skip
+
+
+def figures(verdicts: Sequence[Verdict]) -> dict[str, dict[str, float | None]]:
     """Shares in percent, by the origin of the wording and together."""
     groups = {origin: [v for v in verdicts if v.origin == origin] for origin in ORIGINS}
-    groups["all"] = verdicts
+    groups["all"] = list(verdicts)
     return {
         name: {
             "questions": len(group),
-            "right_percent": _percent([v.right for v in group]),
-            "grounded_percent": _percent([v.grounded for v in group]),
-            "bound_percent": _percent([v.bound for v in group]),
-            "valid_percent": _percent([v.valid for v in group]),
+            "answerable": sum(v.answerable for v in group),
+            **{
+                f"{share}_percent": _percent([getattr(v, share) for v in group]) for share in SHARES
+            },
             "median_s": sorted(v.seconds for v in group)[len(group) // 2],
         }
         for name, group in groups.items()
@@ -145,19 +167,22 @@ def figures(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
     }
 
 
-def _percent(hits: list[bool]) -> float:
-    return round(100 * sum(hits) / len(hits), 1)
+def _percent(hits: list[bool | None]) -> float | None:
+    """The share of those that are counted; None where none is."""
+    counted = [hit for hit in hits if hit is not None]
+    return round(100 * sum(counted) / len(counted), 1) if counted else None
 
 
-def table(found: dict[str, dict[str, float]]) -> str:
+def table(found: dict[str, dict[str, float | None]]) -> str:
     """The figures in columns."""
-    shares = ("right", "grounded", "bound", "valid")
-    lines = [
-        f"{'wording':12}{'questions':>10}{''.join(f'{s:>10}' for s in shares)}{'median s':>10}"
-    ]
+    header = f"{'wording':12}{'questions':>10}{'answerable':>11}"
+    lines = [f"{header}{''.join(f'{s:>10}' for s in SHARES)}{'median s':>10}"]
     for name, row in found.items():
-        cells = "".join(f"{row[f'{share}_percent']:>9}%" for share in shares)
-        lines.append(f"{name:12}{row['questions']:>10}{cells}{row['median_s']:>10}")
+        shares = [row[f"{share}_percent"] for share in SHARES]
+        cells = "".join(f"{'-':>10}" if share is None else f"{share:>9}%" for share in shares)
+        lines.append(
+            f"{name:12}{row['questions']:>10}{row['answerable']:>11}{cells}{row['median_s']:>10}"
+        )
     return "\n".join(lines)
 
 
@@ -170,38 +195,31 @@ def main() -> None:
         "--random-weights", action="store_true", help="what the program does without training"
     )
     parser.add_argument("--model", type=Path, default=path())
-    parser.add_argument("--origin", choices=ORIGINS, help="only the questions of this origin")
+    parser.add_argument("--origin", choices=ORIGINS, action="append", help="only the questions of this origin")  # fmt: skip
     parser.add_argument("--limit", type=int, default=0, help="only so many of each origin")
     parser.add_argument("--out", type=Path, help=f"where the verdicts go, by default {TRACE.name}")
-    parser.add_argument("-v", action="store_true", help="show each plan that was not right")
+    parser.add_argument("-v", action="store_true", help="show each question that went wrong")
     args = parser.parse_args()
-    questions = [q for q in every() if args.origin in (None, q.origin)]
-    if args.limit:
-        questions = [
-            q for o in ORIGINS for q in [q for q in questions if q.origin == o][: args.limit]
-        ]
+    origins = args.origin or ORIGINS
+    asked = [[q for q in every() if q.origin == origin] for origin in origins]
+    questions = [q for group in asked for q in group[: args.limit or len(group)]]
     engine = EngineConfig(model_path=args.model, random_weights=args.random_weights)
-    verdicts = anyio.run(judge, questions, engine)
+    with tempfile.TemporaryDirectory() as folder:
+        verdicts = anyio.run(judge, questions, engine, Path(folder))
     found = figures(verdicts)
     print(table(found))
-    if args.v:
-        for verdict in verdicts:
-            if not (verdict.right and verdict.grounded and verdict.bound):
-                print(
-                    f"\n{verdict.question}\n  expected {verdict.expected}\n  called   {verdict.called}\n  {verdict.report} {verdict.error}"
-                )
+    for verdict in verdicts if args.v else ():
+        if False in (verdict.right, verdict.said_so, verdict.bound, verdict.valid):
+            print(
+                f"\n{verdict.question}\n  called   {verdict.called}\n  {verdict.report} {verdict.error}"
+            )
     out = args.out or TRACE.with_name(
         "evaluation_random.json" if args.random_weights else TRACE.name
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     weights = "random" if args.random_weights else "trained"
-    out.write_text(
-        json.dumps(
-            {"weights": weights, "figures": found, "verdicts": [asdict(v) for v in verdicts]},
-            indent=1,
-        )
-        + "\n"
-    )
+    written = {"weights": weights, "figures": found, "verdicts": [asdict(v) for v in verdicts]}
+    out.write_text(json.dumps(written, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,27 +1,68 @@
-"""How a run is counted: what a call means, which numbers a text says, and whether a result holds each of them."""
+"""How a run is counted: which figures a question wants, whether a report holds them, and which numbers it says."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from corpus.example import compact
-from held_out.questions import Call
+from corpus.finance import content, run
+from corpus.finance_tables import closes
+from held_out.questions import Question
 
 MONTH = r"\d{4}-\d{2}"
 NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
+NEAR = 0.011  # two roundings to two digits may differ by one in the last
+
+Said = Mapping[str, Any]
+"""A `Figure` as a mapping."""
 
 
-def canonical(call: Call) -> str:
-    """A call as text; the order of arguments and of compared symbols does not matter, nor does a symbol's case."""
-    name, arguments = call
-    known: dict[str, object] = {k: v for k, v in sorted(arguments.items()) if v is not None}
-    if "symbol" in known:
-        known["symbol"] = str(known["symbol"]).upper()
-    if isinstance(symbols := known.get("symbols"), list):
-        known["symbols"] = sorted(str(symbol).upper() for symbol in symbols)
-    if name == "correlation":
-        pair = sorted(str(known.pop(key, "")).upper() for key in ("first", "second"))
-        known |= {"first": pair[0], "second": pair[1]}
-    return f"{name}{compact(known)}"
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A figure that answers a question; without a period, any that has the value."""
+
+    symbols: frozenset[str]
+    value: float
+    period: str = ""
+
+    def is_in(self, said: Said) -> bool:
+        """Whether a figure of a report is this one."""
+        same_period = not self.period or said["period"] == self.period
+        near = abs(abs(float(said["value"])) - abs(self.value)) < NEAR
+        return same_period and near and symbols(said["symbol"]) == self.symbols
+
+
+def symbols(text: str) -> frozenset[str]:
+    """The symbols that a figure is of: one, or a pair."""
+    return frozenset(part.strip().upper() for part in re.split(r"[&,/]| and ", text))
+
+
+def wanted(question: Question, table: closes.Table) -> list[Wanted]:
+    """The figures that answer a question; none where it cannot be answered."""
+    if question.figures is not None:
+        return [Wanted(symbols(symbol), value) for symbol, value in question.figures]
+    found: list[Wanted] = []
+    for call in question.calls:
+        outcome = run(table, call)
+        if isinstance(outcome, str):
+            return []
+        kept = [figure for figure in outcome if not figure.metric.endswith(" gap")]
+        found += [Wanted(symbols(f.symbol), f.value, f.period) for f in kept]
+    return list(dict.fromkeys(found))
+
+
+def answers(report: Mapping[str, Any], every: Sequence[Wanted]) -> bool:
+    """Whether a report holds each wanted figure and none of another symbol, or of another period."""
+    said: Sequence[Said] = report.get("figures", ())
+    named = frozenset[str]().union(*(one.symbols for one in every))
+    periods = {one.period for one in every}
+    return (
+        bool(every)
+        and all(any(one.is_in(figure) for figure in said) for one in every)
+        and all(symbols(figure["symbol"]) <= named for figure in said)
+        and ("" in periods or all(figure["period"] in periods for figure in said))
+    )
 
 
 def numbers(text: str) -> set[str]:
@@ -31,6 +72,7 @@ def numbers(text: str) -> set[str]:
     return months | {str(float(number)) for number in re.findall(NUMBER, rest)}
 
 
-def grounded(report: dict[str, object], results: Sequence[object]) -> bool:
+def grounded(report: Mapping[str, Any], results: Sequence[object]) -> bool:
     """Whether each number of the report is in a result."""
-    return numbers(compact(report)) <= numbers(compact(results))
+    known = " ".join(r if isinstance(r, str) else content(r) for r in results)  # type: ignore[arg-type]
+    return numbers(compact(report)) <= numbers(known)

@@ -2,6 +2,7 @@
 
     python examples/embedded_model/train.py --model main --minutes 90
     python examples/embedded_model/train.py --model draft --minutes 12
+    python examples/embedded_model/train.py --model main --weights agentrt/embedded --rate 2.5e-3   # a wider corpus
     python examples/embedded_model/train.py --model main --export          # weights of the last checkpoint into the package
 
 Checkpoints stay outside the repository, and so does the draft model: `--model draft --export` writes it beside its
@@ -26,10 +27,13 @@ from corpus.example import EMBEDDED
 from corpus.mix import draw
 from export import export
 from network import DRAFT, MAIN, Network
+from safetensors.torch import load_file
 from torch import Tensor
 
 SHAPES = {"main": MAIN, "draft": DRAFT}
 DEV_SEED = 1
+DEV_TRANSCRIPTS = 96
+SAVE_EVERY_S = 400
 COPY_STEPS = 400
 AVERAGE = 0.995
 
@@ -47,6 +51,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument(
+        "--weights", type=Path, help="a model directory to begin from, in place of random weights"
+    )
     parser.add_argument(
         "--export", action="store_true", help="write the last checkpoint as a model and stop"
     )
@@ -123,6 +130,9 @@ def main() -> None:
     torch.manual_seed(args.seed)
     device = torch.device(args.device)
     network = Network(SHAPES[args.model]).to(device)
+    if args.weights:
+        network.load_state_dict(load_file(args.weights / "model.safetensors"))
+        network.float()
     matrices = [p for n, p in network.named_parameters() if p.dim() == 2 and "embed" not in n]
     others = [p for n, p in network.named_parameters() if p.dim() != 2 or "embed" in n]
     optimizers: list[torch.optim.Optimizer] = [
@@ -140,7 +150,7 @@ def main() -> None:
         for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
     print(f"{sum(p.numel() for p in network.parameters()):,} parameters, step {step}", flush=True)
-    dev = group([row(draw(DEV_SEED, index)) for index in range(240)], device)
+    dev = group([row(draw(DEV_SEED, index)) for index in range(DEV_TRANSCRIPTS)], device)
     judge = Network(SHAPES[args.model]).to(device)
     tokens, sums, started, saved_at = 0, [0.0, 0.0], time.monotonic(), time.monotonic()
     while spent_s < args.minutes * 60:
@@ -149,7 +159,8 @@ def main() -> None:
         for optimizer in optimizers:
             for settings in optimizer.param_groups:
                 settings["lr"] = args.rate * factor
-        copies = args.rows // 3 if step < COPY_STEPS else args.rows // 16
+        early = step < COPY_STEPS and not args.weights
+        copies = args.rows // 3 if early else args.rows // 16
         batches = group(step_rows(args.seed + 100, step, args.rows, copies), device)
         weight = sum(float(batch.weights.sum()) for batch in batches)
         for share in workers.map(partial(gradients, network, args.device, weight), batches):
@@ -178,7 +189,7 @@ def main() -> None:
             tokens, sums, started = 0, [0.0, 0.0], time.monotonic()
         if math.isnan(sums[0]):
             raise SystemExit("the loss is not a number; lower --rate")
-        if time.monotonic() - saved_at > 240 or spent_s >= args.minutes * 60:
+        if time.monotonic() - saved_at > SAVE_EVERY_S or spent_s >= args.minutes * 60:
             judge.load_state_dict(average)
             print(
                 "exact match",

@@ -4,14 +4,29 @@ import json
 import random
 import re
 
+import finance as program
 import pytest
-from corpus import arithmetic, finance
+from closes import Table
+from corpus import arithmetic, finance, finance_tables, periods, relative_periods
+from corpus.example import Example
+from corpus.finance_questions import Call
 from corpus.mix import SHARES, draw
 from held_out.questions import SYMBOLS, blind, every, handwritten
-from market import Table
+from held_out.tables import TABLES
+from pydantic import TypeAdapter
 
 TRANSCRIPTS = [draw(100, index) for index in range(600)]
 TEXTS = [transcript.text for transcript in TRANSCRIPTS]
+OUTPUT: TypeAdapter[program.Report | program.Unanswerable] = TypeAdapter(
+    program.Report | program.Unanswerable
+)
+
+
+def finance_transcripts() -> list[tuple[random.Random, Example]]:
+    """The finance transcripts, each with the state that it is drawn from."""
+    rngs = [random.Random(f"replay:{index}") for index in range(250)]
+    copies = [random.Random(f"replay:{index}") for index in range(250)]
+    return list(zip(copies, map(finance.example, rngs), strict=True))
 
 
 def test_is_the_same_for_the_same_seed():
@@ -30,26 +45,95 @@ def test_never_names_a_held_out_symbol():
     found = [text for text in TEXTS if set(re.findall(r"[A-Z]+", text)) & set(SYMBOLS)]
     assert not found
     rng = random.Random(1)
-    assert not {finance.random_symbol(rng) for _ in range(20_000)} & set(SYMBOLS)
+    assert not {finance_tables.random_symbol(rng) for _ in range(20_000)} & set(SYMBOLS)
 
 
-def test_every_number_of_a_report_is_in_a_result():
-    """What the model is taught to say is grounded."""
+def test_replays_through_the_tools_of_the_program():
+    """Each call is one that the program offers, each result what its tool says of that table."""
+    tools = {tool.bind().spec.schema.name: tool for tool in (*program.TOOLS, program.DECLINE)}
+    asked = set()
+    for rng, transcript in finance_transcripts():
+        table = finance_tables.random_table(rng)
+        assert transcript.messages[1]["content"].startswith(f"Symbols: {table.shown}\nQuestion: ")
+        results = [m["content"] for m in transcript.messages if m["role"] == "tool"]
+        calls = [call["function"] for call in transcript.messages[2]["tool_calls"]]
+        for call, said in zip(calls, results, strict=True):
+            asked.add(call["name"])
+            schema = tools[call["name"]].bind(
+                **({} if call["name"] == "unanswerable" else {"table": None})
+            )
+            known = schema.spec.schema.parameters["properties"]
+            assert list(call["arguments"]) == [k for k in known if k in call["arguments"]]
+            outcome = finance.run(table, (call["name"], call["arguments"]))
+            assert said == finance.content(outcome)
+    assert asked == set(tools)
+
+
+def test_teaches_only_what_the_program_can_say():
+    """Every report reads back as the program's own type, figures and reasons as the tools say."""
+    kinds = {"figures": 0, "reason": 0}
     for transcript in TRANSCRIPTS:
-        if transcript.kind == "finance":
-            results = " ".join(m["content"] for m in transcript.messages if m["role"] == "tool")
-            known = set(re.findall(r"-?\d+\.?\d*", results))
-            report = json.loads(transcript.messages[-1]["content"])
-            assert {str(figure["value"]) for figure in report["figures"]} <= known
-            words = transcript.messages[3]["content"]
-            assert not report["answer"].startswith("No figure") or words.startswith("error: ")
+        if transcript.kind != "finance":
+            continue
+        results = [m["content"] for m in transcript.messages if m["role"] == "tool"]
+        text = transcript.messages[-1]["content"]
+        said = OUTPUT.validate_json(text)
+        kinds[next(iter(json.loads(text)))] += 1
+        if isinstance(said, program.Unanswerable):
+            assert said.reason in [one.removeprefix("error: ") for one in results]
+            continue
+        known = [figure for one in results for figure in json.loads(one)]
+        assert all(figure.model_dump() in known for figure in said.figures)
+        for sentence in re.split(r"(?<=\.) ", said.answer):
+            assert any(
+                figure["symbol"] in sentence
+                and figure["period"] in sentence
+                and str(figure["value"]) in sentence
+                and figure["metric"].removesuffix(" %") in sentence
+                for figure in known
+            ), sentence
+    assert min(kinds.values()) > 30
 
 
 def test_says_why_there_is_no_figure():
-    """A tool's error becomes the answer."""
-    error = finance.run(Table({"AA": ()}), ("prices", {"symbol": "ZZ"}))
+    """A tool's error becomes the reason."""
+    call: Call = ("prices", {"symbol": "ZZ"})
+    error = finance.run(Table({"AA": ()}), call)
     assert error == "error: no symbol ZZ"
-    assert finance.report([error]) == {"answer": "No figure: no symbol ZZ.", "figures": []}
+    assert finance.report([call], [error]) == {"reason": "no symbol ZZ"}
+
+
+@pytest.mark.parametrize(
+    "draw_one",
+    [
+        periods.draw,
+        relative_periods.recent,
+        relative_periods.onward,
+        relative_periods.backward,
+        relative_periods.unusual,
+    ],
+)
+def test_periods_are_ranges_of_months(draw_one):
+    """Every period has months in order, and words unless it is the whole table."""
+    rng = random.Random(5)
+    for _ in range(400):
+        period = draw_one(rng, 1990, 2004)
+        assert "(" not in period.text.replace("(1", "").replace("(2", "")
+        assert "|" not in period.text
+        for month in (period.start, period.end):
+            assert month is None or re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month)
+        if period.start and period.end:
+            assert period.start <= period.end
+            assert period.months is None
+
+
+def test_shares_no_symbol_with_the_tables_that_are_held_out():
+    """None of the invented symbols is drawn."""
+    held_out = {
+        symbol for table in TABLES.values() for symbol in table.symbols() if len(symbol) > 3
+    }
+    found = [text for text in TEXTS if any(symbol in text for symbol in held_out)]
+    assert not found
 
 
 @pytest.mark.parametrize(("a", "b"), [(47, 38), (10, 10), (99, 99), (52, 7), (30, 21)])

@@ -1,43 +1,78 @@
-"""How the evaluation counts: order does not matter, every number must come from a result."""
+"""How the evaluation counts: the wanted figures and no others, and every number from a result."""
+
+from typing import Any
 
 import pytest
-from evaluate import Verdict, figures, table
-from judging import canonical, grounded, numbers
+from closes import load
+from corpus.finance import market
+from evaluate import STOCKS, Verdict, figures, table
+from held_out.questions import Call, Question
+from judging import Wanted, answers, grounded, numbers, wanted
 
-RESULTS = ['{"symbol":"IBM","start":"2005-01","end":"2009-12","total_return_percent":-5.5}']
+SPAN = {"start": "2005-01", "end": "2009-12"}
+IBM: Call = ("total_return", {"symbol": "IBM", **SPAN})
+AAPL: Call = ("total_return", {"symbol": "AAPL", **SPAN})
+BOTH: Call = ("compare", {"metric": "total_return", "symbols": ["AAPL", "IBM"], **SPAN})
+LINKED: Call = ("correlation", {"first": "IBM", "second": "AAPL", **SPAN})
+TABLE = load(STOCKS)
+RESULTS = [
+    [market.Figure(symbol="IBM", metric="total return %", period="2005-01 to 2009-12", value=-5.5)]
+]
+
+
+def told(*calls: Call) -> dict[str, object]:
+    """A report with the figures of these calls."""
+    found = [figure for name, a in calls for figure in getattr(market, name)(TABLE, **a)]
+    return {"figures": [figure.model_dump() for figure in found], "answer": ""}
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("asked", "said", "good"),
     [
-        (("f", {"symbol": "A", "end": None}), ("f", {"symbol": "A"}), True),
-        (("f", {"a": "1", "b": "2"}), ("f", {"b": "2", "a": "1"}), True),
-        (("f", {"symbols": ["A", "B"]}), ("f", {"symbols": ["B", "A"]}), True),
-        (
-            ("correlation", {"first": "A", "second": "B"}),
-            ("correlation", {"first": "B", "second": "A"}),
-            True,
-        ),
-        (("f", {"first": "A", "second": "B"}), ("f", {"first": "B", "second": "A"}), False),
-        (("f", {"symbol": "a"}), ("f", {"symbol": "A"}), True),
-        (("f", {"symbols": ["a", "B"]}), ("f", {"symbols": ["b", "A"]}), True),
-        (("f", {"symbol": "A"}), ("g", {"symbol": "A"}), False),
-        (("f", {"end": "2005-01"}), ("f", {"start": "2005-01"}), False),
+        ((IBM,), (IBM,), True),
+        ((IBM,), (AAPL,), False),
+        ((IBM,), (("total_return", {"symbol": "ibm", **SPAN}),), True),
+        ((IBM,), (IBM, AAPL), False),
+        ((IBM,), (), False),
+        ((IBM,), (("total_return", {"symbol": "IBM", "start": "2005-01"}),), False),
+        ((IBM,), (("total_return", {"symbol": "IBM", "end": "2009-12", "months": 60}),), True),
+        ((IBM,), (("annual_return", {"symbol": "IBM", **SPAN}),), False),
+        ((IBM, AAPL, BOTH), (BOTH,), True),
+        ((IBM, AAPL, BOTH), (AAPL, IBM), True),
+        ((IBM, AAPL, BOTH), (AAPL,), False),
+        ((LINKED,), (("correlation", {"first": "AAPL", "second": "IBM", **SPAN}),), True),
+        ((LINKED,), (BOTH,), False),
     ],
 )
-def test_compares_calls(one, other, same: bool):
-    """Only what a call means counts."""
-    assert (canonical(one) == canonical(other)) is same
+def test_compares_figures(asked: tuple[Call, ...], said: tuple[Call, ...], good: bool):
+    """Which calls gave the figures does not matter."""
+    assert answers(told(*said), wanted(Question("?", "blind", asked), TABLE)) is good
+
+
+def test_a_solver_may_say_what_is_wanted():
+    """Its figures may differ in the last digit and in the sign of a fall."""
+    figures = (("AAPL, IBM", 0.42), ("IBM", -3.0))
+    two = wanted(Question("?", "blind", figures=figures), TABLE)
+    said = [
+        {"symbol": "IBM & AAPL", "metric": "correlation", "period": "", "value": 0.43},
+        {"symbol": "IBM", "metric": "max drawdown %", "period": "", "value": 3.0},
+    ]
+    assert two == [Wanted(frozenset({"AAPL", "IBM"}), 0.42), Wanted(frozenset({"IBM"}), -3.0)]
+    assert answers({"figures": said}, two)
+    assert not answers({"figures": said[:1]}, two)
+    assert not answers({"figures": said}, wanted(Question("?", "blind", figures=()), TABLE))
+    unknown = Question("?", "blind", (IBM, ("total_return", {"symbol": "NFLX"})))
+    assert wanted(unknown, TABLE) == []
 
 
 @pytest.mark.parametrize(
     ("report", "good"),
     [
         ({"answer": "IBM lost -5.5 % from 2005-01 to 2009-12.", "figures": []}, True),
-        ({"answer": "None.", "figures": [{"name": "IBM", "value": -5.50}]}, True),
+        ({"answer": "None.", "figures": [{"symbol": "IBM", "value": -5.50}]}, True),
         ({"answer": "IBM lost 5.5 %.", "figures": []}, False),
         ({"answer": "IBM lost -5.5 % from 2005-02.", "figures": []}, False),
-        ({"answer": "Nothing.", "figures": [{"name": "IBM", "value": 7}]}, False),
+        ({"answer": "Nothing.", "figures": [{"symbol": "IBM", "value": 7}]}, False),
     ],
 )
 def test_checks_every_number(report: dict[str, object], good: bool):
@@ -50,25 +85,37 @@ def test_reads_numbers_in_one_form():
     assert numbers("2005-01: 5.50, -3 and 1e2") == {"2005-01", "5.5", "-3.0", "100.0"}
 
 
-def verdict(origin: str, **how: bool) -> Verdict:
+def verdict(origin: str, **how: Any) -> Verdict:
     """A verdict of which only what is counted matters."""
-    counted = {"right": True, "grounded": True, "bound": True, "valid": True} | how
-    return Verdict("?", origin, [], [], report=None, error="", seconds=0.5, **counted)
+    counted: dict[str, Any] = {"answerable": True, "right": True, "refused": False, "said_so": None}
+    counted |= {"grounded": True, "bound": True, "valid": True} | how
+    return Verdict("?", origin, called=[], report=None, error="", seconds=0.5, **counted)
 
 
 def test_shares_by_origin():
     """Each origin in its row and all in the last; an origin that was not asked has none."""
-    verdicts = [verdict("blind"), verdict("blind", bound=False), verdict("handwritten")]
-    found = figures(verdicts)
-    assert [(name, row["questions"]) for name, row in found.items()] == [
-        ("handwritten", 1),
-        ("blind", 2),
-        ("all", 3),
+    lacks = {"answerable": False, "right": None, "refused": None}
+    verdicts = [
+        verdict("blind"),
+        verdict("blind", bound=False, right=False),
+        verdict("blind", right=False, refused=True, grounded=None, bound=None),
+        verdict("blind", **lacks, said_so=True, grounded=None, bound=None),
+        verdict("handwritten"),
     ]
-    assert found["blind"]["bound_percent"] == 50.0
-    assert found["all"]["bound_percent"] == 66.7
-    assert found["blind"]["grounded_percent"] == 100.0
+    found = figures(verdicts)
+    assert [(name, row["questions"], row["answerable"]) for name, row in found.items()] == [
+        ("handwritten", 1, 1),
+        ("blind", 4, 3),
+        ("all", 5, 4),
+    ]
+    blind = found["blind"]
+    assert (blind["right_percent"], blind["refused_percent"]) == (33.3, 33.3)
+    assert (blind["said_so_percent"], blind["bound_percent"]) == (100.0, 50.0)
+    assert found["handwritten"]["said_so_percent"] is None
+    assert found["all"]["right_percent"] == 50.0
     lines = table(found).splitlines()
-    assert lines[0].split()[:6] == ["wording", "questions", "right", "grounded", "bound", "valid"]
-    assert lines[2].split() == ["blind", "2", "100.0%", "100.0%", "50.0%", "100.0%", "0.5"]
+    assert lines[0].split()[:4] == ["wording", "questions", "answerable", "right"]
+    cells = ["blind", "4", "3", "33.3%", "33.3%", "100.0%", "100.0%", "50.0%", "100.0%", "0.5"]
+    assert lines[2].split() == cells
+    assert lines[1].split()[5] == "-"
     assert len({len(line) for line in lines}) == 1

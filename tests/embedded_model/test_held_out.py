@@ -1,10 +1,13 @@
 """The held-out questions can be answered: every expected call runs on the real table."""
 
+import re
 from pathlib import Path
 
 import market
 import pytest
+from closes import Table, TableError, load
 from held_out.questions import ORIGINS, SYMBOLS, every
+from held_out.tables import TABLES
 
 STOCKS = Path(market.__file__).parent / "data" / "stocks.csv"
 LACKING = {"NFLX", "ORCL", "TSLA", "INTC"}
@@ -19,24 +22,47 @@ def symbols(arguments: dict[str, object]) -> set[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
+    """The tables that questions are about, by name."""
+    folder = tmp_path_factory.mktemp("tables")
+    return {"": load(STOCKS)} | {name: load(one.write(folder)) for name, one in TABLES.items()}
+
+
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_expected_calls_run(origin: str):
+def test_expected_calls_run(origin: str, tables: dict[str, Table]):
     """Only a symbol that the table lacks is refused."""
-    table = market.load(STOCKS)
     for question in [q for q in every() if q.origin == origin]:
         assert question.calls
         for name, arguments in question.calls:
             if symbols(arguments) & LACKING:
-                with pytest.raises(market.TableError, match="no symbol"):
-                    getattr(market, name)(table, **arguments)
+                with pytest.raises(TableError, match="no symbol"):
+                    getattr(market, name)(tables[question.data], **arguments)
             else:
-                getattr(market, name)(table, **arguments)
+                getattr(market, name)(tables[question.data], **arguments)
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_expected_symbols_are_named(origin: str):
+def test_expected_symbols_are_named(origin: str, tables: dict[str, Table]):
     """The symbols of the calls are the symbols of the question, no more and no fewer."""
     for question in [q for q in every() if q.origin == origin]:
         called = {symbol for _, arguments in question.calls for symbol in symbols(arguments)}
         upper = question.text.upper()
-        assert called == {s for s in (*SYMBOLS, *LACKING) if s in upper}, question.text
+        known = (*SYMBOLS, *LACKING) if not question.data else tables[question.data].symbols
+        assert called == {
+            s for s in known if re.search(rf"(?<![A-Z0-9.-]){s}(?![A-Z0-9-]|[.][A-Z])", upper)
+        }, question.text
+
+
+def test_tables_are_of_another_kind(tables: dict[str, Table]):
+    """20 symbols each, with dots, dashes and digits; the same ones each time."""
+    for name, table in tables.items():
+        if name:
+            assert len(table.symbols) == 20
+            assert any("." in symbol for symbol in table.symbols)
+            assert any("-" in symbol for symbol in table.symbols)
+            assert any(symbol[0].isdigit() for symbol in table.symbols)
+            assert table.symbols == TABLES[name].symbols()
+    assert len(tables["days of the eighties"].closes) == 20
+    lengths = {name: len(next(iter(table.closes.values()))) for name, table in tables.items()}
+    assert lengths["days of the eighties"] > 1.5 * lengths["weeks of the tens"] > 400

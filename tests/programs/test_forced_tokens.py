@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import closes
 import finance
-import market
 
 from agentrt import embedded, program
 from agentrt.app import open_runtime
@@ -25,13 +25,14 @@ LEAST_SHARE = 0.16
 @program(deadline=300.0)
 async def report(question: str) -> Any:
     """The finance program, up to what is told of each token of its report."""
-    table = market.load(finance.STOCKS)
-    ask = finance.ANALYST.user("Symbols: ", table.symbols, "\nQuestion: ", question)
+    table = closes.load(finance.STOCKS)
+    ask = finance.ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
     tools = [one.bind(table=table) for one in finance.TOOLS]
-    plan = ask.calls(*tools, max_tokens=400, name="plan")
+    plan = ask.calls(*tools, finance.DECLINE, max_tokens=400, name="plan")
     facts = [call.start() async for call in plan]
     written = plan.ctx.results(facts).user("Write the report.")
-    gen = written.generate(finance.Report, max_tokens=700, on_limit="close", logprobs=1)
+    output = finance.Report | finance.Unanswerable
+    gen = written.generate(output, max_tokens=900, on_limit="close", logprobs=1)
     await gen
     return gen.meta
 

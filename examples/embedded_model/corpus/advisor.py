@@ -4,7 +4,7 @@ import random
 
 from corpus import names
 from corpus.example import Example, Message, assistant, system, user
-from corpus.finance import random_symbol
+from corpus.finance_tables import random_symbol
 from corpus.wording import as_typed, expand
 
 GUARD = "Does that message ask for personal investment advice?"

@@ -33,15 +33,13 @@ class Period:
     text: str
     start: str | None = None
     end: str | None = None
+    months: int | None = None
 
     @property
-    def arguments(self) -> dict[str, str]:
+    def arguments(self) -> dict[str, str | int]:
         """The tool arguments of this period."""
-        return {
-            key: month
-            for key, month in (("start", self.start), ("end", self.end))
-            if month is not None
-        }
+        every = (("start", self.start), ("end", self.end), ("months", self.months))
+        return {key: value for key, value in every if value is not None}
 
 
 def draw(rng: random.Random, first_year: int, last_year: int) -> Period:
@@ -207,7 +205,7 @@ def part_of_year(rng: random.Random, first: int, last: int) -> Period:
 def whole(rng: random.Random, first: int, last: int) -> Period:
     """No bounds at all."""
     del first, last
-    text = "(||||overall|over the (whole|entire|full|complete) (period|time|history|range|record|data|dataset|table)|over all (the|) (data|years|months)|in total|in all|so far|over time|in the whole (period|table|file)|across all the data|for all dates|over (its|their|the) (whole|full) history|from start to end|in (the|this) data|altogether|over all the time)"
+    text = "(||||overall|over the (whole|entire|full|complete) (period|time|history|range|record|data|dataset|table)|over all (the|) (data|years|months)|in total|in all|so far|over time|in the whole (period|table|file)|across all the data|for all dates|over (its|their|the) (whole|full) history|from start to end|in (the|this) data|altogether|over all the time|since (inception|the beginning|the start|the first close|the data begin|listing|its listing|day one)|to date|over the life of the data|as far as the data go|ever)"
     return Period(expand(text, rng))
 
 

@@ -7,13 +7,18 @@ which the corpus never mentions.
 
 import json
 import random
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-ORIGINS = ("handwritten", "blind", "generated")
+from held_out.tables import TABLES
+
+ORIGINS = ("handwritten", "blind", "generated", "tables")
 SYMBOLS = ("MSFT", "AMZN", "IBM", "GOOG", "AAPL")
 SEED = 7
+YEARS = range(2004, 2010)
 GENERATED = 136
+OF_A_TABLE = 34
 MONTH = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")  # fmt: skip
 
 Call = tuple[str, dict[str, object]]
@@ -25,7 +30,9 @@ class Question:
 
     text: str
     origin: str
-    calls: tuple[Call, ...]
+    calls: tuple[Call, ...] = ()
+    data: str = ""  # a table of `held_out/tables.py`, by default the shipped one
+    figures: tuple[tuple[str, float], ...] | None = None  # in place of calls; none: no answer
 
 
 def written(origin: str) -> list[Question]:
@@ -57,12 +64,25 @@ def generated() -> list[Question]:
 
 def every() -> list[Question]:
     """All held-out questions."""
-    return handwritten() + blind() + generated()
+    return handwritten() + blind() + generated() + of_tables()
 
 
-def _span(rng: random.Random) -> tuple[str, dict[str, str]]:
+def of_tables() -> list[Question]:
+    """Plain questions about tables of other symbols, other decades and other spacing."""
+    rng = random.Random(SEED)
+    found: dict[str, Question] = {}
+    for name, table in TABLES.items():
+        symbols = table.symbols()
+        before = len(found)
+        while len(found) < before + OF_A_TABLE:
+            question = _question(rng, symbols, table.years())
+            found[question.text] = replace(question, origin="tables", data=name)
+    return list(found.values())
+
+
+def _span(rng: random.Random, years: range) -> tuple[str, dict[str, str]]:
     """A period in words and as arguments."""
-    first, last = sorted(rng.sample(range(2004, 2010), 2))
+    first, last = sorted(rng.sample(years, 2))
     m, n = rng.randrange(12), rng.randrange(12)
     iso = f"{first}-{m + 1:02}", f"{last}-{n + 1:02}"
     return rng.choice([
@@ -124,9 +144,11 @@ TWO: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
-def _question(rng: random.Random) -> Question:
-    words, span = _span(rng)
-    x, y = rng.sample(SYMBOLS, 2)
+def _question(
+    rng: random.Random, symbols: Sequence[str] = SYMBOLS, years: range = YEARS
+) -> Question:
+    words, span = _span(rng, years)
+    x, y = rng.sample(symbols, 2)
     kind = rng.random()
     calls: list[Call]
     if kind < 0.48:
@@ -167,4 +189,4 @@ def _question(rng: random.Random) -> Question:
         .replace(" ;", ";")
         .lstrip(",:; ")
     )
-    return Question(text[0].upper() + text[1:], "generated", tuple(calls))
+    return Question(text[:1].upper() + text[1:], "generated", tuple(calls))
