@@ -140,7 +140,7 @@ def verdict(
     report = said if is_report else None
     return Verdict(
         question.text, question.origin, answerable, [f"{name}{compact(a)}" for name, a in heard.calls],
-        right=said is not None and answers(said, expected) if answerable else None,
+        right=said is not None and answers(said, expected, question.about) if answerable else None,
         refused=said is not None and not is_report if answerable else None,
         said_so=None if answerable else said is not None and not is_report,
         grounded=None if report is None else grounded(report, heard.results),

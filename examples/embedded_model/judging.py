@@ -41,7 +41,7 @@ def symbols(text: str) -> frozenset[str]:
 def wanted(question: Question, table: closes.Table) -> list[Wanted]:
     """The figures that answer a question; none where it cannot be answered."""
     if question.figures is not None:
-        return [Wanted(symbols(symbol), value) for symbol, value in question.figures]
+        return [Wanted(frozenset(of), value) for of, value in question.figures]
     found: list[Wanted] = []
     for call in question.calls:
         outcome = run(table, call)
@@ -52,10 +52,10 @@ def wanted(question: Question, table: closes.Table) -> list[Wanted]:
     return list(dict.fromkeys(found))
 
 
-def answers(report: Mapping[str, Any], every: Sequence[Wanted]) -> bool:
+def answers(report: Mapping[str, Any], every: Sequence[Wanted], about: Sequence[str] = ()) -> bool:
     """Whether a report holds each wanted figure and none of another symbol, or of another period."""
     said: Sequence[Said] = report.get("figures", ())
-    named = frozenset[str]().union(*(one.symbols for one in every))
+    named = frozenset(about).union(*(one.symbols for one in every))
     periods = {one.period for one in every}
     return (
         bool(every)

@@ -33,7 +33,7 @@ from torch import Tensor
 SHAPES = {"main": MAIN, "draft": DRAFT}
 DEV_SEED = 1
 DEV_TRANSCRIPTS = 96
-SAVE_EVERY_S = 400
+SAVE_EVERY_S = 300
 COPY_STEPS = 400
 AVERAGE = 0.995
 

@@ -51,7 +51,7 @@ def test_compares_figures(asked: tuple[Call, ...], said: tuple[Call, ...], good:
 
 def test_a_solver_may_say_what_is_wanted():
     """Its figures may differ in the last digit and in the sign of a fall."""
-    figures = (("AAPL, IBM", 0.42), ("IBM", -3.0))
+    figures = ((("AAPL", "IBM"), 0.42), (("IBM",), -3.0))
     two = wanted(Question("?", "blind", figures=figures), TABLE)
     said = [
         {"symbol": "IBM & AAPL", "metric": "correlation", "period": "", "value": 0.43},
@@ -60,6 +60,9 @@ def test_a_solver_may_say_what_is_wanted():
     assert two == [Wanted(frozenset({"AAPL", "IBM"}), 0.42), Wanted(frozenset({"IBM"}), -3.0)]
     assert answers({"figures": said}, two)
     assert not answers({"figures": said[:1]}, two)
+    other = {"symbol": "MSFT", "metric": "close", "period": "", "value": 1.0}
+    assert not answers({"figures": [*said, other]}, two)
+    assert answers({"figures": [*said, other]}, two, ("MSFT",))
     assert not answers({"figures": said}, wanted(Question("?", "blind", figures=()), TABLE))
     unknown = Question("?", "blind", (IBM, ("total_return", {"symbol": "NFLX"})))
     assert wanted(unknown, TABLE) == []

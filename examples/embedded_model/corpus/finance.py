@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 
-import market as market  # the path of the programs is set by the module above
+import market as market
 
 from corpus.example import (
     Example,
@@ -59,7 +59,7 @@ def run(table: closes.Table, call: Call) -> Outcome:
     """What the tool answers: its result, or the error as the runtime puts it into the chat."""
     name, arguments = call
     if name == "unanswerable":
-        return market.LACKS[arguments["reason"]]  # type: ignore[index]
+        return market.unanswerable(**arguments)  # type: ignore[arg-type]
     try:
         return FUNCTIONS[name](table, **arguments)
     except closes.TableError as error:

@@ -32,7 +32,7 @@ def ask(rng: random.Random, table: closes.Table) -> Asked:
     """A question about `table`."""
     kinds: tuple[tuple[Callable[[random.Random, closes.Table], Asked], float], ...] = (
         (one_figure, 28), (two_figures, 7), (same_figure, 7), (comparison, 20), (ranking, 8), (related, 7),
-        (two_questions, 6), (two_periods, 5), (declined, 12),
+        (two_questions, 6), (two_periods, 5), (declined, 10),
     )  # fmt: skip
     asked = rng.choices([kind for kind, _ in kinds], [share for _, share in kinds])[0](rng, table)
     keep = asked.keep if rng.random() < 0.5 else ()
@@ -236,8 +236,8 @@ def _period(rng: random.Random, table: closes.Table, name: str = "") -> Period:
     if name in ("total_return", "prices") and rng.random() < 0.04:
         return relative_periods.a_month(rng, first, last)
     kinds = (
-        (periods.draw, 64), (relative_periods.recent, 8), (relative_periods.onward, 5),
-        (relative_periods.backward, 5), (relative_periods.unusual, 18),
+        (periods.draw, 64), (periods.whole, 6), (relative_periods.recent, 7), (relative_periods.onward, 4),
+        (relative_periods.backward, 4), (relative_periods.unusual, 15),
     )  # fmt: skip
     return rng.choices([k for k, _ in kinds], [share for _, share in kinds])[0](rng, first, last)
 

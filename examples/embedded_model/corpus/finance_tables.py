@@ -2,14 +2,11 @@
 
 import random
 import string
-import sys
 from datetime import date
 
-from corpus import names
-from corpus.example import PROGRAMS
+import closes as closes
 
-sys.path.insert(0, str(PROGRAMS))
-import closes as closes  # once its folder is on the path, for the modules beside this one too
+from corpus import names
 
 HELD_OUT_SYMBOLS = frozenset({"MSFT", "AMZN", "IBM", "GOOG", "AAPL"})
 KINDS_OF_COMPANY = (

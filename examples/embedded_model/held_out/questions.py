@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from held_out.tables import TABLES
 
@@ -32,7 +33,9 @@ class Question:
     origin: str
     calls: tuple[Call, ...] = ()
     data: str = ""  # a table of `held_out/tables.py`, by default the shipped one
-    figures: tuple[tuple[str, float], ...] | None = None  # in place of calls; none: no answer
+    figures: tuple[tuple[tuple[str, ...], float], ...] | None = None
+    """In place of calls: the values that a solver found, each with the symbols that it is of; empty without an answer."""
+    about: tuple[str, ...] = ()  # the symbols that a report may speak of, with `figures`
 
 
 def written(origin: str) -> list[Question]:
@@ -40,6 +43,21 @@ def written(origin: str) -> list[Question]:
     lines = (Path(__file__).parent / f"{origin}.jsonl").read_text("utf-8").splitlines()
     entries = [json.loads(line) for line in lines]
     return [Question(e["question"], origin, tuple((n, a) for n, a in e["calls"])) for e in entries]
+
+
+def solved() -> list[Question]:
+    """The second blind questions: a solver's figures in place of calls, some questions without an answer."""
+    lines = (Path(__file__).parent / "solved.jsonl").read_text("utf-8").splitlines()
+    return [_solved(json.loads(line)) for line in lines]
+
+
+def _solved(entry: dict[str, Any]) -> Question:
+    about = tuple(entry["symbols"])
+    found = []
+    for figure in entry["expected"]["figures"] if entry["answerable"] else ():
+        named = tuple(symbol for symbol in about if symbol in figure["symbol"])
+        found.append((named or (figure["symbol"],), float(figure["value"])))
+    return Question(entry["question"], "solved", figures=tuple(found), about=about)
 
 
 def handwritten() -> list[Question]:
