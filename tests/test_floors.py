@@ -97,7 +97,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
-        ("backends", "call_text", "partial", "types"),
+        ("backends", "call_text", "partial", "tagged_text", "types"),
         ("closing",),
         ("calls", "masks"),
         ("reasoning", "sandbox"),
