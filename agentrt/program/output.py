@@ -9,7 +9,9 @@ from typing import Any, Literal
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
+from agentrt.base.one_of import OneOf
 from agentrt.base.record import record
+from agentrt.program.node import Node
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
 from agentrt.program.tool import Tool
 
@@ -31,6 +33,7 @@ class OutputSpec:
         checked: Whether `parse` may refuse text that the constraint allows. Such a refusal is a
             failure of the model, which may answer again, not of the engine.
         keep_special: Whether the text of special tokens is part of the text, as calls may be.
+        late: Options that nodes give, one for each hole of the constraint.
     """
 
     kind: Literal["value", "items", "calls", "step", "raw"]
@@ -40,19 +43,46 @@ class OutputSpec:
     tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
     checked: bool = False
     keep_special: bool = False
+    late: tuple[OneOf, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Node[Any], ...]:
+        """The nodes that give options."""
+        return tuple([source for one in self.late for source in one.sources])
+
+    @property
+    def known_constraint(self) -> ConstraintSpec | None:
+        """The constraint with the options of the nodes, or with its holes while one is pending.
+
+        Raises:
+            ConstraintError: An option has no JSON form.
+            Exception: The error of a node that has failed.
+        """
+        if self.constraint is None or not self.late:
+            return self.constraint
+        sources = self.sources
+        for source in sources:
+            if source.done:
+                source.held_options()  # the first failure ends it, although others are pending
+        if not all(source.done for source in sources):
+            return self.constraint
+        texts = [one.texts for one in self.late]
+        return self.constraint.filled(dict(zip(self.constraint.holes, texts, strict=True)))
 
 
 def value_of(form: Any, *, check: bool = False) -> OutputSpec:
     """One value of a type; with `check` also of one that cannot be enforced as a whole."""
     shape = checked_for(form) if check else shape_for(form)
-    return OutputSpec("value", shape.spec, shape.parse, _name(shape.name), checked=shape.checked)
+    name, checked = _name(shape.name), shape.checked
+    return OutputSpec("value", shape.spec, shape.parse, name, checked=checked, late=shape.late)
 
 
 def items_of(item: Any) -> OutputSpec:
     """A streamed array."""
     shape = array_for(item)
     assert shape.item is not None, "an array has a shape for its items"
-    return OutputSpec("items", shape.spec, shape.item.parse, _name(shape.item.name))
+    name = _name(shape.item.name)
+    return OutputSpec("items", shape.spec, shape.item.parse, name, late=shape.late)
 
 
 def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
@@ -67,7 +97,8 @@ def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
     by_name = _by_name(tools)
     shape = final_for(final)
     spec = _spec(tools, shape.schema)
-    return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
+    parse, late = shape.parse, shape.late
+    return OutputSpec("step", spec, parse, "step", by_name, keep_special=True, late=late)
 
 
 def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:

@@ -15,6 +15,7 @@ from agentrt.structured.json_schema.json_grammar import json_part
 from agentrt.structured.json_schema.lark_text import spelled
 from agentrt.structured.json_schema.normalize import for_generation
 from agentrt.structured.json_schema.structure import check_size, check_structure
+from agentrt.structured.types.late_options import with_holes
 
 MAX_TOOLS = 512
 MAX_CALLS = 1024
@@ -49,16 +50,15 @@ def calls_spec(
     names = [tool.name for tool in tools]
     if len(set(names)) < len(names):
         raise ConstraintError("two tools have one name", hint="Rename one of them")
-    final = ""
+    final, holes = "", tuple[str, ...]()
     if final_schema is not None:
         check_size(final_schema, "final answer")
         narrowed = for_generation(final_schema)
         check_structure(narrowed)
+        narrowed, holes = with_holes(narrowed)
         final = canonical_json.dumps(narrowed)
     offered = tuple(_checked(tool) for tool in tools)
-    return ConstraintSpec(
-        "calls", source=final, tools=offered, min_calls=min_calls, max_calls=max_calls
-    )
+    return ConstraintSpec("calls", final, (), offered, min_calls, max_calls, holes)
 
 
 def calls_lark(

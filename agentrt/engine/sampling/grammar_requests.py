@@ -15,7 +15,7 @@ from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.forced_drafts import TokenGuesser
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
-from agentrt.engine.sequence.sequence import Phase, Sequence
+from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.structured import CompiledConstraint
@@ -51,10 +51,11 @@ class GrammarRequests:
         self.cache.prepare(self._codec.vocab)
 
     def start_compile(self, request: GenerateRequest) -> None:
-        """Start to compile the request's constraint."""
-        if request.constraint is not None and not request.scored:
+        """Start to compile the request's constraint, unless it has a hole."""
+        constraint = request.constraint
+        if constraint is not None and not constraint.holes and not request.scored:
             self._futures[request.request_id] = self.cache.start_compile(
-                request.constraint, self._codec.vocab, self._codec.call_frame
+                constraint, self._codec.vocab, self._codec.call_frame
             )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
@@ -153,10 +154,10 @@ class GrammarRequests:
         self._futures.pop(request_id, None)
 
     def pending_compiles(self, sequences: Iterable[Sequence]) -> list[Future[CompiledConstraint]]:
-        """Compilations for which sequences with a complete prompt wait."""
+        """Compilations for which sequences without a hole wait."""
         if not self._futures:
             return []
-        compiling = (one for one in sequences if one.phase is Phase.COMPILING)
+        compiling = (one for one in sequences if one.compiling)
         found = (self._futures.get(one.request.request_id) for one in compiling)
         return [future for future in found if future is not None]
 

@@ -20,6 +20,7 @@ from agentrt.structured.json_schema.keywords import ANNOTATIONS, with_children
 from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.relax import relaxed
 from agentrt.structured.json_schema.structure import check_size
+from agentrt.structured.types.late_options import late_options
 from agentrt.structured.types.shape import Shape, json_spec, shape_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
@@ -64,6 +65,11 @@ def _partly(form: Any) -> Shape:
     """A type with keywords that cannot be enforced."""
     adapter = adapter_of(form)
     schema = schema_of(form, adapter)
+    if late_options(schema):
+        raise ConstraintError(
+            f"{name_of(form)} holds late options, and other parts of it can only be checked",
+            hint="Await the nodes that OneOf was given first, or enforce the other parts",
+        )
     check = _validator(schema)
     enforced = relaxed(schema, json_spec, _is_checkable)
 

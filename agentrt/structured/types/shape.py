@@ -18,6 +18,7 @@ from typing_extensions import TypeAliasType
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.distinct import distinct_lark
 from agentrt.structured.json_schema.exact_check import read_checked
 from agentrt.structured.json_schema.limits import check_choice, check_grammar, check_regex
@@ -26,6 +27,7 @@ from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import check_size, check_structure, reason_of
 from agentrt.structured.json_schema.validation import VALIDATOR
+from agentrt.structured.types.late_options import late_options, with_holes
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -41,6 +43,7 @@ class Shape:
         schema: JSON Schema of the value; None if the text is not JSON.
         item: Shape of one item, for an array.
         checked: Whether `parse` may refuse text that the constraint allows, with a reason.
+        late: Options that are not known yet, one for each hole of `spec`.
     """
 
     spec: ConstraintSpec | None
@@ -49,6 +52,7 @@ class Shape:
     schema: dict[str, Any] | None = None
     item: Shape | None = None
     checked: bool = False
+    late: tuple[OneOf, ...] = ()
 
 
 def shape_of(form: Any) -> Shape:
@@ -68,6 +72,8 @@ def shape_of(form: Any) -> Shape:
     schema = schema_of(form, adapter)
     if _is_bare_text(form) and schema.get("type") == "string":
         return _text(schema, adapter, name_of(form))
+    if _is_bare_text(form) and schema.keys() == {"enum"}:
+        return _held_text(schema, adapter, name_of(form))
     return _json(schema, adapter, name_of(form))
 
 
@@ -153,7 +159,17 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
 
 def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
     check_size(schema, name)
-    return Shape(json_spec(schema), adapter.validate_json, name, schema)
+    late = tuple(late_options(schema).values())
+    return Shape(json_spec(schema), adapter.validate_json, name, schema, late=late)
+
+
+def _held_text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
+    """Bare text that is one of some options, known now or later."""
+    late = late_options(schema)
+    if not late:
+        return _choice(tuple(schema["enum"]), adapter.validate_python, name)
+    spec = ConstraintSpec("choice", holes=tuple(late))
+    return Shape(spec, adapter.validate_python, name, late=tuple(late.values()))
 
 
 def json_spec(schema: Any) -> ConstraintSpec:
@@ -162,12 +178,13 @@ def json_spec(schema: Any) -> ConstraintSpec:
     Raises:
         ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
     """
-    lark = distinct_lark(schema)
+    whole, holes = with_holes(schema)
+    lark = distinct_lark(whole)
     if lark is not None:
         check_grammar(lark)
         return ConstraintSpec("grammar", source=lark)
     check_structure(schema)
-    return ConstraintSpec("json", source=canonical_json.dumps(schema))
+    return ConstraintSpec("json", source=canonical_json.dumps(whole), holes=holes)
 
 
 def _choice(options: tuple[str, ...], parse: Callable[[str], Any], name: str) -> Shape:

@@ -10,15 +10,29 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf, one_of_in
 from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.normalize import MAX_NUMBER, for_generation
 from agentrt.structured.json_schema.number_range import Bound, DecimalRange, exact
 from agentrt.structured.json_schema.number_steps import step_terms
 from agentrt.structured.json_schema.number_text import number_terms
+from agentrt.structured.types.late_options import StandIn, options_schema
 
 
 class WrittenSchema(GenerateJsonSchema):
     """Pydantic's schema, corrected where it differs from pydantic's parser."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._late: dict[OneOf, StandIn] = {}
+
+    def function_after_schema(
+        self, schema: core_schema.AfterValidatorFunctionSchema
+    ) -> JsonSchemaValue:
+        one_of = one_of_in(schema)
+        if one_of is None:
+            return super().function_after_schema(schema)
+        return options_schema(one_of, self._late)
 
     def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
         return self._distinct(super().set_schema(schema))
