@@ -1,4 +1,4 @@
-"""Outputs held to what nodes give: sent with a hole, filled with the options, never anything else."""
+"""Outputs held to what nodes give: sent with a hole, filled with the options."""
 
 import gc
 import json
