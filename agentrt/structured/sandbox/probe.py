@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.base.errors import InternalError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.child_process import ChildProcess
 from agentrt.structured.sandbox import probe_wire as wire
@@ -97,8 +97,8 @@ class CompileProbe:
                         compiled = True
                     case wire.Closes(tokens):
                         return tokens
-                    case wire.ConstraintRefused(message, pointer, keyword, hint):
-                        raise ConstraintError(message, pointer=pointer, keyword=keyword, hint=hint)
+                    case wire.ConstraintRefused():
+                        raise answer.error()
                     case _:
                         self._end()
                         if compiled:

@@ -66,9 +66,9 @@ def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:
             constraint.find_shortest(guess_of(order.spec, alphabet_of(vocab), order.frame))
         yield wire.Closes(constraint.shortest)
     except ConstraintError as wrong:
-        yield wire.ConstraintRefused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
+        yield wire.ConstraintRefused.from_error(wrong)
     except MemoryError:
-        yield wire.ConstraintRefused("takes too much memory to compile", "", "", "Make it smaller")
+        yield wire.ConstraintRefused("takes too much memory to compile", hint="Make it smaller")
 
 
 def _send(answers: BinaryIO, answer: wire.Answer) -> None:
