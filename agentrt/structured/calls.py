@@ -12,6 +12,7 @@ from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.json_schema.declaration import json_spec, normal_form
 from agentrt.structured.json_schema.json_grammar import json_part
+from agentrt.structured.json_schema.lark_text import spelled
 
 MAX_TOOLS = 512
 MAX_CALLS = 1024
@@ -26,7 +27,7 @@ def calls_spec(
     """The constraint "call these tools", or answer by `final_schema` if that is given.
 
     Args:
-        tools: Tools offered; their arguments are narrowed by `for_generation`.
+        tools: Tools offered; their arguments are narrowed to what a model should write.
         final_schema: JSON Schema of an answer instead of calls.
         min_calls: Minimum number of calls; 0 allows none at all.
         max_calls: Maximum number of calls.
@@ -133,10 +134,7 @@ def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
 
 def literal(text: str, tokens: dict[str, int]) -> str:
     """`text` as Lark: special tokens by id, the rest as strings; "" for no text."""
-    return " ".join(
-        f"<[{piece}]>" if isinstance(piece, int) else _quoted(piece)
-        for piece in pieces(text, tokens)
-    )
+    return spelled(pieces(text, tokens))
 
 
 def _list_of_calls(spec: ConstraintSpec, frame: CallFrame, tokens: dict[str, int]) -> str:
@@ -169,7 +167,3 @@ def _checked(tool: ToolSchema) -> ToolSchema:
 def _in_json(name: str) -> str:
     """A name as written inside a JSON string."""
     return json.dumps(name, ensure_ascii=False)[1:-1]
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

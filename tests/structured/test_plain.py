@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.protocol.child_process import ChildProcess
 from agentrt.structured import (
     cfg_shape,
     json_schema_shape,

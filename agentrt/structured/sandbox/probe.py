@@ -9,6 +9,7 @@ from collections.abc import Callable
 from agentrt.base.errors import InternalError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.child_process import ChildProcess
+from agentrt.structured.json_schema.declaration_wire import ConstraintRefused
 from agentrt.structured.sandbox import probe_wire as wire
 
 MORE_BYTES = 1 << 30
@@ -97,7 +98,7 @@ class CompileProbe:
                         compiled = True
                     case wire.Closes(tokens):
                         return tokens
-                    case wire.ConstraintRefused():
+                    case ConstraintRefused():
                         raise answer.error()
                     case _:
                         self._end()
