@@ -33,7 +33,7 @@ class OutputSpec:
         checked: Whether `parse` may refuse text that the constraint allows. Such a refusal is a
             failure of the model, which may answer again, not of the engine.
         keep_special: Whether the text of special tokens is part of the text, as calls may be.
-        late: Options that nodes give, one for each hole of the constraint.
+        late: Options that nodes give, by the names of the holes of the constraint.
     """
 
     kind: Literal["value", "items", "calls", "step", "raw"]
@@ -43,12 +43,12 @@ class OutputSpec:
     tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
     checked: bool = False
     keep_special: bool = False
-    late: tuple[OneOf, ...] = ()
+    late: Mapping[str, OneOf] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[Node[Any], ...]:
         """The nodes that give options."""
-        return tuple([source for one in self.late for source in one.sources])
+        return tuple([source for one in self.late.values() for source in one.sources])
 
     @property
     def known_constraint(self) -> ConstraintSpec | None:
@@ -66,8 +66,7 @@ class OutputSpec:
                 source.held_options()  # the first failure ends it, although others are pending
         if not all(source.done for source in sources):
             return self.constraint
-        texts = [one.texts for one in self.late]
-        return self.constraint.filled(dict(zip(self.constraint.holes, texts, strict=True)))
+        return self.constraint.filled({name: one.texts for name, one in self.late.items()})
 
 
 def value_of(form: Any, *, check: bool = False) -> OutputSpec:
@@ -98,6 +97,10 @@ def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
     shape = final_for(final)
     spec = _spec(tools, shape.schema)
     parse, late = shape.parse, shape.late
+    if late:
+        from agentrt.structured.types.late_options import with_holes
+
+        spec = with_holes(spec, late)
     return OutputSpec("step", spec, parse, "step", by_name, keep_special=True, late=late)
 
 

@@ -73,7 +73,7 @@ def test_a_request_with_a_hole_in_its_constraint_is_sent_at_once(bench: Any, cod
     began_s = rig.recorder.events[0].at_s
     assert (sent.at_s, sent.complete) == (began_s, False)
     asked = rig.backend.seen.requests[0]
-    assert asked.constraint.holes == ("options0",)
+    assert asked.constraint.holes == ("options:0",)
     assert asked.prompt.token_ids == codec.encode((), ASK.user("Which?").segments()).token_ids
     [(_, fill)] = rig.backend.seen.fills
     assert (fill.token_ids, fill.complete, fill.constraint.holes) == ((), True, ())
@@ -168,7 +168,7 @@ def test_a_failure_that_stands_in_the_prompt_gives_no_option(bench: Any, codec: 
     rig = bench(['{"symbol":"A","value":1.5}'], codec=codec)
     assert rig.run(partly).symbol == "A"
     [fill] = [fill for _, fill in rig.backend.seen.fills if fill.constraint is not None]
-    assert json.loads(fill.constraint.source)["$defs"]["options0"]["enum"] == [
+    assert json.loads(fill.constraint.source)["$defs"]["options:0"]["enum"] == [
         {"symbol": "A", "value": 1.5}
     ]
 
@@ -182,7 +182,7 @@ def test_equal_options_count_once(bench: Any, codec: Any) -> None:
     rig = bench(['{"symbol":"A","value":1.5}'], codec=codec)
     rig.run(twice)
     [(_, fill)] = rig.backend.seen.fills
-    assert len(json.loads(fill.constraint.source)["$defs"]["options0"]["enum"]) == 1
+    assert len(json.loads(fill.constraint.source)["$defs"]["options:0"]["enum"]) == 1
 
 
 def test_an_option_without_a_json_form_is_an_error_of_its_generation(
@@ -238,7 +238,7 @@ def test_a_lost_engine_gets_the_constraint_as_it_was_filled(bench: Any, codec: A
 
     assert rig.main(main).symbol == "S1"
     holes = [one.constraint.holes for one in rig.backend.seen.requests]
-    assert holes == [("options0",), ("options0",), ()]
+    assert holes == [("options:0",), ("options:0",), ()]
     assert rig.backend.seen.requests[2].prompt.complete
 
 

@@ -7,27 +7,24 @@ JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 
 from pydantic import SecretStr, TypeAdapter
 from typing_extensions import TypeAliasType
 
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.one_of import OneOf
-from agentrt.structured.json_schema.distinct import distinct_lark
+from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
-from agentrt.structured.json_schema.limits import check_choice, check_grammar, check_regex
-from agentrt.structured.json_schema.native import lark_grammar, lark_regex, regex_grammar
-from agentrt.structured.json_schema.normalize import normalize
+from agentrt.structured.json_schema.limits import check_choice
+from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
-from agentrt.structured.json_schema.structure import check_size, check_structure, reason_of
-from agentrt.structured.json_schema.validation import VALIDATOR
-from agentrt.structured.types.late_options import late_options, with_holes
+from agentrt.structured.json_schema.structure import reason_of
+from agentrt.structured.types.late_options import with_holes
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -43,7 +40,7 @@ class Shape:
         schema: JSON Schema of the value; None if the text is not JSON.
         item: Shape of one item, for an array.
         checked: Whether `parse` may refuse text that the constraint allows, with a reason.
-        late: Options that are not known yet, one for each hole of `spec`.
+        late: Options that are not known yet, by the names of the holes of `spec`.
     """
 
     spec: ConstraintSpec | None
@@ -52,7 +49,7 @@ class Shape:
     schema: dict[str, Any] | None = None
     item: Shape | None = None
     checked: bool = False
-    late: tuple[OneOf, ...] = ()
+    late: Mapping[str, OneOf] = field(default_factory=dict)
 
 
 def shape_of(form: Any) -> Shape:
@@ -69,12 +66,16 @@ def shape_of(form: Any) -> Shape:
     texts = _bare_texts(form)
     if texts is not None:
         return _choice(texts, adapter.validate_python, name_of(form))
-    schema = schema_of(form, adapter)
+    late: dict[str, OneOf] = {}
+    schema = schema_of(form, adapter, late)
     if _is_bare_text(form) and schema.get("type") == "string":
         return _text(schema, adapter, name_of(form))
     if _is_bare_text(form) and schema.keys() == {"enum"}:
-        return _held_text(schema, adapter, name_of(form))
-    return _json(schema, adapter, name_of(form))
+        if not late:
+            return _choice(tuple(schema["enum"]), adapter.validate_python, name_of(form))
+        spec = ConstraintSpec("choice", holes=tuple(late))
+        return Shape(spec, adapter.validate_python, name_of(form), late=late)
+    return _json(schema, adapter, name_of(form), late)
 
 
 def json_shape_of(form: Any) -> Shape:
@@ -83,8 +84,8 @@ def json_shape_of(form: Any) -> Shape:
     Raises:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
-    adapter = adapter_of(form)
-    return _json(schema_of(form, adapter), adapter, name_of(form))
+    adapter, late = adapter_of(form), dict[str, OneOf]()
+    return _json(schema_of(form, adapter, late), adapter, name_of(form), late)
 
 
 def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) -> Shape:
@@ -94,13 +95,13 @@ def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) 
         ConstraintError: The item's type cannot be enforced.
     """
     one = json_shape_of(item)
-    adapter = adapter_of(list[item])
-    schema = schema_of(list[item], adapter)
+    adapter, late = adapter_of(list[item]), dict[str, OneOf]()
+    schema = schema_of(list[item], adapter, late)
     if min_items:
         schema["minItems"] = min_items
     if max_items is not None:
         schema["maxItems"] = max_items
-    return replace(_json(schema, adapter, f"list[{one.name}]"), item=one)
+    return replace(_json(schema, adapter, f"list[{one.name}]", late), item=one)
 
 
 def regex_shape(pattern: str) -> Shape:
@@ -109,9 +110,8 @@ def regex_shape(pattern: str) -> Shape:
     Raises:
         ConstraintError: The pattern is invalid or too large.
     """
-    check_regex(pattern)
     spec = ConstraintSpec("regex", source=pattern)
-    complaint = VALIDATOR.complaint(spec, regex_grammar(pattern))
+    complaint = complaint_about(spec)
     if complaint:
         raise ConstraintError(
             f"regex {pattern!r}: {reason_of(complaint)}",
@@ -135,9 +135,8 @@ def cfg_shape(lark: str) -> Shape:
     Raises:
         ConstraintError: The grammar is invalid or too large.
     """
-    check_grammar(lark)
     spec = ConstraintSpec("grammar", source=lark)
-    complaint = VALIDATOR.complaint(spec, lark_grammar(lark))
+    complaint = complaint_about(spec)
     if complaint:
         raise ConstraintError(
             f"grammar: {' '.join(complaint.split())[:300]}",
@@ -152,39 +151,15 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     Raises:
         ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
     """
-    check_size(schema)
-    plain = normalize(schema)
+    plain = normal_form(schema)
     return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
 
 
-def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    check_size(schema, name)
-    late = tuple(late_options(schema).values())
-    return Shape(json_spec(schema), adapter.validate_json, name, schema, late=late)
-
-
-def _held_text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    """Bare text that is one of some options, known now or later."""
-    late = late_options(schema)
-    if not late:
-        return _choice(tuple(schema["enum"]), adapter.validate_python, name)
-    spec = ConstraintSpec("choice", holes=tuple(late))
-    return Shape(spec, adapter.validate_python, name, late=tuple(late.values()))
-
-
-def json_spec(schema: Any) -> ConstraintSpec:
-    """The spec of JSON that fits a schema in normal form.
-
-    Raises:
-        ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
-    """
-    whole, holes = with_holes(schema)
-    lark = distinct_lark(whole)
-    if lark is not None:
-        check_grammar(lark)
-        return ConstraintSpec("grammar", source=lark)
-    check_structure(schema)
-    return ConstraintSpec("json", source=canonical_json.dumps(whole), holes=holes)
+def _json(
+    schema: dict[str, Any], adapter: TypeAdapter[Any], name: str, late: Mapping[str, OneOf]
+) -> Shape:
+    spec = with_holes(json_spec(schema), late)
+    return Shape(spec, adapter.validate_json, name, schema, late=late)
 
 
 def _choice(options: tuple[str, ...], parse: Callable[[str], Any], name: str) -> Shape:
@@ -227,8 +202,7 @@ def _unwrapped(form: Any) -> Any:
 
 def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
     """Bare text within a pattern and lengths; free without any."""
-    check_size(schema, name)
-    check_structure(schema)
+    json_spec(schema, is_part=True)
     terms: list[str] = []
     if "pattern" in schema:
         terms.append(lark_regex(anywhere(schema["pattern"])))
