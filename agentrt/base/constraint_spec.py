@@ -28,7 +28,7 @@ class ConstraintSpec:
         tools: The tools of `calls`.
         min_calls: Minimum number of calls, for `calls` without a final answer.
         max_calls: Maximum number of calls.
-        holes: Names of definitions that `source` refers to and that are not known yet, as
+        holes: Names of definitions that schemas refer to and that are not known yet, as
             `#/$defs/NAME`; of a `choice`, a name for its options. An engine gets a constraint with
             holes only in an incomplete request, and the one without them with the last fill.
     """
@@ -52,17 +52,43 @@ class ConstraintSpec:
         if self.kind == "choice":
             texts = tuple(json.loads(text) for text in options[self.holes[0]])
             return replace(self, options=texts, holes=())
-        schema: dict[str, Any] = json.loads(self.source)
-        definitions = {name: _compact(one) for name, one in schema.pop("$defs", {}).items()}
-        definitions |= {name: _definition(options[name]) for name in self.holes}
-        joined = ",".join(f"{_compact(name)}:{text}" for name, text in definitions.items())
-        return replace(self, source=f'{_compact(schema)[:-1]},"$defs":{{{joined}}}}}', holes=())
+        definitions = {name: _definition(options[name]) for name in self.holes}
+        source = self.source
+        if source:
+            source = json.dumps(
+                _with_definitions(json.loads(source), definitions),
+                ensure_ascii=False,
+                separators=(",", ":"),
+            )
+        tools = tuple(
+            replace(tool, parameters=_with_definitions(tool.parameters, definitions))
+            for tool in self.tools
+        )
+        return replace(self, source=source, tools=tools, holes=())
 
 
-def _definition(options: tuple[str, ...]) -> str:
-    """The schema of some options, each written as its own JSON."""
-    return f'{{"enum":[{",".join(options)}]}}' if options else "false"
+def _definition(options: tuple[str, ...]) -> Any:
+    """The schema of some options."""
+    return {"enum": [json.loads(text) for text in options]}
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _with_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """A schema with those definitions that it refers to."""
+    names = _names_in(schema)
+    used = {name: one for name, one in definitions.items() if name in names}
+    return {**schema, "$defs": {**schema.get("$defs", {}), **used}} if used else schema
+
+
+def _names_in(schema: Any) -> set[str]:
+    """Names of the definitions that a schema refers to."""
+    found: set[str] = set()
+    todo = [schema]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, dict):
+            todo += here.values()
+            if isinstance(ref := here.get("$ref"), str):
+                found.add(ref.removeprefix("#/$defs/"))
+        elif isinstance(here, list):
+            todo += here
+    return found

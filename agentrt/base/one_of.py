@@ -11,7 +11,7 @@ from agentrt.base.canonical_json import dumps
 from agentrt.base.errors import ConstraintError, UsageError
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import GetCoreSchemaHandler, ValidationInfo
     from pydantic_core import CoreSchema
 
 _METADATA = "agentrt_one_of"
@@ -152,8 +152,12 @@ class OneOf:
     ) -> CoreSchema:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_after_validator_function(
-            self.check, handler(source), metadata={_METADATA: self}
+        def checked(value: Any, info: ValidationInfo) -> Any:
+            chosen = info.context.get(self, self) if isinstance(info.context, dict) else self
+            return value if chosen._choose is not None else chosen.check(value)
+
+        return core_schema.with_info_after_validator_function(
+            checked, handler(source), metadata={_METADATA: self}
         )
 
     def __eq__(self, other: object) -> bool:
@@ -170,10 +174,27 @@ class OneOf:
         return f"OneOf({len(self._texts)} options)"
 
 
-def one_of_in(schema: Mapping[str, Any]) -> OneOf | None:
-    """The `OneOf` that made a core schema, or None."""
-    found = (schema.get("metadata") or {}).get(_METADATA)
-    return found if isinstance(found, OneOf) else None
+STAND_IN = "\ue000"
+"""First character of a text that stands in for options in a schema: it has no meaning."""
+
+
+def held_schema(
+    schema: Mapping[str, Any], late: dict[str, OneOf], prefix: str
+) -> dict[str, Any] | None:
+    """The JSON Schema of the options, if a `OneOf` made this core schema, else None.
+
+    A text stands in for options that are not known, which are added to `late` by a name with the
+    prefix.
+    """
+    one_of = (schema.get("metadata") or {}).get(_METADATA)
+    if not isinstance(one_of, OneOf):
+        return None
+    if one_of._texts is not None and not one_of.sources:
+        return {"enum": [json.loads(text) for text in one_of.texts]}
+    known = (name for name, other in late.items() if other is one_of)
+    name = next(known, f"{prefix}:{len(late)}")
+    late[name] = one_of
+    return {"enum": [STAND_IN + name]}
 
 
 def _texts_of(options: Iterable[Any]) -> tuple[str, ...]:

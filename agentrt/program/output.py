@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -33,7 +33,7 @@ class OutputSpec:
         checked: Whether `parse` may refuse text that the constraint allows. Such a refusal is a
             failure of the model, which may answer again, not of the engine.
         keep_special: Whether the text of special tokens is part of the text, as calls may be.
-        late: Options that nodes give, by the names of the holes of the constraint.
+        late: Options from nodes and bound arguments, by the names of the constraint's holes.
     """
 
     kind: Literal["value", "items", "calls", "step", "raw"]
@@ -72,36 +72,32 @@ class OutputSpec:
 def value_of(form: Any, *, check: bool = False) -> OutputSpec:
     """One value of a type; with `check` also of one that cannot be enforced as a whole."""
     shape = checked_for(form) if check else shape_for(form)
+    spec, late = _filled(shape.spec, shape.late)
     name, checked = _name(shape.name), shape.checked
-    return OutputSpec("value", shape.spec, shape.parse, name, checked=checked, late=shape.late)
+    return OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
 
 
 def items_of(item: Any) -> OutputSpec:
     """A streamed array."""
     shape = array_for(item)
     assert shape.item is not None, "an array has a shape for its items"
-    name = _name(shape.item.name)
-    return OutputSpec("items", shape.spec, shape.item.parse, name, late=shape.late)
+    spec, late = _filled(shape.spec, shape.late)
+    return OutputSpec("items", spec, shape.item.parse, _name(shape.item.name), late=late)
 
 
 def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    spec = _spec(tools, None)
-    return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True)
+    spec, late = _calls_spec(tools, None, {})
+    return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True, late=late)
 
 
 def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
-    spec = _spec(tools, shape.schema)
-    parse, late = shape.parse, shape.late
-    if late:
-        from agentrt.structured.types.late_options import with_holes
-
-        spec = with_holes(spec, late)
-    return OutputSpec("step", spec, parse, "step", by_name, keep_special=True, late=late)
+    spec, late = _calls_spec(tools, shape.schema, shape.late)
+    return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True, late=late)
 
 
 def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:
@@ -109,16 +105,32 @@ def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool
     return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
 
 
-def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> ConstraintSpec:
-    """The constraint, remembered: an agent's loop asks for the same one in every round."""
-    schemas = tuple(tool.spec.schema for tool in tools)
+def _calls_spec(
+    tools: tuple[Tool[..., Any], ...],
+    final: dict[str, Any] | None,
+    late: Mapping[str, OneOf],
+) -> tuple[ConstraintSpec, Mapping[str, OneOf]]:
+    """The constraint, remembered without options: a loop asks for the same one in every round."""
+    schemas = tuple(tool.spec.held for tool in tools)
+    late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
     key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
     spec = _specs.get(key)
     if spec is None:
         from agentrt.structured import calls_spec
+        from agentrt.structured.types.late_options import with_holes
 
-        spec = _specs[key] = calls_spec(schemas, final, 1, MAX_CALLS)
-    return spec
+        spec = _specs[key] = with_holes(calls_spec(schemas, final, 1, MAX_CALLS), late)
+    return _filled(spec, late)
+
+
+Spec = TypeVar("Spec", ConstraintSpec, ConstraintSpec | None)
+
+
+def _filled(spec: Spec, late: Mapping[str, OneOf]) -> tuple[Spec, Mapping[str, OneOf]]:
+    """A constraint with its options if all are known, and what is left to come."""
+    if spec is None or not all(source.done for one in late.values() for source in one.sources):
+        return spec, late
+    return spec.filled({name: one.texts for name, one in late.items()}), {}
 
 
 def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:

@@ -7,6 +7,7 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.protocol.backend import HoleFill
+from agentrt.protocol.step_output import StepRecord
 from agentrt.structured import CompileCache, compile_constraint
 
 PROMPT = [(3 * at) % 250 for at in range(100)]
@@ -20,7 +21,7 @@ HOW = {"on_limit": "close", "max_tokens": 40, "temperature": 1.0, "seed": 3}
 
 def steps(core, most=50):
     """The steps of a core until it has nothing to do."""
-    found = []
+    found: list[StepRecord] = []
     while core.has_work() and len(found) < most:
         done = core.step()
         if done is not None and done.step is not None:
@@ -74,7 +75,7 @@ def test_the_prompt_goes_on_while_the_grammar_compiles(build, engine):
 
     core.executor.grammars.cache = CompileCache(compile_one=held)
     core.submit(engine.request(1, PROMPT, constraint=FILLED, **HOW))
-    ahead = []
+    ahead: list[StepRecord] = []
     while sum(step.prefill_tokens for step in ahead) < 96:
         done = core.step()
         assert done is not None

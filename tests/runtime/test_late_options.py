@@ -264,8 +264,8 @@ def test_a_spec_is_filled_by_name() -> None:
     open_ = ConstraintSpec(
         "json", '{"$ref":"#/$defs/b","$defs":{"a":{"type":"null"}}}', holes=("b",)
     )
-    filled = open_.filled({"b": ('{"x":1.50}', '"y"')})
+    filled = open_.filled({"b": ('{"x":1.5}', '"y"')})
     assert filled == ConstraintSpec(
-        "json", '{"$ref":"#/$defs/b","$defs":{"a":{"type":"null"},"b":{"enum":[{"x":1.50},"y"]}}}'
+        "json", '{"$ref":"#/$defs/b","$defs":{"a":{"type":"null"},"b":{"enum":[{"x":1.5},"y"]}}}'
     )
     assert filled.filled({}) is filled

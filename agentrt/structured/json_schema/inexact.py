@@ -34,8 +34,9 @@ def around_inexact(root: Any) -> set[int]:
 
 
 def _lists_records(schema: dict[str, Any]) -> bool:
-    """Whether it lists values that the compiler takes apart; as literals they compile faster."""
-    return any(isinstance(value, dict | list) for value in schema.get("enum", ()))
+    """Whether it lists values that the compiler takes apart, or none; literals compile faster."""
+    values = schema.get("enum")
+    return values == [] or any(isinstance(value, dict | list) for value in values or ())
 
 
 def is_open(schema: dict[str, Any]) -> bool:

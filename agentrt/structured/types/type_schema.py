@@ -11,14 +11,13 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from agentrt.base.errors import ConstraintError
-from agentrt.base.one_of import OneOf, one_of_in
+from agentrt.base.one_of import OneOf, held_schema
 from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.declaration import normal_form
 from agentrt.structured.json_schema.normalize import MAX_NUMBER
 from agentrt.structured.json_schema.number_range import Bound, DecimalRange, exact
 from agentrt.structured.json_schema.number_steps import step_terms
 from agentrt.structured.json_schema.number_text import number_terms
-from agentrt.structured.types.late_options import options_schema
 
 
 class WrittenSchema(GenerateJsonSchema):
@@ -31,10 +30,11 @@ class WrittenSchema(GenerateJsonSchema):
     def function_after_schema(
         self, schema: core_schema.AfterValidatorFunctionSchema
     ) -> JsonSchemaValue:
-        one_of = one_of_in(schema)
-        if one_of is None:
-            return super().function_after_schema(schema)
-        return options_schema(one_of, self._late)
+        held = held_schema(schema, self._late, "options")
+        return super().function_after_schema(schema) if held is None else held
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        return value  # the keys of listed records have an order of their own
 
     def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
         return self._distinct(super().set_schema(schema))
