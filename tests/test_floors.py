@@ -97,9 +97,11 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
-        ("backends", "call_text", "partial", "types"),
-        ("closing",),
-        ("calls", "masks"),
+        ("backends", "call_text", "partial", "tagged_text", "types"),
+        ("call_grammars", "calls", "closing"),
+        ("call_sets",),
+        ("call_state",),
+        ("masks",),
         ("reasoning", "sandbox"),
     ),
 }

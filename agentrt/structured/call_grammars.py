@@ -15,11 +15,12 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.json_schema.json_grammar import json_part
+from agentrt.structured.json_schema.lark_text import quoted, spelled
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import escape_regex
 
 
-class Place(Enum):
+class HeadPlace(Enum):
     """Place in an output where a head begins.
 
     Attributes:
@@ -65,10 +66,7 @@ class FrameText:
 
     def literal(self, text: str) -> str:
         """`text` as Lark: special tokens by id, the rest as strings; "" for no text."""
-        return " ".join(
-            f"<[{piece}]>" if isinstance(piece, int) else _quoted(piece)
-            for piece in self.pieces(text)
-        )
+        return spelled(self.pieces(text))
 
     def pieces(self, text: str) -> list[str | int]:
         """`text` cut at the frame's special tokens, which become ids."""
@@ -80,7 +78,7 @@ class FrameText:
 
     def head(
         self,
-        place: Place,
+        place: HeadPlace,
         tool_names: Sequence[str],
         final: Any = None,
         min_calls: int = 1,
@@ -97,8 +95,8 @@ class FrameText:
             exact: Whether numbers are written as rules; see `json_grammar`.
         """
         name = f"NAME {self.literal(self.frame.middle)}"
-        rules = [f"NAME: {' | '.join(_quoted(_in_json(one)) for one in tool_names)}"]
-        if place is Place.NAME:
+        rules = [f"NAME: {' | '.join(quoted(_in_json(one)) for one in tool_names)}"]
+        if place is HeadPlace.NAME:
             return _lark([f"start: {name}", *rules])
         starts = [f"{self.literal(self.opening)} {name}"] if tool_names else []
         if tool_names and min_calls == 0:
@@ -109,7 +107,7 @@ class FrameText:
             rules += [f"final: {part.expression}", *part.rules]
         return _lark([f"start: {' | '.join(starts)}", *(rules if tool_names else rules[1:])])
 
-    def head_in_text(self, place: Place, tool_names: Sequence[str]) -> str:
+    def head_in_text(self, place: HeadPlace, tool_names: Sequence[str]) -> str:
         """Lark of free text, with the head of a call at its end unless `place` is `TAIL`.
 
         The text holds no opening of a call, in special tokens or in letters. It may hold all
@@ -124,10 +122,10 @@ class FrameText:
         if self._other_ids:
             rules.append(f"other: <[{','.join(map(str, self._other_ids))}]>")
             text = "(TEXT? other)* TEXT?"
-        if place is Place.TAIL:
+        if place is HeadPlace.TAIL:
             return _lark([f"start: {text}", *rules])
         first = self.pieces(self.opening)[0]
-        rules.append(f"NAME: {' | '.join(_quoted(_in_json(one)) for one in tool_names)}")
+        rules.append(f"NAME: {' | '.join(quoted(_in_json(one)) for one in tool_names)}")
         name = f"NAME {self.literal(self.frame.middle)}"
         if isinstance(first, int):
             return _lark([f"start: {text} ({self.literal(self.opening)} {name})?", *rules])
@@ -181,7 +179,3 @@ def _lark(lines: Sequence[str]) -> str:
 def _in_json(name: str) -> str:
     """A name as written inside a JSON string."""
     return json.dumps(name, ensure_ascii=False)[1:-1]
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

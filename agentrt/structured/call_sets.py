@@ -16,13 +16,9 @@ from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame, ToolSchema
-from agentrt.structured.backends.llguidance_backend import (
-    BACKEND,
-    LlguidanceConstraint,
-    SearchedConstraint,
-)
-from agentrt.structured.call_grammars import FrameText, Place
-from agentrt.structured.call_state import CallsState
+from agentrt.base.vocabulary import Vocab
+from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
+from agentrt.structured.call_grammars import FrameText, HeadPlace
 from agentrt.structured.calls import of_tool
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.json_schema.native import lark_grammar
@@ -36,6 +32,8 @@ _SHARE_BYTES = 2_000
 
 Endings = tuple[str, ...]
 """Texts that may follow a call; "" for none."""
+
+_Key = tuple[str | int | CallFrame | Endings, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +55,7 @@ class ToolGrammars:
     def __init__(self, most: int = MAX_TOOL_GRAMMARS) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._made: OrderedDict[tuple[str | int, ...], ToolGrammar] = OrderedDict()
+        self._made: OrderedDict[_Key, ToolGrammar] = OrderedDict()
         self.compiled = 0
 
     def get(
@@ -66,11 +64,9 @@ class ToolGrammars:
         """The grammar of a tool's calls, compiled in this thread if it is not known.
 
         Raises:
-            ConstraintError: It does not compile; the message names the tool.
+            ConstraintError: The tool does not compile.
         """
-        vocab = alphabet.vocab
-        source = canonical_json.dumps(tool.parameters)
-        key = (vocab.fingerprint, vocab.logits_size, repr(frame.frame), *endings, tool.name, source)
+        key = _key(tool, frame, alphabet.vocab, endings)
         with self._lock:
             found = self._made.get(key)
             if found is not None:
@@ -86,13 +82,26 @@ class ToolGrammars:
                 self._made.popitem(last=False)
         return made
 
+    def known(self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> list[bool]:
+        """Which tools of a set are compiled already."""
+        texts = FrameText(frame, vocab)
+        endings = endings_of(spec, frame, 1)
+        keys = [_key(tool, texts, vocab, endings) for tool in spec.tools]
+        with self._lock:
+            return [key in self._made for key in keys]
+
+
+def _key(tool: ToolSchema, frame: FrameText, vocab: Vocab, endings: Endings) -> _Key:
+    source = canonical_json.dumps(tool.parameters)
+    return (vocab.fingerprint, vocab.logits_size, frame.frame, endings, tool.name, source)
+
 
 TOOL_GRAMMARS = ToolGrammars()
 """The compiled tools of this process."""
 
 
-class CallsConstraint(SearchedConstraint):
-    """Calls of a set of tools, compiled for one vocabulary.
+class ToolSet:
+    """The compiled tools of a spec, and the heads that lead to them.
 
     Args:
         spec: Spec of kind `calls`.
@@ -103,16 +112,14 @@ class CallsConstraint(SearchedConstraint):
         spec: Spec of kind `calls`.
         frame: Texts of the model's frame.
         alphabet: The vocabulary.
-        tells_early: Whether a call is told from a final answer by its opening.
+        tells_early: Whether a call differs from a final answer in its opening.
+        size_bytes: Approximate memory, without that of shared tools.
 
     Raises:
         ConstraintError: A part does not compile within the limits.
     """
 
-    backend = BACKEND
-
     def __init__(self, spec: ConstraintSpec, frame: CallFrame, alphabet: Alphabet) -> None:
-        super().__init__(alphabet)
         self.spec = spec
         self.frame = FrameText(frame, alphabet.vocab)
         self.alphabet = alphabet
@@ -129,10 +136,7 @@ class CallsConstraint(SearchedConstraint):
         self.size_bytes = sum(head.size_bytes for head in self._heads.values())
         self.size_bytes += _SHARE_BYTES * len(spec.tools)
 
-    def start(self) -> CallsState:
-        return CallsState.at_start(self)
-
-    def head(self, place: Place) -> LlguidanceConstraint:
+    def head(self, place: HeadPlace) -> LlguidanceConstraint:
         """The compiled head at a place."""
         return self._heads[place]
 
@@ -153,17 +157,14 @@ class CallsConstraint(SearchedConstraint):
         return self._names.get(token) or self.alphabet.vocab.token_bytes[token]
 
     def endings(self, calls: int) -> Endings:
-        """What may follow the call of this number, from 1."""
-        if self.spec.text and not self.frame.frame.last and self.frame.text_may_follow:
-            return ("",)  # free text follows, in which the next call is found
-        found = [self.frame.frame.last] if calls >= self.spec.min_calls else []
-        return (*found, self.frame.again) if calls < self.spec.max_calls else tuple(found)
+        """Texts of which one follows the call of this number, from 1."""
+        return endings_of(self.spec, self.frame.frame, calls)
 
-    def place_after(self, calls: int) -> Place | None:
+    def place_after(self, calls: int) -> HeadPlace | None:
         """Where a list of so many calls leads; None if the output is over."""
         if not self.spec.text or not self.frame.text_may_follow:
             return None
-        return Place.TEXT if calls < self.spec.max_calls else Place.TAIL
+        return HeadPlace.TEXT if calls < self.spec.max_calls else HeadPlace.TAIL
 
     def guess(self) -> list[int] | None:
         """A short output found without the grammar."""
@@ -188,23 +189,23 @@ class CallsConstraint(SearchedConstraint):
             return None
         return self.alphabet.tokenize_pieces(self.frame.pieces(min(found, key=len)))
 
-    def _compiled_heads(self) -> dict[Place, LlguidanceConstraint]:
+    def _compiled_heads(self) -> dict[HeadPlace, LlguidanceConstraint]:
         spec, frame = self.spec, self.frame
         names = [tool.name for tool in spec.tools]
-        heads: dict[Place, LlguidanceConstraint] = {}
+        heads: dict[HeadPlace, LlguidanceConstraint] = {}
         if spec.text:
-            for place in (Place.TEXT, Place.TAIL):
+            for place in (HeadPlace.TEXT, HeadPlace.TAIL):
                 heads[place] = self._compiled(frame.head_in_text(place, names))
-            heads[Place.FIRST] = heads[Place.TEXT]
+            heads[HeadPlace.FIRST] = heads[HeadPlace.TEXT]
         else:
-            heads[Place.FIRST] = _exact_or_not(
+            heads[HeadPlace.FIRST] = _exact_or_not(
                 lambda exact: frame.head(
-                    Place.FIRST, names, self._final, spec.min_calls, exact=exact
+                    HeadPlace.FIRST, names, self._final, spec.min_calls, exact=exact
                 ),
                 self.alphabet,
             )
         if names and spec.max_calls > 1:
-            heads[Place.NAME] = self._compiled(frame.head(Place.NAME, names))
+            heads[HeadPlace.NAME] = self._compiled(frame.head(HeadPlace.NAME, names))
         return heads
 
     def _compiled(self, lark: str) -> LlguidanceConstraint:
@@ -214,9 +215,17 @@ class CallsConstraint(SearchedConstraint):
         opening = self.frame.pieces(self.frame.opening)
         if isinstance(opening[0], int):
             return True
-        answer = self._compiled(self.frame.head(Place.FIRST, [], self._final)).start()
+        answer = self._compiled(self.frame.head(HeadPlace.FIRST, [], self._final)).start()
         tokens = self.alphabet.tokenize_pieces(opening)
         return answer.advance(tokens) < len(tokens)
+
+
+def endings_of(spec: ConstraintSpec, frame: CallFrame, calls: int) -> Endings:
+    """Texts of which one follows the call of this number, from 1."""
+    if spec.text and not frame.last and not frame.first:
+        return ("",)  # free text follows, in which the next call is found
+    found = (frame.last,) if calls >= spec.min_calls else ()
+    return (*found, frame.between + frame.before) if calls < spec.max_calls else found
 
 
 def _compiled_call(

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from agentrt.structured.backends.llguidance_backend import LlguidanceState
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.segments import CallFrame
+from agentrt.structured.backends.llguidance_backend import (
+    BACKEND,
+    LlguidanceState,
+    SearchedConstraint,
+)
 from agentrt.structured.backends.llguidance_closing import find_completion
-from agentrt.structured.call_grammars import Place
+from agentrt.structured.call_grammars import HeadPlace
+from agentrt.structured.call_sets import ToolSet
 from agentrt.structured.matcher import MaskRow
-
-if TYPE_CHECKING:
-    from agentrt.structured.call_sets import CallsConstraint
+from agentrt.structured.vocabulary import Alphabet
 
 
 @dataclass(slots=True, eq=False)
-class Stretch:
+class MatchedStretch:
     """A stretch of the output under one matcher.
 
     Attributes:
         matcher: The matcher.
-        place: Place of a head; None in a call.
+        place: HeadPlace of a head; None in a call.
         calls: Number of calls begun.
         tokens: Tokens that began in this stretch, end tokens included.
         text: Their text, in a head.
@@ -29,14 +33,14 @@ class Stretch:
     """
 
     matcher: LlguidanceState
-    place: Place | None
+    place: HeadPlace | None
     calls: int
     tokens: list[int] = field(default_factory=list)
     text: bytearray = field(default_factory=bytearray)
     opened_at: int | None = None
 
-    def fork(self) -> Stretch:
-        return Stretch(
+    def fork(self) -> MatchedStretch:
+        return MatchedStretch(
             self.matcher.fork(),
             self.place,
             self.calls,
@@ -54,18 +58,18 @@ class CallsState:
     spans the end of a head, so that the masks of one matcher are all that counts.
 
     Attributes:
-        constraint: The tool set.
+        tools: The tool set.
         stretches: All stretches so far, so that tokens can be undone.
     """
 
-    constraint: CallsConstraint
-    stretches: list[Stretch]
+    tools: ToolSet
+    stretches: list[MatchedStretch]
 
     @classmethod
-    def at_start(cls, constraint: CallsConstraint) -> CallsState:
+    def at_start(cls, tools: ToolSet) -> CallsState:
         """The state before the first token."""
-        state = cls(constraint, [])
-        state._enter_head(Place.FIRST, 0)
+        state = cls(tools, [])
+        state._enter_head(HeadPlace.FIRST, 0)
         return state
 
     @property
@@ -109,7 +113,7 @@ class CallsState:
             count -= undone
 
     def fork(self) -> CallsState:
-        return CallsState(self.constraint, [stretch.fork() for stretch in self.stretches])
+        return CallsState(self.tools, [stretch.fork() for stretch in self.stretches])
 
     def forced_tokens(self, limit: int) -> list[int]:
         return self.matcher.forced_tokens(limit)
@@ -118,7 +122,7 @@ class CallsState:
         return self.matcher.forced_text()
 
     def completion(self, limit: int) -> list[int] | None:
-        return find_completion(self, limit, self.constraint.alphabet)
+        return find_completion(self, limit, self.tools.alphabet)
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
         ahead = self.fork()
@@ -130,66 +134,93 @@ class CallsState:
     def must_stop(self) -> bool:
         return self.matcher.must_stop()
 
-    def _change_matcher(self, here: Stretch, token: int) -> None:
+    def _change_matcher(self, here: MatchedStretch, token: int) -> None:
         """Enter a call whose tool is named, or a head behind a call."""
         if here.place is None:
             if here.matcher.native.is_stopped():
                 self._leave_call(here)
-        elif here.place is not Place.TAIL:
+        elif here.place is not HeadPlace.TAIL:
             here.text += self._text_of((token,))
             self._find_name(here)
 
-    def _leave_call(self, here: Stretch) -> None:
-        again = self.constraint.frame.again.encode()
-        endings = self.constraint.endings(here.calls)
-        if again and self.constraint.frame.again in endings:
+    def _leave_call(self, here: MatchedStretch) -> None:
+        again = self.tools.frame.again.encode()
+        endings = self.tools.endings(here.calls)
+        if again and self.tools.frame.again in endings:
             last = self._text_of(here.tokens[-len(again) :])
             if last.endswith(again):
-                return self._enter_head(Place.NAME, here.calls)
-        place = self.constraint.place_after(here.calls)
+                return self._enter_head(HeadPlace.NAME, here.calls)
+        place = self.tools.place_after(here.calls)
         if place is not None:
             self._enter_head(place, here.calls)
 
-    def _find_name(self, here: Stretch) -> None:
+    def _find_name(self, here: MatchedStretch) -> None:
         if here.opened_at is None:
             here.opened_at = self._opening_end(here)
         if here.opened_at is None:
             return
         begun = bytes(here.text[here.opened_at :])
-        named = self.constraint.candidates(begun)
+        named = self.tools.candidates(begun)
         whole = [name for name in named if begun.startswith(name)]
-        if len(named) == 1 and (here.place is Place.NAME or self.constraint.tells_early):
+        if len(named) == 1 and (here.place is HeadPlace.NAME or self.tools.tells_early):
             whole = named
         if whole:
             self._enter_call(max(whole, key=len), begun, here.calls + 1)
 
-    def _opening_end(self, here: Stretch) -> int | None:
+    def _opening_end(self, here: MatchedStretch) -> int | None:
         """Where the name of a call begins in the text of a head; None if none is open."""
-        if here.place is Place.NAME:
+        if here.place is HeadPlace.NAME:
             return 0
-        opening = self.constraint.frame.opening.encode()
-        if not self.constraint.spec.text:
+        opening = self.tools.frame.opening.encode()
+        if not self.tools.spec.text:
             return len(opening) if here.text.startswith(opening) else None
-        longest = self.constraint.alphabet.longest_bytes
+        longest = self.tools.alphabet.longest_bytes
         at = here.text.find(opening, max(0, len(here.text) - len(opening) - longest))
         return None if at < 0 else at + len(opening)
 
     def _enter_call(self, named: bytes, begun: bytes, calls: int) -> None:
         try:
-            written = self.constraint.frame.pieces(begun.decode())
+            written = self.tools.frame.pieces(begun.decode())
         except UnicodeDecodeError:
             return  # in the middle of a letter
-        matcher = self.constraint.call(named, calls).start()
-        tokens = self.constraint.alphabet.tokenize_pieces(written)
+        matcher = self.tools.call(named, calls).start()
+        tokens = self.tools.alphabet.tokenize_pieces(written)
         if matcher.advance(tokens) != len(tokens):
             raise ValueError(f"the grammar of a tool refuses its name: {begun!r}")
-        self.stretches.append(Stretch(matcher, None, calls))
+        self.stretches.append(MatchedStretch(matcher, None, calls))
 
-    def _enter_head(self, place: Place, calls: int) -> None:
-        matcher = self.constraint.head(place).start()
-        at_text = place is Place.FIRST and self.constraint.spec.text
-        self.stretches.append(Stretch(matcher, Place.TEXT if at_text else place, calls))
+    def _enter_head(self, place: HeadPlace, calls: int) -> None:
+        matcher = self.tools.head(place).start()
+        at_text = place is HeadPlace.FIRST and self.tools.spec.text
+        self.stretches.append(MatchedStretch(matcher, HeadPlace.TEXT if at_text else place, calls))
         self._find_name(self.stretches[-1])
 
     def _text_of(self, tokens: Sequence[int]) -> bytes:
-        return b"".join(map(self.constraint.bytes_of, tokens))
+        return b"".join(map(self.tools.bytes_of, tokens))
+
+
+class CallsConstraint(SearchedConstraint):
+    """Calls of a set of tools, compiled for one vocabulary.
+
+    Args:
+        spec: Spec of kind `calls`.
+        frame: Frame of the model's calls.
+        alphabet: The vocabulary.
+
+    Raises:
+        ConstraintError: A part does not compile within the limits.
+    """
+
+    backend = BACKEND
+
+    def __init__(self, spec: ConstraintSpec, frame: CallFrame, alphabet: Alphabet) -> None:
+        super().__init__(alphabet)
+        self._tools = ToolSet(spec, frame, alphabet)
+        self.size_bytes = self._tools.size_bytes
+
+    def start(self) -> CallsState:
+        return CallsState.at_start(self._tools)
+
+    def guess(self) -> list[int] | None:
+        """A short output found without the grammar."""
+        return self._tools.guess()

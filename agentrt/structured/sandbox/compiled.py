@@ -15,7 +15,7 @@ from agentrt.structured.backends.llguidance_backend import (
     SearchedConstraint,
 )
 from agentrt.structured.backends.outlines_table import START_MARKER
-from agentrt.structured.call_sets import CallsConstraint
+from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
@@ -67,7 +67,9 @@ def compile_constraint(
     return constraint
 
 
-def _searched(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> SearchedConstraint:
+def _searched(
+    spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame
+) -> CallsConstraint | LlguidanceConstraint:
     if spec.kind == "calls":
         return CallsConstraint(spec, frame, alphabet)
     try:
