@@ -99,8 +99,10 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
         ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
-        ("closing", "tags"),
-        ("calls", "masks"),
+        ("call_grammars", "calls", "closing", "tags"),
+        ("call_sets",),
+        ("call_state",),
+        ("masks",),
         ("reasoning", "sandbox"),
     ),
 }
