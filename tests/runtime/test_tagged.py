@@ -131,7 +131,7 @@ def test_another_second_output_is_an_error_once_a_piece_was_read(lost_at: int) -
     _, play = losing([TEXT, OTHER], [lost_at])
     found = play(tagged)
     if lost_at <= TEXT.index("07") + 1:
-        assert found == joined(PIECES[:3] + [Tagged("day", "08")] + PIECES[4:])
+        assert found == joined([*PIECES[:3], Tagged("day", "08"), *PIECES[4:]])
     else:
         assert isinstance(found, OutputDiverged)
 
