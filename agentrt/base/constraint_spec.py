@@ -28,6 +28,7 @@ class ConstraintSpec:
         tools: The tools of `calls`.
         min_calls: Minimum number of calls, for `calls` without a final answer.
         max_calls: Maximum number of calls.
+        text: Whether free text may stand around the calls; then there may be none.
         holes: Names of definitions that schemas refer to and that are not known yet, as
             `#/$defs/NAME`; of a `choice`, a name for its options. An engine gets a constraint with
             holes only in an incomplete request, and the one without them with the last fill.
@@ -39,6 +40,7 @@ class ConstraintSpec:
     tools: tuple[ToolSchema, ...] = ()
     min_calls: int = 1
     max_calls: int = 32
+    text: bool = False
     holes: tuple[str, ...] = ()
 
     def filled(self, options: Mapping[str, tuple[str, ...]]) -> ConstraintSpec:

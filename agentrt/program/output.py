@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -13,7 +13,11 @@ from agentrt.base.one_of import OneOf
 from agentrt.base.record import record
 from agentrt.program.node import Node
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
+from agentrt.program.tags import Tags
 from agentrt.program.tool import Tool
+
+if TYPE_CHECKING:
+    from agentrt.structured import TagShape
 
 MAX_CALLS = 32
 _specs: dict[str, ConstraintSpec] = {}
@@ -24,8 +28,8 @@ class OutputSpec:
     """The output of a generation, and how its text becomes a value.
 
     Attributes:
-        kind: One value, a streamed array of items, a plan of calls, calls or a final value, or
-            `raw` text just as the model writes it, which is never refused.
+        kind: One value, a streamed array of items, a plan of calls, calls or a final value, text
+            with tags, or `raw` text just as the model writes it, which is never refused.
         constraint: The constraint that the engine enforces; None leaves the text free.
         parse: Parses the whole text (`value`), one item (`items`) or the final answer (`step`).
         name: Name of a node that has no name of its own.
@@ -33,16 +37,20 @@ class OutputSpec:
         checked: Whether `parse` may refuse text that the constraint allows. Such a refusal is a
             failure of the model, which may answer again, not of the engine.
         keep_special: Whether the text of special tokens is part of the text, as calls may be.
+        tags: The tags of `tagged`.
+        min_tags: Minimum number of tags.
         late: Options from nodes and bound arguments, by the names of the constraint's holes.
     """
 
-    kind: Literal["value", "items", "calls", "step", "raw"]
+    kind: Literal["value", "items", "calls", "step", "tagged", "raw"]
     constraint: ConstraintSpec | None
     parse: Callable[[str], Any]
     name: str
     tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
     checked: bool = False
     keep_special: bool = False
+    tags: tuple[TagShape, ...] = ()
+    min_tags: int = 0
     late: Mapping[str, OneOf] = field(default_factory=dict)
 
     @property
@@ -98,6 +106,12 @@ def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
     shape = final_for(final)
     spec, late = _calls_spec(tools, shape.schema, shape.late)
     return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True, late=late)
+
+
+def tagged_of(tags: Tags[Any], min_tags: int, max_tags: int | None) -> OutputSpec:
+    """Free text with tags."""
+    spec = tags.spec(min_tags, max_tags)
+    return OutputSpec("tagged", spec, str, "tagged", tags=tags.shapes, min_tags=min_tags)
 
 
 def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:

@@ -222,6 +222,22 @@ def description_for(form: Any, use: OutputUse) -> str:
     return _LEAD[use] + words if words else ""
 
 
+def content_description(form: Any) -> str:
+    """The description of a part of a text, as the end of a sentence."""
+    from agentrt.structured.types.description import description_of, schema_description
+
+    shape = shape_for(form)
+    if shape.spec is not None and shape.spec.kind == "choice":
+        return f"one of: {', '.join(shape.spec.options)}"
+    if shape.spec is not None and shape.spec.kind == "regex":
+        return f"text that matches {shape.spec.source}"
+    if isinstance(form, Constraint):
+        words = schema_description(shape.schema) if shape.schema is not None else ""
+    else:
+        words = description_of(form)
+    return f"JSON of this type: {words}" if words else "text"
+
+
 def _array_of(schema: dict[str, Any]) -> Shape:
     from agentrt.structured import Shape, json_schema_shape
 
