@@ -71,7 +71,7 @@ class ConstraintSpec:
 
 def _definition(options: tuple[str, ...]) -> Any:
     """The schema of some options."""
-    return {"enum": [json.loads(text) for text in options]}
+    return {"enum": [json.loads(text) for text in options]} if options else False
 
 
 def _with_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def written(constraint: Any, vocab: Any, dice: random.Random, most: int = 400) -
 def accepts(constraint: Any, text: str, vocab: Any) -> bool:
     tokens = alphabet_of(vocab).tokenize(text.encode())
     state = constraint.start()
-    return state.advance(tokens) == len(tokens) and state.can_stop()
+    return bool(state.advance(tokens) == len(tokens) and state.can_stop())
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -21,7 +21,10 @@ def around_inexact(root: Any) -> set[int]:
         for _, child in children(here):
             above.setdefault(id(child), []).append(id(here))
         if isinstance(here.get("$ref"), str) and isinstance(root, dict):
-            above.setdefault(id(resolve(root, here["$ref"])), []).append(id(here))
+            target = resolve(root, here["$ref"])
+            above.setdefault(id(target), []).append(id(here))
+            if target is False:
+                todo.append(id(here))
         if not is_exact(here) or is_open(here) or _lists_records(here):
             todo.append(id(here))
     found: set[int] = set()
@@ -34,9 +37,8 @@ def around_inexact(root: Any) -> set[int]:
 
 
 def _lists_records(schema: dict[str, Any]) -> bool:
-    """Whether it lists values that the compiler takes apart, or none; literals compile faster."""
-    values = schema.get("enum")
-    return values == [] or any(isinstance(value, dict | list) for value in values or ())
+    """Whether it lists values that the compiler takes apart; as literals they compile faster."""
+    return any(isinstance(value, dict | list) for value in schema.get("enum", ()))
 
 
 def is_open(schema: dict[str, Any]) -> bool:
