@@ -33,9 +33,9 @@ MOST_HEAD_BYTES = 64 * 1024
 _FIELD_BYTES = 4
 """Bytes of a field of a head beside its name and value."""
 
-_PARTING_S = 1.0
-_PARTING_BYTES = 256 * 1024
-"""Time and bytes for a client to find the answer to a request whose body is not read."""
+_PARTING_S = 5.0
+_PARTING_BYTES = 16 << 20
+"""Time and bytes for a client to send its body, which is not looked at, and read the answer."""
 
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _MALFORMED = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -205,6 +205,7 @@ class Connection(HttpToolsProtocol):
 
     def _close(self, last: bytes) -> None:
         if not self.transport.is_closing():
+            self._enter("", 0.0)
             self.transport.write(last)
             self.transport.close()
 
@@ -218,9 +219,10 @@ class Connection(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         every = [one for one in self.connections if isinstance(one, Connection)]
-        others = [one for one in every if one is not self and not one.transport.is_gone()]
+        others = [one for one in every if one is not self]
         other = least_missed(others)
         if other is not None:
+            other._enter("", 0.0)
             other.transport.abort()
         else:
             self._close(_FULL)
@@ -286,7 +288,6 @@ class OneWrite:
         self._head = b""
         self._is_parting = False
         self.abort = transport.abort
-        self.is_gone = transport.is_closing
 
     def write(self, data: bytes) -> None:
         """Send data; the head of a response waits for the next write."""
