@@ -56,25 +56,29 @@ def value_of(form: Any, *, check: bool = False) -> OutputSpec:
     return OutputSpec("value", shape.spec, shape.parse, _name(shape.name), checked=shape.checked)
 
 
-def items_of(item: Any) -> OutputSpec:
+def items_of(item: Any, min_items: int = 0, max_items: int | None = None) -> OutputSpec:
     """A streamed array."""
-    shape = array_for(item)
+    shape = array_for(item, min_items, max_items)
     assert shape.item is not None, "an array has a shape for its items"
     return OutputSpec("items", shape.spec, shape.item.parse, _name(shape.item.name))
 
 
-def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
+def calls_of(
+    tools: tuple[Tool[..., Any], ...], min_calls: int = 1, max_calls: int = MAX_CALLS
+) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    spec = _spec(tools, None)
+    spec = _spec(tools, None, min_calls, max_calls)
     return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True)
 
 
-def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
+def step_of(
+    tools: tuple[Tool[..., Any], ...], final: Any, min_calls: int = 1, max_calls: int = MAX_CALLS
+) -> OutputSpec:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
-    spec = _spec(tools, shape.schema)
+    spec = _spec(tools, shape.schema, min_calls, max_calls)
     return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
 
 
@@ -89,15 +93,21 @@ def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool
     return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
 
 
-def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> ConstraintSpec:
+def _spec(
+    tools: tuple[Tool[..., Any], ...],
+    final: dict[str, Any] | None,
+    min_calls: int,
+    max_calls: int,
+) -> ConstraintSpec:
     """The constraint, remembered: an agent's loop asks for the same one in every round."""
     schemas = tuple(tool.spec.schema for tool in tools)
     key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
+    key += f"{min_calls}-{max_calls}"
     spec = _specs.get(key)
     if spec is None:
         from agentrt.structured import calls_spec
 
-        spec = _specs[key] = calls_spec(schemas, final, 1, MAX_CALLS)
+        spec = _specs[key] = calls_spec(schemas, final, min_calls, max_calls)
     return spec
 
 
