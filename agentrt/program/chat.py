@@ -15,7 +15,15 @@ from agentrt.base.record import record
 from agentrt.program.generation import Generation
 from agentrt.program.messages import ChatSerializer, chat_schema, messages_of, segments_of
 from agentrt.program.options import PlainGenOptions
-from agentrt.program.output import OutputSpec, calls_of, items_of, step_of, tagged_of, value_of
+from agentrt.program.output import (
+    MAX_CALLS,
+    OutputSpec,
+    calls_of,
+    items_of,
+    step_of,
+    tagged_of,
+    value_of,
+)
 from agentrt.program.output_reading import ItemReading
 from agentrt.program.output_types import Constraint, OutputUse, description_for
 from agentrt.program.overflow import PromptOverflow
@@ -277,12 +285,37 @@ class Chat(PromptPrefix[Gen[Any]]):
         return Gen.submit(chat, value_of(out, check=check), options, options.get("on_overflow"))
 
     @overload
-    def each(self, item: Constraint[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
+    def each(
+        self,
+        item: Constraint[T],
+        /,
+        *,
+        min_items: int = 0,
+        max_items: int | None = None,
+        **options: Unpack[GenOptions],
+    ) -> Each[T]: ...
     @overload
-    def each(self, item: TypeForm[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
-    def each(self, item: Any, /, **options: Unpack[GenOptions]) -> Each[Any]:
+    def each(
+        self,
+        item: TypeForm[T],
+        /,
+        *,
+        min_items: int = 0,
+        max_items: int | None = None,
+        **options: Unpack[GenOptions],
+    ) -> Each[T]: ...
+    def each(
+        self,
+        item: Any,
+        /,
+        *,
+        min_items: int = 0,
+        max_items: int | None = None,
+        **options: Unpack[GenOptions],
+    ) -> Each[Any]:
         """A list with items that are handed out as each one closes; see `generate` for errors."""
-        return self._describing(item, "array", options)._each(items_of(item), options)
+        output = items_of(item, min_items, max_items)
+        return self._describing(item, "array", options)._each(output, options)
 
     def tagged(
         self,
@@ -295,26 +328,38 @@ class Chat(PromptPrefix[Gen[Any]]):
     ) -> TaggedText[T]:
         """Free text with tags, a stream of typed pieces; see `generate` for errors.
 
-        Args:
-            tags: Kinds of tags, made by `tag` and joined by `|`.
-            min_tags: Minimum number of tags in the text.
-            max_tags: Maximum number of tags; None sets no limit.
-            options: See `GenOptions`.
+        Tags are made by `tag` and joined by `|`.
         """
         chat = self.with_text(tags.description()) if options.get("describe") else self
         output = tagged_of(tags, min_tags, max_tags)
         return TaggedText.submit(chat, output, options, options.get("on_overflow"))
 
-    def calls(self, *tools: Tool[..., Any], **options: Unpack[GenOptions]) -> Each[ToolCall]:
+    def calls(
+        self,
+        *tools: Tool[..., Any],
+        min_calls: int = 1,
+        max_calls: int = MAX_CALLS,
+        **options: Unpack[GenOptions],
+    ) -> Each[ToolCall]:
         """A plan: typed tool calls, handed out as each one closes; see `generate` for errors."""
-        return self.with_more_tools(tools)._each(calls_of(tools), options)
+        output = calls_of(tools, min_calls, max_calls)
+        return self.with_more_tools(tools)._each(output, options)
 
     def step(
-        self, *, tools: Sequence[Tool[..., Any]], final: TypeForm[T], **options: Unpack[GenOptions]
+        self,
+        *,
+        tools: Sequence[Tool[..., Any]],
+        final: TypeForm[T],
+        min_calls: int = 1,
+        max_calls: int = MAX_CALLS,
+        **options: Unpack[GenOptions],
     ) -> Gen[Calls | Final[T]]:
-        """Tool calls or the final answer, as the model prefers; see `generate` for errors."""
+        """Tool calls or the final answer, as the model prefers; see `generate` for errors.
+
+        The bounds are those of the number of calls, if there are any.
+        """
         chat = self.with_more_tools(tools)._describing(final, "json", options)
-        output = step_of(tuple(tools), final)
+        output = step_of(tuple(tools), final, min_calls, max_calls)
         return Gen.submit(chat, output, options, options.get("on_overflow"))
 
     def messages(self) -> list[dict[str, Any]]:

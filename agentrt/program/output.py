@@ -85,26 +85,30 @@ def value_of(form: Any, *, check: bool = False) -> OutputSpec:
     return OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
 
 
-def items_of(item: Any) -> OutputSpec:
+def items_of(item: Any, min_items: int = 0, max_items: int | None = None) -> OutputSpec:
     """A streamed array."""
-    shape = array_for(item)
+    shape = array_for(item, min_items, max_items)
     assert shape.item is not None, "an array has a shape for its items"
     spec, late = _filled(shape.spec, shape.late)
     return OutputSpec("items", spec, shape.item.parse, _name(shape.item.name), late=late)
 
 
-def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
+def calls_of(
+    tools: tuple[Tool[..., Any], ...], min_calls: int = 1, max_calls: int = MAX_CALLS
+) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    spec, late = _calls_spec(tools, None, {})
+    spec, late = _calls_spec(tools, None, min_calls, max_calls, {})
     return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True, late=late)
 
 
-def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
+def step_of(
+    tools: tuple[Tool[..., Any], ...], final: Any, min_calls: int = 1, max_calls: int = MAX_CALLS
+) -> OutputSpec:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
-    spec, late = _calls_spec(tools, shape.schema, shape.late)
+    spec, late = _calls_spec(tools, shape.schema, min_calls, max_calls, shape.late)
     return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True, late=late)
 
 
@@ -122,18 +126,22 @@ def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool
 def _calls_spec(
     tools: tuple[Tool[..., Any], ...],
     final: dict[str, Any] | None,
+    min_calls: int,
+    max_calls: int,
     late: Mapping[str, OneOf],
 ) -> tuple[ConstraintSpec, Mapping[str, OneOf]]:
     """The constraint, remembered without options: a loop asks for the same one in every round."""
     schemas = tuple(tool.spec.held for tool in tools)
     late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
     key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
+    key += f"{min_calls}-{max_calls}"
     spec = _specs.get(key)
     if spec is None:
         from agentrt.structured import calls_spec
         from agentrt.structured.types.late_options import with_holes
 
-        spec = _specs[key] = with_holes(calls_spec(schemas, final, 1, MAX_CALLS), late)
+        spec = with_holes(calls_spec(schemas, final, min_calls, max_calls), late)
+        _specs[key] = spec
     return _filled(spec, late)
 
 
