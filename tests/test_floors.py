@@ -97,8 +97,8 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
-        ("backends", "call_text", "partial", "types"),
-        ("closing",),
+        ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
+        ("closing", "tags"),
         ("calls", "masks"),
         ("reasoning", "sandbox"),
     ),

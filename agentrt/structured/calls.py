@@ -12,6 +12,7 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.json_schema.json_grammar import json_part
+from agentrt.structured.json_schema.lark_text import spelled
 from agentrt.structured.json_schema.normalize import for_generation
 from agentrt.structured.json_schema.structure import check_size, check_structure
 
@@ -137,10 +138,7 @@ def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
 
 def literal(text: str, tokens: dict[str, int]) -> str:
     """`text` as Lark: special tokens by id, the rest as strings; "" for no text."""
-    return " ".join(
-        f"<[{piece}]>" if isinstance(piece, int) else _quoted(piece)
-        for piece in pieces(text, tokens)
-    )
+    return spelled(pieces(text, tokens))
 
 
 def _list_of_calls(spec: ConstraintSpec, frame: CallFrame, tokens: dict[str, int]) -> str:
@@ -174,7 +172,3 @@ def _checked(tool: ToolSchema) -> ToolSchema:
 def _in_json(name: str) -> str:
     """A name as written inside a JSON string."""
     return json.dumps(name, ensure_ascii=False)[1:-1]
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
