@@ -31,6 +31,8 @@ class LlguidanceConstraint:
 
     Attributes:
         shortest: The shortest complete text found; None before a search.
+        least_tokens: See `CompiledConstraint`.
+        why_open: See `CompiledConstraint`.
 
     Raises:
         ConstraintError: The grammar does not compile within the limits.
@@ -48,6 +50,8 @@ class LlguidanceConstraint:
         _compute_bitmask(self._base, row)
         self._raise_error()
         self.shortest: tuple[int, ...] | None = None
+        self.least_tokens = 0
+        self.why_open = ""
 
     @property
     def min_tokens(self) -> int | None:
@@ -56,18 +60,23 @@ class LlguidanceConstraint:
     def start(self) -> LlguidanceState:
         return LlguidanceState(self._base.deep_copy(), self._alphabet)
 
-    def find_shortest(self, guess: Sequence[int] | None = None) -> None:
-        """Find a short complete text: the guess if the matcher accepts it, else by search."""
-        if guess is None or not self.set_shortest(guess):
-            found = self.start().completion(NO_LIMIT)
-            self.shortest = None if found is None else tuple(found)
+    def walk_to_end(self) -> None:
+        """Find a complete text by the walks of `find_completion`."""
+        found = self.start().completion(NO_LIMIT)
+        if found is not None:
+            self.shortest = tuple(found)
 
     def set_shortest(self, tokens: Sequence[int]) -> bool:
-        """Set the shortest complete text, if the matcher accepts it."""
+        """Set the shortest complete text, unless a shorter one is known.
+
+        Returns:
+            Whether the matcher accepts the tokens.
+        """
         state = self.start()
         with contextlib.suppress(ConstraintError):  # too long for the parser
             if state.reaches_end(tokens):
-                self.shortest = tuple(tokens)
+                if self.shortest is None or len(tokens) < len(self.shortest):
+                    self.shortest = tuple(tokens)
                 return True
         return False
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from agentrt.structured.closing.symbols import (
     Choice,
+    Concatenation,
     Conjunction,
     Grammar,
     Literal,
     Pattern,
     Reference,
     Repeat,
-    Sequence,
     SpecialToken,
     Symbol,
 )
@@ -30,7 +30,7 @@ class SearchGaveUp(Exception):
 
 @dataclass(slots=True, eq=False)
 class Stack:
-    """What is still to be derived.
+    """The symbols still to be derived.
 
     Attributes:
         symbol: The symbol on top; None at the end.
@@ -72,7 +72,7 @@ class Derivations:
     def push(self, symbol: Symbol, rest: Stack) -> Stack:
         """The stack of a symbol and then `rest`."""
         match symbol:
-            case Sequence(parts):
+            case Concatenation(parts):
                 for part in reversed(parts):
                     rest = self.push(part, rest)
                 return rest

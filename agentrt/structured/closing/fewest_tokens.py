@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,7 +20,15 @@ from agentrt.structured.closing.symbols import Grammar, SpecialToken
 from agentrt.structured.closing.token_trie import TokenTrie, TrieNode
 from agentrt.structured.closing.weights import LeastWeights
 
+PATIENCE_S = 0.5
+"""Processor time of one search."""
+
+_MAX_STEPS = 100_000
+_STEPS_BETWEEN_CLOCKS = 1024
 _ROUNDING = 1e-6
+_READABLE = dict.fromkeys((*b"a1A0", *range(ord("a"), ord("z")), *range(32, 127), *range(256)))
+_RANKS = {byte: rank for rank, byte in enumerate(_READABLE)}
+"""Ranks of bytes: readable ones are tried first, and so win among outputs of equal length."""
 _Place = tuple[Stack, TrieNode]
 
 
@@ -30,7 +39,6 @@ class FewestTokens:
     Args:
         grammar: The grammar.
         trie: The vocabulary.
-        most_states: Number of states to visit at most.
 
     Attributes:
         bound: No output has fewer tokens, as far as the search has come.
@@ -38,7 +46,6 @@ class FewestTokens:
 
     grammar: Grammar
     trie: TokenTrie
-    most_states: int
     bound: int = 0
     _derivations: Derivations = field(init=False)
     _came: dict[_Place, tuple[_Place, int | None]] = field(default_factory=dict)
@@ -51,25 +58,30 @@ class FewestTokens:
         """The fewest tokens of any output; None if nothing fits the grammar.
 
         Raises:
-            SearchGaveUp: The search has visited too many states.
+            SearchGaveUp: The search has taken too many steps.
         """
+        until_s = time.thread_time() + PATIENCE_S
         end, root = self._derivations.end, self.trie.root
         start = self._derivations.push(self.grammar.start, end)
         order = count()
         heap = [(0, start.weight, next(order), 0, start, root)]
         best = {(start, root): 0}
         done: set[_Place] = set()
+        steps = 0
         while heap:
             self.bound, _, _, tokens, stack, node = heapq.heappop(heap)
             here = (stack, node)
             if here in done:
                 continue
             done.add(here)
+            if steps > _MAX_STEPS:
+                raise SearchGaveUp
             if stack is end and node is root:
                 return self._path(here)
-            if len(done) > self.most_states:
-                raise SearchGaveUp
             for there, token in self._steps(stack, node):
+                steps += 1
+                if steps % _STEPS_BETWEEN_CLOCKS == 0 and time.thread_time() > until_s:
+                    raise SearchGaveUp
                 spent = tokens + (token is not None)
                 left = there[0].weight + there[1].share
                 if left == math.inf or best.get(there, spent + 1) <= spent:
@@ -89,7 +101,7 @@ class FewestTokens:
         for other in derivations.derived(stack):
             yield (other, node), None
         reads, goes_on = derivations.next_bytes(stack), trie.next_bytes(node)
-        for byte in reads if len(reads) < len(goes_on) else goes_on:
+        for byte in sorted(reads if len(reads) < len(goes_on) else goes_on, key=_RANKS.__getitem__):
             child = trie.child(node, byte)
             after = derivations.after(stack, byte) if child is not None else None
             if child is None or after is None:

@@ -11,12 +11,12 @@ from typing import Any
 from agentrt.structured.closing.regex_rules import regex_symbol
 from agentrt.structured.closing.symbols import (
     Choice,
+    Concatenation,
     Conjunction,
     Literal,
     NotModeled,
     Reference,
     Repeat,
-    Sequence,
     SpecialToken,
     Symbol,
     optional,
@@ -28,10 +28,11 @@ _TOKEN = re.compile(
     |(?P<string>"(?:\\.|[^"\\])*"i?)
     |(?P<regex>/(?:\\.|[^/\\\n])+/[a-z]*)
     |(?P<json>%json)
+    |(?P<nested>%lark\s*\{)
     |(?P<special><[^<>\s]+>)
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<count>\{\s*\d*\s*(?:,\s*\d*\s*)?\}|~\s*\d+(?:\s*\.\.\s*\d+)?)
-    |(?P<mark>[:|()\[\]?*+&~!=,.%-]|->)
+    |(?P<mark>->|[:|()\[\]{}?*+&~!=,.%-])
     |(?P<number>\d+)""",
     re.VERBOSE,
 )
@@ -70,6 +71,8 @@ class LarkRules:
     ignores: bool = False
     _tokens: list[_Token] = field(default_factory=list)
     _at: int = 0
+    _scope: str = ""
+    _scopes: int = 0
 
     def read(self, lark: str) -> None:
         """Add the rules of a grammar.
@@ -77,24 +80,24 @@ class LarkRules:
         Raises:
             NotModeled: The grammar has a construct without a model.
         """
-        before = self._tokens, self._at
-        self._tokens, self._at = _tokens_of(lark), 0
+        before = self._tokens, self._at, self._scope
+        self._tokens, self._at, self._scope = _tokens_of(lark), 0, ""
         while self._at < len(self._tokens):
             self._statement()
-        self._tokens, self._at = before
+        self._tokens, self._at, self._scope = before
 
     def expression(self, lark: str) -> Symbol:
         """The symbol of an expression.
 
         Raises:
-            NotModeled: It has a construct without a model.
+            NotModeled: The expression has a construct without a model.
         """
-        before = self._tokens, self._at
-        self._tokens, self._at = _tokens_of(lark), 0
+        before = self._tokens, self._at, self._scope
+        self._tokens, self._at, self._scope = _tokens_of(lark), 0, ""
         found = self._alternatives(0)
         if self._at < len(self._tokens):
             raise NotModeled(f"{self._tokens[self._at].text!r} in a grammar")
-        self._tokens, self._at = before
+        self._tokens, self._at, self._scope = before
         return found
 
     def check_references(self) -> None:
@@ -104,7 +107,7 @@ class LarkRules:
             match todo.pop():
                 case Reference(name) if name not in self.rules:
                     raise NotModeled(f"the rule {name}")
-                case Sequence(parts) | Choice(parts) | Conjunction(parts):
+                case Concatenation(parts) | Choice(parts) | Conjunction(parts):
                     todo += parts
                 case Repeat(part):
                     todo.append(part)
@@ -136,7 +139,7 @@ class LarkRules:
             self._attributes()
         if not self._take(":"):
             raise NotModeled(f"{self._next()!r} after {name.text}")
-        self.rules[name.text] = self._alternatives(0)
+        self.rules[self._scope + name.text] = self._alternatives(0)
 
     def _attributes(self) -> None:
         while not self._take("]"):
@@ -169,10 +172,10 @@ class LarkRules:
             parts.append(self._counted(depth))
         if self._take("->"):
             self._at += 1
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+        return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def _goes_on(self) -> bool:
-        if self._next() in ("", "|", ")", "]", "&", "->"):
+        if self._next() in ("", "|", ")", "]", "}", "&", "->"):
             return False
         token = self._tokens[self._at]
         if not token.begins_line:
@@ -214,13 +217,27 @@ class LarkRules:
             case "special":
                 return SpecialToken(self._special(token.text))
             case "name":
-                return Reference(token.text)
+                return Reference(self._scope + token.text)
+            case "nested":
+                return self._nested()
         if token.text in ("(", "["):
             inner = self._alternatives(depth + 1)
             if not self._take(")" if token.text == "(" else "]"):
                 raise NotModeled("an open group of a grammar")
             return inner if token.text == "(" else optional(inner)
         raise NotModeled(f"{token.text!r} in a grammar")
+
+    def _nested(self) -> Symbol:
+        """A grammar within the grammar; its names are its own."""
+        before, self._scopes = self._scope, self._scopes + 1
+        self._scope = f"{self._scopes}."
+        start = Reference(f"{self._scope}start")
+        while not self._take("}"):
+            if self._at == len(self._tokens):
+                raise NotModeled("an open grammar within a grammar")
+            self._statement()
+        self._scope = before
+        return start
 
     def _string(self, written: str) -> Symbol:
         is_loose = written.endswith("i")

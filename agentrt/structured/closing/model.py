@@ -9,20 +9,18 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.segments import CallFrame
-from agentrt.structured.calls import calls_lark
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.lark_rules import LarkRules
 from agentrt.structured.closing.regex_rules import pattern_symbol, regex_symbol
 from agentrt.structured.closing.symbols import (
     Choice,
+    Concatenation,
     Conjunction,
     Grammar,
     Literal,
     NotModeled,
     Reference,
     Repeat,
-    Sequence,
     Symbol,
 )
 from agentrt.structured.json_schema.keywords import UNREAD, without
@@ -37,12 +35,12 @@ _OF_STRINGS = frozenset({"type", "minLength", "maxLength", "pattern"})
 _WORDS = {"null": ("null",), "boolean": ("true", "false")}
 
 
-def grammar_of(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, int]) -> Grammar:
+def grammar_of(spec: ConstraintSpec, lark: str, special_ids: dict[str, int]) -> Grammar:
     """The model of a constraint.
 
     Args:
         spec: The constraint.
-        frame: Frame of the model's tool calls; matters to `calls` only.
+        lark: Lark text of a grammar, or of calls.
         special_ids: Tokens that are not text, by name.
 
     Raises:
@@ -57,8 +55,7 @@ def grammar_of(spec: ConstraintSpec, frame: CallFrame, special_ids: dict[str, in
     if spec.kind == "json":
         start = model.json_symbol({**_as_dict(json.loads(spec.source)), _FORM: JSON_FORM})
     else:
-        is_calls = spec.kind == "calls"
-        model.lark.read(calls_lark(spec, frame, special_ids) if is_calls else spec.source)
+        model.lark.read(lark)
         start = Reference("start")
     model.lark.check_references()
     if isinstance(start, Reference) and start.name not in model.lark.rules:
@@ -145,7 +142,7 @@ def _string(schema: dict[str, Any]) -> Symbol:
         pattern = regex_symbol(whole_match(anywhere(schema["pattern"])), in_json=True)
         counted = fewest > 0 or most is not None
         inner = Conjunction((pattern, inner), ()) if counted else pattern
-    return Sequence((_QUOTE, inner, _QUOTE))
+    return Concatenation((_QUOTE, inner, _QUOTE))
 
 
 @functools.cache

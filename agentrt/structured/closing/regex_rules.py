@@ -16,11 +16,11 @@ from agentrt.structured.closing.byte_automaton import (
 )
 from agentrt.structured.closing.symbols import (
     Choice,
+    Concatenation,
     Literal,
     NotModeled,
     Pattern,
     Repeat,
-    Sequence,
     Symbol,
 )
 from agentrt.structured.json_schema.regex_text import ATOM, COUNTED, GROUP
@@ -73,7 +73,7 @@ class _RegexReader:
         parts: list[Symbol] = []
         while self._next() not in ("", "|", ")"):
             parts.append(self._counted(self._atom(flags, depth)))
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+        return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def _counted(self, part: Symbol) -> Symbol:
         while True:
@@ -130,7 +130,7 @@ def pattern_symbol(pattern: str, *, in_json: bool = False) -> Symbol:
     """The symbol of a regex by its automaton.
 
     Raises:
-        NotModeled: It has too many states, or unknown syntax.
+        NotModeled: The regex has too many states, or unknown syntax.
     """
     try:
         automaton = automaton_of(pattern)

@@ -35,7 +35,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sequence:
+class Concatenation:
     """All parts in their order."""
 
     parts: tuple[Symbol, ...]
@@ -73,7 +73,7 @@ class Conjunction:
 
 
 Symbol = Union[  # noqa: UP007
-    Literal, Pattern, Reference, Sequence, Choice, Repeat, SpecialToken, Conjunction
+    Literal, Pattern, Reference, Concatenation, Choice, Repeat, SpecialToken, Conjunction
 ]
 
 NOTHING = Literal(b"")

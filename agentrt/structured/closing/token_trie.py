@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentrt.base.vocabulary import Vocab
@@ -78,18 +79,24 @@ class TokenTrie:
         return TrieNode(text, first, end, token, node.share + self.byte_shares[byte])
 
 
-def _build(vocab: Vocab) -> TokenTrie:
-    by_text: dict[bytes, int] = {}
+def trie_of_texts(by_text: Mapping[bytes, int]) -> TokenTrie:
+    """The trie of tokens by their texts."""
     longest = [1] * 256
-    for token, text in enumerate(vocab.token_bytes):
-        if text and token not in vocab.eos_ids:
-            by_text.setdefault(text, token)
-            for byte in set(text):
-                longest[byte] = max(longest[byte], len(text))
+    for text in by_text:
+        for byte in set(text):
+            longest[byte] = max(longest[byte], len(text))
     texts = sorted(by_text)
     shares = [1 / length for length in longest]
     root = TrieNode(b"", 0, len(texts), None, 0.0)
     return TokenTrie(texts, [by_text[text] for text in texts], shares, root)
+
+
+def _build(vocab: Vocab) -> TokenTrie:
+    by_text: dict[bytes, int] = {}
+    for token, text in enumerate(vocab.token_bytes):
+        if text and token not in vocab.eos_ids:
+            by_text.setdefault(text, token)
+    return trie_of_texts(by_text)
 
 
 trie_of: PerVocab[TokenTrie] = PerVocab(_build)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence as Row
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentrt.structured.closing.byte_automaton import ByteAutomaton
 from agentrt.structured.closing.symbols import (
     Choice,
+    Concatenation,
     Conjunction,
     Grammar,
     Literal,
     Pattern,
     Reference,
     Repeat,
-    Sequence,
     SpecialToken,
     Symbol,
 )
@@ -36,7 +36,7 @@ class LeastWeights:
     """
 
     grammar: Grammar
-    of_bytes: Row[float]
+    of_bytes: Sequence[float]
     of_token: float = 1.0
     rules: dict[str, float] = field(default_factory=dict)
     _automata: dict[int, list[float]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class LeastWeights:
                 return self.of_states(symbol.automaton)[0]
             case Reference():
                 return self.rules.get(symbol.name, math.inf)
-            case Sequence():
+            case Concatenation():
                 return sum(map(self._of, symbol.parts))
             case Choice():
                 return min(map(self._of, symbol.options), default=math.inf)
@@ -95,7 +95,7 @@ def _references(symbol: Symbol) -> set[str]:
     match symbol:
         case Reference():
             return {symbol.name}
-        case Sequence():
+        case Concatenation():
             return set().union(*map(_references, symbol.parts))
         case Choice():
             return set().union(*map(_references, symbol.options))
@@ -106,7 +106,7 @@ def _references(symbol: Symbol) -> set[str]:
     return set()
 
 
-def _of_states(automaton: ByteAutomaton, of_bytes: Row[float]) -> list[float]:
+def _of_states(automaton: ByteAutomaton, of_bytes: Sequence[float]) -> list[float]:
     before: list[dict[int, float]] = [{} for _ in automaton.steps]
     for state, row in enumerate(automaton.steps):
         for byte, after in row.items():

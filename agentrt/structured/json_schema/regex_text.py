@@ -186,36 +186,3 @@ def _may_match(text: str, char: str) -> bool:
         return re.fullmatch(text, char, re.DOTALL) is not None
     except re.error:
         return True
-
-
-def minimal_regex(pattern: str) -> str:
-    """The same regex with each repetition at its minimum: its shortest text is the same.
-
-    Atoms that match almost anything are narrowed to printable ASCII.
-    """
-    pieces: list[str] = []
-    at = 0
-    while at < len(pattern):
-        if pattern[at] in "*?+{" and pieces:
-            counted = COUNTED.match(pattern, at)
-            low = int(counted.group(1)) if counted else int(pattern[at] == "+")
-            pieces.append(f"{{{low}}}")
-            at += len(counted.group()) if counted else 1
-            at += pattern[at : at + 1] in ("?", "+")  # lazy or possessive: the same text
-            continue
-        flags = GROUP.match(pattern, at) if pattern[at] == "(" else None
-        found = flags or ATOM.match(pattern, at)
-        text = found.group() if found else pattern[at]
-        pieces.append(_narrowed(text))
-        at += len(text)
-    return "".join(pieces)
-
-
-def _narrowed(atom: str) -> str:
-    if atom == ".":
-        return "[ -~]"
-    if atom in ("\\S", "\\W", "\\D"):
-        return {"\\S": "[!-~]", "\\W": "[ -/]", "\\D": "[ -/:-~]"}[atom]
-    if atom.startswith(("\\p", "\\P")):
-        return f"{_PRINTABLE}[{atom}]]"
-    return f"{_PRINTABLE}{atom}]" if atom.startswith("[") and _BROAD.search(atom) else atom

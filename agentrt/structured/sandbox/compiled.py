@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
@@ -12,16 +11,15 @@ from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.automaton import AutomatonConstraint
 from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.backends.outlines_table import START_MARKER
-from agentrt.structured.calls import calls_lark, shortest_calls
-from agentrt.structured.closing.example_text import shortest_instance
-from agentrt.structured.closing.shortest import shortest_match
+from agentrt.structured.calls import calls_lark
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.sandbox.probe_wire import MatchMethod
-from agentrt.structured.vocabulary import Alphabet, alphabet_of
+from agentrt.structured.sandbox.probe_wire import Closes, MatchMethod
+from agentrt.structured.sandbox.shortest_output import find_shortest
+from agentrt.structured.vocabulary import alphabet_of
 
 MAX_TABLE_CELLS = 20_000_000
 """Maximum size of a table built ahead, states times tokens; beyond it the lazy parser is better."""
@@ -36,7 +34,7 @@ def compile_constraint(
     *,
     method: MatchMethod | None = None,
     searches: bool = True,
-    shortest: Sequence[int] | None = None,
+    closes: Closes | None = None,
 ) -> CompiledConstraint:
     """Compile a constraint and its first mask. Any thread; may take long.
 
@@ -46,7 +44,7 @@ def compile_constraint(
         frame: Frame of the model's tool calls; matters to `calls` only.
         method: Method of matching; None takes the first of `methods_for`.
         searches: Whether to search for the shortest text.
-        shortest: Result of an earlier search; checked, never trusted.
+        closes: Result of an earlier search; its tokens are checked, never trusted.
 
     Raises:
         ConstraintError: The constraint does not compile within the limits.
@@ -64,9 +62,11 @@ def compile_constraint(
         # A part that nothing fits ends a grammar of rules, not that of a schema.
         constraint = LlguidanceConstraint(_grammar(spec, vocab, frame, exact=False), alphabet)
     if searches:
-        constraint.find_shortest(guess_of(spec, alphabet, frame))
-    elif shortest is not None:
-        constraint.set_shortest(shortest)
+        find_shortest(constraint, spec, vocab, frame)
+    elif closes is not None:
+        constraint.least_tokens, constraint.why_open = closes.least_tokens, closes.why_open
+        if closes.tokens is not None:
+            constraint.set_shortest(closes.tokens)
     return constraint
 
 
@@ -103,22 +103,6 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return "|".join(escape_regex(option) for option in spec.options)
         case _:
             return None
-
-
-def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
-    """A short output found without the grammar."""
-    text: str | None = None
-    match spec.kind:
-        case "calls":
-            found = shortest_calls(spec, frame, alphabet.vocab.special_ids)
-            return None if found is None else alphabet.tokenize_pieces(found)
-        case "json":
-            text = shortest_instance(json.loads(spec.source))
-        case "regex":
-            text = shortest_match(whole_match(spec.source))
-        case "choice":
-            text = min(spec.options, key=len)
-    return None if text is None else alphabet.tokenize(text.encode())
 
 
 def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: bool = True) -> str:

@@ -19,7 +19,8 @@ from agentrt.protocol.child_limits import claim_answers, limit_cpu, limit_memory
 from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.backends.outlines_table import index_vocabulary
 from agentrt.structured.sandbox import probe_wire as wire
-from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
+from agentrt.structured.sandbox.compiled import compile_constraint
+from agentrt.structured.sandbox.shortest_output import find_shortest
 from agentrt.structured.vocabulary import alphabet_of
 
 _STACK_BYTES = 4 << 20
@@ -63,8 +64,8 @@ def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:
         )
         yield wire.Compiled()
         if isinstance(constraint, LlguidanceConstraint):
-            constraint.find_shortest(guess_of(order.spec, alphabet_of(vocab), order.frame))
-        yield wire.Closes(constraint.shortest)
+            find_shortest(constraint, order.spec, vocab, order.frame)
+        yield wire.Closes(constraint.shortest, constraint.least_tokens, constraint.why_open)
     except ConstraintError as wrong:
         yield wire.ConstraintRefused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
     except MemoryError:

@@ -6,12 +6,14 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
+from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.compiled import compile_constraint, methods_for
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly
 from agentrt.structured.sandbox.probe_wire import MatchMethod, Try, TryLimits
+from agentrt.structured.sandbox.shortest_output import find_fewest
 
 LIMITS: dict[MatchMethod, TryLimits] = {
     "table": TryLimits(cpu_s=0.6, wall_s=4.0),
@@ -53,10 +55,23 @@ class CompileService:
     def _probe(
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, method: MatchMethod
     ) -> CompiledConstraint:
-        shortest = self.probe.find_shortest(Try(spec, frame, method, LIMITS[method]), vocab)
-        return compile_constraint(
-            spec, vocab, frame, method=method, searches=False, shortest=shortest
-        )
+        closes = self.probe.find_shortest(Try(spec, frame, method, LIMITS[method]), vocab)
+        return compile_constraint(spec, vocab, frame, method=method, searches=False, closes=closes)
+
+    def fit(
+        self,
+        compiled: CompiledConstraint,
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+        within_tokens: int,
+    ) -> None:
+        """Search for the output with the fewest tokens if the known one has more than this."""
+        known = compiled.min_tokens
+        if known is None or known <= within_tokens or known == compiled.least_tokens:
+            return
+        if isinstance(compiled, LlguidanceConstraint) and within_tokens >= compiled.least_tokens:
+            find_fewest(compiled, spec, vocab, frame)
 
     def close(self) -> None:
         """End the sandbox process."""
