@@ -6,15 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.structured.closing.example_text import shortest_instance
+from agentrt.structured.json_schema.declaration import json_spec, normal_form
 from agentrt.structured.json_schema.json_grammar import json_part
 from agentrt.structured.json_schema.lark_text import spelled
-from agentrt.structured.json_schema.normalize import for_generation
-from agentrt.structured.json_schema.structure import check_size, check_structure
 
 MAX_TOOLS = 512
 MAX_CALLS = 1024
@@ -29,7 +27,7 @@ def calls_spec(
     """The constraint "call these tools", or answer by `final_schema` if that is given.
 
     Args:
-        tools: Tools offered; their arguments are narrowed by `for_generation`.
+        tools: Tools offered; their arguments are narrowed to what a model should write.
         final_schema: JSON Schema of an answer instead of calls.
         min_calls: Minimum number of calls; 0 allows none at all.
         max_calls: Maximum number of calls.
@@ -51,10 +49,8 @@ def calls_spec(
         raise ConstraintError("two tools have one name", hint="Rename one of them")
     final = ""
     if final_schema is not None:
-        check_size(final_schema, "final answer")
-        narrowed = for_generation(final_schema)
-        check_structure(narrowed)
-        final = canonical_json.dumps(narrowed)
+        narrowed = normal_form(final_schema, "final answer", narrow=True)
+        final = json_spec(narrowed, is_part=True).source
     offered = tuple(_checked(tool) for tool in tools)
     return ConstraintSpec(
         "calls", source=final, tools=offered, min_calls=min_calls, max_calls=max_calls
@@ -156,9 +152,8 @@ def _list_of_calls(spec: ConstraintSpec, frame: CallFrame, tokens: dict[str, int
 
 def _checked(tool: ToolSchema) -> ToolSchema:
     try:
-        check_size(tool.parameters, "arguments")
-        parameters = for_generation(tool.parameters)
-        check_structure(parameters)
+        parameters = normal_form(tool.parameters, "arguments", narrow=True)
+        json_spec(parameters, is_part=True)
     except ConstraintError as wrong:
         raise ConstraintError(
             f"tool {tool.name}: {wrong.message}",

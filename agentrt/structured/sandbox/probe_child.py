@@ -18,6 +18,7 @@ from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.child_limits import claim_answers, limit_cpu, limit_memory, payloads
 from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.backends.outlines_table import index_vocabulary
+from agentrt.structured.json_schema.declaration_wire import ConstraintRefused
 from agentrt.structured.sandbox import probe_wire as wire
 from agentrt.structured.sandbox.compiled import compile_constraint
 from agentrt.structured.sandbox.shortest_output import find_shortest
@@ -67,9 +68,9 @@ def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:
             find_shortest(constraint, order.spec, vocab, order.frame)
         yield wire.Closes(constraint.shortest, constraint.least_tokens, constraint.why_open)
     except ConstraintError as wrong:
-        yield wire.ConstraintRefused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
+        yield ConstraintRefused.from_error(wrong)
     except MemoryError:
-        yield wire.ConstraintRefused("takes too much memory to compile", "", "", "Make it smaller")
+        yield ConstraintRefused("takes too much memory to compile", hint="Make it smaller")
 
 
 def _send(answers: BinaryIO, answer: wire.Answer) -> None:
