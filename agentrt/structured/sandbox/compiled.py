@@ -9,9 +9,11 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.automaton import AutomatonConstraint
-from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
+from agentrt.structured.backends.llguidance_backend import (
+    LlguidanceConstraint,
+)
 from agentrt.structured.backends.outlines_table import START_MARKER
-from agentrt.structured.calls import calls_lark
+from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
@@ -19,7 +21,7 @@ from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, who
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.probe_wire import Closes, MatchMethod
 from agentrt.structured.sandbox.shortest_output import find_shortest
-from agentrt.structured.vocabulary import alphabet_of
+from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 MAX_TABLE_CELLS = 20_000_000
 """Maximum size of a table built ahead, states times tokens; beyond it the lazy parser is better."""
@@ -54,13 +56,7 @@ def compile_constraint(
     pattern = _pattern(spec)
     if pattern is not None and (method or methods_for(spec, vocab)[0]) == "table":
         return AutomatonConstraint(pattern, alphabet)
-    try:
-        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame), alphabet)
-    except ConstraintError:
-        if spec.kind not in ("json", "calls"):
-            raise
-        # A part that nothing fits ends a grammar of rules, not that of a schema.
-        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame, exact=False), alphabet)
+    constraint = _searched(spec, alphabet, frame)
     if searches:
         find_shortest(constraint, spec, vocab, frame)
     elif closes is not None:
@@ -68,6 +64,20 @@ def compile_constraint(
         if closes.tokens is not None:
             constraint.set_shortest(closes.tokens)
     return constraint
+
+
+def _searched(
+    spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame
+) -> CallsConstraint | LlguidanceConstraint:
+    if spec.kind == "calls":
+        return CallsConstraint(spec, frame, alphabet)
+    try:
+        return LlguidanceConstraint(_grammar(spec), alphabet)
+    except ConstraintError:
+        if spec.kind != "json":
+            raise
+        # A part that nothing fits ends a grammar of rules, not that of a schema.
+        return LlguidanceConstraint(_grammar(spec, exact=False), alphabet)
 
 
 def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:
@@ -105,7 +115,7 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return None
 
 
-def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: bool = True) -> str:
+def _grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
     match spec.kind:
         case "json":
             return json_grammar(json.loads(spec.source), exact=exact)
@@ -116,6 +126,4 @@ def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: boo
             return lark_grammar(f"start: TEXT\nTEXT: {' | '.join(options)}")  # rules have limits
         case "grammar":
             return lark_grammar(spec.source)
-        case "calls":
-            return lark_grammar(calls_lark(spec, frame, vocab.special_ids, exact=exact))
     raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")

@@ -11,8 +11,9 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
-from agentrt.structured.calls import calls_lark, shortest_calls
+from agentrt.structured.backends.llguidance_backend import SearchedConstraint
+from agentrt.structured.call_grammars import FrameText
+from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.closing.derivation import SearchGaveUp
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.fewest_tokens import FewestTokens
@@ -23,10 +24,10 @@ from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 
 def find_shortest(
-    constraint: LlguidanceConstraint, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+    constraint: SearchedConstraint, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
 ) -> None:
     """Find a short complete output, not always the one with the fewest tokens."""
-    guess = _guess_of(spec, alphabet_of(vocab), frame)
+    guess = _guess_of(spec, constraint, alphabet_of(vocab))
     if guess is not None and constraint.set_shortest(guess):
         return
     find_fewest(constraint, spec, vocab, frame)
@@ -37,13 +38,11 @@ def find_shortest(
 
 
 def find_fewest(
-    constraint: LlguidanceConstraint, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+    constraint: SearchedConstraint, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
 ) -> None:
     """Find the output with the fewest tokens, or a number of tokens that none falls below."""
     try:
-        lark = spec.source
-        if spec.kind == "calls":
-            lark = calls_lark(spec, frame, vocab.special_ids)
+        lark = FrameText(frame, vocab).whole(spec) if spec.kind == "calls" else spec.source
         grammar = grammar_of(spec, lark, vocab.special_ids)
         search = FewestTokens(grammar, trie_of(vocab))
     except (NotModeled, SearchGaveUp, RecursionError, ConstraintError) as wrong:
@@ -61,12 +60,13 @@ def find_fewest(
         constraint.least_tokens = max(constraint.least_tokens, search.bound)
 
 
-def _guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
+def _guess_of(
+    spec: ConstraintSpec, constraint: SearchedConstraint, alphabet: Alphabet
+) -> list[int] | None:
     """A short output found without a search; None for grammars and regexes."""
+    if isinstance(constraint, CallsConstraint):
+        return constraint.guess()
     match spec.kind:
-        case "calls":
-            found = shortest_calls(spec, frame, alphabet.vocab.special_ids)
-            return None if found is None else alphabet.tokenize_pieces(found)
         case "json":
             text = shortest_instance(json.loads(spec.source))
             return None if text is None else alphabet.tokenize(text.encode())
