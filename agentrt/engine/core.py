@@ -149,7 +149,7 @@ class EngineCore:
         self._serial += 1
         self.scheduler.add_sequence(sequence)
         with self._failing(sequence):
-            self._grammars.start_compile(request)
+            self._grammars.start_compile(sequence, self._window_tokens)
             self._check_prompt(sequence, now_s, complete=request.prompt.complete)
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
@@ -163,9 +163,10 @@ class EngineCore:
             check_ids(fill.token_ids, self.executor.logits_size)
             if fill.constraint is not None:
                 sequence.request = replace(sequence.request, constraint=fill.constraint)
-                self._grammars.start_compile(sequence.request)
             check_no_holes(sequence.request.constraint, complete=fill.complete)
             self.scheduler.extend_prompt(sequence, fill.token_ids)
+            if fill.constraint is not None:
+                self._grammars.start_compile(sequence, self._window_tokens)
             self._check_prompt(sequence, self._clock.now_s(), complete=fill.complete)
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:

@@ -17,7 +17,6 @@ from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest
 from agentrt.structured import CompiledConstraint
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.reasoning import Thinking
@@ -50,13 +49,20 @@ class GrammarRequests:
         """Prepare on a thread what every compilation needs of the vocabulary."""
         self.cache.prepare(self._codec.vocab)
 
-    def start_compile(self, request: GenerateRequest) -> None:
-        """Start to compile the request's constraint, unless it has a hole."""
+    def start_compile(self, sequence: Sequence, window_tokens: int) -> None:
+        """Start to compile the constraint of a sequence, unless it has a hole."""
+        request = sequence.request
         constraint = request.constraint
-        if constraint is not None and not constraint.holes and not request.scored:
-            self._futures[request.request_id] = self.cache.start_compile(
-                constraint, self._codec.vocab, self._codec.call_frame
-            )
+        if constraint is None or constraint.holes or request.scored:
+            return
+        rooms = [request.sampling.max_tokens] if request.on_limit == "close" else []
+        rooms += [window_tokens - sequence.prompt_tokens] if window_tokens else []
+        self._futures[request.request_id] = self.cache.start_compile(
+            constraint,
+            self._codec.vocab,
+            self._codec.call_frame,
+            within_tokens=min(rooms, default=None),
+        )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
         """Compile constraints ahead of their requests; errors are reported to the requests."""
