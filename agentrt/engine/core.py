@@ -333,10 +333,9 @@ class EngineCore:
             sequence.metrics.record_until("hole", now_s)
         sequence.metrics.completed_at_s = now_s
         sequence.complete = True
-        max_tokens = sequence.request.sampling.max_tokens
-        if self._window_tokens:
-            max_tokens = min(max_tokens, self._window_tokens - sequence.prompt_tokens)
-        sequence.max_output_tokens = max_tokens
+        most, left = sequence.request.sampling.max_tokens, self._window_tokens
+        left -= sequence.prompt_tokens
+        sequence.max_output_tokens = min(most, left) if self._window_tokens else most
 
     def _attach_grammar(self, sequence: Sequence, now_s: float) -> None:
         """Attach the grammar of a sequence; until it is compiled only its prompt is computed."""
