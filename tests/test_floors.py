@@ -58,12 +58,13 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("ports",),
         ("node",),
         ("arrivals", "output_reading", "scope"),
-        ("ask", "fan", "gather", "limits", "race", "tool"),
+        ("ask", "fan", "gather", "limits", "race", "tags", "tool"),
         ("output", "prompt_prefix", "tool_call"),
         ("options",),
         ("generation",),
+        ("tagged_text",),
         ("chat",),
-        ("emit", "program", "trimming"),
+        ("emit", "new_chat", "program", "trimming"),
         ("static_scan",),
     ),
     "runtime": (
@@ -98,8 +99,10 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
         ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
-        ("closing", "tags"),
-        ("calls", "masks"),
+        ("call_grammars", "calls", "closing", "tags"),
+        ("call_sets",),
+        ("call_state",),
+        ("masks",),
         ("reasoning", "sandbox"),
     ),
 }
