@@ -1,6 +1,7 @@
 """Older drafts are read as their authors meant them."""
 
 from copy import deepcopy
+from typing import Any
 
 import jsonschema
 import pytest
@@ -45,7 +46,10 @@ def test_a_rewritten_schema_allows_the_same(schema, draft, values):
 
 
 def test_a_dynamic_reference_with_one_meaning_is_a_reference():
-    tree = {"$dynamicAnchor": "node", "properties": {"kid": {"$dynamicRef": "#node"}}}
+    tree: dict[str, Any] = {
+        "$dynamicAnchor": "node",
+        "properties": {"kid": {"$dynamicRef": "#node"}},
+    }
     modernize(tree)
     assert tree["properties"]["kid"] == {"$ref": "#node"}
     two = {
