@@ -326,10 +326,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         max_tags: int | None = None,
         **options: Unpack[GenOptions],
     ) -> TaggedText[T]:
-        """Free text with tags, a stream of typed pieces; see `generate` for errors.
-
-        Tags are made by `tag` and joined by `|`.
-        """
+        """Free text with tags (see `tag`), as typed pieces; see `generate` for errors."""
         chat = self.with_text(tags.description()) if options.get("describe") else self
         output = tagged_of(tags, min_tags, max_tags)
         return TaggedText.submit(chat, output, options, options.get("on_overflow"))
@@ -352,14 +349,16 @@ class Chat(PromptPrefix[Gen[Any]]):
         final: TypeForm[T],
         min_calls: int = 1,
         max_calls: int = MAX_CALLS,
+        text: bool = False,
         **options: Unpack[GenOptions],
     ) -> Gen[Calls | Final[T]]:
         """Tool calls or the final answer, as the model prefers; see `generate` for errors.
 
-        The bounds are those of the number of calls, if there are any.
+        The bounds are those of the number of calls, if there are any. With `text`, free text may
+        stand around the calls; text without calls is the final answer, so that is a `str`.
         """
+        output = step_of(tuple(tools), final, min_calls, max_calls, text=text)
         chat = self.with_more_tools(tools)._describing(final, "json", options)
-        output = step_of(tuple(tools), final, min_calls, max_calls)
         return Gen.submit(chat, output, options, options.get("on_overflow"))
 
     def messages(self) -> list[dict[str, Any]]:
