@@ -83,8 +83,8 @@ def _only_calls(spec: ConstraintSpec) -> bool:
     return not spec.source and not spec.text and spec.min_calls == 1
 
 
-def _without_text(spec: ConstraintSpec) -> bool:
-    """With `tool_choice: auto`, servers leave the arguments of calls free."""
+def _no_text(spec: ConstraintSpec) -> bool:
+    """A schema of the whole text leaves no room for text around calls."""
     return not spec.text
 
 
@@ -129,7 +129,7 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
     "calls": (
         ConstraintDialect("tools", _tools, covers=_only_calls),
         ConstraintDialect(
-            "response_format with calls", _calls_as_json, compact=True, covers=_without_text
+            "response_format with calls", _calls_as_json, compact=True, covers=_no_text
         ),
     ),
 }
