@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from typing_extensions import TypeForm, Unpack
 
 from agentrt.base.record import record
+from agentrt.program.constraints import Constraint
 from agentrt.program.generation import Generation
 from agentrt.program.messages import ChatSerializer, chat_schema, messages_of, segments_of
 from agentrt.program.options import PlainGenOptions
@@ -25,7 +26,7 @@ from agentrt.program.output import (
     value_of,
 )
 from agentrt.program.output_reading import ItemReading
-from agentrt.program.output_types import Constraint, OutputUse, description_for
+from agentrt.program.output_types import OutputUse, description_for
 from agentrt.program.overflow import PromptOverflow
 from agentrt.program.prompt_prefix import PromptPrefix
 from agentrt.program.tagged_text import TaggedGeneration
