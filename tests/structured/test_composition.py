@@ -217,5 +217,6 @@ def test_what_cannot_be_composed_is_refused(make, said):
 def test_text_choices_and_regexes_stay_a_regex():
     """Such a constraint has a table, and servers without grammars take it."""
     made = "a" + choice("b", "(c)") + regex(r"\d|x").repeat(2)
+    assert made.shape.spec is not None
     assert made.shape.spec.kind == "regex"
     assert matcher_of(made).try_consume_tokens(list(b"a(c)1x9")) == 7
