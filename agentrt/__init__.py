@@ -55,6 +55,7 @@ from agentrt.program import (
     Tool,
     ToolCall,
     ask,
+    capture,
     cfg,
     chat,
     choice,
@@ -70,6 +71,7 @@ from agentrt.program import (
     tag,
     tool,
     trim,
+    typed,
 )
 from agentrt.tools import idempotency_key
 
@@ -130,6 +132,7 @@ __all__ = [
     "Unsupported",
     "UsageError",
     "ask",
+    "capture",
     "cfg",
     "chat",
     "choice",
@@ -146,6 +149,7 @@ __all__ = [
     "tag",
     "tool",
     "trim",
+    "typed",
 ]
 
 

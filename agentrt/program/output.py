@@ -103,13 +103,26 @@ def calls_of(
 
 
 def step_of(
-    tools: tuple[Tool[..., Any], ...], final: Any, min_calls: int = 1, max_calls: int = MAX_CALLS
+    tools: tuple[Tool[..., Any], ...],
+    final: Any,
+    min_calls: int = 1,
+    max_calls: int = MAX_CALLS,
+    *,
+    text: bool = False,
 ) -> OutputSpec:
-    """Calls or a final answer."""
+    """Calls or a final answer; with `text` free text, in which calls may stand."""
     by_name = _by_name(tools)
-    shape = final_for(final)
-    spec, late = _calls_spec(tools, shape.schema, min_calls, max_calls, shape.late)
-    return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True, late=late)
+    if not text:
+        shape = final_for(final)
+        spec, late = _calls_spec(tools, shape.schema, min_calls, max_calls, shape.late)
+        return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True, late=late)
+    if final is not str or min_calls > 1:
+        raise UsageError(
+            "text=True leaves no final answer but text, and no minimum number of calls",
+            hint="Give final=str and leave min_calls out",
+        )
+    spec, late = _calls_spec(tools, None, 0, max_calls, {}, text=True)
+    return OutputSpec("step", spec, str, "step", by_name, keep_special=True, late=late)
 
 
 def tagged_of(tags: Tags[Any], min_tags: int, max_tags: int | None) -> OutputSpec:
@@ -129,18 +142,20 @@ def _calls_spec(
     min_calls: int,
     max_calls: int,
     late: Mapping[str, OneOf],
+    *,
+    text: bool = False,
 ) -> tuple[ConstraintSpec, Mapping[str, OneOf]]:
     """The constraint, remembered without options: a loop asks for the same one in every round."""
     schemas = tuple(tool.spec.held for tool in tools)
     late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
     key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
-    key += f"{min_calls}-{max_calls}"
+    key += f"{min_calls}-{max_calls}{'text' * text}"
     spec = _specs.get(key)
     if spec is None:
         from agentrt.structured import calls_spec
         from agentrt.structured.types.late_options import with_holes
 
-        spec = with_holes(calls_spec(schemas, final, min_calls, max_calls), late)
+        spec = with_holes(calls_spec(schemas, final, min_calls, max_calls, text=text), late)
         _specs[key] = spec
     return _filled(spec, late)
 
