@@ -33,6 +33,7 @@ from agentrt.base.errors import (
     Unsupported,
     UsageError,
 )
+from agentrt.base.one_of import OneOf
 from agentrt.program import (
     Calls,
     Chat,
@@ -48,9 +49,13 @@ from agentrt.program import (
     Partial,
     Program,
     Score,
+    Tagged,
+    TaggedText,
+    Tags,
     Tool,
     ToolCall,
     ask,
+    capture,
     cfg,
     chat,
     choice,
@@ -63,8 +68,10 @@ from agentrt.program import (
     race,
     regex,
     set_default_runner,
+    tag,
     tool,
     trim,
+    typed,
 )
 from agentrt.tools import idempotency_key
 
@@ -100,6 +107,7 @@ __all__ = [
     "NodeCancelled",
     "NotYetKnown",
     "OnOverflow",
+    "OneOf",
     "OutOfPages",
     "OutcomeUnknown",
     "OutputDiverged",
@@ -113,6 +121,9 @@ __all__ = [
     "RunTooLarge",
     "Runtime",
     "Score",
+    "Tagged",
+    "TaggedText",
+    "Tags",
     "Tool",
     "ToolCall",
     "ToolError",
@@ -121,6 +132,7 @@ __all__ = [
     "Unsupported",
     "UsageError",
     "ask",
+    "capture",
     "cfg",
     "chat",
     "choice",
@@ -134,8 +146,10 @@ __all__ = [
     "program",
     "race",
     "regex",
+    "tag",
     "tool",
     "trim",
+    "typed",
 ]
 
 

@@ -80,7 +80,12 @@ def _tools(spec: ConstraintSpec) -> Json:
 
 def _only_calls(spec: ConstraintSpec) -> bool:
     """`tool_choice` has neither a final answer nor a number of calls other than "some"."""
-    return not spec.source and spec.min_calls == 1
+    return not spec.source and not spec.text and spec.min_calls == 1
+
+
+def _no_text(spec: ConstraintSpec) -> bool:
+    """A schema of the whole text leaves no room for text around calls."""
+    return not spec.text
 
 
 def _calls_as_json(spec: ConstraintSpec) -> Json:
@@ -123,7 +128,9 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
     ),
     "calls": (
         ConstraintDialect("tools", _tools, covers=_only_calls),
-        ConstraintDialect("response_format with calls", _calls_as_json, compact=True),
+        ConstraintDialect(
+            "response_format with calls", _calls_as_json, compact=True, covers=_no_text
+        ),
     ),
 }
 
@@ -141,7 +148,7 @@ def dialect_for(
         if dialect.covers is None or dialect.covers(spec):
             return dialect
     if dialects:
-        what = "a final answer beside the calls, or a least number of them"
+        what = "text or a final answer beside the calls, or a least number of them"
     else:
         what = f"a {spec.kind} constraint"
     raise Unsupported(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.program import Each, Gen
+from agentrt.program import Each, Gen, Tagged, TaggedText
 from agentrt.program.budget import Budget
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
@@ -32,7 +33,7 @@ class InFlight:
         reads_items: Whether `reader` reads the answer as it comes, not only at the end.
         repetition: Detects endless repetition; None if repetition is allowed.
         prompt_ids: Prompt tokens that the engine has been given.
-        prompt_complete: Whether the engine has the whole prompt.
+        prompt_complete: Whether the engine has the whole prompt and the whole constraint.
         output_ids: Output tokens so far.
         logprobs: One entry for each of those, if they were asked for.
         has_output: Whether anything was produced.
@@ -72,7 +73,7 @@ class InFlight:
     _read_deltas: int = 0
 
     def __post_init__(self) -> None:
-        self.reads_items = self.gen.work.output.kind in ("items", "calls", "step")
+        self.reads_items = self.gen.work.output.kind in ("items", "calls", "step", "tagged")
         self._expect_output()
         self.streams_text = self.reasoning is None and self.unchecked_text is None
         self._budgets = self.gen.scope.budgets
@@ -113,6 +114,14 @@ class InFlight:
         if not isinstance(prompt, TokenPrompt) or prompt.complete:
             return self.sent
         return replace(self.sent, prompt=TokenPrompt(self.prompt_ids))
+
+    def fill_constraint(self, constraint: ConstraintSpec | None) -> ConstraintSpec | None:
+        """Keep the constraint for engines to come; it is returned if this one lacks it yet."""
+        assert self.sent is not None
+        if constraint is None or constraint == self.sent.constraint:
+            return None
+        self.sent = replace(self.sent, constraint=constraint)
+        return constraint
 
     def share(
         self,
@@ -190,6 +199,13 @@ class InFlight:
             for item in items:
                 events.append(ItemClosed(self.run.run_id, gen.id, len(gen.items), now_s))
                 gen.add_item(item)
+        elif items and isinstance(gen, TaggedText):
+            for piece in items:
+                if isinstance(piece, Tagged):
+                    closed = sum(isinstance(one, Tagged) for one in gen.pieces)
+                    event = ItemClosed(self.run.run_id, gen.id, closed, self.run.now_s())
+                    events.append(event)
+                gen.add_piece(piece)
         return events
 
     def begin_anew(self) -> None:

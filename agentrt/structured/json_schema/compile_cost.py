@@ -64,7 +64,7 @@ def may_be_hostile(spec: ConstraintSpec) -> bool:
         case "calls":
             sources = [spec.source] if spec.source else []
             sources += [json.dumps(tool.parameters) for tool in spec.tools]
-            return sum(map(len, sources)) > PLAIN_BYTES or any(map(_is_costly_schema, sources))
+            return any(map(_is_costly_schema, sources))
 
 
 def may_take_long(spec: ConstraintSpec) -> bool:
@@ -122,7 +122,7 @@ def _is_costly_schema(source: str) -> bool:
         named += [pattern] if isinstance(pattern := here.get("pattern"), str) else []
         if any(cost_of(one).states > PLAIN_LAZY_STATES for one in named):
             return True
-        todo += here.values()
+        todo += (below for name, below in here.items() if name != "enum" or type(below) is dict)
     return False
 
 
