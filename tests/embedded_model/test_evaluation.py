@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from closes import load
 from corpus.finance import market
-from evaluate import STOCKS, Verdict, figures, table
+from evaluate import STOCKS, Heard, Verdict, figures, table
+from evaluate import verdict as judged
 from held_out.questions import Call, Question
 from judging import Wanted, answers, grounded, numbers, wanted
 
@@ -107,8 +108,8 @@ def test_shares_by_origin():
     ]
     found = figures(verdicts)
     assert [(name, row["questions"], row["answerable"]) for name, row in found.items()] == [
-        ("handwritten", 1, 1),
         ("blind", 4, 3),
+        ("handwritten", 1, 1),
         ("all", 5, 4),
     ]
     blind = found["blind"]
@@ -119,6 +120,31 @@ def test_shares_by_origin():
     lines = table(found).splitlines()
     assert lines[0].split()[:4] == ["wording", "questions", "answerable", "right"]
     cells = ["blind", "4", "3", "33.3%", "33.3%", "100.0%", "100.0%", "50.0%", "100.0%", "0.5"]
-    assert lines[2].split() == cells
-    assert lines[1].split()[5] == "-"
+    assert lines[1].split() == cells
+    assert lines[2].split()[5] == "-"
     assert len({len(line) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "counts"),
+    [
+        (told(IBM), (IBM,), (True, False, None, True)),
+        (told(AAPL), (IBM,), (False, False, None, False)),
+        ({"reason": "past prices do not tell the future"}, (IBM,), (False, True, None, None)),
+        ({"reason": "past prices do not tell the future"}, (), (None, None, True, None)),
+        (told(IBM), (), (None, None, False, True)),
+        (None, (IBM,), (False, False, None, None)),
+        (None, (), (None, None, False, None)),
+    ],
+)
+def test_judges_one(
+    said: dict[str, object] | None,
+    expected: tuple[Call, ...],
+    counts: tuple[bool | None, ...],
+):
+    """A refusal is right where there is no answer, and nothing else is."""
+    question = Question("?", "blind", expected)
+    heard = Heard([IBM], [market.total_return(TABLE, "IBM", "2005-01", "2009-12")])
+    found = judged(question, wanted(question, TABLE), heard, said, "", 0.1)
+    assert (found.right, found.refused, found.said_so, found.bound) == counts
+    assert found.valid is (said is not None)
