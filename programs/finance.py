@@ -11,7 +11,7 @@ import closes
 import market
 from pydantic import BaseModel, Field
 
-from agentrt import chat, program, tool
+from agentrt import OneOf, chat, program, tool
 
 STOCKS = Path(__file__).parent / "data" / "stocks.csv"
 
@@ -23,14 +23,14 @@ TOOLS = (
     tool(effects="pure")(market.drawdown),
     tool(effects="pure")(market.compare),
     tool(effects="pure")(market.correlation),
+    tool(effects="pure")(market.unanswerable),
 )
-DECLINE = tool(effects="pure")(market.unanswerable)
 
 
 class Report(BaseModel):
     """The figures first, then the answer in words that stands on them."""
 
-    figures: Annotated[list[market.Figure], Field(min_length=1, max_length=8)]
+    figures: list[market.Figure]
     answer: Annotated[str, Field(max_length=600)]
 
 
@@ -48,8 +48,15 @@ async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
     """Answer `question` from the closes in the CSV `data` (symbol, date, price, maybe name)."""
     table = closes.load(data)
     ask = ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
-    plan = ask.calls(*(t.bind(table=table) for t in TOOLS), DECLINE, max_tokens=400, name="plan")
+    plan = ask.calls(*(t.bind(table=table) for t in TOOLS), max_tokens=400, name="plan")
     # Each tool starts while the rest of the plan is still being decoded.
     facts = [call.start() async for call in plan]
     report = plan.ctx.results(facts).user("Write the report.")
-    return await report.generate(Report | Unanswerable, max_tokens=900, on_limit="close")
+
+    class Held(Report):  # a figure of it is a record of a tool, whole; without one, there is none
+        figures: Annotated[
+            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=8)
+        ]
+
+    held = report.generate(Held | Unanswerable, name="report", max_tokens=900, on_limit="close")
+    return await held

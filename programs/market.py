@@ -139,9 +139,10 @@ def correlation(
     return [_figure(pair, "correlation", round(pearson(*moves), 2))]
 
 
-def unanswerable(reason: Lack) -> str:
+def unanswerable(table: Table, reason: Lack) -> list[Figure]:
     """Why closing prices do not answer."""
-    return LACKS[reason]
+    del table
+    raise TableError(LACKS[reason])
 
 
 LACKS: dict[Lack, str] = {

@@ -24,10 +24,7 @@ from agentrt.prompt import Codec
 TOKENIZER = Tokenizer.from_file(str(EMBEDDED / "tokenizer.json"))
 EXAMPLES = [draw(3, index) for index in range(120)]
 OFFERED: dict[str, tuple[ToolSchema, ...]] = {
-    "finance": (
-        *(tool.bind(table=None).spec.schema for tool in finance.TOOLS),
-        finance.DECLINE.spec.schema,
-    ),
+    "finance": tuple(tool.bind(table=None).spec.schema for tool in finance.TOOLS),
     "react": (react.search.spec.schema, react.growth.spec.schema),
 }
 

@@ -28,7 +28,7 @@ async def report(question: str) -> Any:
     table = closes.load(finance.STOCKS)
     ask = finance.ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
     tools = [one.bind(table=table) for one in finance.TOOLS]
-    plan = ask.calls(*tools, finance.DECLINE, max_tokens=400, name="plan")
+    plan = ask.calls(*tools, max_tokens=400, name="plan")
     facts = [call.start() async for call in plan]
     written = plan.ctx.results(facts).user("Write the report.")
     output = finance.Report | finance.Unanswerable

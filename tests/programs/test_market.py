@@ -140,7 +140,8 @@ def test_counts_months(span: dict[str, Any], period: str):
 
 def test_says_what_closes_do_not_tell():
     """Each reason has a text of its own."""
-    assert market.unanswerable("future") == "past prices do not tell the future"
+    with pytest.raises(TableError, match="past prices do not tell the future"):
+        market.unanswerable(TABLE, "future")
     assert len(set(market.LACKS.values())) == 6
 
 

@@ -22,17 +22,15 @@ from corpus.finance_tables import closes, random_table
 SYSTEM = "You are a market analyst. Use only the numbers of the tools."
 FUNCTIONS: dict[str, Callable[..., list[market.Figure]]] = {f.__name__: f for f in (
     market.prices, market.total_return, market.annual_return, market.volatility, market.drawdown, market.compare,
-    market.correlation,
+    market.correlation, market.unanswerable,
 )}  # fmt: skip
-REQUIRED = {"compare": ("metric",), "correlation": ("first", "second")}
+REQUIRED = {"compare": ("metric",), "correlation": ("first", "second"), "unanswerable": ("reason",)}
 SPAN = ("start", "end", "months")
-TOOLS = (
-    *(
-        tool_spec(name, str(f.__doc__), REQUIRED.get(name, ("symbol",)), ("symbols", *SPAN) if name == "compare" else SPAN)
-        for name, f in FUNCTIONS.items()
-    ),
-    tool_spec("unanswerable", str(market.unanswerable.__doc__), ("reason",)),
-)  # fmt: skip
+OPTIONAL = {"compare": ("symbols", *SPAN), "unanswerable": ()}
+TOOLS = tuple(
+    tool_spec(name, str(f.__doc__), REQUIRED.get(name, ("symbol",)), OPTIONAL.get(name, SPAN))
+    for name, f in FUNCTIONS.items()
+)
 FIGURES = 8
 
 Outcome = list[market.Figure] | str
@@ -58,8 +56,6 @@ def example(rng: random.Random) -> Example:
 def run(table: closes.Table, call: Call) -> Outcome:
     """What the tool answers: its result, or the error as the runtime puts it into the chat."""
     name, arguments = call
-    if name == "unanswerable":
-        return market.unanswerable(**arguments)  # type: ignore[arg-type]
     try:
         return FUNCTIONS[name](table, **arguments)
     except closes.TableError as error:
