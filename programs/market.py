@@ -1,6 +1,6 @@
 """The figures that the finance program's tools compute from a table of closing prices.
 
-Plain functions over a plain table: no model, no runtime. Each number comes as a `Figure`, with the
+Plain functions over a plain table: no model, no run. Each number comes as a `Figure`, with the
 symbol, the metric and the period that it is a number of. Returns, volatility, drawdown and
 correlation run from the last close BEFORE a range, as a year's return does; where the data begins
 inside the range's first year, they run from its first close.
@@ -16,9 +16,12 @@ from typing import Annotated, Literal
 from closes import Close, Range, Span, Table, TableError
 from pydantic import BaseModel, Field
 
+from agentrt import OneOf
+
 DAYS_A_YEAR = 365.25
 SHOWN_OF_A_RANKING = 5
 
+Symbol = Annotated[str, OneOf(lambda table: table.symbols)]
 Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
 Months = Annotated[int, Field(ge=1, le=999)]
 Metric = Literal["total_return", "annual_return", "volatility", "drawdown"]
@@ -36,7 +39,7 @@ class Figure(BaseModel, frozen=True):
 
 def prices(
     table: Table,
-    symbol: str,
+    symbol: Symbol,
     start: Month | None = None,
     end: Month | None = None,
     months: Months | None = None,
@@ -52,7 +55,7 @@ def prices(
 
 def total_return(
     table: Table,
-    symbol: str,
+    symbol: Symbol,
     start: Month | None = None,
     end: Month | None = None,
     months: Months | None = None,
@@ -63,7 +66,7 @@ def total_return(
 
 def annual_return(
     table: Table,
-    symbol: str,
+    symbol: Symbol,
     start: Month | None = None,
     end: Month | None = None,
     months: Months | None = None,
@@ -74,7 +77,7 @@ def annual_return(
 
 def volatility(
     table: Table,
-    symbol: str,
+    symbol: Symbol,
     start: Month | None = None,
     end: Month | None = None,
     months: Months | None = None,
@@ -85,7 +88,7 @@ def volatility(
 
 def drawdown(
     table: Table,
-    symbol: str,
+    symbol: Symbol,
     start: Month | None = None,
     end: Month | None = None,
     months: Months | None = None,
@@ -97,7 +100,7 @@ def drawdown(
 def compare(
     table: Table,
     metric: Metric,
-    symbols: Annotated[list[str], Field(min_length=2, max_length=20)] | None = None,
+    symbols: Annotated[list[Symbol], Field(min_length=2, max_length=20)] | None = None,
     start: Month | None = None,
     end: Month | None = None,
     months: Months | None = None,
@@ -120,8 +123,8 @@ def compare(
 
 def correlation(
     table: Table,
-    first: str,
-    second: str,
+    first: Symbol,
+    second: Symbol,
     start: Month | None = None,
     end: Month | None = None,
     months: Months | None = None,
