@@ -13,7 +13,7 @@ from statistics import correlation as pearson
 from statistics import stdev
 from typing import Annotated, Literal
 
-from closes import Close, Range, Span, Table, TableError
+from closes import NO_SYMBOL, Close, Range, Span, Table, TableError
 from pydantic import BaseModel, Field
 
 from agentrt import OneOf
@@ -21,7 +21,7 @@ from agentrt import OneOf
 DAYS_A_YEAR = 365.25
 SHOWN_OF_A_RANKING = 5
 
-Symbol = Annotated[str, OneOf(lambda table: table.symbols)]
+Symbol = Annotated[str, OneOf(lambda table: table.named or (NO_SYMBOL,))]
 Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
 Months = Annotated[int, Field(ge=1, le=999)]
 Metric = Literal["total_return", "annual_return", "volatility", "drawdown"]
@@ -111,6 +111,8 @@ def compare(
         asked = table.holding(span)
     else:
         asked = tuple(dict.fromkeys(table.symbol(one) for one in symbols))
+        if len(asked) < 2:
+            raise TableError(f"there is nothing to compare {asked[0]} with")
     shared = span if months else table.shared(asked, span)
     found = [_measured(table, metric, symbol, shared) for symbol in asked]
     ranked = sorted(found, key=lambda figure: -figure.value)
@@ -131,6 +133,8 @@ def correlation(
 ) -> list[Figure]:
     """How two symbols move together, -1 to 1."""
     span = Span(start, end, months)
+    if table.symbol(first) == table.symbol(second):
+        raise TableError(f"there is nothing to compare {table.symbol(first)} with")
     ranges = [table.range(symbol, span, at_least=4) for symbol in (first, second)]
     left, right = ({c.day: c.price for c in one.path} for one in ranges)
     days = [day for day in left if day in right]

@@ -73,7 +73,7 @@ def listen(heard: Mapping[int, Heard]) -> None:
     """Wrap the functions that the program makes its tools of; to be called before it is imported.
 
     Args:
-        heard: Where to note what is said of a table, by its `id`: each question has a table of its own.
+        heard: Where to note what is said of a table, by the `id` of its closes: each question has its own.
     """
     for name in FUNCTIONS:
         setattr(market, name, _noting(getattr(market, name), heard))
@@ -83,24 +83,28 @@ def _noting(function: Callable[..., Result], heard: Mapping[int, Heard]) -> Call
     @functools.wraps(function)
     def noting(table: closes.Table, **arguments: object) -> Result:
         known = {k: v for k, v in arguments.items() if v is not None}
-        heard[id(table)].calls.append((function.__name__, known))
+        heard[id(table.closes)].calls.append((function.__name__, known))
         try:
             fact = function(table, **arguments)
         except closes.TableError as error:
-            heard[id(table)].results.append(str(error))
+            heard[id(table.closes)].results.append(str(error))
             raise
-        heard[id(table)].results.append(fact)
+        heard[id(table.closes)].results.append(fact)
         return fact
 
     return noting
+
+
+def _copy(table: closes.Table) -> closes.Table:
+    return replace(table, closes=dict(table.closes))
 
 
 async def judge(questions: Sequence[Question], engine: EngineConfig, folder: Path) -> list[Verdict]:
     """Ask every question, a few at a time."""
     files = {"": STOCKS} | {name: table.write(folder) for name, table in TABLES.items()}
     tables = {name: closes.load(file) for name, file in files.items()}
-    own = {Path(str(n)): replace(tables[q.data]) for n, q in enumerate(questions)}
-    heard = {id(table): Heard() for table in own.values()}
+    own = {Path(str(n)): _copy(tables[q.data]) for n, q in enumerate(questions)}
+    heard = {id(table.closes): Heard() for table in own.values()}
     expected = [wanted(question, tables[question.data]) for question in questions]
     listen(heard)
     setattr(closes, "load", own.__getitem__)  # noqa: B010
@@ -119,7 +123,7 @@ async def judge(questions: Sequence[Question], engine: EngineConfig, folder: Pat
                 except Exception as raised:
                     error = f"{type(raised).__name__}: {raised}"
                 seconds = round(time.perf_counter() - started, 3)
-            found = heard[id(own[file])]
+            found = heard[id(own[file].closes)]
             verdicts[n] = verdict(questions[n], expected[n], found, said, error, seconds)
 
         for n, file in enumerate(own):
