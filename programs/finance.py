@@ -28,10 +28,10 @@ TOOLS = (
 
 
 class Report(BaseModel):
-    """The figures first, then the answer in words that stands on them."""
+    """The figures first, then the answer in words that stands on them and repeats no number."""
 
     figures: list[market.Figure]
-    answer: Annotated[str, Field(max_length=600)]
+    answer: Annotated[str, Field(max_length=300)]
 
 
 class Unanswerable(BaseModel):
@@ -57,6 +57,7 @@ async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
         figures: Annotated[
             list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=8)
         ]
+        answer: Annotated[str, Field(pattern=table.words)]
 
     held = report.generate(Held | Unanswerable, name="report", max_tokens=900, on_limit="close")
     return await held

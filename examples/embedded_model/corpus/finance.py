@@ -77,22 +77,22 @@ def report(calls: Sequence[Call], outcomes: Sequence[Outcome]) -> dict[str, obje
         if isinstance(outcome, str):
             return {"reason": outcome.removeprefix("error: ")}
         figures.extend(outcome)
-        sentences.extend(_verdict(outcome) if name == "compare" else map(sentence, outcome))
+        sentences.append(_verdict(outcome) if name == "compare" else _caption(outcome))
     listed = [figure.model_dump() for figure in figures[:FIGURES]]
-    return {"figures": listed, "answer": " ".join(dict.fromkeys(sentences[:FIGURES]))}
+    return {"figures": listed, "answer": " ".join(dict.fromkeys(sentences))}
 
 
-def sentence(figure: market.Figure, rank: str = "") -> str:
-    """One figure in words, with its symbol, its metric and its period."""
-    noun, percent = figure.metric.removesuffix(" %"), figure.metric.endswith("%")
-    article = "the" if rank else "an" if noun[0] in "aeiou" else "a"
-    return f"{figure.symbol} had {article} {rank}{noun} of {figure.value}{' %' if percent else ''} from {figure.period}."
+def _caption(found: list[market.Figure]) -> str:
+    """What the figures of a result are, in words alone: the numbers stand in the records."""
+    noun = "closes" if len(found) > 1 else found[0].metric.removesuffix(" %")
+    return f"The {noun} of {found[0].symbol}."
 
 
-def _verdict(ranked: list[market.Figure]) -> list[str]:
-    """The first and the last of a comparison; its gap is no symbol's own."""
+def _verdict(ranked: list[market.Figure]) -> str:
+    """The first and the last of a comparison."""
     placed = [figure for figure in ranked if not figure.metric.endswith(" gap")]
-    more, less = ("higher ", "lower ") if len(placed) == 2 else ("highest ", "lowest ")
     if len(placed) < 2:
-        return [sentence(figure) for figure in placed]
-    return [sentence(placed[0], more), sentence(placed[-1], less)]
+        return _caption(placed)
+    more, less = ("higher", "lower") if len(placed) == 2 else ("highest", "lowest")
+    noun = placed[0].metric.removesuffix(" %")
+    return f"{placed[0].symbol} had the {more} {noun}, {placed[-1].symbol} the {less}."
