@@ -6,6 +6,7 @@ A native parser that recurses too deeply ends its process, and nothing can catch
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 import threading
 import time
@@ -17,6 +18,11 @@ from agentrt.base.errors import ConstraintError
 from agentrt.protocol.child_process import ChildProcess
 from agentrt.structured.json_schema.native import complaint_text, grammar_error
 from agentrt.structured.json_schema.plain import is_plain
+from agentrt.structured.json_schema.validation_child import (
+    WANTS_COMPLAINT,
+    WANTS_TEXTS,
+    sample_texts,
+)
 
 _CHILD = Path(__file__).with_name("validation_child.py")
 _WALL_S = 10.0
@@ -53,12 +59,19 @@ class GrammarValidator:
         with self._lock:
             found = self._known.get(key)
         if found is None:
-            with self._free:
-                found = self._complaint_of_child(grammar.encode("utf-8", "replace"))
+            answer = self._ask(WANTS_COMPLAINT, grammar)
+            found = answer if answer == _TOO_COSTLY else complaint_text(answer)
             self._keep(key, found)
         if found == _TOO_COSTLY:
             raise _too_costly()
         return found
+
+    def texts(self, spec: ConstraintSpec, grammar: str) -> list[str]:
+        """Some texts of the grammar of a constraint, a short one first; [] if none are found."""
+        if is_plain(spec):
+            return sample_texts(grammar)
+        answer = self._ask(WANTS_TEXTS, grammar)
+        return [] if answer == _TOO_COSTLY else list(json.loads(answer))
 
     def close(self) -> None:
         """End the processes; later grammars start others."""
@@ -67,21 +80,26 @@ class GrammarValidator:
         for child in idle:
             child.end()
 
-    def _complaint_of_child(self, grammar: bytes) -> str:
+    def _ask(self, wanted: bytes, grammar: str) -> str:
+        """The answer of a process; `_TOO_COSTLY` if it ended of the grammar."""
+        with self._free:
+            return self._answer_to(wanted + grammar.encode("utf-8", "replace"))
+
+    def _answer_to(self, order: bytes) -> str:
         child = self._child()
         ends_s = time.monotonic() + _WALL_S
-        child.send(_LENGTH.pack(len(grammar)) + grammar, ends_s)
+        child.send(_LENGTH.pack(len(order)) + order, ends_s)
         answer = child.receive(ends_s)
         if answer is None:
             code = child.end()
             if code == 0:  # it was idle for long and ended as the grammar was sent
-                return self._complaint_of_child(grammar)
+                return self._answer_to(order)
             if code is None:  # not kept: the machine may be less busy later
                 raise _too_costly()
             return _TOO_COSTLY
         with self._lock:
             self._idle.append(child)
-        return complaint_text(answer.decode("utf-8", "replace"))
+        return answer.decode("utf-8", "replace")
 
     def _child(self) -> ChildProcess:
         while True:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.exact_check import Unmet, exact_validator, read_written
@@ -20,7 +20,7 @@ from agentrt.structured.json_schema.keywords import ANNOTATIONS, with_children
 from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.relax import relaxed
 from agentrt.structured.json_schema.structure import check_size
-from agentrt.structured.types.shape import Shape, json_spec, shape_of
+from agentrt.structured.types.shape import Shape, enforced_shape, json_spec, shape_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 MAX_COMPLAINTS = 3
@@ -51,19 +51,19 @@ def checked_shape_of(form: Any) -> Shape:
     Raises:
         ConstraintError: The form is not a type, or part of it can neither be enforced nor checked.
     """
+    if form is str or isinstance(form, Shape):
+        return shape_of(form)
+    adapter = adapter_of(form)
     try:
-        shape = shape_of(form)
+        shape = enforced_shape(form, adapter)
     except ConstraintError:
-        return _partly(form)
-    if shape.spec is None and form is str:
-        return shape
+        return _partly(form, adapter)
     return replace(shape, parse=_brief(shape.parse), item=None, checked=True)
 
 
-def _partly(form: Any) -> Shape:
+def _partly(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     """A type with keywords that cannot be enforced."""
-    adapter = adapter_of(form)
-    schema = schema_of(form, adapter)
+    schema = schema_of(form, adapter, checked=True)
     check = _validator(schema)
     enforced = relaxed(schema, json_spec, _is_checkable)
 
