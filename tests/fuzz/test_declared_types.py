@@ -7,9 +7,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from tests.fuzz.declared_types import Walker, table_of
+from tests.fuzz.impossible_types import IMPOSSIBLE
 from tests.fuzz.rounds import SEED, cases
 from tests.fuzz.type_draw import KINDS, TIMES, draw_types, impossible, kinds_in
-from tests.fuzz.type_features import FEATURES, IMPOSSIBLE
+from tests.fuzz.type_features import FEATURES
 
 TYPES = 200
 

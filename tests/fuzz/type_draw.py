@@ -7,7 +7,8 @@ from typing import Any, get_args
 from pydantic_core import core_schema
 
 from agentrt.base.record import record
-from tests.fuzz.type_features import COMPOUNDS, FEATURES, IMPOSSIBLE
+from tests.fuzz.impossible_types import IMPOSSIBLE
+from tests.fuzz.type_features import COMPOUNDS, FEATURES
 
 TIMES = 3
 KINDS = frozenset(get_args(core_schema.CoreSchemaType))

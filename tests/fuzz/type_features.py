@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import datetime as dt
 import decimal
-import enum
 import fractions
 import ipaddress
 import pathlib
@@ -17,7 +16,7 @@ import zoneinfo
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from types import GenericAlias
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypeVar, Union
+from typing import Annotated, Any, Literal, NewType, Optional, Union
 
 import annotated_types as at
 import pydantic
@@ -26,79 +25,29 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_core import core_schema as cs
 
-T = TypeVar("T")
+from tests.fuzz.sample_classes import (
+    Bit,
+    Box,
+    Cat,
+    Dog,
+    Level,
+    Mixed,
+    Node,
+    Pairs,
+    Percent,
+    Point,
+    Right,
+    Row,
+    Side,
+    Tone,
+    Tree,
+    refuse_some,
+    refuse_wrapped,
+    tag_of,
+)
+
 Make = Callable[[Random, Any], Any]
 """A type from another one."""
-
-
-class Side(enum.Enum):
-    BUY = "buy"
-    SELL = "sell"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 7
-
-
-class Tone(enum.StrEnum):
-    DRY = "dry"
-    WARM = "warm"
-
-
-class Mixed(enum.Enum):
-    ONE = 1
-    TWO = "two"
-    HALF = 0.5
-    NONE = None
-
-
-class Right(enum.Flag):
-    READ = enum.auto()
-    WRITE = enum.auto()
-
-
-class Bit(enum.IntFlag):
-    A = 1
-    B = 2
-
-
-class Node(BaseModel):
-    value: int
-    left: "Node | None" = None
-    kids: "list[Node]" = []
-
-
-class Cat(BaseModel):
-    kind: Literal["cat"]
-    lives: int = Field(9, ge=1, le=9)
-
-
-class Dog(BaseModel):
-    kind: Literal["dog"]
-    name: str = Field(alias="theName")
-
-
-class Box(BaseModel, Generic[T]):
-    inside: T
-    label: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    x: int
-    y: float = 0.0
-
-
-class Row(NamedTuple):
-    symbol: str
-    price: float
-    day: dt.date | None = None
-
-
-Tree = te.TypeAliasType("Tree", "list[Tree] | int")
-Pairs = te.TypeAliasType("Pairs", list[tuple[str, T]], type_params=(T,))
-Percent = NewType("Percent", float)
 
 
 def of(kind: Any, *arguments: Any) -> Any:
@@ -194,10 +143,6 @@ def tagged(dice: Random, inner: Any) -> Any:
     return Annotated[Cat | Dog | other, Field(discriminator="kind")]
 
 
-def tag_of(value: Any) -> str:
-    return "text" if isinstance(value, str) else "other"
-
-
 def called_tag(dice: Random, inner: Any) -> Any:
     return Annotated[
         Annotated[str, pydantic.Tag("text")] | Annotated[list[inner], pydantic.Tag("other")],
@@ -212,16 +157,6 @@ def custom(build: Callable[[Any], Any]) -> Make:
         return Annotated[inner, pydantic.GetPydanticSchema(lambda form, to: build(to(form)))]
 
     return make
-
-
-def refuse_some(value: Any) -> Any:
-    if len(repr(value)) % 2:
-        raise ValueError("odd")
-    return value
-
-
-def refuse_wrapped(value: Any, to: Any) -> Any:
-    return refuse_some(to(value))
 
 
 def validated(dice: Random, inner: Any) -> Any:
@@ -461,44 +396,3 @@ APART = ("set", "frozenset", "counter", "instance of", "skipped", "own schema", 
          "validators")  # fmt: skip
 SCALARS |= {name: COMPOUNDS.pop(name) for name in APART}  # they hold no other type
 FEATURES = {**SCALARS, **COMPOUNDS}
-
-
-class Anything:
-    """A class that no text describes."""
-
-
-def arbitrary(form: Any) -> Any:
-    return pydantic.create_model("Odd", __config__=ConfigDict(arbitrary_types_allowed=True),
-                                 field=(form, ...))  # fmt: skip
-
-
-def function(value: int, *more: str, flag: bool = False) -> int:
-    return value
-
-
-def schema(core: Any) -> Any:
-    return Annotated[int, pydantic.GetPydanticSchema(lambda form, to: core)]
-
-
-IMPOSSIBLE: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "frozendict": ("it needs Python 3.15", (schema(cs.frozendict_schema()),)),
-    "invalid": ("no value is of it", (schema(cs.invalid_schema()),)),
-    "ellipsis": ("no text says it", (type(...), list[type(...)], tuple[type(...), int])),
-    "callable": ("no text is a function", (Callable[[int], str], list[Callable[..., Any]],
-                                           collections.abc.Callable)),
-    "is-instance": ("no text is an object", (arbitrary(Anything), pydantic.InstanceOf[Anything],
-                                             list[arbitrary(Anything)])),
-    "is-subclass": ("no text is a class", (type[int], list[type[BaseModel]], dict[str, type])),
-    "call": ("it calls a function", (function, list.append, schema(cs.call_schema(
-        cs.arguments_schema([]), function)))),
-    "arguments": ("they are for a function", (schema(cs.arguments_schema(
-        [cs.arguments_parameter("a", cs.int_schema())])),)),
-    "arguments-v3": ("they are for a function", (schema(cs.arguments_v3_schema(
-        [cs.arguments_v3_parameter("a", cs.int_schema())])),)),
-    "not finite": ("JSON has no such number", (at.IsNan[float], at.IsInfinite[float],
-                                               at.IsNotFinite[float])),
-    "import": ("the model would choose what is imported", (pydantic.ImportString,
-                                                           list[pydantic.ImportString])),
-    "unhashable": ("no item can be in a set", (set[list[int]], dict[str, set[dict[str, int]]])),
-}  # fmt: skip
-"""Kinds that no text can be of, why, and types of them: these are refused with a message."""

@@ -30,9 +30,8 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from agentrt.base.errors import ConstraintError
 from agentrt.structured import checked_shape_of, json_shape_of, shape_of
+from agentrt.structured.json_schema.declaration import texts_of
 from agentrt.structured.json_schema.json_grammar import json_grammar
-from agentrt.structured.json_schema.validation import VALIDATOR
-from agentrt.structured.types import trial
 from agentrt.structured.types.core_schemas import EXACT, Reader, kinds_in, reader_of
 
 Small = Annotated[int, Field(ge=-2, le=11)]
@@ -109,7 +108,7 @@ MOST_BYTES = 40
 MOST_TEXTS = 60
 
 
-def texts_of(grammar: str) -> list[str]:
+def short_texts(grammar: str) -> list[str]:
     """The shortest texts of a grammar over a few characters, all of each length."""
     found: list[str] = []
     states = [(LLMatcher(LLTokenizer("byte"), grammar), b"")]
@@ -141,7 +140,7 @@ def test_an_exact_reader_takes_all_short_texts(kind):
     form = SMALL[kind]
     assert reader_of(TypeAdapter(form).core_schema) is Reader.EXACT
     shape = json_shape_of(form)
-    texts = texts_of(json_grammar(shape.schema))
+    texts = short_texts(json_grammar(shape.schema))
     assert texts
     for text in texts:
         shape.parse(text)
@@ -255,7 +254,7 @@ def test_forms_are_written_as_they_are_read(accepts, form, text):
     assert shape.spec is not None
     assert accepts(shape.spec, text)
     shape.parse(text)
-    texts = VALIDATOR.texts(shape.spec, json_grammar(json.loads(shape.spec.source)))
+    texts = texts_of(shape.spec)
     assert len(texts) > 1
     for other in texts:
         shape.parse(other)
@@ -278,14 +277,20 @@ def test_what_is_not_read_is_not_written(accepts, form, text):
     assert not accepts(spec, text)
 
 
-def test_texts_are_kept_on_disk(monkeypatch, tmp_path):
+def test_texts_are_kept_on_disk_and_drawn_again_if_they_are_old(monkeypatch, tmp_path):
     monkeypatch.setitem(os.environ, "XDG_STATE_HOME", str(tmp_path))
     form = Annotated[dt.date, Field(ge=dt.date(2001, 2, 3))]
     shape_of(form)
     (kept,) = tmp_path.glob("agentrt/texts/*.json")
-    assert len(json.loads(kept.read_text())) > 10
-    monkeypatch.setattr(trial.VALIDATOR, "texts", refuse)
+    drawn = kept.read_text()
+    assert len(json.loads(drawn)) > 5
+    few = json.dumps(['"2024-01-01"'])
+    kept.write_text(few)
     shape_of(form)
+    assert kept.read_text() == few
+    kept.write_text(json.dumps(['"of another grammar"']))
+    shape_of(form)
+    assert json.loads(kept.read_text())[0] == json.loads(drawn)[0]
 
 
 def test_texts_that_cannot_be_kept_are_drawn_each_time(monkeypatch, tmp_path):

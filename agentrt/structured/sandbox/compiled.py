@@ -10,9 +10,12 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.automaton import AutomatonConstraint
-from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
+from agentrt.structured.backends.llguidance_backend import (
+    LlguidanceConstraint,
+    SearchedConstraint,
+)
 from agentrt.structured.backends.outlines_table import START_MARKER
-from agentrt.structured.calls import calls_lark, shortest_calls
+from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
@@ -56,18 +59,26 @@ def compile_constraint(
     pattern = _pattern(spec)
     if pattern is not None and (method or methods_for(spec, vocab)[0]) == "table":
         return AutomatonConstraint(pattern, alphabet)
-    try:
-        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame), alphabet)
-    except ConstraintError:
-        if spec.kind not in ("json", "calls"):
-            raise
-        # A part that nothing fits ends a grammar of rules, not that of a schema.
-        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame, exact=False), alphabet)
+    constraint = _searched(spec, alphabet, frame)
     if searches:
-        constraint.find_shortest(guess_of(spec, alphabet, frame))
+        constraint.find_shortest(guess_of(spec, constraint, alphabet))
     elif shortest is not None:
         constraint.set_shortest(shortest)
     return constraint
+
+
+def _searched(
+    spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame
+) -> CallsConstraint | LlguidanceConstraint:
+    if spec.kind == "calls":
+        return CallsConstraint(spec, frame, alphabet)
+    try:
+        return LlguidanceConstraint(_grammar(spec), alphabet)
+    except ConstraintError:
+        if spec.kind != "json":
+            raise
+        # A part that nothing fits ends a grammar of rules, not that of a schema.
+        return LlguidanceConstraint(_grammar(spec, exact=False), alphabet)
 
 
 def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:
@@ -105,13 +116,14 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return None
 
 
-def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
+def guess_of(
+    spec: ConstraintSpec, constraint: SearchedConstraint, alphabet: Alphabet
+) -> list[int] | None:
     """A short output found without the grammar."""
+    if isinstance(constraint, CallsConstraint):
+        return constraint.guess()
     text: str | None = None
     match spec.kind:
-        case "calls":
-            found = shortest_calls(spec, frame, alphabet.vocab.special_ids)
-            return None if found is None else alphabet.tokenize_pieces(found)
         case "json":
             text = shortest_instance(json.loads(spec.source))
         case "regex":
@@ -121,7 +133,7 @@ def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list
     return None if text is None else alphabet.tokenize(text.encode())
 
 
-def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: bool = True) -> str:
+def _grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
     match spec.kind:
         case "json":
             return json_grammar(json.loads(spec.source), exact=exact)
@@ -132,6 +144,4 @@ def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: boo
             return lark_grammar(f"start: TEXT\nTEXT: {' | '.join(options)}")  # rules have limits
         case "grammar":
             return lark_grammar(spec.source)
-        case "calls":
-            return lark_grammar(calls_lark(spec, frame, vocab.special_ids, exact=exact))
     raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")

@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.base.errors import InternalError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.child_process import ChildProcess
+from agentrt.structured.json_schema.declaration_wire import ConstraintRefused
 from agentrt.structured.sandbox import probe_wire as wire
 
 MORE_BYTES = 1 << 30
@@ -97,8 +98,8 @@ class CompileProbe:
                         compiled = True
                     case wire.Closes(tokens):
                         return tokens
-                    case wire.ConstraintRefused(message, pointer, keyword, hint):
-                        raise ConstraintError(message, pointer=pointer, keyword=keyword, hint=hint)
+                    case ConstraintRefused():
+                        raise answer.error()
                     case _:
                         self._end()
                         if compiled:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
+from agentrt.structured.call_sets import TOOL_GRAMMARS
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
@@ -37,9 +40,40 @@ class CompileService:
             ConstraintError: The constraint does not compile, or not within the limits.
             ModelInvalid: The tokenizer cannot be used.
         """
+        if spec.kind == "calls":
+            return self._compile_calls(spec, vocab, frame)
         check_spec(spec)
         if not may_take_long(spec):
             return compile_constraint(spec, vocab, frame)
+        return self._compile_probed(spec, vocab, frame)
+
+    def _compile_calls(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+    ) -> CompiledConstraint:
+        """Compile a tool set: each tool that is not compiled yet is checked and tried by itself."""
+        known = TOOL_GRAMMARS.known(spec, vocab, frame)
+        parts = [replace(spec, tools=(tool,), source="") for tool in spec.tools]
+        parts = [part for part, is_known in zip(parts, known, strict=True) if not is_known]
+        parts += [replace(spec, tools=())] if spec.source else []
+        found: list[tuple[int, ...]] = []
+        has_costly = False
+        for part in parts:
+            check_spec(part)
+            if may_take_long(part):
+                has_costly = True
+                tried = self._compile_probed(part, vocab, frame)
+                found += [tried.shortest] if tried.shortest is not None else []
+        return compile_constraint(
+            spec,
+            vocab,
+            frame,
+            searches=not has_costly,
+            shortest=min(found, key=len, default=None),
+        )
+
+    def _compile_probed(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+    ) -> CompiledConstraint:
         for method in methods_for(spec, vocab):
             try:
                 return self._probe(spec, vocab, frame, method)

@@ -1,4 +1,4 @@
-"""What is known of a type's reader from its core schema.
+"""Kinds of pydantic's core schemas, and how their readers relate to a grammar.
 
 A reader takes exactly what the grammar allows (`EXACT`), or that has to be tried (`TRIED`), or it
 calls functions of the author (`CHECKED`), which may refuse anything and run for answers alone.

@@ -151,7 +151,7 @@ def fulfilling(predicate: Any, written: JsonSchemaValue) -> JsonSchemaValue:
     """A schema narrowed to values for which a known predicate holds.
 
     Raises:
-        PydanticInvalidForJsonSchema: It holds for no value that JSON has.
+        PydanticInvalidForJsonSchema: The predicate holds for no value of JSON.
     """
     is_not = isinstance(predicate, annotated_types.Not)
     function = predicate.func if is_not else predicate

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.normalize import for_generation
+from agentrt.structured.json_schema.declaration import normal_form
 from agentrt.structured.types.written_schema import CheckedSchema, WrittenSchema
 
 
@@ -28,7 +28,7 @@ def schema_of(form: Any, adapter: TypeAdapter[Any], *, checked: bool = False) ->
 
     Args:
         form: The type.
-        adapter: Its parser.
+        adapter: Parser of the type.
         checked: Whether the schema may allow texts that the parser refuses.
 
     Raises:
@@ -42,7 +42,7 @@ def schema_of(form: Any, adapter: TypeAdapter[Any], *, checked: bool = False) ->
         )
     except Exception as wrong:  # the author's code may take part, and raise anything
         raise _no_type(form, wrong) from None
-    written: dict[str, Any] = for_generation(schema)
+    written: dict[str, Any] = normal_form(schema, name_of(form), narrow=True)
     return written
 
 

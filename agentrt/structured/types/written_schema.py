@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import zoneinfo
 from collections.abc import Hashable
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from pydantic import ByteSize, EncodedStr
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
 from agentrt.structured.json_schema import formats
@@ -21,16 +21,13 @@ from agentrt.structured.types.core_schemas import function_of, is_library, predi
 _MAX_EXACT = 2**53 - 1
 _SCALARS = ["string", "number", "boolean", "null"]
 _READ_MEMBERS = (str, int)
-_UNSAID: tuple[Literal["skipped-discriminator", "non-serializable-default"], ...] = (
-    "skipped-discriminator",
-    "non-serializable-default",
-)
+_UNSAID: set[JsonSchemaWarningKind] = {"skipped-discriminator", "non-serializable-default"}
 
 
 class WrittenSchema(GenerateJsonSchema):
     """The schema of texts that pydantic reads as a value of the type."""
 
-    ignored_warning_kinds: ClassVar = {*GenerateJsonSchema.ignored_warning_kinds, *_UNSAID}
+    ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | _UNSAID
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
         name = str(getattr(function_of(schema), "__qualname__", ""))
