@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc,type-arg"
 """Types that no text can be of."""
 
 import collections.abc

@@ -1,3 +1,5 @@
+# mypy: disable-error-code="misc,type-arg,valid-type,call-overload,arg-type,typeddict-item"
+# mypy: disable-error-code="attr-defined,no-any-return,maybe-unrecognized-str-typeform"
 """Features of types: each core-schema kind, constraint and standard-library type, at least once.
 
 A feature makes a type around another one, or beside it. All types are made anew, from dice.

@@ -156,7 +156,8 @@ class Checked(BaseModel):
     @field_validator("a")
     @classmethod
     def small(cls, a: int) -> int:
-        return refuse(a)
+        refuse(a)
+        return a
 
 
 @dataclasses.dataclass

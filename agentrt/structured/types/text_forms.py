@@ -10,7 +10,6 @@ import datetime as dt
 import math
 from typing import Any
 
-import annotated_types
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
@@ -147,13 +146,18 @@ _ALWAYS = (math.isfinite,)
 _NEVER = (math.isnan, math.isinf)
 
 
+def _is_not(predicate: Any) -> bool:
+    """Whether a predicate is `Not(...)` of `annotated_types`, which only its users have."""
+    return type(predicate).__name__ == "Not"
+
+
 def fulfilling(predicate: Any, written: JsonSchemaValue) -> JsonSchemaValue:
     """A schema narrowed to values for which a known predicate holds.
 
     Raises:
         PydanticInvalidForJsonSchema: The predicate holds for no value of JSON.
     """
-    is_not = isinstance(predicate, annotated_types.Not)
+    is_not = _is_not(predicate)
     function = predicate.func if is_not else predicate
     if function in (_ALWAYS if is_not else _NEVER):
         raise PydanticInvalidForJsonSchema("JSON has finite numbers only")
@@ -163,9 +167,9 @@ def fulfilling(predicate: Any, written: JsonSchemaValue) -> JsonSchemaValue:
 
 def is_known(predicate: Any) -> bool:
     """Whether `fulfilling` knows a predicate."""
-    function = predicate.func if isinstance(predicate, annotated_types.Not) else predicate
+    function = predicate.func if _is_not(predicate) else predicate
     known = function in _ALWAYS or function in _NEVER
-    return known if isinstance(predicate, annotated_types.Not) else known or function in _PREDICATES
+    return known if _is_not(predicate) else known or function in _PREDICATES
 
 
 def _all_of(written: JsonSchemaValue, patterns: list[str]) -> JsonSchemaValue:
