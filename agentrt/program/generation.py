@@ -176,7 +176,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
             on_overflow,
             options.get("thinking"),
             options.get("scored", False),
-            options.get("retries", RETRIES) if output.checked else 0,
+            options.get("retries", RETRIES) if output.kind == "value" else 0,
         )
         super().__init__(scope, node_id, "generate", name, site, work)
         self.prompt = chat

@@ -50,6 +50,13 @@ class Shape:
     item: Shape | None = None
     checked: bool = False
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is text."""
+        if self.spec is not None and self.spec.kind == "choice":
+            return all(isinstance(self.parse(option), str) for option in self.spec.options)
+        return self.parse is same_text
+
 
 def shape_of(form: Any) -> Shape:
     """The shape of a type's values, standing alone.
@@ -59,7 +66,7 @@ def shape_of(form: Any) -> Shape:
             names JSON pointer and keyword.
     """
     if form is str:
-        return Shape(None, _same, "str")
+        return Shape(None, same_text, "str")
     if isinstance(form, Shape):
         return form
     adapter = adapter_of(form)
@@ -120,7 +127,7 @@ def regex_shape(pattern: str) -> Shape:
             f"regex {pattern!r}: {reason_of(complaint)}",
             hint="Use a regex without look-around and back-references",
         )
-    return Shape(spec, _same, "regex")
+    return Shape(spec, same_text, "regex")
 
 
 def choice_shape(*options: str) -> Shape:
@@ -129,7 +136,7 @@ def choice_shape(*options: str) -> Shape:
     Raises:
         ConstraintError: There is no option, or one is not text.
     """
-    return _choice(options, _same, "choice")
+    return _choice(options, same_text, "choice")
 
 
 def cfg_shape(lark: str) -> Shape:
@@ -145,7 +152,7 @@ def cfg_shape(lark: str) -> Shape:
             f"grammar: {' '.join(complaint.split())[:300]}",
             hint="The syntax is Lark's, with a rule named start",
         )
-    return Shape(spec, _same, "cfg")
+    return Shape(spec, same_text, "cfg")
 
 
 def json_schema_shape(schema: dict[str, Any]) -> Shape:
@@ -238,5 +245,6 @@ def _is_text(schema: dict[str, Any]) -> bool:
     return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
 
 
-def _same(text: str) -> str:
+def same_text(text: str) -> str:
+    """The parser of text."""
     return text
