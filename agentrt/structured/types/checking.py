@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import normal_form, relaxed_form
 from agentrt.structured.json_schema.exact_check import Unmet, exact_validator, read_written
 from agentrt.structured.types.shape import Shape, enforced_shape, shape_of
@@ -58,7 +59,13 @@ def checked_shape_of(form: Any) -> Shape:
 
 def _partly(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     """A type with keywords that cannot be enforced."""
-    schema = schema_of(form, adapter, checked=True)
+    late: dict[str, OneOf] = {}
+    schema = schema_of(form, adapter, late, checked=True)
+    if late:
+        raise ConstraintError(
+            f"{name_of(form)} holds late options, and other parts of it can only be checked",
+            hint="Await the nodes that OneOf was given first, or enforce the other parts",
+        )
     enforced = relaxed_form(schema, schema)
     check = _validator(enforced.judged)
 

@@ -77,6 +77,7 @@ _LIBRARY = (
     *("pydantic._internal._validators", "pydantic._internal._generate_schema"),
     *("pydantic._internal._std_types_schema", "pydantic.types", "pydantic.networks"),
     *("builtins", "math", "operator", "ipaddress", "pathlib", "zoneinfo"),
+    "agentrt.base.one_of",
 )
 _TRIED_ONCE_MORE = frozenset({"_apply_constraint_with_incompatibility_info"})
 _OUTSIDE = ("PathType",)

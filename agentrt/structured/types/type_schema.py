@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import normal_form
 from agentrt.structured.types.written_schema import CheckedSchema, WrittenSchema
 
@@ -23,23 +25,23 @@ def adapter_of(form: Any) -> TypeAdapter[Any]:
         raise _no_type(form, wrong) from None
 
 
-def schema_of(form: Any, adapter: TypeAdapter[Any], *, checked: bool = False) -> dict[str, Any]:
+def schema_of(
+    form: Any, adapter: TypeAdapter[Any], late: dict[str, OneOf], *, checked: bool = False
+) -> dict[str, Any]:
     """The schema of the text that a model should write for `form`.
 
     Args:
         form: The type.
         adapter: Parser of the type.
+        late: Options of the type that are not known yet are added, by the names of their holes.
         checked: Whether the schema may allow texts that the parser refuses.
 
     Raises:
         ConstraintError: A part of the type has no JSON form.
     """
+    written_by: Any = partial(CheckedSchema if checked else WrittenSchema, late)
     try:
-        schema = adapter.json_schema(
-            mode="validation",
-            by_alias=True,
-            schema_generator=CheckedSchema if checked else WrittenSchema,
-        )
+        schema = adapter.json_schema(mode="validation", by_alias=True, schema_generator=written_by)
     except Exception as wrong:  # the author's code may take part, and raise anything
         raise _no_type(form, wrong) from None
     written: dict[str, Any] = normal_form(schema, name_of(form), narrow=True)

@@ -12,6 +12,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
+from agentrt.base.one_of import OneOf, held_schema
 from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.normalize import MAX_NUMBER
 from agentrt.structured.types import text_forms
@@ -28,6 +29,13 @@ class WrittenSchema(GenerateJsonSchema):
     """The schema of texts that pydantic reads as a value of the type."""
 
     ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | _UNSAID
+
+    def __init__(self, late: dict[str, OneOf], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._late = late
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        return value  # the keys of listed records have an order of their own
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
         name = str(getattr(function_of(schema), "__qualname__", ""))
@@ -147,6 +155,9 @@ class WrittenSchema(GenerateJsonSchema):
     def function_after_schema(
         self, schema: core_schema.AfterValidatorFunctionSchema
     ) -> JsonSchemaValue:
+        held = held_schema(schema, self._late, "options")
+        if held is not None:
+            return held
         predicate = predicate_of(schema)
         if predicate is not None:
             return text_forms.fulfilling(predicate, self.generate_inner(schema["schema"]))
