@@ -202,7 +202,7 @@ def held_schema(
 
 
 def _is_equal(value: Any, option: Any) -> bool:
-    """Whether a value equals an option; an integer equals the float that is read from its digits."""
+    """Whether a value equals an option; an integer equals the float read from its digits."""
     match value, option:
         case dict(), dict():
             return value.keys() == option.keys() and all(
