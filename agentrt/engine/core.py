@@ -87,6 +87,7 @@ class EngineCore:
             PagePool(executor.pages),
             config.page_tokens,
             executor.tables,
+            executor.copy_page,
             config.max_running,
             executor.offload,
         )
