@@ -4,10 +4,12 @@ Tokens of the machine depend on every id that its pages hold, so that a page of 
 them.
 """
 
+from array import array
+
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.kv_cache import EvictionPriority, key_of
+from agentrt.kv_cache import EvictionPriority, PagePool, RadixTree, key_of
 from agentrt.protocol.backend import HoleFill, PrefixHint
 
 PROMPT = [(5 * at) % 250 for at in range(160)]
@@ -81,3 +83,27 @@ def test_a_key_keeps_its_length_and_its_end():
     assert plain[64:] == salted[64:]
     assert salted != key_of(PROMPT, "b")
     assert key_of(PROMPT[:9], "a") + key_of(PROMPT[9:], "a", 9) == salted
+
+
+def test_salted_prompts_that_agree_by_chance_share_nothing():
+    """Mixed with its salt, a token may become what another one becomes with another salt."""
+    pool = PagePool(4)
+    tree = RadixTree(pool, 16)
+    mixed = array("i", key_of(PROMPT[:10], "a"))
+    pad = array("i", key_of([0] * 10, "b"))
+    other = [one ^ two for one, two in zip(mixed, pad, strict=True)]
+    (page,) = pool.allocate(1)
+    assert key_of(other, "b") == key_of(PROMPT[:10], "a")
+    assert not tree.keep_partial(tree.root, key_of(PROMPT[:10], "a"), page)
+    tree.insert(key_of(PROMPT[:16], "a"), [page])
+    assert tree.match_partial(tree.root, key_of([*other, 7], "b")) is None
+    assert tree.look_up(key_of([*other, 7], "b")).partial_tokens == 0
+
+
+def test_no_salted_token_equals_an_unsalted_one(core, engine):
+    assert min(array("i", key_of(PROMPT[:16]))) >= 0
+    for salt in ("a", "b", "c"):
+        assert max(array("i", key_of(PROMPT[:16], salt))) < 0
+    short = PROMPT[:12]
+    found = [ask(core, engine, at, salt, short)[0] for at, salt in enumerate(["", "a", "", "a"])]
+    assert found == [0, 0, 11, 0], "the salted part is too short to prove anything"
