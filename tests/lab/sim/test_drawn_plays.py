@@ -1,6 +1,5 @@
-"""Drawn plays take known engine steps.
+"""Drawn plays take known engine steps, with pages of 16 tokens and of one.
 
-An independent discrete-event simulator, with an engine and a runtime of its own, took the same.
 A change of scheduling may change them.
 """
 
@@ -12,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from agentrt.base.config import PolicyName, SchedulerConfig
+from agentrt.engine.scheduling import token_budget
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import Workload
@@ -20,16 +20,19 @@ Draw = Callable[[int, int, float], Workload]
 
 
 @pytest.mark.parametrize(
-    ("seed", "policy", "gate_share", "kv_tokens", "host_kv_tokens", "tokens", "latency_s"),
+    ("page", "seed", "policy", "gate_share", "kv_tokens", "host_kv_tokens", "tokens", "latency_s"),
     [
-        (0, "fcfs", 0.0, 640, 0, (638, 4483, 3103, 429171), 6.030856921348017),
-        (1, "lpm", 0.0, 900, 0, (803, 3604, 2420, 323213), 2.6393195769073237),
-        (2, "plas", 0.8, 1500, 0, (585, 2946, 2861, 396431), 4.294950716950043),
-        (3, "rwa", 0.8, 640, 0, (916, 3084, 2606, 324461), 4.805239076866051),
-        (4, "oracle", 0.8, 900, 4000, (734, 3148, 3163, 450228), 3.3505640365339104),
+        (16, 0, "fcfs", 0.0, 640, 0, (648, 3926, 3169, 437765), 6.1208989051492155),
+        (16, 1, "lpm", 0.0, 900, 0, (797, 3438, 2431, 324799), 2.6399448728621473),
+        (16, 2, "plas", 0.8, 1500, 0, (607, 2288, 2881, 399507), 4.243801445149034),
+        (16, 3, "rwa", 0.8, 640, 0, (920, 2540, 2606, 324461), 4.628176359866261),
+        (16, 4, "oracle", 0.8, 900, 4000, (771, 2644, 3162, 450175), 3.2126861187710483),
+        (1, 0, "fcfs", 0.0, 640, 0, (556, 3935, 3157, 434547), 4.894912481149454),
+        (1, 4, "oracle", 0.8, 900, 4000, (779, 2526, 3170, 454404), 3.0640529615418517),
     ],
 )
-def test_steps_are_those_of_an_independent_simulator(
+def test_steps_are_known(
+    page: int,
     seed: int,
     policy: PolicyName,
     gate_share: float,
@@ -39,8 +42,12 @@ def test_steps_are_those_of_an_independent_simulator(
     latency_s: float,
     costs: SimCosts,
     draw: Draw,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Steps, their prompt tokens, decoded tokens and tokens of KV read; mean latency."""
+    monkeypatch.setattr(
+        token_budget, "MIN_SHARED_TOKENS", min(page, token_budget.MIN_SHARED_TOKENS)
+    )
     rich = dataclasses.replace(
         costs,
         call_s=3e-4,
@@ -53,7 +60,9 @@ def test_steps_are_those_of_an_independent_simulator(
     )
     hints = policy in ("rwa", "oracle")
     scheduler = SchedulerConfig(policy, gate_share, retention=hints, share_nodes=hints)
-    setup = Setup(rich, kv_tokens, host_kv_tokens, max_running=8, scheduler=scheduler)
+    setup = Setup(
+        rich, kv_tokens, host_kv_tokens, max_running=8, page_tokens=page, scheduler=scheduler
+    )
     outcome = Simulation(setup).run(draw(seed, 25, 1.5))
     totals = outcome.engines[0]
     found = (totals.steps, totals.prefill_tokens, totals.decode_tokens, totals.kv_tokens)
