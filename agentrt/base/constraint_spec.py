@@ -26,6 +26,7 @@ class ConstraintSpec:
         tools: The tools of `calls`.
         min_calls: Minimum number of calls, for `calls` without a final answer.
         max_calls: Maximum number of calls.
+        text: Whether free text may stand around the calls; then there may be none.
     """
 
     kind: ConstraintKind
@@ -34,3 +35,4 @@ class ConstraintSpec:
     tools: tuple[ToolSchema, ...] = ()
     min_calls: int = 1
     max_calls: int = 32
+    text: bool = False

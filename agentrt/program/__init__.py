@@ -9,7 +9,7 @@ from agentrt.program.chat import (
     GenOptions as GenOptions,
     OnOverflow as OnOverflow,
     Overflow as Overflow,
-    chat as chat,
+    TaggedText as TaggedText,
 )
 from agentrt.program.default_runner import set_default_runner as set_default_runner
 from agentrt.program.emit import emit as emit
@@ -21,6 +21,7 @@ from agentrt.program.generation import (
     Score as Score,
 )
 from agentrt.program.limits import limits as limits
+from agentrt.program.new_chat import chat as chat
 from agentrt.program.node import Node as Node, NodeWork as NodeWork
 from agentrt.program.output import OutputSpec as OutputSpec
 from agentrt.program.output_reading import Partial as Partial
@@ -39,6 +40,7 @@ from agentrt.program.program import (
 )
 from agentrt.program.race import race as race
 from agentrt.program.scope import Scope as Scope, in_scope as in_scope
+from agentrt.program.tags import Tagged as Tagged, Tags as Tags, tag as tag
 from agentrt.program.tool import Tool as Tool, ToolWork as ToolWork, tool as tool
 from agentrt.program.tool_call import Final as Final, ToolCall as ToolCall
 from agentrt.program.trimming import trim as trim

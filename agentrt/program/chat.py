@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from typing_extensions import TypeForm, Unpack
 
-from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.base.segments import History
-from agentrt.program.call_site import call_site
 from agentrt.program.generation import Generation
 from agentrt.program.messages import ChatSerializer, chat_schema, messages_of, segments_of
 from agentrt.program.options import PlainGenOptions
-from agentrt.program.output import OutputSpec, calls_of, items_of, step_of, value_of
+from agentrt.program.output import (
+    MAX_CALLS,
+    OutputSpec,
+    calls_of,
+    items_of,
+    step_of,
+    tagged_of,
+    value_of,
+)
 from agentrt.program.output_reading import ItemReading
 from agentrt.program.output_types import Constraint, OutputUse, description_for
 from agentrt.program.overflow import PromptOverflow
 from agentrt.program.prompt_prefix import PromptPrefix
+from agentrt.program.tagged_text import TaggedGeneration
+from agentrt.program.tags import Tagged, Tags
 from agentrt.program.tool import Tool
 from agentrt.program.tool_call import Final, ToolCall
 
@@ -169,6 +176,28 @@ class Each(Gen[list[T]]):
         self._notify()
 
 
+class TaggedText(TaggedGeneration[T, "Chat"], Gen[list[str | Tagged[T]]]):
+    """Free text with tags, in pieces that are handed out as they come.
+
+    `chat.tagged(...)` gives it. `async for piece in text` gives text as it is written and each tag
+    as it closes, any number of times; `await text` gives the list, neighbouring texts joined.
+
+    Example:
+        >>> from agentrt import Tagged, chat, program, tag
+        >>> @program
+        ... async def count() -> None:
+        ...     question = chat().user("How many legs have two spiders?")
+        ...     async for piece in question.tagged(tag("sum", int)):
+        ...         match piece:
+        ...             case Tagged(name, value):
+        ...                 print(name, value + 1)
+        >>> count.run()
+        sum 17
+    """
+
+    __slots__ = ()
+
+
 @record
 class Calls:
     """Tool calls of a model that could also have given its final answer.
@@ -256,23 +285,81 @@ class Chat(PromptPrefix[Gen[Any]]):
         return Gen.submit(chat, value_of(out, check=check), options, options.get("on_overflow"))
 
     @overload
-    def each(self, item: Constraint[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
+    def each(
+        self,
+        item: Constraint[T],
+        /,
+        *,
+        min_items: int = 0,
+        max_items: int | None = None,
+        **options: Unpack[GenOptions],
+    ) -> Each[T]: ...
     @overload
-    def each(self, item: TypeForm[T], /, **options: Unpack[GenOptions]) -> Each[T]: ...
-    def each(self, item: Any, /, **options: Unpack[GenOptions]) -> Each[Any]:
+    def each(
+        self,
+        item: TypeForm[T],
+        /,
+        *,
+        min_items: int = 0,
+        max_items: int | None = None,
+        **options: Unpack[GenOptions],
+    ) -> Each[T]: ...
+    def each(
+        self,
+        item: Any,
+        /,
+        *,
+        min_items: int = 0,
+        max_items: int | None = None,
+        **options: Unpack[GenOptions],
+    ) -> Each[Any]:
         """A list with items that are handed out as each one closes; see `generate` for errors."""
-        return self._describing(item, "array", options)._each(items_of(item), options)
+        output = items_of(item, min_items, max_items)
+        return self._describing(item, "array", options)._each(output, options)
 
-    def calls(self, *tools: Tool[..., Any], **options: Unpack[GenOptions]) -> Each[ToolCall]:
+    def tagged(
+        self,
+        tags: Tags[T],
+        /,
+        *,
+        min_tags: int = 0,
+        max_tags: int | None = None,
+        **options: Unpack[GenOptions],
+    ) -> TaggedText[T]:
+        """Free text with tags, a stream of typed pieces; see `generate` for errors.
+
+        Tags are made by `tag` and joined by `|`.
+        """
+        chat = self.with_text(tags.description()) if options.get("describe") else self
+        output = tagged_of(tags, min_tags, max_tags)
+        return TaggedText.submit(chat, output, options, options.get("on_overflow"))
+
+    def calls(
+        self,
+        *tools: Tool[..., Any],
+        min_calls: int = 1,
+        max_calls: int = MAX_CALLS,
+        **options: Unpack[GenOptions],
+    ) -> Each[ToolCall]:
         """A plan: typed tool calls, handed out as each one closes; see `generate` for errors."""
-        return self.with_more_tools(tools)._each(calls_of(tools), options)
+        output = calls_of(tools, min_calls, max_calls)
+        return self.with_more_tools(tools)._each(output, options)
 
     def step(
-        self, *, tools: Sequence[Tool[..., Any]], final: TypeForm[T], **options: Unpack[GenOptions]
+        self,
+        *,
+        tools: Sequence[Tool[..., Any]],
+        final: TypeForm[T],
+        min_calls: int = 1,
+        max_calls: int = MAX_CALLS,
+        **options: Unpack[GenOptions],
     ) -> Gen[Calls | Final[T]]:
-        """Tool calls or the final answer, as the model prefers; see `generate` for errors."""
+        """Tool calls or the final answer, as the model prefers; see `generate` for errors.
+
+        The bounds are those of the number of calls, if there are any.
+        """
         chat = self.with_more_tools(tools)._describing(final, "json", options)
-        output = step_of(tuple(tools), final)
+        output = step_of(tuple(tools), final, min_calls, max_calls)
         return Gen.submit(chat, output, options, options.get("on_overflow"))
 
     def messages(self) -> list[dict[str, Any]]:
@@ -311,38 +398,3 @@ class Chat(PromptPrefix[Gen[Any]]):
 
 
 Chat.__pydantic_serializer__ = ChatSerializer()  # type: ignore[attr-defined]
-
-
-def chat(
-    system: str | None = None,
-    *,
-    history: History = "template",
-    tools: Sequence[Tool[..., Any]] = (),
-) -> Chat:
-    """An empty chat, or one with a system message.
-
-    Start every conversation with it. It may be a constant of the module, which all runs share.
-
-    Example:
-        >>> from agentrt import chat
-        >>> chat("Be brief.").user("Name a river.").messages()[0]
-        {'role': 'system', 'content': 'Be brief.'}
-
-    Args:
-        system: The first message.
-        history: The form of answers in the prompts that follow them. With "template" they stand as
-            the model was trained: some templates leave out earlier reasoning, and the KV cache from
-            there on is lost, which traces show with the reason. With "append" they stand just as
-            they were generated, so every prompt extends what was computed.
-        tools: Tools that its prompts describe from their beginning. `calls` and `step` may each be
-            held to some of them by a mask, and the prompt, so its prefix, stays the same.
-
-    Raises:
-        UsageError: `history` is neither.
-    """
-    if history not in ("template", "append"):
-        raise UsageError(
-            f"history={history!r} is unknown", hint="Give 'template' or 'append'", where=call_site()
-        )
-    empty = Chat(history=history).with_more_tools(tools)
-    return empty if system is None else empty.system(system)

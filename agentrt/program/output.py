@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
+from agentrt.program.tags import Tags
 from agentrt.program.tool import Tool
+
+if TYPE_CHECKING:
+    from agentrt.structured import TagShape
 
 MAX_CALLS = 32
 _specs: dict[str, ConstraintSpec] = {}
@@ -22,8 +26,8 @@ class OutputSpec:
     """The output of a generation, and how its text becomes a value.
 
     Attributes:
-        kind: One value, a streamed array of items, a plan of calls, calls or a final value, or
-            `raw` text just as the model writes it, which is never refused.
+        kind: One value, a streamed array of items, a plan of calls, calls or a final value, text
+            with tags, or `raw` text just as the model writes it, which is never refused.
         constraint: The constraint that the engine enforces; None leaves the text free.
         parse: Parses the whole text (`value`), one item (`items`) or the final answer (`step`).
         name: Name of a node that has no name of its own.
@@ -31,15 +35,19 @@ class OutputSpec:
         checked: Whether `parse` may refuse text that the constraint allows. Such a refusal is a
             failure of the model, which may answer again, not of the engine.
         keep_special: Whether the text of special tokens is part of the text, as calls may be.
+        tags: The tags of `tagged`.
+        min_tags: Minimum number of tags.
     """
 
-    kind: Literal["value", "items", "calls", "step", "raw"]
+    kind: Literal["value", "items", "calls", "step", "tagged", "raw"]
     constraint: ConstraintSpec | None
     parse: Callable[[str], Any]
     name: str
     tools: Mapping[str, Tool[..., Any]] = field(default_factory=dict)
     checked: bool = False
     keep_special: bool = False
+    tags: tuple[TagShape, ...] = ()
+    min_tags: int = 0
 
 
 def value_of(form: Any, *, check: bool = False) -> OutputSpec:
@@ -48,26 +56,36 @@ def value_of(form: Any, *, check: bool = False) -> OutputSpec:
     return OutputSpec("value", shape.spec, shape.parse, _name(shape.name), checked=shape.checked)
 
 
-def items_of(item: Any) -> OutputSpec:
+def items_of(item: Any, min_items: int = 0, max_items: int | None = None) -> OutputSpec:
     """A streamed array."""
-    shape = array_for(item)
+    shape = array_for(item, min_items, max_items)
     assert shape.item is not None, "an array has a shape for its items"
     return OutputSpec("items", shape.spec, shape.item.parse, _name(shape.item.name))
 
 
-def calls_of(tools: tuple[Tool[..., Any], ...]) -> OutputSpec:
+def calls_of(
+    tools: tuple[Tool[..., Any], ...], min_calls: int = 1, max_calls: int = MAX_CALLS
+) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    spec = _spec(tools, None)
+    spec = _spec(tools, None, min_calls, max_calls)
     return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True)
 
 
-def step_of(tools: tuple[Tool[..., Any], ...], final: Any) -> OutputSpec:
+def step_of(
+    tools: tuple[Tool[..., Any], ...], final: Any, min_calls: int = 1, max_calls: int = MAX_CALLS
+) -> OutputSpec:
     """Calls or a final answer."""
     by_name = _by_name(tools)
     shape = final_for(final)
-    spec = _spec(tools, shape.schema)
+    spec = _spec(tools, shape.schema, min_calls, max_calls)
     return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
+
+
+def tagged_of(tags: Tags[Any], min_tags: int, max_tags: int | None) -> OutputSpec:
+    """Free text with tags."""
+    spec = tags.spec(min_tags, max_tags)
+    return OutputSpec("tagged", spec, str, "tagged", tags=tags.shapes, min_tags=min_tags)
 
 
 def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:
@@ -75,15 +93,21 @@ def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool
     return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
 
 
-def _spec(tools: tuple[Tool[..., Any], ...], final: dict[str, Any] | None) -> ConstraintSpec:
+def _spec(
+    tools: tuple[Tool[..., Any], ...],
+    final: dict[str, Any] | None,
+    min_calls: int,
+    max_calls: int,
+) -> ConstraintSpec:
     """The constraint, remembered: an agent's loop asks for the same one in every round."""
     schemas = tuple(tool.spec.schema for tool in tools)
     key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
+    key += f"{min_calls}-{max_calls}"
     spec = _specs.get(key)
     if spec is None:
         from agentrt.structured import calls_spec
 
-        spec = _specs[key] = calls_spec(schemas, final, 1, MAX_CALLS)
+        spec = _specs[key] = calls_spec(schemas, final, min_calls, max_calls)
     return spec
 
 

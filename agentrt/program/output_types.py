@@ -171,6 +171,9 @@ _LEAD: dict[OutputUse, str] = {
     "checked": "Answer with JSON of this type:\n",
 }
 _shapes: dict[tuple[OutputUse, type, Any], Shape] = {}
+_arrays: dict[int, dict[tuple[int, int | None], Shape]] = {}
+"""Arrays of given lengths, by the id of the shape for any length, which is kept."""
+
 _kept: dict[tuple[OutputUse, int], tuple[Any, Shape]] = {}
 
 
@@ -184,11 +187,28 @@ def checked_for(form: Any) -> Shape:
     return form.shape if isinstance(form, Constraint) else _once("checked", form)
 
 
-def array_for(item: Any) -> Shape:
-    """The shape of a JSON array of such items."""
+def array_for(item: Any, min_items: int = 0, max_items: int | None = None) -> Shape:
+    """The shape of a JSON array of such items.
+
+    Raises:
+        ConstraintError: The item cannot be enforced, or the lengths are contradictory.
+    """
+    if min_items < 0 or (max_items is not None and max_items < min_items):
+        raise ConstraintError(
+            f"min_items={min_items}, max_items={max_items}",
+            hint="Give 0 <= min_items <= max_items",
+        )
+    lengths = (min_items, max_items)
     if isinstance(item, Constraint):
-        return _array_of(_schema_of(item))
-    return _once("array", item)
+        return _array_of(_schema_of(item), *lengths)
+    if lengths == (0, None):
+        return _once("array", item)
+    known = _arrays.setdefault(id(_once("array", item)), {})
+    if lengths not in known:
+        from agentrt.structured import array_shape
+
+        known[lengths] = array_shape(item, min_items=min_items, max_items=max_items)
+    return known[lengths]
 
 
 def final_for(form: Any) -> Shape:
@@ -222,11 +242,32 @@ def description_for(form: Any, use: OutputUse) -> str:
     return _LEAD[use] + words if words else ""
 
 
-def _array_of(schema: dict[str, Any]) -> Shape:
+def content_description(form: Any) -> str:
+    """The description of a part of a text, as the end of a sentence."""
+    from agentrt.structured.types.description import description_of, schema_description
+
+    shape = shape_for(form)
+    if shape.spec is not None and shape.spec.kind == "choice":
+        return f"one of: {', '.join(shape.spec.options)}"
+    if shape.spec is not None and shape.spec.kind == "regex":
+        return f"text that matches {shape.spec.source}"
+    if isinstance(form, Constraint):
+        words = schema_description(shape.schema) if shape.schema is not None else ""
+    else:
+        words = description_of(form)
+    return f"JSON of this type: {words}" if words else "text"
+
+
+def _array_of(schema: dict[str, Any], min_items: int, max_items: int | None) -> Shape:
     from agentrt.structured import Shape, json_schema_shape
 
     one = json_schema_shape(schema)
-    whole = json_schema_shape({"type": "array", "items": schema})
+    array: dict[str, Any] = {"type": "array", "items": schema}
+    if min_items:
+        array["minItems"] = min_items
+    if max_items is not None:
+        array["maxItems"] = max_items
+    whole = json_schema_shape(array)
     return Shape(whole.spec, whole.parse, f"list[{one.name}]", whole.schema, one)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -26,10 +27,14 @@ def claim_answers() -> BinaryIO:
     return answers
 
 
-def payloads() -> Iterator[bytes]:
-    """The payloads on standard input, until its end."""
+def payloads(idle_s: float | None = None) -> Iterator[bytes]:
+    """The payloads on standard input, until its end.
+
+    Args:
+        idle_s: Time without input that is an end, too.
+    """
     reader = FrameReader()
-    while data := os.read(0, _READ_BYTES):
+    while select.select([0], [], [], idle_s)[0] and (data := os.read(0, _READ_BYTES)):
         yield from reader.feed_data(data)
 
 

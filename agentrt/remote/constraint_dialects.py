@@ -83,6 +83,11 @@ def _only_calls(spec: ConstraintSpec) -> bool:
     return not spec.source and spec.min_calls == 1
 
 
+def _no_text(spec: ConstraintSpec) -> bool:
+    """A schema of the whole text leaves no room for text around calls."""
+    return not spec.text
+
+
 def _calls_as_json(spec: ConstraintSpec) -> Json:
     """Calls as an array in the text, for a server that enforces schemas only."""
     calls = {
@@ -123,7 +128,9 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
     ),
     "calls": (
         ConstraintDialect("tools", _tools, covers=_only_calls),
-        ConstraintDialect("response_format with calls", _calls_as_json, compact=True),
+        ConstraintDialect(
+            "response_format with calls", _calls_as_json, compact=True, covers=_no_text
+        ),
     ),
 }
 
@@ -141,7 +148,7 @@ def dialect_for(
         if dialect.covers is None or dialect.covers(spec):
             return dialect
     if dialects:
-        what = "a final answer beside the calls, or a least number of them"
+        what = "text or a final answer beside the calls, or a least number of them"
     else:
         what = f"a {spec.kind} constraint"
     raise Unsupported(

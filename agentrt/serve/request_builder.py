@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from pydantic_core import from_json
 
@@ -26,15 +24,10 @@ from agentrt.base.segments import (
 from agentrt.program import Chat, GenOptions, OutputSpec
 from agentrt.program.options import sampling_of
 from agentrt.program.output import raw_text
-from agentrt.serve.refusal import RequestRefused, refusal_of
-from agentrt.serve.request_schema import (
-    ChatMessage,
-    ChatRequest,
-    NamedTool,
-    ResponseFormat,
-    Structured,
-)
-from agentrt.structured import calls_spec, cfg_shape, choice_shape, json_schema_shape, regex_shape
+from agentrt.serve.answer_form import about, final_schema_of, form_of
+from agentrt.serve.refusal import RequestRefused
+from agentrt.serve.request_schema import ChatMessage, ChatRequest, NamedTool
+from agentrt.structured import calls_spec, checked_schema_shape
 
 MOST_CALLS = 32
 MOST_TOOLS_CHARACTERS = 500_000
@@ -174,18 +167,21 @@ def _constraint(
 ) -> tuple[CallsIn, ConstraintSpec | None]:
     """Places of calls in the answer, and its form."""
     choice = question.tool_choice or ("auto" if tools else "none")
-    form = _form(question)
     if choice == "none":
-        return "none", form
+        return "none", form_of(question)
     if not tools:
         raise RequestRefused(
             400, "tool_choice: there are no tools to choose from", param="tool_choice"
         )
-    if choice == "auto":
-        return ("text", None) if form is None else ("none", form)
-    if form is not None:
-        raise RequestRefused(400, "a call is required, and another form too", param="tool_choice")
     most = MOST_CALLS if question.parallel_tool_calls is not False else 1
+    strict = {tool.function.name for tool in question.tools or () if tool.function.strict}
+    if choice == "auto":
+        final = final_schema_of(question)
+        if final is None:
+            return "text", _calls(tools, strict, min_calls=0, max_calls=most, text=True)
+        return "text", _calls(tools, strict, final_schema=final, max_calls=most)
+    if form_of(question) is not None:
+        raise RequestRefused(400, "a call is required, and another form too", param="tool_choice")
     if isinstance(choice, NamedTool):
         tools = tuple(tool for tool in tools if tool.name == choice.function.name)
         if not tools:
@@ -194,47 +190,21 @@ def _constraint(
                 400, f"tool_choice: there is no tool {wanted!r}", param="tool_choice"
             )
         most = 1
-    with _about("tools"):
-        return "only", calls_spec(tools, max_calls=most)
+    return "only", _calls(tools, strict, max_calls=most)
 
 
-@contextmanager
-def _about(param: str) -> Iterator[None]:
-    """Refuse with the name of the field that cannot be enforced."""
-    try:
-        yield
-    except ConstraintError as error:
-        raise refusal_of(error, param=param) from None
+def _calls(tools: tuple[ToolSchema, ...], strict: set[str], **limits: Any) -> ConstraintSpec:
+    """Calls of these tools; of a tool that is not strict, as far as its schema can be enforced."""
+    with about("tools"):
+        try:
+            return calls_spec(tools, **limits)
+        except ConstraintError:
+            if len(strict) == len(tools):
+                raise
+        kept = (tool if tool.name in strict else _enforceable(tool) for tool in tools)
+        return calls_spec(tuple(kept), **limits)
 
 
-def _form(question: ChatRequest) -> ConstraintSpec | None:
-    """The form of the answer, by either of the fields that give it."""
-    wanted, other = question.response_format, question.structured_outputs
-    if wanted is not None and wanted.type != "text":
-        with _about("response_format"):
-            return _json_form(wanted)
-    if other is None:
-        return None
-    with _about("structured_outputs"):
-        return _structured_form(other)
-
-
-def _json_form(wanted: ResponseFormat) -> ConstraintSpec | None:
-    if wanted.type == "json_object":
-        return json_schema_shape({"type": "object"}).spec
-    if wanted.json_schema is None:
-        what = "response_format.json_schema"
-        raise RequestRefused(400, f"{what}: field required", param=what)
-    return json_schema_shape(wanted.json_schema.schema_).spec
-
-
-def _structured_form(other: Structured) -> ConstraintSpec | None:
-    if other.choice is not None:
-        return choice_shape(*other.choice).spec
-    if other.regex is not None:
-        return regex_shape(other.regex).spec
-    if other.grammar is not None:
-        return cfg_shape(other.grammar).spec
-    if other.json_ is not None:
-        return json_schema_shape(other.json_).spec
-    raise RequestRefused(400, "structured_outputs: it asks for nothing", param="structured_outputs")
+def _enforceable(tool: ToolSchema) -> ToolSchema:
+    schema = checked_schema_shape(tool.parameters).schema
+    return replace(tool, parameters=schema if isinstance(schema, dict) else {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Json as JsonText
 
 from agentrt.serve.refusal import RequestRefused
 
@@ -93,10 +94,18 @@ class ChatMessage(_Open):
 
 
 class Function(_Open):
-    """A function that is offered as a tool."""
+    """A function that is offered as a tool.
+
+    Attributes:
+        name: Name of the tool.
+        description: One or two sentences.
+        parameters: JSON Schema of the arguments.
+        strict: Whether a schema that cannot be enforced as a whole is refused.
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
     description: str | None = ""
+    strict: bool | None = False
     parameters: Json = Field(default_factory=lambda: {"type": "object", "properties": {}})
 
 
@@ -126,10 +135,56 @@ class WantedSchema(_Open):
     schema_: Json = Field(alias="schema")
 
 
-class ResponseFormat(_Open):
-    """The form of the answer."""
+class TagStructure(_Open):
+    """A tag in the older form of structural tags: JSON between two texts."""
 
-    type: Literal["text", "json_object", "json_schema"]
+    begin: str
+    schema_: Json = Field(alias="schema")
+    end: str
+
+
+class TagContent(_Open):
+    """The content of a tag: JSON of a schema, or text of a regex."""
+
+    type: Literal["json_schema", "regex", "any_text"]
+    json_schema: Json | None = None
+    pattern: str | None = None
+
+
+class Tag(_Open):
+    """A tag in the newer form of structural tags."""
+
+    begin: str
+    content: TagContent
+    end: str
+
+
+class TriggeredTags(_Strict):
+    """Free text in which a trigger begins one of the tags."""
+
+    type: Literal["triggered_tags"]
+    triggers: list[str]
+    tags: list[Tag]
+    at_least_one: bool = False
+    stop_after_first: Literal[False] = False
+
+
+class _TaggedText(_Open):
+    structures: list[TagStructure] | None = None
+    triggers: list[str] = []
+    format: TriggeredTags | None = None
+
+
+class StructuralTag(_TaggedText):
+    """Free text with tags: in `format`, or in the older `structures` and `triggers`."""
+
+    type: Literal["structural_tag"]
+
+
+class ResponseFormat(_TaggedText):
+    """The form of the answer; of structural tags in their own fields."""
+
+    type: Literal["text", "json_object", "json_schema", "structural_tag"]
     json_schema: WantedSchema | None = None
 
 
@@ -140,6 +195,7 @@ class Structured(_Strict):
     choice: list[str] | None = None
     regex: str | None = None
     grammar: str | None = None
+    structural_tag: JsonText[StructuralTag] | None = None
 
 
 class StreamOptions(_Open):
@@ -189,7 +245,7 @@ class ChatRequest(_Strict):
     def is_constrained(self) -> bool:
         """Whether a schema or grammar of the client has to be checked."""
         form = self.response_format
-        has_schema = form is not None and form.type == "json_schema"
+        has_schema = form is not None and form.type in ("json_schema", "structural_tag")
         return has_schema or bool(self.structured_outputs or self.tools)
 
     @property

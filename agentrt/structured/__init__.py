@@ -14,6 +14,7 @@ from agentrt.structured.matcher import CompiledConstraint, ConstraintState, bitm
 from agentrt.structured.partial import NOTHING, PartialJson
 from agentrt.structured.sandbox.cache import CompileCache
 from agentrt.structured.sandbox.compiled import compile_constraint
+from agentrt.structured.tags import TagScanner, TagShape, TagText, tags_spec
 from agentrt.structured.types.checking import checked_schema_shape, checked_shape_of
 from agentrt.structured.types.items import ItemScanner
 from agentrt.structured.types.shape import (
@@ -39,6 +40,9 @@ __all__ = [
     "MaskPool",
     "PartialJson",
     "Shape",
+    "TagScanner",
+    "TagShape",
+    "TagText",
     "array_shape",
     "bitmask_words",
     "calls_spec",
@@ -52,4 +56,5 @@ __all__ = [
     "json_shape_of",
     "regex_shape",
     "shape_of",
+    "tags_spec",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentrt.base.segments import CallFrame
-from agentrt.structured.json_scan import ValueScanner, skip_space
+from agentrt.structured.json_scan import ValueScanner, overlap, skip_space
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class CallScanner:
             self._take_content(at)
             self._open(len(opening))
             return True
-        self._take_content(len(self._pending) - _overlap(self._pending, opening))
+        self._take_content(len(self._pending) - overlap(self._pending, opening))
         return False
 
     def _find_name(self) -> bool:
@@ -137,11 +137,3 @@ class CallScanner:
         if chars:
             self._content.append(self._pending[:chars])
             self._pending = self._pending[chars:]
-
-
-def _overlap(text: str, marker: str) -> int:
-    """Length of the longest end of `text` that begins `marker`."""
-    for length in range(min(len(text), len(marker) - 1), 0, -1):
-        if marker.startswith(text[-length:]):
-            return length
-    return 0

@@ -78,3 +78,11 @@ def skip_space(text: str, start: int) -> int:
     while at < len(text) and text[at] in _SPACE:
         at += 1
     return at
+
+
+def overlap(text: str, marker: str) -> int:
+    """Length of the longest end of `text` that begins `marker`, but is not all of it."""
+    for length in range(min(len(text), len(marker) - 1), 0, -1):
+        if marker.startswith(text[-length:]):
+            return length
+    return 0

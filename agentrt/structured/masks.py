@@ -9,6 +9,7 @@ from llguidance import LLExecutor
 
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.backends.llguidance_backend import LlguidanceState, matcher_error
+from agentrt.structured.call_state import CallsState
 from agentrt.structured.closing.budget import Budgeted
 from agentrt.structured.matcher import Masking, MaskRows
 
@@ -123,4 +124,6 @@ def _inner_matcher(state: Masking) -> LlguidanceState | None:
         if state.tight:
             return None
         state = state.state
+    if isinstance(state, CallsState):
+        state = state.matcher
     return state if isinstance(state, LlguidanceState) and not state.ended else None

@@ -1,12 +1,13 @@
 """Constraints as values, and types looked at once."""
 
+import json
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
 from agentrt import ConstraintError, cfg, choice, json_schema, regex
-from agentrt.program.output import items_of, step_of, value_of
+from agentrt.program.output import calls_of, items_of, step_of, value_of
 from agentrt.program.output_types import array_for, final_for, shape_for
 from agentrt.program.tool import tool
 
@@ -88,3 +89,28 @@ def test_a_step_is_compiled_once() -> None:
         return 2 * x
 
     assert step_of((double,), Point).constraint is step_of((double,), Point).constraint
+    assert step_of((double,), Point, 2, 2).constraint is step_of((double,), Point, 2, 2).constraint
+    two = step_of((double,), Point, 2, 2).constraint
+    assert two is not None
+    assert (two.min_calls, two.max_calls) == (2, 2)
+    plan = calls_of((double,), 3, 4).constraint
+    assert plan is not None
+    assert (plan.min_calls, plan.max_calls) == (3, 4)
+    with pytest.raises(ConstraintError, match="min_calls=3, max_calls=2"):
+        calls_of((double,), 3, 2)
+
+
+@pytest.mark.parametrize("item", [int, Point, list[int], regex("[a-z]"), choice("a", "b")])
+def test_a_list_has_a_length(item: Any) -> None:
+    output = items_of(item, 2, 3)
+    assert output.constraint is not None
+    schema = json.loads(output.constraint.source)
+    assert (schema["minItems"], schema["maxItems"]) == (2, 3)
+    assert items_of(item, 2, 3).constraint == output.constraint
+    free = items_of(item).constraint
+    assert free is not None
+    assert "minItems" not in free.source
+    with pytest.raises(ConstraintError, match="min_items=3, max_items=2"):
+        items_of(item, 3, 2)
+    with pytest.raises(ConstraintError, match="min_items=-1"):
+        items_of(item, -1)

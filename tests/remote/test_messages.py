@@ -144,6 +144,12 @@ def test_calls_that_tools_cannot_say_are_held_by_a_schema(spec, least):
         assert schema["anyOf"][1] == json.loads(FINAL)
 
 
+def test_text_around_calls_is_held_by_no_dialect():
+    spec = ConstraintSpec("calls", tools=(PRICE,), min_calls=0, text=True)
+    with pytest.raises(Unsupported, match="text or a final answer"):
+        build_request(request(spec, (PRICE,)), ALL)
+
+
 @pytest.mark.parametrize("kind", list(DIALECTS))
 def test_nothing_unproven_is_sent(kind):
     with pytest.raises(Unsupported, match=f"does not enforce a {kind} constraint"):

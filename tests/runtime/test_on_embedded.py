@@ -37,6 +37,7 @@ from agentrt.runtime import RunOptions
 
 pytestmark = pytest.mark.model
 ASK = chat(system="Be brief.")
+HOT: Any = {"temperature": 1.0, "on_limit": "close"}
 LONG = Annotated[list[int], Field(min_length=400)]
 """What no model can end early: hundreds of tokens whatever it would rather write."""
 
@@ -305,3 +306,18 @@ def test_runs_at_once_share_steps(engine: Any) -> None:
     sent = {e.request_id: e.run_id for e in engine.of(RequestSent)}
     steps = [e.step for e in engine.of(StepDone) if e.step is not None]
     assert any(len({sent[r] for r in step.requests if r in sent}) == 2 for step in steps)
+
+
+def test_numbers_of_items_and_calls_are_enforced(engine: Any) -> None:
+    @program
+    async def outer() -> tuple[list[bool], list[Any], Any]:
+        c = ASK.user("Say something.")
+        flags = c.each(bool, min_items=2, max_items=3, max_tokens=40, **HOT)
+        calls = c.calls(double, min_calls=2, max_calls=2, max_tokens=200, **HOT)
+        step = c.step(tools=[double], final=str, min_calls=2, max_calls=2, max_tokens=200, **HOT)
+        return await gather(flags, calls, step)
+
+    flags, calls, step = engine.run(outer)
+    assert 2 <= len(flags) <= 3
+    assert len(calls) == 2
+    assert len(getattr(step, "calls", (1, 2))) == 2

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import random
+
+import jsonschema
+import numpy as np
 import pytest
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, ToolSchema
 from agentrt.structured import CallScanner, CallText, calls_spec, choice_shape, compile_constraint
+from agentrt.structured.matcher import allowed_ids, bitmask_words
 from agentrt.structured.vocabulary import alphabet_of
 
 PRICE = ToolSchema(
@@ -32,7 +38,8 @@ def call(name, arguments):
 
 
 ONE = call("price", '{"symbol":"IBM"}')
-TWO = ONE + call("now", "{}")
+NOW_CALL = call("now", "{}")
+TWO = ONE + NOW_CALL
 
 ROWS = [
     ((1, 32), None, ONE, True),
@@ -57,6 +64,29 @@ ROWS = [
 ]
 
 
+FREE = [
+    (32, "", True),
+    (32, "What it cost?", True),
+    (32, "So: " + ONE, True),
+    (32, ONE + " and " + TWO + " done", True),
+    (32, 'see <|cal and {"name":"price"', True),
+    (32, "So: " + call("missing", "{}"), False),
+    (32, ONE + call("price", "{}"), False),
+    (32, "So: " + ONE[:-9], False),
+    (1, "So: " + ONE + " done", True),
+    (1, ONE + NOW_CALL, False),
+    (1, ONE + " and " + NOW_CALL, False),
+    (2, ONE + " and " + NOW_CALL + " done", True),
+    (2, ONE + " and " + TWO, False),
+]
+
+
+@pytest.mark.parametrize(("most", "text", "fits"), FREE)
+def test_calls_among_text(accepts, most, text, fits):
+    """Text is free, but for what opens a call."""
+    assert accepts(calls_spec((PRICE, NOW), None, 0, most, text=True), text) is fits
+
+
 @pytest.mark.parametrize(("counts", "final", "text", "fits"), ROWS)
 def test_calls_in_special_tokens(accepts, counts, final, text, fits):
     spec = calls_spec((PRICE, NOW), final, *counts)
@@ -74,19 +104,120 @@ def test_frame_tokens_are_not_their_text(compiled, vocab):
     assert text.start().advance(alphabet_of(vocab).tokenize(b"<|call|> is text")) > 8
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        JSON_ARRAY_FRAME,
-        CallFrame(
-            before='<tool_call>\n{"name": "',
-            middle='", "arguments": ',
-            after="}\n</tool_call>",
-            between="\n",
-        ),
-    ],
-    ids=["array", "tags"],
+TAGS = CallFrame(
+    before='<tool_call>\n{"name": "',
+    middle='", "arguments": ',
+    after="}\n</tool_call>",
+    between="\n",
 )
+SPECIAL = CallFrame(
+    before='<|call|>{"name":"',
+    middle='","arguments":',
+    after="}<|/call|>",
+    special=("<|call|>", "<|/call|>"),
+)
+FUNCTIONS = CallFrame(before="<function=", middle=">", after="</function>")
+FRAMES = {"array": JSON_ARRAY_FRAME, "tags": TAGS, "special": SPECIAL, "functions": FUNCTIONS}
+
+
+def spelled(text, vocab):
+    return alphabet_of(vocab).tokenizer.tokenize_str(text, parse_special=True)
+
+
+def written(ids, vocab):
+    names = {at: name.encode() for name, at in vocab.special_ids.items()}
+    return b"".join(names.get(one) or vocab.token_bytes[one] for one in ids)
+
+
+class Walk:
+    """Follows a state by drawn tokens; each mask is held to what the state accepts."""
+
+    def __init__(self, constraint, vocab, dice, tempting):
+        self.state, self.vocab, self.dice = constraint.start(), vocab, dice
+        self.tempting = [spelled(one, vocab) for one in tempting]
+        self.row = np.zeros(bitmask_words(vocab.logits_size), dtype=np.int32)
+        self.ids = []
+
+    def allowed(self):
+        self.state.fill_bitmask(self.row)
+        return allowed_ids(self.row)
+
+    def go(self, steps):
+        plan = []
+        while len(self.ids) < steps and not self.state.must_stop():
+            allowed = [one for one in self.allowed() if one not in self.vocab.eos_ids]
+            if not allowed:
+                break
+            plan = plan or list(self.dice.choice(self.tempting))
+            token = plan.pop(0) if plan[0] in allowed else self.dice.choice(allowed)
+            plan = plan if token in allowed and self.dice.random() < 0.9 else []
+            assert self.state.advance([token]) == 1
+            self.ids.append(token)
+        rest = self.state.completion(400)
+        assert rest is not None
+        assert self.state.advance(rest) == len(rest)
+        assert self.state.can_stop()
+        return written([*self.ids, *rest], self.vocab).decode(errors="replace")
+
+
+NARROW = ToolSchema(
+    "price_at",
+    "",
+    {
+        "type": "object",
+        "properties": {"month": {"type": "integer", "minimum": 1, "maximum": 12}},
+        "required": ["month"],
+    },
+)
+OFFERED = (PRICE, NOW, NARROW)  # one name begins another
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("seed", range(12))
+def test_any_walk_is_text_or_calls(vocab, frame, seed):
+    """Drawn tokens, drawn to what a model would try: what is read are calls that fit."""
+    dice = random.Random(seed)
+    spec = calls_spec(OFFERED, None, 0, dice.choice([1, 2, 32]), text=True)
+    constraint = compile_constraint(spec, vocab, frame)
+    opening = frame.first + frame.before
+    tempting = [opening, opening + "price", opening + "other", '{"month":13}', "symbol", " the "]
+    text = Walk(constraint, vocab, dice, tempting).go(60)
+    scanner = CallScanner(frame)
+    calls = scanner.feed_text(text)
+    scanner.end_text()
+    assert not scanner.in_call
+    assert len(calls) <= spec.max_calls
+    offered = {tool.name: tool.parameters for tool in OFFERED}
+    for call_made in calls:
+        jsonschema.validate(json.loads(call_made.arguments_json), offered[call_made.name])
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("final", [None, ANSWER, {"type": "array"}])
+def test_tokens_are_undone_across_names(vocab, frame, final):
+    """Behind any number of undone tokens the masks are those of a state that never saw them."""
+    dice = random.Random(5)
+    constraint = compile_constraint(calls_spec(OFFERED, final), vocab, frame)
+    walk = Walk(constraint, vocab, dice, [frame.first + frame.before + "price_at"])
+    walk.go(50)
+    for _ in range(20):
+        kept = dice.randrange(len(walk.ids))
+        state, fresh = constraint.start(), constraint.start()
+        assert state.advance(walk.ids) == len(walk.ids)
+        copy = state.fork()
+        state.rollback(len(walk.ids) - kept)
+        fresh.advance(walk.ids[:kept])
+        rows = [np.zeros_like(walk.row) for _ in range(3)]
+        state.fill_bitmask(rows[0])
+        fresh.fill_bitmask(rows[1])
+        assert (rows[0] == rows[1]).all()
+        assert state.advance(walk.ids[kept:]) == len(walk.ids) - kept
+        state.fill_bitmask(rows[0])
+        copy.fill_bitmask(rows[2])
+        assert (rows[0] == rows[2]).all()
+
+
+@pytest.mark.parametrize("frame", [JSON_ARRAY_FRAME, TAGS], ids=["array", "tags"])
 def test_other_frames(vocab, frame):
     """What the grammar takes, the scanner reads, and the shortest output is among it."""
     constraint = compile_constraint(calls_spec((PRICE, NOW), None, 2, 3), vocab, frame)
@@ -115,6 +246,7 @@ WRONG = [
     ({"tools": (NOW,), "min_calls": 0, "max_calls": 0}, "max_calls=0"),
     ({"tools": (ToolSchema("t", "", {"not": {"pattern": "a"}}),)}, "tool t: /not"),
     ({"tools": (NOW,), "final_schema": {"not": {"pattern": "a"}}}, "/not"),
+    ({"tools": (NOW,), "text": True}, "free text"),
 ]
 
 

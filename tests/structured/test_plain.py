@@ -1,16 +1,31 @@
 """What is proved plain is validated right here, and all else in a process that may die."""
 
 import json
+from functools import partial
 
 import pytest
 from pydantic import BaseModel
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import ConstraintError
-from agentrt.structured import cfg_shape, json_schema_shape, regex_shape, shape_of
-from agentrt.structured.json_schema.native import grammar_error, regex_grammar, schema_grammar
+from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.protocol.child_process import ChildProcess
+from agentrt.structured import (
+    cfg_shape,
+    json_schema_shape,
+    regex_shape,
+    shape_of,
+)
+from agentrt.structured.json_schema import declaration_wire as wire
+from agentrt.structured.json_schema.declaration import DECLARATIONS, Declarations
+from agentrt.structured.json_schema.declaring import answer_to
 from agentrt.structured.json_schema.plain import is_plain
-from agentrt.structured.json_schema.validation import VALIDATOR, GrammarValidator
+
+
+def chain(links):
+    """Definitions of which each refers to the next."""
+    ref = ({"$ref": f"#/$defs/a{at + 1}"} for at in range(links))
+    definitions = {f"a{at}": {"properties": {"x": link}} for at, link in enumerate(ref)}
+    return {"$defs": {**definitions, f"a{links}": True}, "$ref": "#/$defs/a0"}
 
 
 def spec_of(schema):
@@ -28,10 +43,10 @@ class Place(BaseModel):
 
 
 @pytest.fixture
-def validator():
-    validator = GrammarValidator()
-    yield validator
-    validator.close()
+def declarations():
+    declarations = Declarations()
+    yield declarations
+    declarations.close()
 
 
 @pytest.mark.parametrize("schema", [*ENDS_THE_COMPILER, PANICS])
@@ -75,26 +90,62 @@ def test_grammars_and_regexes_with_operators_are_not_plain():
 
 
 def test_types_and_simple_texts_start_no_process():
-    before = VALIDATOR.starts
+    before = DECLARATIONS.starts
     for form in (Place, list[int], dict[str, bool], Place | None):
         assert shape_of(form).spec is not None
     assert regex_shape("[A-Z]{2,4}-[0-9]+").spec is not None
     assert cfg_shape('start: "a" b?\nb: "b" start').spec is not None
-    assert VALIDATOR.starts == before
+    assert DECLARATIONS.starts == before
 
 
-def test_one_process_serves_many_grammars_and_is_replaced_when_it_dies(validator):
+def test_one_process_serves_many_declarations_and_is_replaced_when_it_dies(declarations):
     for factor in range(2, 6):
-        schema = {"type": "integer", "multipleOf": factor}
-        assert validator.complaint(spec_of(schema), schema_grammar(schema)) == ""
-    assert validator.starts == 1
-    bad = ENDS_THE_COMPILER[0]
+        source = json.dumps({"type": "integer", "multipleOf": factor})
+        assert isinstance(declarations.answer(wire.Specify(source, True)), wire.Specified)
+    assert declarations.starts == 1
+    deep = ConstraintSpec("grammar", source=f"start: %json {json.dumps(chain(1_500))}\n")
     for _ in range(3):
-        with pytest.raises(ConstraintError):
-            validator.complaint(spec_of(bad), schema_grammar(bad))
-    assert validator.starts == 1  # refused at once the second time
-    pattern = r"\W+"
-    regex = ConstraintSpec("regex", source=pattern)
-    assert validator.complaint(regex, regex_grammar(pattern)) == ""
-    assert validator.starts == 2
-    assert grammar_error(regex_grammar("a+")) == ""
+        assert isinstance(declarations.answer(wire.Validate(deep)), wire.ConstraintRefused)
+    assert declarations.starts == 1  # refused at once the second time
+    regex = ConstraintSpec("regex", source=r"\W+")
+    assert declarations.answer(wire.Validate(regex)) == wire.Complaint("")
+    assert declarations.starts == 2
+    plain = ConstraintSpec("regex", source="a+")
+    assert declarations.answer(wire.Validate(plain)) == wire.Complaint("")
+
+
+MANY_ARRAYS = {"type": "array", "items": {"enum": [1, 2, 3, 4, 5, 6]}, "uniqueItems": True}
+REWRITTEN = [
+    {"type": "object", "properties": {f"k{at}": MANY_ARRAYS for at in range(30)}},
+    {"oneOf": [{"type": "string", "maxLength": 3}, {"minLength": 9}]},
+    {"allOf": [{"$ref": "#/x"}], "x": {"type": "null"}},
+    {"minimum": 2**70},
+]
+
+
+@pytest.mark.parametrize("schema", REWRITTEN, ids=range(len(REWRITTEN)))
+def test_what_is_not_plain_is_not_even_rewritten_here(schema):
+    here: list[wire.Order] = []
+
+    def note(order: wire.Order) -> wire.Answer:
+        here.append(order)
+        return answer_to(order)
+
+    declarations = Declarations(note)
+    plain = wire.Normalize('{"type":"string"}', False)
+    assert declarations.answer(plain) == wire.NormalForm('{"type":"string"}')
+    found = declarations.answer(wire.Normalize(json.dumps(schema), False))
+    assert isinstance(found, wire.NormalForm)
+    assert isinstance(declarations.answer(wire.Specify(found.source, False)), wire.Specified)
+    assert isinstance(declarations.answer(wire.Relax(found.source, "{}")), wire.RelaxedSpec)
+    assert (here, declarations.starts) == ([plain], 1)
+    declarations.close()
+
+
+def test_a_fault_of_the_process_is_no_refusal():
+    frame = wire.ANSWERS.frame(wire.DeclarationBroke("KeyError: 'x'"))
+    breaks = f"import os; os.read(0, 9); os.write(1, {frame!r}); os.read(0, 1 << 20)"
+    declarations = Declarations(start_process=partial(ChildProcess, "-c", breaks))
+    with pytest.raises(InternalError, match="KeyError"):
+        declarations.answer(wire.Normalize('{"allOf":[{}]}', False))
+    declarations.close()

@@ -9,7 +9,9 @@ import pytest
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured import cfg_shape, checked_schema_shape, json_schema_shape, regex_shape
+from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.compile_cost import may_be_hostile
+from agentrt.structured.json_schema.declaration import Declarations
 from agentrt.structured.json_schema.depth import (
     NestingDepth,
     brackets_depth,
@@ -17,7 +19,6 @@ from agentrt.structured.json_schema.depth import (
     schema_depth,
 )
 from agentrt.structured.json_schema.limits import check_spec
-from agentrt.structured.json_schema.validation import GrammarValidator
 
 
 def chain(links: int, last: object = True, *, bare: bool = False, where: str = "$defs"):
@@ -97,26 +98,19 @@ def test_a_grammar_with_a_schema_inside_is_tried_in_a_process():
 
 
 def test_what_ended_the_process_is_refused_at_once_the_second_time():
-    validator = GrammarValidator()
-    lark = f"start: %json {json.dumps(chain(1_500))}\n"
-    spec = ConstraintSpec("grammar", source=lark)
-    from agentrt.structured.json_schema.native import lark_grammar
-
+    declarations = Declarations()
+    spec = ConstraintSpec("grammar", source=f"start: %json {json.dumps(chain(1_500))}\n")
     for _ in range(3):
-        try:
-            assert validator.complaint(spec, lark_grammar(lark))
-        except ConstraintError as error:
-            assert "too long" in error.message  # noqa: PT017
-    assert validator.starts == 1
+        answer = declarations.answer(wire.Validate(spec))
+        assert isinstance(answer, wire.Complaint | wire.ConstraintRefused)
+    assert declarations.starts == 1
 
 
 def test_what_is_plain_starts_no_process():
-    validator = GrammarValidator()
-    from agentrt.structured.json_schema.native import lark_grammar
-
-    lark = rules(20)
-    assert validator.complaint(ConstraintSpec("grammar", source=lark), lark_grammar(lark)) == ""
-    assert validator.starts == 0
+    declarations = Declarations()
+    spec = ConstraintSpec("grammar", source=rules(20))
+    assert declarations.answer(wire.Validate(spec)) == wire.Complaint("")
+    assert declarations.starts == 0
 
 
 @pytest.mark.parametrize(

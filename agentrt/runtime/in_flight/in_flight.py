@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.base.ids import RequestId
-from agentrt.program import Each, Gen
+from agentrt.program import Each, Gen, Tagged, TaggedText
 from agentrt.program.budget import Budget
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
@@ -72,7 +72,7 @@ class InFlight:
     _read_deltas: int = 0
 
     def __post_init__(self) -> None:
-        self.reads_items = self.gen.work.output.kind in ("items", "calls", "step")
+        self.reads_items = self.gen.work.output.kind in ("items", "calls", "step", "tagged")
         self._expect_output()
         self.streams_text = self.reasoning is None and self.unchecked_text is None
         self._budgets = self.gen.scope.budgets
@@ -190,6 +190,13 @@ class InFlight:
             for item in items:
                 events.append(ItemClosed(self.run.run_id, gen.id, len(gen.items), now_s))
                 gen.add_item(item)
+        elif items and isinstance(gen, TaggedText):
+            for piece in items:
+                if isinstance(piece, Tagged):
+                    closed = sum(isinstance(one, Tagged) for one in gen.pieces)
+                    event = ItemClosed(self.run.run_id, gen.id, closed, self.run.now_s())
+                    events.append(event)
+                gen.add_piece(piece)
         return events
 
     def begin_anew(self) -> None:

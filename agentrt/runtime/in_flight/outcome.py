@@ -102,7 +102,12 @@ def _engine_error(request: InFlight, end: End) -> Exception | None:
                 f"{gen.label} was cancelled by its engine", reason="cancelled by the engine"
             )
         case "length" if output.kind != "raw" and (
-            request.is_reasoning or (output.constraint is not None and not end.closed_early)
+            request.is_reasoning
+            or (
+                output.constraint is not None
+                and not end.closed_early
+                and not request.reader.may_end
+            )
         ):
             closes = gen.work.on_limit == "close"
             hint = "This engine cannot close outputs early: raise max_tokens" if closes else ""

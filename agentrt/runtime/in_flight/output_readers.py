@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.base.errors import RequestRejected, ToolFailed
 from agentrt.base.segments import CallFrame, CallMade
-from agentrt.program import Calls, Each, Final, Gen, ToolCall
+from agentrt.program import Calls, Each, Final, Gen, Tagged, TaggedText, ToolCall
 
 if TYPE_CHECKING:
-    from agentrt.structured import CallText
+    from agentrt.structured import CallText, TagText
 
 
 def reader_of(gen: Gen[Any], frame: CallFrame) -> ValueReader:
@@ -23,6 +23,8 @@ def reader_of(gen: Gen[Any], frame: CallFrame) -> ValueReader:
             return ValueReader(output.parse, is_json)
         case "items":
             return ItemReader(output.parse, _handed_out(gen))
+        case "tagged":
+            return TagReader(gen)
         case "calls" | "step":
             return CallReader(gen, frame, _handed_out(gen))
 
@@ -63,6 +65,11 @@ class ValueReader:
         """The known part of the value of an incomplete text, or None."""
         return _partial_json(text) if self._is_json else text or None
 
+    @property
+    def may_end(self) -> bool:
+        """Whether the text so far is a whole answer, wherever a limit ends it."""
+        return False
+
     def calls(self) -> tuple[CallMade, ...]:
         """The tool calls in the text."""
         return ()
@@ -102,6 +109,48 @@ class ItemReader(ValueReader):
 
     def partial(self, text: str) -> Any:
         return list(self._items)
+
+
+class TagReader(ValueReader):
+    """Free text with tags, piece by piece."""
+
+    def __init__(self, gen: Gen[Any]) -> None:
+        from agentrt.structured import TagScanner  # native libraries come along
+
+        super().__init__(gen.work.output.parse, is_json=False)
+        self._gen = gen
+        self._scanner = TagScanner(gen.work.output.tags)
+        self._pieces: list[str | Tagged[Any]] = []
+
+    def push(self, text: str) -> list[Any]:
+        return [self._piece(one) for one in self._scanner.feed_text(text)]
+
+    def finish(self, text: str) -> Any:
+        for rest in self._scanner.end_text():
+            piece = self._piece(rest)
+            if isinstance(self._gen, TaggedText):
+                self._gen.add_piece(piece)
+        return list(self._pieces)
+
+    def partial(self, text: str) -> Any:
+        return list(self._pieces)
+
+    @property
+    def may_end(self) -> bool:
+        scanner = self._scanner
+        return not scanner.in_tag and scanner.parts >= self._gen.work.output.min_tags
+
+    def _piece(self, found: str | TagText) -> str | Tagged[Any]:
+        """A piece for the program; neighbouring texts are one in the value."""
+        if not isinstance(found, str):
+            made = Tagged(found.tag.name, found.tag.content.parse(found.content))
+            self._pieces.append(made)
+            return made
+        if self._pieces and isinstance(self._pieces[-1], str):
+            self._pieces[-1] += found
+        else:
+            self._pieces.append(found)
+        return found
 
 
 class CallReader(ValueReader):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from llguidance import LLMatcher
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.backends.llguidance_closing import NO_LIMIT, find_completion
 from agentrt.structured.json_schema.native import parser_limits
-from agentrt.structured.matcher import MaskRow, bitmask_words, set_only
+from agentrt.structured.matcher import ConstraintState, MaskRow, bitmask_words, set_only
 from agentrt.structured.vocabulary import Alphabet
 
 BACKEND = "llguidance"
@@ -22,15 +23,60 @@ _SPECIAL = b"\xff"
 """Byte before the number of a special token in the library's forced bytes."""
 
 
-class LlguidanceConstraint:
+class SearchedConstraint(ABC):
+    """A constraint whose shortest text is found by a search.
+
+    Args:
+        alphabet: The vocabulary.
+
+    Attributes:
+        eos_ids: Tokens that end the output.
+        shortest: The shortest complete text found; None before a search.
+        least_tokens: See `CompiledConstraint`.
+        why_open: See `CompiledConstraint`.
+    """
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.eos_ids = alphabet.vocab.eos_ids
+        self.shortest: tuple[int, ...] | None = None
+        self.least_tokens = 0
+        self.why_open = ""
+
+    @property
+    def min_tokens(self) -> int | None:
+        return None if self.shortest is None else len(self.shortest)
+
+    @abstractmethod
+    def start(self) -> ConstraintState:
+        """The state before the first token."""
+
+    def walk_to_end(self) -> None:
+        """Find a complete text by the walks of `find_completion`."""
+        found = self.start().completion(NO_LIMIT)
+        if found is not None:
+            self.shortest = tuple(found)
+
+    def set_shortest(self, tokens: Sequence[int]) -> bool:
+        """Set the shortest complete text, unless a shorter one is known.
+
+        Returns:
+            Whether the matcher accepts the tokens.
+        """
+        state = self.start()
+        with contextlib.suppress(ConstraintError):  # too long for the parser
+            if state.reaches_end(tokens):
+                if self.shortest is None or len(tokens) < len(self.shortest):
+                    self.shortest = tuple(tokens)
+                return True
+        return False
+
+
+class LlguidanceConstraint(SearchedConstraint):
     """A grammar compiled for one vocabulary; its first mask is computed, so copies are warm.
 
     Args:
         grammar: Grammar in llguidance's format.
         alphabet: The vocabulary.
-
-    Attributes:
-        shortest: The shortest complete text found; None before a search.
 
     Raises:
         ConstraintError: The grammar does not compile within the limits.
@@ -39,7 +85,7 @@ class LlguidanceConstraint:
     backend = BACKEND
 
     def __init__(self, grammar: str, alphabet: Alphabet) -> None:
-        self.eos_ids = alphabet.vocab.eos_ids
+        super().__init__(alphabet)
         self.size_bytes = _BASE_BYTES + 16 * len(grammar)
         self._alphabet = alphabet
         self._base = LLMatcher(alphabet.tokenizer, grammar, log_level=0, limits=parser_limits())
@@ -47,29 +93,9 @@ class LlguidanceConstraint:
         row = np.zeros(bitmask_words(alphabet.vocab.logits_size), dtype=np.int32)
         _compute_bitmask(self._base, row)
         self._raise_error()
-        self.shortest: tuple[int, ...] | None = None
-
-    @property
-    def min_tokens(self) -> int | None:
-        return None if self.shortest is None else len(self.shortest)
 
     def start(self) -> LlguidanceState:
         return LlguidanceState(self._base.deep_copy(), self._alphabet)
-
-    def find_shortest(self, guess: Sequence[int] | None = None) -> None:
-        """Find a short complete text: the guess if the matcher accepts it, else by search."""
-        if guess is None or not self.set_shortest(guess):
-            found = self.start().completion(NO_LIMIT)
-            self.shortest = None if found is None else tuple(found)
-
-    def set_shortest(self, tokens: Sequence[int]) -> bool:
-        """Set the shortest complete text, if the matcher accepts it."""
-        state = self.start()
-        with contextlib.suppress(ConstraintError):  # too long for the parser
-            if state.reaches_end(tokens):
-                self.shortest = tuple(tokens)
-                return True
-        return False
 
     def _raise_error(self) -> None:
         if self._base.is_error():

@@ -64,7 +64,7 @@ def may_be_hostile(spec: ConstraintSpec) -> bool:
         case "calls":
             sources = [spec.source] if spec.source else []
             sources += [json.dumps(tool.parameters) for tool in spec.tools]
-            return sum(map(len, sources)) > PLAIN_BYTES or any(map(_is_costly_schema, sources))
+            return any(map(_is_costly_schema, sources))
 
 
 def may_take_long(spec: ConstraintSpec) -> bool:

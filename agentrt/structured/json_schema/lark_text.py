@@ -83,3 +83,8 @@ def json_text(name: str) -> str:
 def quoted(text: str) -> str:
     """A text as a Lark string."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def spelled(pieces: Iterable[str | int]) -> str:
+    """Text and ids of special tokens, one after the other; "" for none."""
+    return " ".join(f"<[{piece}]>" if isinstance(piece, int) else quoted(piece) for piece in pieces)

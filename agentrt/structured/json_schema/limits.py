@@ -67,7 +67,7 @@ def check_choice(options: tuple[str, ...], what: str) -> None:
 
 
 def _check_source(source: str) -> None:
-    check_schema_size(source)
+    check_size(source, "schema")
     try:
         schema = json.loads(source)
     except (ValueError, RecursionError) as wrong:
@@ -107,10 +107,10 @@ def check_grammar(lark: str) -> None:
     _check_most("grammar", depth, "rules deep", MAX_REFERENCE_DEPTH)
 
 
-def check_schema_size(source: str) -> None:
-    """Refuse a schema with too long a text."""
-    _check_most("schema", len(source.encode(errors="replace")), "bytes", MAX_SCHEMA_BYTES)
-    check_text(source, "schema")
+def check_size(source: str, what: str) -> None:
+    """Refuse too long a text, and one that cannot cross into native code."""
+    _check_most(what, len(source.encode(errors="replace")), "bytes", MAX_SCHEMA_BYTES)
+    check_text(source, what)
 
 
 def check_schema(schema: Any) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.structured.json_schema.depth import brackets_depth, grammar_depth, schema_depth
-from agentrt.structured.json_schema.keywords import COUNTS, FORMATS, children
+from agentrt.structured.json_schema.formats import PATTERNS, SAYS_NOTHING, anchored
+from agentrt.structured.json_schema.keywords import ANNOTATIONS, COUNTS, FORMATS, children
 from agentrt.structured.json_schema.limits import largest_repeat
 
-MAX_BYTES = 64_000
-MAX_NODES = 2_000
+MAX_BYTES = 16_000
+MAX_NODES = 500
 MAX_DEPTH = 200
 """Nesting through references, in whatever order the compiler visits them."""
 MAX_REFERENCES = 64
@@ -53,11 +54,11 @@ def is_plain(spec: ConstraintSpec) -> bool:
         case "grammar":
             return _is_plain_grammar(spec.source)
         case "json":
-            return _is_plain_schema(spec.source)
+            return is_plain_schema(spec.source)
         case "calls":
             sources = [spec.source] if spec.source else []
             return all(
-                map(_is_plain_schema, [*sources, *(json.dumps(t.parameters) for t in spec.tools)])
+                map(is_plain_schema, [*sources, *(json.dumps(t.parameters) for t in spec.tools)])
             )
 
 
@@ -77,7 +78,8 @@ def _is_plain_grammar(lark: str) -> bool:
     return grammar_depth(lark).most <= MAX_DEPTH
 
 
-def _is_plain_schema(source: str) -> bool:
+def is_plain_schema(source: str) -> bool:
+    """Whether a schema has few nodes, all of listed forms; annotations may say anything."""
     if len(source) > MAX_BYTES or source.count('"$ref"') > MAX_REFERENCES:
         return False
     try:
@@ -92,7 +94,8 @@ def _is_plain_schema(source: str) -> bool:
             continue
         if not isinstance(here, dict) or not all(_is_proved(*one) for one in here.items()):
             return False
-        if here.keys() & _ALONE and len(here.keys() - _DEFINING) > 1:  # merged with its siblings
+        beside = here.keys() - _DEFINING - ANNOTATIONS
+        if here.keys() & _ALONE and len(beside) > 1:  # merged with its siblings
             return False
         nodes += (child for _, child in children(here))
         if len(nodes) > MAX_NODES:
@@ -129,6 +132,12 @@ def _is_pattern(value: Any) -> bool:
     return isinstance(value, str) and is_plain_regex(value)
 
 
+def _is_plain_format(name: str) -> bool:
+    if name in PATTERNS:
+        return is_plain_regex(anchored(PATTERNS[name]))
+    return name in FORMATS or name in SAYS_NOTHING
+
+
 def _are_values(value: Any) -> bool:
     if not isinstance(value, list) or len(value) > MAX_NODES or not all(map(_is_value, value)):
         return False
@@ -136,6 +145,7 @@ def _are_values(value: Any) -> bool:
 
 
 _PROVED: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(ANNOTATIONS, _is_any),
     **dict.fromkeys(("$defs", "definitions", "$ref", "properties", "required"), _is_any),
     **dict.fromkeys(("additionalProperties", "items", "prefixItems", "anyOf"), _is_any),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
@@ -144,6 +154,6 @@ _PROVED: dict[str, Callable[[Any], bool]] = {
     "const": _is_value,
     "enum": _are_values,
     "pattern": _is_pattern,
-    "format": lambda value: isinstance(value, str) and value in FORMATS,
+    "format": lambda value: isinstance(value, str) and _is_plain_format(value),
 }
-"""Keywords of a schema in normal form and the values for which the proof holds."""
+"""Keywords of a schema and the values for which the proof holds."""

@@ -6,14 +6,11 @@ decides, and its error is traced to the smallest subschema that causes it.
 
 from __future__ import annotations
 
-import json
 import re
+import time
 from typing import Any
 
-from agentrt.base import canonical_json
-from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.compile_cost import may_be_hostile
 from agentrt.structured.json_schema.json_grammar import has_rules, json_grammar
 from agentrt.structured.json_schema.keywords import (
     FORMATS,
@@ -23,34 +20,14 @@ from agentrt.structured.json_schema.keywords import (
     resolve,
     subschemas,
 )
-from agentrt.structured.json_schema.limits import (
-    check_reference_depth,
-    check_schema,
-    check_schema_size,
-)
+from agentrt.structured.json_schema.limits import check_reference_depth
+from agentrt.structured.json_schema.native import grammar_error
 from agentrt.structured.json_schema.number_leaf import has_step
-from agentrt.structured.json_schema.validation import VALIDATOR
 
 _MAX_TRACED = 200
+_MAX_TRACED_S = 0.5
+"""CPU time after which a refusal names a larger part than it could."""
 _QUOTED = re.compile(r'"([$A-Za-z]+)"')
-
-
-def check_size(schema: Any, what: str = "schema") -> None:
-    """Refuse a value that is not a JSON Schema at all, or too large.
-
-    Raises:
-        ConstraintError: Names the location and the limit.
-    """
-    try:
-        source = json.dumps(schema, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as wrong:
-        raise ConstraintError(
-            f"{what} is no JSON value: {wrong}", hint="Give a JSON Schema as a dict"
-        ) from None
-    if not isinstance(schema, dict | bool):
-        raise ConstraintError(f"{what} is no JSON Schema", hint="Give an object, true or false")
-    check_schema_size(source)
-    check_schema(schema)
 
 
 def check_structure(schema: Any) -> None:
@@ -68,14 +45,10 @@ def check_structure(schema: Any) -> None:
 
 def _complaint(schema: Any) -> str:
     """The compiler's error for a schema; "" if there is none."""
-    complaint = VALIDATOR.complaint(_spec(schema), json_grammar(schema))
+    complaint = grammar_error(json_grammar(schema))
     if complaint and has_rules(schema):
-        return VALIDATOR.complaint(_spec(schema), json_grammar(schema, exact=False))
+        return grammar_error(json_grammar(schema, exact=False))
     return complaint
-
-
-def _spec(schema: Any) -> ConstraintSpec:
-    return ConstraintSpec("json", source=canonical_json.dumps(schema))
 
 
 def _check_keywords(root: Any) -> None:
@@ -138,17 +111,16 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
     here = root if isinstance(root, dict) else {}
     definitions = {k: here[k] for k in ("$defs", "definitions") if k in here}
     descending = isinstance(root, dict)
+    ends_s = time.thread_time() + _MAX_TRACED_S
     while descending:
         descending = False
         for path, child in children(here):
             tried += 1
-            if tried > _MAX_TRACED:
+            if tried > _MAX_TRACED or time.thread_time() > ends_s:
                 break
             if not isinstance(child, dict):
                 continue
             alone = {**child, **definitions}
-            if may_be_hostile(_spec(alone)):  # a process for each is too much
-                continue
             inner = _complaint(alone)
             if inner and not (path.startswith(("/$defs", "/definitions")) and here is not root):
                 pointer, here, complaint, descending = pointer + path, child, inner, True

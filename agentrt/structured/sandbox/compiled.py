@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.automaton import AutomatonConstraint
-from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
+from agentrt.structured.backends.llguidance_backend import (
+    LlguidanceConstraint,
+)
 from agentrt.structured.backends.outlines_table import START_MARKER
-from agentrt.structured.calls import calls_lark, shortest_calls
-from agentrt.structured.closing.example_text import shortest_instance
-from agentrt.structured.closing.shortest import shortest_match
+from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.sandbox.probe_wire import MatchMethod
+from agentrt.structured.sandbox.probe_wire import Closes, MatchMethod
+from agentrt.structured.sandbox.shortest_output import find_shortest
 from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 MAX_TABLE_CELLS = 20_000_000
@@ -36,7 +36,7 @@ def compile_constraint(
     *,
     method: MatchMethod | None = None,
     searches: bool = True,
-    shortest: Sequence[int] | None = None,
+    closes: Closes | None = None,
 ) -> CompiledConstraint:
     """Compile a constraint and its first mask. Any thread; may take long.
 
@@ -46,7 +46,7 @@ def compile_constraint(
         frame: Frame of the model's tool calls; matters to `calls` only.
         method: Method of matching; None takes the first of `methods_for`.
         searches: Whether to search for the shortest text.
-        shortest: Result of an earlier search; checked, never trusted.
+        closes: Result of an earlier search; its tokens are checked, never trusted.
 
     Raises:
         ConstraintError: The constraint does not compile within the limits.
@@ -56,18 +56,28 @@ def compile_constraint(
     pattern = _pattern(spec)
     if pattern is not None and (method or methods_for(spec, vocab)[0]) == "table":
         return AutomatonConstraint(pattern, alphabet)
+    constraint = _searched(spec, alphabet, frame)
+    if searches:
+        find_shortest(constraint, spec, vocab, frame)
+    elif closes is not None:
+        constraint.least_tokens, constraint.why_open = closes.least_tokens, closes.why_open
+        if closes.tokens is not None:
+            constraint.set_shortest(closes.tokens)
+    return constraint
+
+
+def _searched(
+    spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame
+) -> CallsConstraint | LlguidanceConstraint:
+    if spec.kind == "calls":
+        return CallsConstraint(spec, frame, alphabet)
     try:
-        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame), alphabet)
+        return LlguidanceConstraint(_grammar(spec), alphabet)
     except ConstraintError:
-        if spec.kind not in ("json", "calls"):
+        if spec.kind != "json":
             raise
         # A part that nothing fits ends a grammar of rules, not that of a schema.
-        constraint = LlguidanceConstraint(_grammar(spec, vocab, frame, exact=False), alphabet)
-    if searches:
-        constraint.find_shortest(guess_of(spec, alphabet, frame))
-    elif shortest is not None:
-        constraint.set_shortest(shortest)
-    return constraint
+        return LlguidanceConstraint(_grammar(spec, exact=False), alphabet)
 
 
 def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:
@@ -105,23 +115,7 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return None
 
 
-def guess_of(spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame) -> list[int] | None:
-    """A short output found without the grammar."""
-    text: str | None = None
-    match spec.kind:
-        case "calls":
-            found = shortest_calls(spec, frame, alphabet.vocab.special_ids)
-            return None if found is None else alphabet.tokenize_pieces(found)
-        case "json":
-            text = shortest_instance(json.loads(spec.source))
-        case "regex":
-            text = shortest_match(whole_match(spec.source))
-        case "choice":
-            text = min(spec.options, key=len)
-    return None if text is None else alphabet.tokenize(text.encode())
-
-
-def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: bool = True) -> str:
+def _grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
     match spec.kind:
         case "json":
             return json_grammar(json.loads(spec.source), exact=exact)
@@ -132,6 +126,4 @@ def _grammar(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, *, exact: boo
             return lark_grammar(f"start: TEXT\nTEXT: {' | '.join(options)}")  # rules have limits
         case "grammar":
             return lark_grammar(spec.source)
-        case "calls":
-            return lark_grammar(calls_lark(spec, frame, vocab.special_ids, exact=exact))
     raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")

@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.base.errors import InternalError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.child_process import ChildProcess
+from agentrt.structured.json_schema.declaration_wire import ConstraintRefused
 from agentrt.structured.sandbox import probe_wire as wire
 
 MORE_BYTES = 1 << 30
@@ -75,7 +76,7 @@ class CompileProbe:
         self._child: ProbeProcess | None = None
         self.starts = 0
 
-    def find_shortest(self, order: wire.Try, vocab: Vocab) -> tuple[int, ...] | None:
+    def find_shortest(self, order: wire.Try, vocab: Vocab) -> wire.Closes:
         """Compile a constraint in the process.
 
         Returns:
@@ -95,14 +96,14 @@ class CompileProbe:
                 match answer:
                     case wire.Compiled():
                         compiled = True
-                    case wire.Closes(tokens):
-                        return tokens
-                    case wire.ConstraintRefused(message, pointer, keyword, hint):
-                        raise ConstraintError(message, pointer=pointer, keyword=keyword, hint=hint)
+                    case wire.Closes():
+                        return answer
+                    case ConstraintRefused():
+                        raise answer.error()
                     case _:
                         self._end()
                         if compiled:
-                            return None  # only the search took too long
+                            return wire.Closes(None, 0, "the search for one takes too long")
                         raise CompileTooCostly
 
     def close(self) -> None:

@@ -16,10 +16,12 @@ from typing import BinaryIO
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.child_limits import claim_answers, limit_cpu, limit_memory, payloads
-from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
+from agentrt.structured.backends.llguidance_backend import SearchedConstraint
 from agentrt.structured.backends.outlines_table import index_vocabulary
+from agentrt.structured.json_schema.declaration_wire import ConstraintRefused
 from agentrt.structured.sandbox import probe_wire as wire
-from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
+from agentrt.structured.sandbox.compiled import compile_constraint
+from agentrt.structured.sandbox.shortest_output import find_shortest
 from agentrt.structured.vocabulary import alphabet_of
 
 _STACK_BYTES = 4 << 20
@@ -62,13 +64,13 @@ def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:
             order.spec, vocab, order.frame, method=order.method, searches=False
         )
         yield wire.Compiled()
-        if isinstance(constraint, LlguidanceConstraint):
-            constraint.find_shortest(guess_of(order.spec, alphabet_of(vocab), order.frame))
-        yield wire.Closes(constraint.shortest)
+        if isinstance(constraint, SearchedConstraint):
+            find_shortest(constraint, order.spec, vocab, order.frame)
+        yield wire.Closes(constraint.shortest, constraint.least_tokens, constraint.why_open)
     except ConstraintError as wrong:
-        yield wire.ConstraintRefused(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
+        yield ConstraintRefused.from_error(wrong)
     except MemoryError:
-        yield wire.ConstraintRefused("takes too much memory to compile", "", "", "Make it smaller")
+        yield ConstraintRefused("takes too much memory to compile", hint="Make it smaller")
 
 
 def _send(answers: BinaryIO, answer: wire.Answer) -> None:

@@ -9,6 +9,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.protocol.wire import Wire
+from agentrt.structured.json_schema.declaration_wire import ConstraintRefused
 
 MatchMethod = Literal["table", "parser"]
 """Method of matching: a table built ahead, or a parser as the text grows."""
@@ -66,19 +67,13 @@ class Closes:
 
     Attributes:
         tokens: The shortest complete text found, or None.
+        least_tokens: A number of tokens that no output falls below.
+        why_open: Reason why no text was found; "" if one was.
     """
 
     tokens: tuple[int, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConstraintRefused:
-    """The constraint does not compile; the fields of the `ConstraintError`."""
-
-    message: str
-    pointer: str
-    keyword: str
-    hint: str
+    least_tokens: int
+    why_open: str
 
 
 Order = Learn | Try

@@ -15,17 +15,14 @@ from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 from pydantic import SecretStr, TypeAdapter
 from typing_extensions import TypeAliasType
 
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.distinct import distinct_lark
+from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
-from agentrt.structured.json_schema.limits import check_choice, check_grammar, check_regex
-from agentrt.structured.json_schema.native import lark_grammar, lark_regex, regex_grammar
-from agentrt.structured.json_schema.normalize import normalize
+from agentrt.structured.json_schema.limits import check_choice
+from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
-from agentrt.structured.json_schema.structure import check_size, check_structure, reason_of
-from agentrt.structured.json_schema.validation import VALIDATOR
+from agentrt.structured.json_schema.structure import reason_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -103,9 +100,8 @@ def regex_shape(pattern: str) -> Shape:
     Raises:
         ConstraintError: The pattern is invalid or too large.
     """
-    check_regex(pattern)
     spec = ConstraintSpec("regex", source=pattern)
-    complaint = VALIDATOR.complaint(spec, regex_grammar(pattern))
+    complaint = complaint_about(spec)
     if complaint:
         raise ConstraintError(
             f"regex {pattern!r}: {reason_of(complaint)}",
@@ -129,9 +125,8 @@ def cfg_shape(lark: str) -> Shape:
     Raises:
         ConstraintError: The grammar is invalid or too large.
     """
-    check_grammar(lark)
     spec = ConstraintSpec("grammar", source=lark)
-    complaint = VALIDATOR.complaint(spec, lark_grammar(lark))
+    complaint = complaint_about(spec)
     if complaint:
         raise ConstraintError(
             f"grammar: {' '.join(complaint.split())[:300]}",
@@ -146,28 +141,12 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     Raises:
         ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
     """
-    check_size(schema)
-    plain = normalize(schema)
+    plain = normal_form(schema)
     return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
 
 
 def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    check_size(schema, name)
     return Shape(json_spec(schema), adapter.validate_json, name, schema)
-
-
-def json_spec(schema: Any) -> ConstraintSpec:
-    """The spec of JSON that fits a schema in normal form.
-
-    Raises:
-        ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
-    """
-    lark = distinct_lark(schema)
-    if lark is not None:
-        check_grammar(lark)
-        return ConstraintSpec("grammar", source=lark)
-    check_structure(schema)
-    return ConstraintSpec("json", source=canonical_json.dumps(schema))
 
 
 def _choice(options: tuple[str, ...], parse: Callable[[str], Any], name: str) -> Shape:
@@ -210,8 +189,7 @@ def _unwrapped(form: Any) -> Any:
 
 def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
     """Bare text within a pattern and lengths; free without any."""
-    check_size(schema, name)
-    check_structure(schema)
+    json_spec(schema, is_part=True)
     terms: list[str] = []
     if "pattern" in schema:
         terms.append(lark_regex(anywhere(schema["pattern"])))

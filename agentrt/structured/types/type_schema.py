@@ -11,7 +11,8 @@ from pydantic_core import core_schema
 
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema import formats
-from agentrt.structured.json_schema.normalize import MAX_NUMBER, for_generation
+from agentrt.structured.json_schema.declaration import normal_form
+from agentrt.structured.json_schema.normalize import MAX_NUMBER
 from agentrt.structured.json_schema.number_range import Bound, DecimalRange, exact
 from agentrt.structured.json_schema.number_steps import step_terms
 from agentrt.structured.json_schema.number_text import number_terms
@@ -111,7 +112,7 @@ def schema_of(form: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
         )
     except PydanticUserError as wrong:
         raise _no_type(form, wrong) from None
-    written: dict[str, Any] = for_generation(schema)
+    written: dict[str, Any] = normal_form(schema, name_of(form), narrow=True)
     return written
 
 

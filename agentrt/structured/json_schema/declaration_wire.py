@@ -1,0 +1,128 @@
+"""Messages between a declaration and the process that works it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
+from agentrt.protocol.wire import Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Normalize:
+    """Bring a schema into normal form.
+
+    Attributes:
+        source: The schema as JSON.
+        narrow: Whether to narrow it to what a model should write.
+    """
+
+    source: str
+    narrow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Specify:
+    """Find the spec of a schema that must be enforced as a whole.
+
+    Attributes:
+        source: The schema in normal form, as JSON.
+        is_part: Whether it is part of a larger grammar.
+    """
+
+    source: str
+    is_part: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relax:
+    """Find the spec of the enforceable part of a schema.
+
+    Attributes:
+        source: The schema in normal form, as JSON.
+        original: The schema that values are checked against, as JSON.
+    """
+
+    source: str
+    original: str
+
+
+@dataclass(frozen=True, slots=True)
+class Validate:
+    """Find the compiler's complaint about a regex or a grammar."""
+
+    spec: ConstraintSpec
+
+
+@dataclass(frozen=True, slots=True)
+class NormalForm:
+    """A schema in normal form, as JSON."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Specified:
+    """The spec of a schema."""
+
+    spec: ConstraintSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RelaxedSpec:
+    """The enforceable part of a schema.
+
+    Attributes:
+        spec: Constraint of the part.
+        source: The part as JSON.
+        judged: The original as JSON, as far as Python's validator can check it.
+    """
+
+    spec: ConstraintSpec
+    source: str
+    judged: str
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """The compiler's error; "" if there is none."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintRefused:
+    """The constraint is refused; the fields of the `ConstraintError`."""
+
+    message: str
+    pointer: str = ""
+    keyword: str = ""
+    hint: str = ""
+
+    @classmethod
+    def from_error(cls, wrong: ConstraintError) -> ConstraintRefused:
+        """The refusal of an error."""
+        return cls(wrong.message, wrong.pointer, wrong.keyword, wrong.hint)
+
+    def error(self) -> ConstraintError:
+        """The error of the refusal."""
+        return ConstraintError(
+            self.message, pointer=self.pointer, keyword=self.keyword, hint=self.hint
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationBroke:
+    """An exception that is a fault of this project."""
+
+    what: str
+
+
+Order = Normalize | Specify | Relax | Validate
+Answer = NormalForm | Specified | RelaxedSpec | Complaint | ConstraintRefused | DeclarationBroke
+
+ORDERS: Wire[Order] = Wire(Normalize, Specify, Relax, Validate)
+ANSWERS: Wire[Answer] = Wire(
+    *(NormalForm, Specified, RelaxedSpec, Complaint, ConstraintRefused, DeclarationBroke)
+)
