@@ -1,4 +1,4 @@
-"""Drawn plays take known engine steps, with pages of 16 tokens and of one.
+"""Drawn plays take known engine steps.
 
 A change of scheduling may change them.
 """
@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 
 from agentrt.base.config import PolicyName, SchedulerConfig
-from agentrt.engine.scheduling import token_budget
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.workloads import Workload
@@ -20,19 +19,16 @@ Draw = Callable[[int, int, float], Workload]
 
 
 @pytest.mark.parametrize(
-    ("page", "seed", "policy", "gate_share", "kv_tokens", "host_kv_tokens", "tokens", "latency_s"),
+    ("seed", "policy", "gate_share", "kv_tokens", "host_kv_tokens", "tokens", "latency_s"),
     [
-        (16, 0, "fcfs", 0.0, 640, 0, (648, 3926, 3169, 437765), 6.1208989051492155),
-        (16, 1, "lpm", 0.0, 900, 0, (797, 3438, 2431, 324799), 2.6399448728621473),
-        (16, 2, "plas", 0.8, 1500, 0, (607, 2288, 2881, 399507), 4.243801445149034),
-        (16, 3, "rwa", 0.8, 640, 0, (920, 2540, 2606, 324461), 4.628176359866261),
-        (16, 4, "oracle", 0.8, 900, 4000, (771, 2644, 3162, 450175), 3.2126861187710483),
-        (1, 0, "fcfs", 0.0, 640, 0, (556, 3935, 3157, 434547), 4.894912481149454),
-        (1, 4, "oracle", 0.8, 900, 4000, (779, 2526, 3170, 454404), 3.0640529615418517),
+        (0, "fcfs", 0.0, 640, 0, (648, 3926, 3169, 437765), 6.1208989051492155),
+        (1, "lpm", 0.0, 900, 0, (797, 3438, 2431, 324799), 2.6399448728621473),
+        (2, "plas", 0.8, 1500, 0, (607, 2288, 2881, 399507), 4.243801445149034),
+        (3, "rwa", 0.8, 640, 0, (920, 2540, 2606, 324461), 4.628176359866261),
+        (4, "oracle", 0.8, 900, 4000, (771, 2644, 3162, 450175), 3.2126861187710483),
     ],
 )
 def test_steps_are_known(
-    page: int,
     seed: int,
     policy: PolicyName,
     gate_share: float,
@@ -42,12 +38,8 @@ def test_steps_are_known(
     latency_s: float,
     costs: SimCosts,
     draw: Draw,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Steps, their prompt tokens, decoded tokens and tokens of KV read; mean latency."""
-    monkeypatch.setattr(
-        token_budget, "MIN_SHARED_TOKENS", min(page, token_budget.MIN_SHARED_TOKENS)
-    )
     rich = dataclasses.replace(
         costs,
         call_s=3e-4,
@@ -61,7 +53,7 @@ def test_steps_are_known(
     hints = policy in ("rwa", "oracle")
     scheduler = SchedulerConfig(policy, gate_share, retention=hints, share_nodes=hints)
     setup = Setup(
-        rich, kv_tokens, host_kv_tokens, max_running=8, page_tokens=page, scheduler=scheduler
+        rich, kv_tokens, host_kv_tokens, max_running=8, scheduler=scheduler
     )
     outcome = Simulation(setup).run(draw(seed, 25, 1.5))
     totals = outcome.engines[0]
