@@ -52,9 +52,7 @@ def test_steps_are_known(
     )
     hints = policy in ("rwa", "oracle")
     scheduler = SchedulerConfig(policy, gate_share, retention=hints, share_nodes=hints)
-    setup = Setup(
-        rich, kv_tokens, host_kv_tokens, max_running=8, scheduler=scheduler
-    )
+    setup = Setup(rich, kv_tokens, host_kv_tokens, max_running=8, scheduler=scheduler)
     outcome = Simulation(setup).run(draw(seed, 25, 1.5))
     totals = outcome.engines[0]
     found = (totals.steps, totals.prefill_tokens, totals.decode_tokens, totals.kv_tokens)
