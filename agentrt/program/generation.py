@@ -65,6 +65,10 @@ class GenerateWork(NodeWork, Generic[ChatT]):
     scored: bool = False
     retries: int = 0
 
+    def inputs(self) -> tuple[Node[Any], ...]:
+        """Nodes with values that the prompt or the constraint needs; see `PromptPrefix.inputs`."""
+        return tuple(dict.fromkeys(self.chat.inputs() + self.output.sources))
+
 
 @record
 class GenMeta:

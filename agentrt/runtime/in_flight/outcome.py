@@ -137,10 +137,11 @@ def _engine_error(request: InFlight, end: End) -> Exception | None:
 def _scores(gen: Gen[Any], scores: tuple[OptionScore, ...]) -> tuple[Score[Any], ...]:
     """The scores of the options of a choice, with the values that the options stand for."""
     output = gen.work.output
-    assert output.constraint is not None
+    constraint = output.known_constraint
+    assert constraint is not None
     best = max(one.logprob for one in scores)
     weights = [math.exp(one.logprob - best) for one in scores]
     return tuple(
         Score(output.parse(option), weight / sum(weights), one.logprob, one.tokens)
-        for option, weight, one in zip(output.constraint.options, weights, scores, strict=True)
+        for option, weight, one in zip(constraint.options, weights, scores, strict=True)
     )
