@@ -10,6 +10,7 @@ from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.base.segments import ToolSchema
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
 from agentrt.program.tags import Tags
 from agentrt.program.tool import Tool
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from agentrt.structured import TagShape
 
 MAX_CALLS = 32
-_specs: dict[str, ConstraintSpec] = {}
+_MAX_SPECS = 1024
+_specs: dict[tuple[object, ...], tuple[ConstraintSpec, tuple[ToolSchema, ...]]] = {}
+"""Constraints of calls by the identity of the tools' schemas, which are kept beside them."""
 
 
 @record
@@ -101,14 +104,16 @@ def _spec(
 ) -> ConstraintSpec:
     """The constraint, remembered: an agent's loop asks for the same one in every round."""
     schemas = tuple(tool.spec.schema for tool in tools)
-    key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
-    key += f"{min_calls}-{max_calls}"
-    spec = _specs.get(key)
-    if spec is None:
+    key = (*map(id, schemas), dumps(final), min_calls, max_calls)
+    known = _specs.get(key)
+    if known is None:
         from agentrt.structured import calls_spec
 
-        spec = _specs[key] = calls_spec(schemas, final, min_calls, max_calls)
-    return spec
+        spec = calls_spec(schemas, final, min_calls, max_calls, checks_tools=False)
+        known = _specs[key] = (spec, schemas)
+        if len(_specs) > _MAX_SPECS:
+            del _specs[next(iter(_specs))]
+    return known[0]
 
 
 def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:

@@ -7,7 +7,7 @@ scanners parse the output. No torch and no engine here.
 """
 
 from agentrt.structured.call_text import CallScanner, CallText
-from agentrt.structured.calls import calls_spec
+from agentrt.structured.calls import calls_spec, held_tools
 from agentrt.structured.closing.budget import Budgeted
 from agentrt.structured.masks import MaskPool, fill_bitmasks
 from agentrt.structured.matcher import CompiledConstraint, ConstraintState, bitmask_words
@@ -52,6 +52,7 @@ __all__ = [
     "choice_shape",
     "compile_constraint",
     "fill_bitmasks",
+    "held_tools",
     "json_schema_shape",
     "json_shape_of",
     "regex_shape",

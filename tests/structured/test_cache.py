@@ -8,8 +8,11 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.structured import CompileCache, choice_shape, compile_constraint
+from agentrt.base.segments import JSON_ARRAY_FRAME, ToolSchema
+from agentrt.structured import CompileCache, calls_spec, choice_shape, compile_constraint
+from agentrt.structured.call_sets import TOOL_GRAMMARS
+from agentrt.structured.sandbox import cache as cache_module
+from agentrt.structured.sandbox.cache import cache_key
 
 
 def specs(count):
@@ -112,3 +115,47 @@ def test_bytes_are_bounded(vocab, frame):
     for spec in specs(3):
         cache.get(spec, vocab, frame)
     assert cache.counts.entries == 1
+
+
+def offered(count, changed=""):
+    number = {"type": "integer", "minimum": 0}
+    names = [f"tool_{index}{changed if index == 3 else ''}" for index in range(count)]
+    return [ToolSchema(name, "", {"properties": {"a": number}}) for name in names]
+
+
+def test_a_changed_tool_compiles_alone(vocab, frame):
+    cache = CompileCache()
+    for changed, compiled in (("", 12), ("_new", 1), ("", 0)):
+        before = TOOL_GRAMMARS.compiled
+        spec = calls_spec(offered(12, changed), checks_tools=False)
+        cache.start_compile(spec, vocab, frame).result()
+        assert TOOL_GRAMMARS.compiled - before == compiled
+    cache.close()
+
+
+def test_many_tools_are_looked_up_in_a_thread(vocab, frame, monkeypatch):
+    """The caller, which may be an event loop, does nothing that grows with the tools' schemas."""
+    threads = []
+
+    def noted(spec, *rest):
+        threads.append(threading.current_thread())
+        return cache_key(spec, *rest)
+
+    monkeypatch.setattr(cache_module, "cache_key", noted)
+    cache = CompileCache()
+    spec = calls_spec(offered(40), checks_tools=False)
+    first = cache.start_compile(spec, vocab, frame)
+    compiled = first.result()
+    assert cache.start_compile(spec, vocab, frame) is first
+    again = calls_spec(offered(40), checks_tools=False)
+    assert cache.start_compile(again, vocab, frame).result() is compiled
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
+    cache.close()
+
+
+def test_tools_are_checked_when_they_are_compiled(vocab, frame):
+    tools = (ToolSchema("sort", "", {"type": "array", "uniqueItems": True}),)
+    spec = calls_spec(tools, checks_tools=False)
+    with pytest.raises(ConstraintError, match=r"tool sort: .*uniqueItems"):
+        CompileCache().start_compile(spec, vocab, frame).result()

@@ -24,6 +24,14 @@ from agentrt.structured.vocabulary import alphabet_of
 Compile = Callable[[ConstraintSpec, Vocab, CallFrame], CompiledConstraint]
 Outcome = CompiledConstraint | AgentrtError
 
+_Asked = tuple[ConstraintSpec, Vocab, CallFrame]
+
+_FEW_TOOLS = 8
+"""Number of tools that are looked up in a few tenths of a millisecond."""
+
+_MAX_ASKED = 32
+"""Specs of many tools that are known by themselves."""
+
 REFUSAL_S = 60.0
 """Lifetime of a refusal: a constraint too costly on a busy machine may be tried again."""
 
@@ -69,6 +77,7 @@ class CompileCache:
         self._lock = threading.Lock()
         self._futures: OrderedDict[str, Future[CompiledConstraint]] = OrderedDict()
         self._bytes: dict[str, int] = {}
+        self._asked: OrderedDict[int, tuple[_Asked, Future[CompiledConstraint]]] = OrderedDict()
         self._hits = 0
         self._compiled = 0
         self._refused_until_s: dict[str, float] = {}  # end of each refusal
@@ -98,10 +107,44 @@ class CompileCache:
     def start_compile(
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
     ) -> Future[CompiledConstraint]:
-        """The same, compiled in another thread; done at once if it is cached."""
+        """The same, compiled in another thread; done at once if it is cached.
+
+        A set of many tools takes long to be looked up: so that is done in a thread too, but once
+        for each spec.
+        """
+        if len(spec.tools) <= _FEW_TOOLS:
+            return self._start(spec, vocab, frame)
+        with self._lock:
+            asked, found = self._asked.get(id(spec), (None, None))
+            if found is not None and asked == (spec, vocab, frame) and not _has_failed(found):
+                self._hits += 1
+                return found
+            found = Future()
+            self._asked[id(spec)] = ((spec, vocab, frame), found)
+            while len(self._asked) > _MAX_ASKED:
+                self._asked.popitem(last=False)
+        self._plain_worker.submit(self._start_many, found, spec, vocab, frame)
+        return found
+
+    def _start_many(
+        self,
+        found: Future[CompiledConstraint],
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+    ) -> None:
+        try:
+            self._start(spec, vocab, frame).add_done_callback(lambda done: _copy(done, found))
+        except BaseException as wrong:
+            found.set_exception(wrong)
+
+    def _start(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+    ) -> Future[CompiledConstraint]:
         future, mine = self._claim(spec, vocab, frame)
         if mine:
-            worker = self._costly_worker if may_take_long(spec) else self._plain_worker
+            is_costly = len(spec.tools) > _FEW_TOOLS or may_take_long(spec)
+            worker = self._costly_worker if is_costly else self._plain_worker
             worker.submit(self._run, future, spec, vocab, frame)
         return future
 
@@ -172,6 +215,18 @@ class CompileCache:
         self._refused_until_s.pop(key, None)
 
 
+def _has_failed(found: Future[CompiledConstraint]) -> bool:
+    return found.done() and found.exception() is not None
+
+
+def _copy(done: Future[CompiledConstraint], to: Future[CompiledConstraint]) -> None:
+    wrong = done.exception()
+    if wrong is None:
+        to.set_result(done.result())
+    else:
+        to.set_exception(wrong)
+
+
 def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
     """Hash of all that a compiled constraint depends on."""
     content = canonical_json.dumps(
@@ -179,7 +234,8 @@ def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
             _VERSIONS,
             vocab.fingerprint,
             vocab.logits_size,
-            asdict(spec),
+            [spec.kind, spec.source, spec.options, spec.min_calls, spec.max_calls, spec.text],
+            [[tool.name, tool.parameters] for tool in spec.tools],
             asdict(frame) if spec.kind == "calls" else None,
         ]
     )
