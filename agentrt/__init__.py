@@ -54,6 +54,7 @@ from agentrt.program import (
     Tool,
     ToolCall,
     ask,
+    capture,
     cfg,
     chat,
     choice,
@@ -69,6 +70,7 @@ from agentrt.program import (
     tag,
     tool,
     trim,
+    typed,
 )
 from agentrt.tools import idempotency_key
 
@@ -128,6 +130,7 @@ __all__ = [
     "Unsupported",
     "UsageError",
     "ask",
+    "capture",
     "cfg",
     "chat",
     "choice",
@@ -144,6 +147,7 @@ __all__ = [
     "tag",
     "tool",
     "trim",
+    "typed",
 ]
 
 

@@ -147,7 +147,8 @@ class EngineCore:
         self._serial += 1
         self.scheduler.add_sequence(sequence)
         with self._failing(sequence):
-            self._grammars.start_compile(request)
+            window_left = self._window_tokens - len(token_ids) if self._window_tokens else None
+            self._grammars.start_compile(request, window_left)
             self._check_prompt(sequence, now_s, complete=request.prompt.complete)
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:

@@ -76,13 +76,26 @@ def calls_of(
 
 
 def step_of(
-    tools: tuple[Tool[..., Any], ...], final: Any, min_calls: int = 1, max_calls: int = MAX_CALLS
+    tools: tuple[Tool[..., Any], ...],
+    final: Any,
+    min_calls: int = 1,
+    max_calls: int = MAX_CALLS,
+    *,
+    text: bool = False,
 ) -> OutputSpec:
-    """Calls or a final answer."""
+    """Calls or a final answer; with `text` free text, in which calls may stand."""
     by_name = _by_name(tools)
-    shape = final_for(final)
-    spec = _spec(tools, shape.schema, min_calls, max_calls)
-    return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
+    if not text:
+        shape = final_for(final)
+        spec = _spec(tools, shape.schema, min_calls, max_calls)
+        return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
+    if final is not str or min_calls > 1:
+        raise UsageError(
+            "text=True leaves no final answer but text, and no minimum number of calls",
+            hint="Give final=str and leave min_calls out",
+        )
+    spec = _spec(tools, None, 0, max_calls, text=True)
+    return OutputSpec("step", spec, str, "step", by_name, keep_special=True)
 
 
 def tagged_of(tags: Tags[Any], min_tags: int, max_tags: int | None) -> OutputSpec:
@@ -101,15 +114,17 @@ def _spec(
     final: dict[str, Any] | None,
     min_calls: int,
     max_calls: int,
+    *,
+    text: bool = False,
 ) -> ConstraintSpec:
     """The constraint, remembered: an agent's loop asks for the same one in every round."""
     schemas = tuple(tool.spec.schema for tool in tools)
-    key = (*map(id, schemas), dumps(final), min_calls, max_calls)
+    key = (*map(id, schemas), dumps(final), min_calls, max_calls, text)
     known = _specs.get(key)
     if known is None:
         from agentrt.structured import calls_spec
 
-        spec = calls_spec(schemas, final, min_calls, max_calls, checks_tools=False)
+        spec = calls_spec(schemas, final, min_calls, max_calls, text=text, checks_tools=False)
         known = _specs[key] = (spec, schemas)
         if len(_specs) > _MAX_SPECS:
             del _specs[next(iter(_specs))]

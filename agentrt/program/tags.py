@@ -8,7 +8,8 @@ from typing_extensions import TypeForm
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.record import record
-from agentrt.program.output_types import Constraint, content_description, shape_for
+from agentrt.program.constraints import Constraint
+from agentrt.program.output_types import content_description, shape_for
 
 if TYPE_CHECKING:
     from agentrt.base.constraint_spec import ConstraintSpec

@@ -66,6 +66,7 @@ class Codec:
         parts: The analyzed tokenizer.
         tool_views: State for each set of tools.
         window_tokens: Context length; 0 if unknown from its files.
+        most_text_bytes: Most bytes of text that become one token; 0 without a limit.
         notes: Features that its chat template lacks, and their replacements.
     """
 
@@ -79,6 +80,7 @@ class Codec:
         self.parts = TokenizerParts(files)
         self._templates = TemplateSet(files)
         self.window_tokens = files.window_tokens
+        self.most_text_bytes = self.parts.most_text_bytes
         self._form, notes = find_message_form(self._templates.render, self.parts, str(files.path))
         if not files.templates:
             notes.insert(0, "there is no chat template: messages are written as `Role: text`")

@@ -18,6 +18,7 @@ from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.text_encoder import TextEncoder
 from agentrt.prompt.token_bytes import bytes_by_id
+from agentrt.prompt.token_lengths import most_text_bytes
 
 MAX_TOKENS = 10_000_000
 _MOST_SHOWN = 500
@@ -64,6 +65,7 @@ class TokenizerParts:
             raise _broken(files, error) from error
         self.eos_ids = _eos_ids(files, added)
         self.vocab = _vocab(files, tokenizer, added, self.markers, self.eos_ids)
+        self.most_text_bytes = most_text_bytes(tokenizer, kept, self.vocab.token_bytes)
         alternatives = sorted(self.markers, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, alternatives)) or r"(?!)")
         self.pieces = lru_cache(maxsize=8192)(self._pieces)

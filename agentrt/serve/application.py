@@ -95,9 +95,11 @@ class Application:
         send: Send,
     ) -> None:
         _check_json(headers)
+        limit = self._model.body_limit
+        limit.check(_declared_bytes(headers))
         peer = scope["client"][0] if scope.get("client") else ""
         body = HeldBody(self._memory, peer if key is None else key.name)
-        await body.receive(receive)
+        await body.receive(receive, limit)
 
         def tenant_of(user: object) -> Tenant:
             if key is None:
@@ -133,6 +135,12 @@ class Application:
     def _health(self, is_up: bool) -> bytes:
         status = "ok" if is_up else "down"
         return b'{"status":"%s","under_way":%d}' % (status.encode(), self._model.under_way)
+
+
+def _declared_bytes(headers: RequestHeaders) -> int:
+    """Length of the body as the head gives it; 0 for one that comes in chunks."""
+    given = headers.get(b"content-length", b"")
+    return int(given) if given.isdigit() else 0
 
 
 def _check_json(headers: RequestHeaders) -> None:

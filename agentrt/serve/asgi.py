@@ -17,16 +17,14 @@ class ClientLeft(Exception):
     """A client left before its request was complete."""
 
 
-async def read_body(receive: Receive, most_bytes: int, count: Callable[[int], None]) -> bytes:
+async def read_body(receive: Receive, count: Callable[[int], None]) -> bytes:
     """The body of a request.
 
     Args:
         receive: Gives the events of the request.
-        most_bytes: Longest body.
-        count: Called with the bytes that have come so far.
+        count: Called with the bytes that have come so far; raises if they are too many.
 
     Raises:
-        RequestRefused: The body is too long.
         ClientLeft: The body is not complete.
     """
     found = bytearray()
@@ -35,8 +33,6 @@ async def read_body(receive: Receive, most_bytes: int, count: Callable[[int], No
         if event["type"] == "http.disconnect":
             raise ClientLeft
         found += event.get("body", b"")
-        if len(found) > most_bytes:
-            raise RequestRefused(413, f"the body is longer than {most_bytes} bytes")
         count(len(found))
         if not event.get("more_body", False):
             return bytes(found)

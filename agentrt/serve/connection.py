@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 Stage = Literal["head", "body", "idle", ""]
 """The awaited part of a request; `idle` between requests, and "" while one is answered."""
@@ -25,8 +25,24 @@ _TURNS_TO_CLOSE = 5
 
 _SPARE_FILES = 32 + ACCEPTED_AT_ONCE * _TURNS_TO_CLOSE
 _FEWEST = 8
+_VERSIONS = ("1.0", "1.1")
 _HEADS = (b"HTTP/1.1 2", b"HTTP/1.1 4", b"HTTP/1.1 5")
+MOST_HEAD_BYTES = 64 * 1024
+"""Length of a request's head, and of all that is no body between two parts of one."""
+
+_FIELD_BYTES = 4
+"""Bytes of a field of a head beside its name and value."""
+
+_PARTING_S = 5.0
+_PARTING_BYTES = 16 << 20
+"""Time and bytes for a client to send its body, which is not looked at, and read the answer."""
+
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_MALFORMED = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_LONG_HEAD = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
+    b"content-length: 0\r\n\r\n"
+)
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n"
     b"content-length: 0\r\n\r\n"
@@ -49,7 +65,11 @@ class ConnectionLimits:
     most: int
 
 
-class Connection(H11Protocol):
+class MalformedHead(Exception):
+    """A head that the parser takes and this server does not."""
+
+
+class Connection(HttpToolsProtocol):
     """One connection.
 
     Args:
@@ -65,11 +85,14 @@ class Connection(H11Protocol):
         super().__init__(**given)
         self._limits = limits
         self._timer: asyncio.TimerHandle | None = None
+        self._fields_bytes = 0  # of the fields of the request, its trailers included
+        self._unfinished_bytes = 0  # received since the last part that was whole
+        self._ignores_input = False
         self.stage: Stage = ""
         self.waits_since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(OneWrite(transport))  # type: ignore[arg-type]
+        super().connection_made(OneWrite(transport, self._part))  # type: ignore[arg-type]
         self._enter("head", self._limits.head_s)
         if len(self.connections) > self._limits.most:
             self._make_room()
@@ -79,20 +102,87 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        self._unfinished_bytes += len(data)
+        if self._ignores_input:
+            if self.transport.is_closing() and self._unfinished_bytes > _PARTING_BYTES:
+                self.transport.abort()
+            return
+        super().data_received(data)  # which may find the ends of parts
+        if self._unfinished_bytes > MOST_HEAD_BYTES:
+            self._refuse(_LONG_HEAD)
         self._enter_next("head")
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._fields_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields_bytes += len(name) + len(value) + _FIELD_BYTES
+        if self._fields_bytes > MOST_HEAD_BYTES:
+            self._refuse(_LONG_HEAD)
+            raise MalformedHead("too long")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._unfinished_bytes = 0
+        self._check_head()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unfinished_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unfinished_bytes = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a malformed request, unless it is refused already."""
+        self._refuse(_MALFORMED)
+
     def on_response_complete(self) -> None:
+        self.transport.write(b"")  # a head that no body has followed
         super().on_response_complete()  # which may begin with the next request
         self._enter_next("idle")
 
+    def _check_head(self) -> None:
+        """Refuse what the parser leaves to its caller: other versions, and no or several hosts.
+
+        Raises:
+            MalformedHead: The head is not one of HTTP/1.
+        """
+        version = self.parser.get_http_version()
+        hosts = sum([name == b"host" for name, _ in self.headers])
+        if version not in _VERSIONS or hosts > 1 or (not hosts and version == "1.1"):
+            raise MalformedHead("its version or host")
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
     def _enter_next(self, between: Stage) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if self.transport.is_closing():
+            return
+        if not self._is_answering:
             self._enter(between, self._limits.head_s if between == "head" else 0.0)
-        elif self.cycle.more_body:
+        elif self.cycle.more_body and not self.pipeline:  # else one before it is answered
             self._enter("body", self._limits.body_s)
         else:
             self._enter("", 0.0)
+
+    def _part(self) -> bool:
+        """Leave a client that is still sending a body time for its answer; whether it is.
+
+        A socket that is closed with bytes to be read is reset, and the answer may be lost.
+        """
+        if self.cycle is None or not self.cycle.more_body:
+            return False
+        self._ignores_input = True
+        self._unfinished_bytes = 0
+        self.flow.resume_reading()
+        self._enter("", 0.0)
+        self._enter("body", _PARTING_S)
+        return True
 
     def _enter(self, stage: Stage, limit_s: float) -> None:
         """Begin a stage with a time of its own; one that lasts is not prolonged."""
@@ -103,19 +193,36 @@ class Connection(H11Protocol):
             self._timer.cancel()
             self._timer = None
         self.waits_since_s = self.loop.time()
-        if limit_s and not self.transport.is_closing():
-            self._timer = self.loop.call_later(limit_s, self._close, _TIMED_OUT)
+        if limit_s:
+            self._timer = self.loop.call_later(limit_s, self._end)
+
+    def _end(self) -> None:
+        """End a stage that took too long."""
+        if self.transport.is_closing():
+            self.transport.abort()
+        else:
+            self._close(_TIMED_OUT)
 
     def _close(self, last: bytes) -> None:
         if not self.transport.is_closing():
+            self._enter("", 0.0)
             self.transport.write(last)
             self.transport.close()
 
+    def _refuse(self, last: bytes) -> None:
+        """Read no more; the requests before are answered first."""
+        if self.pipeline or (self._is_answering and not self.cycle.more_body):
+            self.cycle.keep_alive = False
+            self._ignores_input = True
+        else:
+            self._close(last)
+
     def _make_room(self) -> None:
         every = [one for one in self.connections if isinstance(one, Connection)]
-        others = [one for one in every if one is not self and not one.transport.is_closing()]
+        others = [one for one in every if one is not self]
         other = least_missed(others)
         if other is not None:
+            other._enter("", 0.0)
             other.transport.abort()
         else:
             self._close(_FULL)
@@ -171,12 +278,15 @@ class OneWrite:
 
     Args:
         transport: The transport itself.
+        part: Called before it is closed; if it returns true, only the sending ends, and the
+            transport is left to the caller to abort.
     """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, part: Callable[[], bool]) -> None:
         self._transport = transport
+        self._part = part
         self._head = b""
-        self.is_closing = transport.is_closing
+        self._is_parting = False
         self.abort = transport.abort
 
     def write(self, data: bytes) -> None:
@@ -191,7 +301,17 @@ class OneWrite:
         """Send what waits, and close."""
         if self._head:
             self.write(b"")
-        self._transport.close()
+        if self.is_closing():
+            return
+        if self._part():
+            self._is_parting = True
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._is_parting or self._transport.is_closing()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -74,7 +74,7 @@ def _read(order: wire.ReadBody, model: wire.ReaderModel, codec: Codec) -> wire.B
     """
     question = chat_request_of(order.body)
     check_model(question.model, model.name)
-    check_prompt_size(text_bytes(question), model.window_tokens, codec.vocab)
+    check_prompt_size(text_bytes(question), model.window_tokens, codec.most_text_bytes)
     request = completion_request(question, model.most_tokens)
     chat = request.chat
     salt = order.cache_salt + request.cache_salt

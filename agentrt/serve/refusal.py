@@ -56,7 +56,10 @@ class RequestRefused(Exception):
         """Headers by which clients decide on another try."""
         if self.status in (429, 503):
             return {"retry-after": str(RETRY_AFTER_S)}
-        return {"x-should-retry": "false"}
+        headers = {"x-should-retry": "false"}
+        if self.status == 413:  # the rest of the body is not read
+            headers["connection"] = "close"
+        return headers
 
     def encoded(self) -> bytes:
         """The JSON as bytes."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from agentrt.serve.asgi import Receive, read_body
+from agentrt.serve.prompt_size import BodyLimit
 from agentrt.serve.refusal import RequestRefused
 
-MOST_BODY_BYTES = 8 << 20
 MOST_HELD_BYTES = 256 << 20
 _UNCOUNTED_BYTES = 64 * 1024
 
@@ -68,15 +69,19 @@ class HeldBody:
         self._counted_bytes = 0
         self.content = b""
 
-    async def receive(self, receive: Receive) -> None:
+    async def receive(self, receive: Receive, limit: BodyLimit) -> None:
         """Receive a body of a size that fits.
+
+        Args:
+            receive: Gives the events of the request.
+            limit: The longest body.
 
         Raises:
             RequestRefused: The body is too long.
             ClientLeft: The body is not complete.
         """
         try:
-            self.content = await read_body(receive, MOST_BODY_BYTES, self._count)
+            self.content = await read_body(receive, partial(self._count, limit))
         except BaseException:
             self.release()
             raise
@@ -88,7 +93,8 @@ class HeldBody:
             self._memory.shrink(self._client, self._counted_bytes)
             self._counted_bytes = 0
 
-    def _count(self, size_bytes: int) -> None:
+    def _count(self, limit: BodyLimit, size_bytes: int) -> None:
+        limit.check(size_bytes)
         if size_bytes <= _UNCOUNTED_BYTES:
             return
         self._memory.grow(self._client, size_bytes - self._counted_bytes)

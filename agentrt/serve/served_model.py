@@ -19,7 +19,7 @@ from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader
 from agentrt.serve.body_readers import BodyReaders
 from agentrt.serve.chat_program import chat_completion
-from agentrt.serve.prompt_size import check_prompt_size, text_bytes
+from agentrt.serve.prompt_size import body_limit, check_prompt_size, text_bytes
 from agentrt.serve.reader_wire import ReaderModel
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
 from agentrt.serve.request_body import HeldBody
@@ -79,6 +79,7 @@ class ServedModel:
     Attributes:
         name: Name that clients call the model by.
         started_at_unix_s: Start of the service.
+        body_limit: The longest body of a request.
     """
 
     def __init__(
@@ -96,6 +97,8 @@ class ServedModel:
         self._shares = RequestShares[Place](most_requests)
         self._free_workers = anyio.CapacityLimiter(_MAX_WORKERS)
         self._readers = _readers_for(self._engine, name)
+        codec, window_tokens = self._engine.codec, self._engine.window_tokens
+        self.body_limit = body_limit(window_tokens, codec.most_text_bytes if codec else 0)
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
 
@@ -242,7 +245,7 @@ class ServedModel:
         codec, window_tokens = self._engine.codec, self._engine.window_tokens
         try:
             if codec is not None:
-                check_prompt_size(text_bytes(question), window_tokens, codec.vocab)
+                check_prompt_size(text_bytes(question), window_tokens, codec.most_text_bytes)
             return completion_request(question, window_tokens or _DEFAULT_TOKENS)
         except AgentrtError as error:
             raise refusal_of(error) from None

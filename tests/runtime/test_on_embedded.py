@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentrt import (
+    Calls,
     ContextOverflow,
     DeadlineExceeded,
     NodeCancelled,
@@ -315,6 +316,9 @@ def test_numbers_of_items_and_calls_are_enforced(engine: Any) -> None:
         flags = c.each(bool, min_items=2, max_items=3, max_tokens=40, **HOT)
         calls = c.calls(double, min_calls=2, max_calls=2, max_tokens=200, **HOT)
         step = c.step(tools=[double], final=str, min_calls=2, max_calls=2, max_tokens=200, **HOT)
+        said = c.step(tools=[double], final=str, text=True, max_tokens=200, **HOT)
+        answer = await said
+        assert isinstance(answer, Calls) or answer.value == said.text
         return await gather(flags, calls, step)
 
     flags, calls, step = engine.run(outer)

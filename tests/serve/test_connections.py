@@ -185,7 +185,7 @@ class Pipe(asyncio.Transport):
 
 def test_a_head_goes_with_its_body():
     pipe = Pipe()
-    transport = OneWrite(pipe)
+    transport = OneWrite(pipe, lambda: False)
     transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     transport.write(b"HTTP/1.1 200 OK\r\n\r\n")
     transport.write(b"body")
@@ -249,3 +249,71 @@ def test_requests_that_follow_without_waiting_are_answered_in_order(portal, own_
     places = [found.index(text) for text in (b'"status"', b'"max_model_len"', b"/nothing")]
     assert places == sorted(places)
     assert found.count(b"HTTP/1.1 ") == 3
+
+
+CHUNKED = HEAD + b"content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+GET = b"GET /health HTTP/1.1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (GET + b"x: " + b"y" * 70_000, 431),
+        (GET + b"x: " + b"y" * 70_000 + b"\r\n\r\n", 431),
+        (GET + b"host: a\r\n" + b"x:\r\n" * 20_000 + b"\r\n", 431),
+        (GET + b"y" * 70_000, 431),
+        (b"GET /" + b"y" * 70_000, 431),
+        (CHUNKED + b"1\r\nx\r\n0\r\n" + b"x: y\r\n" * 20_000 + b"\r\n", 431),
+        (CHUNKED + b"5;" + b"x" * 400_000, 431),
+        (GET + b"\r\n", 400),
+        (GET + b"host: localhost\r\nhost: evil.example\r\n\r\n", 400),
+        (b"GET /health HTTP/2.0\r\nhost: localhost\r\n\r\n", 400),
+        (b"GET /health HTTP/9.9\r\nhost: localhost\r\n\r\n", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"CONNECT a:1 HTTP/1.1\r\nhost: localhost\r\n\r\n", 400),
+        (GET + b"host: localhost\r\nx: \x00\r\n\r\n", 400),
+        (GET + b"host: localhost\r\nx: a\r\n b\r\n\r\n", 400),
+        (HEAD + b"content-length: 5\r\ncontent-length: 7\r\n\r\n", 400),
+        (HEAD + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (HEAD + b"content-length: -1\r\n\r\n", 400),
+        (HEAD + b"transfer-encoding: gzip\r\n\r\n", 400),
+        (CHUNKED + b"zz\r\n", 400),
+        (CHUNKED + b"f" * 30 + b"\r\n", 400),
+        (b"\x16\x03\x01\x02\x00", 400),
+    ],
+)
+def test_malformed_and_long_heads_are_refused_and_the_connection_ends(
+    sent, status, portal, own_server_url
+):
+    async def main():
+        async with await connected(own_server_url) as stream:
+            await _sent(stream, sent)
+            return await rest(stream)
+
+    found = portal.call(main)
+    assert found.startswith(b"HTTP/1.1 %d " % status)
+    assert found.count(b"HTTP/1.1 ") == 1
+
+
+def test_requests_before_a_malformed_one_are_answered(portal, own_server_url):
+    async def main():
+        async with await connected(own_server_url) as stream:
+            await stream.send(GET + b"host: localhost\r\n\r\n\x00\x01")
+            return await rest(stream)
+
+    found = portal.call(main)
+    assert found.startswith(b"HTTP/1.1 200 ")
+    assert b'{"status":"ok"' in found
+    assert found.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_head_of_some_length_is_read_in_parts(portal, own_server_url):
+    sent = GET + b"host: localhost\r\n" + b"x: y\r\n" * 3_000 + b"\r\n"
+
+    async def main():
+        async with await connected(own_server_url) as stream:
+            for start in range(0, len(sent), 1_000):
+                await stream.send(sent[start : start + 1_000])
+            return await stream.receive()
+
+    assert portal.call(main).startswith(b"HTTP/1.1 200 ")

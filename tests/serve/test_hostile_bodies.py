@@ -90,7 +90,7 @@ def test_an_integer_too_long_to_read_is_refused(post):
     assert post(GOOD).status_code == 200
 
 
-@pytest.mark.parametrize("text", ["a" * 1_000_000, "word " * 200_000, "\U0001f600" * 200_000])
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "word " * 200_000, "\U0001f600" * 100_000])
 def test_what_cannot_fit_is_refused_by_size(text, post):
     """In bytes: tokens are not counted."""
     response = post({**GOOD, **said(text)})
@@ -111,7 +111,7 @@ LARGE = {
     "one word": said("a" * 20_000),
     "digits": said("1" * 20_000),
     "marks": said("e\u0301" * 7_000),
-    "stop": {"stop": ["x"] * 500_000},
+    "stop": {"stop": ["x"] * 400_000},
     "logit_bias": {"logit_bias": {str(token): 1 for token in range(50_000)}},
     "unknown fields": {f"field {index}": 0 for index in range(50_000)},
     "metadata": {"metadata": [[]] * 500_000},

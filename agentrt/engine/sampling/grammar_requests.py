@@ -51,12 +51,23 @@ class GrammarRequests:
         """Prepare on a thread what every compilation needs of the vocabulary."""
         self.cache.prepare(self._codec.vocab)
 
-    def start_compile(self, request: GenerateRequest) -> None:
-        """Start to compile the request's constraint."""
-        if request.constraint is not None and not request.scored:
-            self._futures[request.request_id] = self.cache.start_compile(
-                request.constraint, self._codec.vocab, self._codec.call_frame
-            )
+    def start_compile(self, request: GenerateRequest, window_left_tokens: int | None) -> None:
+        """Start to compile the request's constraint.
+
+        Args:
+            request: The request.
+            window_left_tokens: Room in the context window; None without a window.
+        """
+        if request.constraint is None or request.scored:
+            return
+        most_tokens = request.sampling.max_tokens if request.on_limit == "close" else None
+        rooms = [room for room in (most_tokens, window_left_tokens) if room is not None]
+        self._futures[request.request_id] = self.cache.start_compile(
+            request.constraint,
+            self._codec.vocab,
+            self._codec.call_frame,
+            within_tokens=min(rooms, default=None),
+        )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
         """Compile constraints ahead of their requests; errors are reported to the requests."""

@@ -105,48 +105,79 @@ class CompileCache:
         return future.result()
 
     def start_compile(
-        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
-    ) -> Future[CompiledConstraint]:
-        """The same, compiled in another thread; done at once if it is cached.
-
-        A set of many tools takes long to be looked up: so that is done in a thread too, but once
-        for each spec.
-        """
-        if len(spec.tools) <= _FEW_TOOLS:
-            return self._start(spec, vocab, frame)
-        with self._lock:
-            asked, found = self._asked.get(id(spec), (None, None))
-            if found is not None and asked == (spec, vocab, frame) and not _has_failed(found):
-                self._hits += 1
-                return found
-            found = Future()
-            self._asked[id(spec)] = ((spec, vocab, frame), found)
-            while len(self._asked) > _MAX_ASKED:
-                self._asked.popitem(last=False)
-        self._plain_worker.submit(self._start_many, found, spec, vocab, frame)
-        return found
-
-    def _start_many(
         self,
-        found: Future[CompiledConstraint],
         spec: ConstraintSpec,
         vocab: Vocab,
         frame: CallFrame,
+        *,
+        within_tokens: int | None = None,
+    ) -> Future[CompiledConstraint]:
+        """The same, compiled in another thread; done at once if it is cached.
+
+        A set of many tools takes long to be looked up. So that is done in a thread as well, and
+        the spec itself is known after that.
+
+        Args:
+            spec: The constraint.
+            vocab: The model's vocabulary.
+            frame: Frame of the model's tool calls.
+            within_tokens: Room for the output: if the shortest known has more tokens, the one
+                with the fewest is searched, in the same thread.
+        """
+        if len(spec.tools) <= _FEW_TOOLS:
+            return self._start(spec, vocab, frame, within_tokens)
+        asked = (spec, vocab, frame)
+        with self._lock:
+            known, found = self._asked.get(id(spec), (None, None))
+            if found is not None and known == asked and _fits(found, within_tokens):
+                self._hits += 1
+                return found
+        later: Future[CompiledConstraint] = Future()
+        self._plain_worker.submit(self._start_later, later, asked, within_tokens)
+        return later
+
+    def _start_later(
+        self, later: Future[CompiledConstraint], asked: _Asked, within_tokens: int | None
     ) -> None:
+        def end(done: Future[CompiledConstraint]) -> None:
+            wrong = done.exception()
+            if wrong is not None:
+                later.set_exception(wrong)
+                return
+            with self._lock:
+                self._asked[id(asked[0])] = (asked, later)
+                while len(self._asked) > _MAX_ASKED:
+                    self._asked.popitem(last=False)
+            later.set_result(done.result())
+
         try:
-            self._start(spec, vocab, frame).add_done_callback(lambda done: _copy(done, found))
+            self._start(*asked, within_tokens).add_done_callback(end)
         except BaseException as wrong:
-            found.set_exception(wrong)
+            later.set_exception(wrong)
 
     def _start(
-        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, within_tokens: int | None
     ) -> Future[CompiledConstraint]:
         future, mine = self._claim(spec, vocab, frame)
+        is_costly = len(spec.tools) > _FEW_TOOLS or may_take_long(spec)
+        worker = self._costly_worker if is_costly else self._plain_worker
         if mine:
-            is_costly = len(spec.tools) > _FEW_TOOLS or may_take_long(spec)
-            worker = self._costly_worker if is_costly else self._plain_worker
             worker.submit(self._run, future, spec, vocab, frame)
-        return future
+        if within_tokens is None or (future.done() and _fits(future, within_tokens)):
+            return future
+        return worker.submit(self._fitted, future, spec, vocab, frame, within_tokens)
+
+    def _fitted(
+        self,
+        future: Future[CompiledConstraint],
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+        within_tokens: int,
+    ) -> CompiledConstraint:
+        compiled = future.result()
+        self._service.fit(compiled, spec, vocab, frame, within_tokens)
+        return compiled
 
     def prepare(self, vocab: Vocab) -> None:
         """Build the tables of a vocabulary that every compilation needs, in another thread."""
@@ -215,16 +246,11 @@ class CompileCache:
         self._refused_until_s.pop(key, None)
 
 
-def _has_failed(found: Future[CompiledConstraint]) -> bool:
-    return found.done() and found.exception() is not None
-
-
-def _copy(done: Future[CompiledConstraint], to: Future[CompiledConstraint]) -> None:
-    wrong = done.exception()
-    if wrong is None:
-        to.set_result(done.result())
-    else:
-        to.set_exception(wrong)
+def _fits(done: Future[CompiledConstraint], within_tokens: int | None) -> bool:
+    """Whether a known output fits, or there is no constraint."""
+    if within_tokens is None or done.exception() is not None:
+        return True
+    return (done.result().min_tokens or 0) <= within_tokens
 
 
 def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:

@@ -47,6 +47,13 @@ class Shape:
     item: Shape | None = None
     checked: bool = False
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is text."""
+        if self.spec is not None and self.spec.kind == "choice":
+            return all(isinstance(self.parse(option), str) for option in self.spec.options)
+        return self.parse is same_text
+
 
 def shape_of(form: Any) -> Shape:
     """The shape of a type's values, standing alone.
@@ -55,7 +62,7 @@ def shape_of(form: Any) -> Shape:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
     if form is str:
-        return Shape(None, _same, "str")
+        return Shape(None, same_text, "str")
     if isinstance(form, Shape):
         return form
     adapter = adapter_of(form)
@@ -107,7 +114,7 @@ def regex_shape(pattern: str) -> Shape:
             f"regex {pattern!r}: {reason_of(complaint)}",
             hint="Use a regex without look-around and back-references",
         )
-    return Shape(spec, _same, "regex")
+    return Shape(spec, same_text, "regex")
 
 
 def choice_shape(*options: str) -> Shape:
@@ -116,7 +123,7 @@ def choice_shape(*options: str) -> Shape:
     Raises:
         ConstraintError: There is no option, or one is not text.
     """
-    return _choice(options, _same, "choice")
+    return _choice(options, same_text, "choice")
 
 
 def cfg_shape(lark: str) -> Shape:
@@ -132,7 +139,7 @@ def cfg_shape(lark: str) -> Shape:
             f"grammar: {' '.join(complaint.split())[:300]}",
             hint="The syntax is Lark's, with a rule named start",
         )
-    return Shape(spec, _same, "cfg")
+    return Shape(spec, same_text, "cfg")
 
 
 def json_schema_shape(schema: dict[str, Any]) -> Shape:
@@ -202,5 +209,6 @@ def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape
     return Shape(ConstraintSpec("grammar", source=lark), adapter.validate_python, name)
 
 
-def _same(text: str) -> str:
+def same_text(text: str) -> str:
+    """The parser of text."""
     return text
