@@ -123,9 +123,9 @@ def _described(spec: ConstraintSpec, listed: Iterable[Json]) -> ConstraintSpec:
     words = {tool["function"]["name"]: tool["function"]["description"] for tool in listed}
     from agentrt.structured import held_tools  # native libraries come along
 
-    held = held_tools(spec.tools)
+    held = held_tools(spec)
     tools = tuple(replace(one.schema, description=words.get(one.schema.name, "")) for one in held)
-    return replace(spec, tools=tools)
+    return replace(spec, tools=tools, is_raw=False)
 
 
 def _with_instruction(messages: list[Json], words: str) -> list[Json]:

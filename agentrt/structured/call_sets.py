@@ -86,7 +86,7 @@ class ToolGrammars:
     def unknown(
         self, tools: Iterable[HeldTool], endings: Endings, vocab: Vocab, frame: CallFrame
     ) -> list[HeldTool]:
-        """Those of the tools that are not compiled yet."""
+        """The tools that are not compiled yet."""
         with self._lock:
             return [one for one in tools if _key(one, frame, vocab, endings) not in self._made]
 
@@ -124,7 +124,7 @@ class ToolSet:
         self.spec = spec
         self.frame = FrameText(frame, alphabet.vocab)
         self.alphabet = alphabet
-        tools = held_tools(spec.tools)
+        tools = held_tools(spec)
         self._tools = {self.frame.named(tool.schema.name).encode(): tool for tool in tools}
         self.is_costly = any(tool.is_costly for tool in tools) or bool(
             spec.source and may_take_long(ConstraintSpec("json", spec.source))

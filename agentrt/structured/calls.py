@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ def calls_spec(
         final = json_spec(narrowed, is_part=True).source
     offered = tuple(ToolSchema(tool.name, "", tool.parameters) for tool in tools)
     if checks_tools:
-        offered = tuple(one.schema for one in held_tools(offered))
+        offered = tuple(_HELD.get(one, is_raw=True).schema for one in offered)
     return ConstraintSpec(
         "calls",
         source=final,
@@ -75,6 +75,7 @@ def calls_spec(
         min_calls=min_calls,
         max_calls=max_calls,
         text=text,
+        is_raw=not checks_tools,
     )
 
 
@@ -93,13 +94,13 @@ class HeldTool:
     is_costly: bool
 
 
-def held_tools(tools: Iterable[ToolSchema]) -> tuple[HeldTool, ...]:
-    """The tools, checked and narrowed; each schema is worked out once.
+def held_tools(spec: ConstraintSpec) -> tuple[HeldTool, ...]:
+    """The tools of a spec, checked and narrowed; each schema is worked out once.
 
     Raises:
         ConstraintError: A schema cannot be enforced; the message names the tool.
     """
-    return tuple(map(_HELD.get, tools))
+    return tuple(_HELD.get(tool, is_raw=spec.is_raw) for tool in spec.tools)
 
 
 class _HeldTools:
@@ -107,24 +108,23 @@ class _HeldTools:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_object: OrderedDict[int, tuple[object, HeldTool]] = OrderedDict()
-        self._by_text: OrderedDict[tuple[str, str], HeldTool] = OrderedDict()
+        self._by_object: OrderedDict[tuple[int, bool], tuple[object, HeldTool]] = OrderedDict()
+        self._by_text: OrderedDict[tuple[str, str, bool], HeldTool] = OrderedDict()
 
-    def get(self, tool: ToolSchema) -> HeldTool:
+    def get(self, tool: ToolSchema, *, is_raw: bool) -> HeldTool:
+        place = (id(tool.parameters), is_raw)
         with self._lock:
-            parameters, known = self._by_object.get(id(tool.parameters), (None, None))
+            parameters, known = self._by_object.get(place, (None, None))
             if known and parameters is tool.parameters and known.schema.name == tool.name:
                 return known
-        text = (tool.name, _text_of(tool))
+        text = (tool.name, _text_of(tool), is_raw)
         with self._lock:
             found = self._by_text.get(text)
         if found is None:
-            found = _held(tool)
+            found = _held(tool, is_raw=is_raw)
         with self._lock:
             self._by_text[text] = found
-            self._by_text[tool.name, found.source] = found
-            for one in (tool, found.schema):
-                self._by_object[id(one.parameters)] = (one.parameters, found)
+            self._by_object[place] = (tool.parameters, found)
             for kept in (self._by_object, self._by_text):
                 while len(kept) > MAX_HELD:
                     kept.popitem(last=False)
@@ -142,14 +142,16 @@ def _text_of(tool: ToolSchema) -> str:
         return ""
 
 
-def _held(tool: ToolSchema) -> HeldTool:
-    try:
-        parameters = normal_form(tool.parameters, "arguments", narrow=True)
-        spec = json_spec(parameters, is_part=True)
-    except ConstraintError as wrong:
-        raise of_tool(tool, wrong) from None
-    schema = ToolSchema(tool.name, "", parameters)
-    return HeldTool(schema, canonical_json.dumps(parameters), may_take_long(spec))
+def _held(tool: ToolSchema, *, is_raw: bool) -> HeldTool:
+    if is_raw:
+        try:
+            parameters = normal_form(tool.parameters, "arguments", narrow=True)
+            json_spec(parameters, is_part=True)
+        except ConstraintError as wrong:
+            raise of_tool(tool, wrong) from None
+        tool = ToolSchema(tool.name, "", parameters)
+    source = _text_of(tool)
+    return HeldTool(tool, source, may_take_long(ConstraintSpec("json", source)))
 
 
 def of_tool(tool: ToolSchema, wrong: ConstraintError) -> ConstraintError:

@@ -11,8 +11,6 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import JSON_ARRAY_FRAME, ToolSchema
 from agentrt.structured import CompileCache, calls_spec, choice_shape, compile_constraint
 from agentrt.structured.call_sets import TOOL_GRAMMARS
-from agentrt.structured.sandbox import cache as cache_module
-from agentrt.structured.sandbox.cache import cache_key
 
 
 def specs(count):
@@ -133,24 +131,26 @@ def test_a_changed_tool_compiles_alone(vocab, frame):
     cache.close()
 
 
-def test_many_tools_are_looked_up_in_a_thread(vocab, frame, monkeypatch):
-    """The caller, which may be an event loop, does nothing that grows with the tools' schemas."""
-    threads = []
+def test_many_tools_are_looked_up_in_a_thread(vocab, frame):
+    """The caller, which may be an event loop, does nothing that grows with the tools."""
+    go_on = threading.Event()
 
-    def noted(spec, *rest):
-        threads.append(threading.current_thread())
-        return cache_key(spec, *rest)
+    def waiting(spec, vocab, frame):
+        assert go_on.wait(60)
+        return compile_constraint(spec, vocab, frame)
 
-    monkeypatch.setattr(cache_module, "cache_key", noted)
-    cache = CompileCache()
+    cache = CompileCache(compile_one=waiting)
+    (small,) = specs(1)
+    cache.start_compile(small, vocab, frame)
     spec = calls_spec(offered(40), checks_tools=False)
     first = cache.start_compile(spec, vocab, frame)
+    assert cache.counts.compiled == 1  # the thread is busy, and the caller has not looked
+    go_on.set()
     compiled = first.result()
     assert cache.start_compile(spec, vocab, frame) is first
     again = calls_spec(offered(40), checks_tools=False)
     assert cache.start_compile(again, vocab, frame).result() is compiled
-    assert len(threads) == 2
-    assert threading.current_thread() not in threads
+    assert cache.counts.compiled == 2
     cache.close()
 
 

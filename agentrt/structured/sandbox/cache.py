@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -260,7 +260,7 @@ def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
             _VERSIONS,
             vocab.fingerprint,
             vocab.logits_size,
-            [spec.kind, spec.source, spec.options, spec.min_calls, spec.max_calls, spec.text],
+            [getattr(spec, one.name) for one in fields(spec) if one.name != "tools"],
             [[tool.name, tool.parameters] for tool in spec.tools],
             asdict(frame) if spec.kind == "calls" else None,
         ]

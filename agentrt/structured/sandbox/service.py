@@ -55,10 +55,10 @@ class CompileService:
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
     ) -> CompiledConstraint:
         """Compile a tool set: each tool that is not compiled yet is checked and tried by itself."""
-        held = held_tools(spec.tools)
+        held = held_tools(spec)
         unknown = TOOL_GRAMMARS.unknown(held, endings_of(spec, frame, 1), vocab, frame)
-        parts = [replace(spec, tools=(tool.schema,), source="") for tool in unknown]
-        parts += [replace(spec, tools=())] if spec.source else []
+        parts = [replace(spec, tools=(tool.schema,), source="", is_raw=False) for tool in unknown]
+        parts += [replace(spec, tools=(), is_raw=False)] if spec.source else []
         tried: list[Closes] = []
         for part in parts:
             check_spec(part)
