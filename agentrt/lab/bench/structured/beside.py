@@ -67,7 +67,7 @@ def _compared(times: Mapping[str, Sequence[float]]) -> dict[str, Any]:
 
 
 def _percentiles(values: Sequence[float]) -> dict[str, float]:
-    """Of none: {}."""
+    """Count and percentiles; {} without values."""
     if not values:
         return {}
     at = [float(one) for one in np.percentile(values, [50, 90, 99])]
