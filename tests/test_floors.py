@@ -98,6 +98,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
+        ("lark_json",),
         ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
         ("call_grammars", "calls", "closing", "parts", "tags"),
         ("call_sets", "composition"),
