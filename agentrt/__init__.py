@@ -33,6 +33,7 @@ from agentrt.base.errors import (
     Unsupported,
     UsageError,
 )
+from agentrt.base.one_of import OneOf
 from agentrt.program import (
     Calls,
     Chat,
@@ -106,6 +107,7 @@ __all__ = [
     "NodeCancelled",
     "NotYetKnown",
     "OnOverflow",
+    "OneOf",
     "OutOfPages",
     "OutcomeUnknown",
     "OutputDiverged",

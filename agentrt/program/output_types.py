@@ -77,7 +77,7 @@ def description_for(form: Any, use: OutputUse) -> str:
     from agentrt.structured.types.description import description_of, schema_description
 
     shape = checked_for(form) if use == "checked" else shape_for(form)
-    if use in ("alone", "checked") and shape.spec is not None and shape.spec.kind == "choice":
+    if use in ("alone", "checked") and shape.spec is not None and shape.spec.options:
         return f"Answer with one of: {', '.join(shape.spec.options)}"
     if not isinstance(form, Constraint):
         words = description_of(form)
@@ -143,12 +143,13 @@ def _once(use: OutputUse, form: Any) -> Shape:
     try:
         known = _shapes.get((use, type(form), form))
     except TypeError:  # not hashable: go by identity
-        held = _kept.get((use, id(form)))
-        if held is None:
-            held = _kept[use, id(form)] = (form, _make(use, form))
+        held = _kept.get((use, id(form))) or (form, _make(use, form))
+        if not held[1].late:
+            _kept[use, id(form)] = held
         return held[1]
-    if known is None:
-        known = _shapes[use, type(form), form] = _make(use, form)
+    known = known or _make(use, form)
+    if not known.late:  # else it is the type of one run alone
+        _shapes[use, type(form), form] = known
     return known
 
 

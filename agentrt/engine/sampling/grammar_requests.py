@@ -15,9 +15,8 @@ from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.forced_drafts import TokenGuesser
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
-from agentrt.engine.sequence.sequence import Phase, Sequence
+from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest
 from agentrt.structured import CompiledConstraint
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.reasoning import Thinking
@@ -50,19 +49,16 @@ class GrammarRequests:
         """Prepare on a thread what every compilation needs of the vocabulary."""
         self.cache.prepare(self._codec.vocab)
 
-    def start_compile(self, request: GenerateRequest, window_left_tokens: int | None) -> None:
-        """Start to compile the request's constraint.
-
-        Args:
-            request: The request.
-            window_left_tokens: Room in the context window; None without a window.
-        """
-        if request.constraint is None or request.scored:
+    def start_compile(self, sequence: Sequence, window_tokens: int) -> None:
+        """Start to compile the constraint of a sequence, unless it has a hole."""
+        request = sequence.request
+        constraint = request.constraint
+        if constraint is None or constraint.holes or request.scored:
             return
-        most_tokens = request.sampling.max_tokens if request.on_limit == "close" else None
-        rooms = [room for room in (most_tokens, window_left_tokens) if room is not None]
+        rooms = [request.sampling.max_tokens] if request.on_limit == "close" else []
+        rooms += [window_tokens - sequence.prompt_tokens] if window_tokens else []
         self._futures[request.request_id] = self.cache.start_compile(
-            request.constraint,
+            constraint,
             self._codec.vocab,
             self._codec.call_frame,
             within_tokens=min(rooms, default=None),
@@ -164,10 +160,10 @@ class GrammarRequests:
         self._futures.pop(request_id, None)
 
     def pending_compiles(self, sequences: Iterable[Sequence]) -> list[Future[CompiledConstraint]]:
-        """Compilations for which sequences with a complete prompt wait."""
+        """Compilations for which sequences without a hole wait."""
         if not self._futures:
             return []
-        compiling = (one for one in sequences if one.phase is Phase.COMPILING)
+        compiling = (one for one in sequences if one.compiling)
         found = (self._futures.get(one.request.request_id) for one in compiling)
         return [future for future in found if future is not None]
 

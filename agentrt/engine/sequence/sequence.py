@@ -28,7 +28,6 @@ class Phase(Enum):
     """Where a sequence is. Only a running one holds a slot, pages and a lock on the radix tree."""
 
     HELD = "held"  # waits for a hole to be filled; every known token is computed
-    COMPILING = "compiling"  # waits for its grammar
     WAITING = "waiting"
     RUNNING = "running"
 
@@ -96,7 +95,9 @@ class Sequence:
         info: Latest scheduling info; its priority depends on it.
         tokens: Prompt, as far as it is known, and output.
         prompt_tokens: Prompt length, in tokens.
-        complete: No hole of the prompt is open.
+        complete: No hole of the request is open, and its grammar is compiled.
+        compiling: Whether no hole is open and it waits for its grammar; its prompt is computed
+            meanwhile.
         max_output_tokens: Output limit from `max_tokens` and the context window, once complete.
         metrics: Times and counts.
         detokenizer: Turns its output into text.
@@ -128,6 +129,7 @@ class Sequence:
     max_output_tokens: int = 0
     grammar: GrammarState | ReasoningState | None = None
     options: ScoredOptions | None = None
+    compiling: bool = False
     phase: Phase = Phase.WAITING
     slot: int = 0
     pages: list[PageId] = field(default_factory=list)
@@ -199,8 +201,8 @@ class Sequence:
         if self.phase is Phase.RUNNING:
             return "prefill" if self.is_prefilling else "decode"
         if not self.complete:
-            return "hole"
-        return "constraint" if self.phase is Phase.COMPILING else "queue"
+            return "constraint" if self.compiling else "hole"
+        return "queue"
 
     def pending_tokens(self, page_tokens: int) -> int:
         """Tokens that are left to compute now.

@@ -208,7 +208,7 @@ def matcher_error(matcher: LLMatcher) -> ConstraintError:
 
 
 def _first_line(text: str) -> str:
-    if text.startswith("NoExtension"):
+    if text.startswith(("NoExtension", "Unsatisfiable schema")):
         return "no text fits it"
     return text.strip().splitlines()[0][:300] if text.strip() else "unknown reason"
 

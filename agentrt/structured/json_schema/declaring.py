@@ -13,6 +13,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.distinct import distinct_lark
+from agentrt.structured.json_schema.drafts import modernize
 from agentrt.structured.json_schema.judged import checked_original, is_checkable
 from agentrt.structured.json_schema.limits import (
     check_grammar,
@@ -52,6 +53,7 @@ def _answer(order: wire.Order) -> wire.Answer:
     match order:
         case wire.Normalize(source, narrow):
             schema = _read(source)
+            modernize(schema)
             check_schema(schema)
             return wire.NormalForm(_text((for_generation if narrow else normalize)(schema)))
         case wire.Specify(source, is_part):

@@ -136,8 +136,3 @@ PATTERNS: dict[str, str] = {
     **{f"uuid{version}": uuid(version) for version in range(1, 9)},
 }
 """JSON Schema formats enforced by our own pattern."""
-
-SAYS_NOTHING = frozenset(
-    {"binary", "double", "float", "int32", "int64", "password", "path", "unknown"}
-)
-"""Formats about the use of a value, not its validity."""

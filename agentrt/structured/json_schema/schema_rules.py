@@ -28,6 +28,7 @@ from agentrt.structured.json_schema.lark_text import (
     either,
     json_text,
     listed,
+    one_of,
     quoted,
     terminal,
     texts_of,
@@ -175,9 +176,7 @@ class _Rules:
                 return self._native(here)
             raise Inexpressible
         texts = [text for value in values for text in texts_of(value)]
-        if not texts:
-            return None
-        return self._shared(terminal("|".join(escape_regex(text) for text in texts)), "n")
+        return self._shared(one_of(texts), "n") if texts else None
 
     def _merged(self, schemas: list[Any]) -> str | None:
         whole = merged([self._meant(schema) for schema in schemas], self._both)

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import normal_form, relaxed_form
 from agentrt.structured.json_schema.exact_check import Unmet, exact_validator, read_written
 from agentrt.structured.types.shape import Shape, shape_of
@@ -57,8 +58,13 @@ def checked_shape_of(form: Any) -> Shape:
 
 def _partly(form: Any) -> Shape:
     """A type with keywords that cannot be enforced."""
-    adapter = adapter_of(form)
-    schema = schema_of(form, adapter)
+    adapter, late = adapter_of(form), dict[str, OneOf]()
+    schema = schema_of(form, adapter, late)
+    if late:
+        raise ConstraintError(
+            f"{name_of(form)} holds late options, and other parts of it can only be checked",
+            hint="Await the nodes that OneOf was given first, or enforce the other parts",
+        )
     enforced = relaxed_form(schema, schema)
     check = _validator(enforced.judged)
 

@@ -7,8 +7,8 @@ JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 
@@ -17,6 +17,7 @@ from typing_extensions import TypeAliasType
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
 from agentrt.structured.json_schema.limits import check_choice, check_size
@@ -24,6 +25,7 @@ from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import reason_of
 from agentrt.structured.lark_json import with_compact_json
+from agentrt.structured.types.late_options import with_holes
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -39,6 +41,7 @@ class Shape:
         schema: JSON Schema of the value; None if the text is not JSON.
         item: Shape of one item, for an array.
         checked: Whether `parse` may refuse text that the constraint allows, with a reason.
+        late: Options that are not known yet, by the names of the holes of `spec`.
     """
 
     spec: ConstraintSpec | None
@@ -47,6 +50,7 @@ class Shape:
     schema: dict[str, Any] | None = None
     item: Shape | None = None
     checked: bool = False
+    late: Mapping[str, OneOf] = field(default_factory=dict)
 
     @property
     def is_text(self) -> bool:
@@ -70,10 +74,16 @@ def shape_of(form: Any) -> Shape:
     texts = _bare_texts(form)
     if texts is not None:
         return _choice(texts, adapter.validate_python, name_of(form))
-    schema = schema_of(form, adapter)
+    late: dict[str, OneOf] = {}
+    schema = schema_of(form, adapter, late)
     if _is_bare_text(form) and schema.get("type") == "string":
         return _text(schema, adapter, name_of(form))
-    return _json(schema, adapter, name_of(form))
+    if _is_bare_text(form) and schema.keys() == {"enum"}:
+        if not late:
+            return _choice(tuple(schema["enum"]), adapter.validate_python, name_of(form))
+        spec = ConstraintSpec("choice", holes=tuple(late))
+        return Shape(spec, adapter.validate_python, name_of(form), late=late)
+    return _json(schema, adapter, name_of(form), late)
 
 
 def json_shape_of(form: Any) -> Shape:
@@ -82,8 +92,8 @@ def json_shape_of(form: Any) -> Shape:
     Raises:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
-    adapter = adapter_of(form)
-    return _json(schema_of(form, adapter), adapter, name_of(form))
+    adapter, late = adapter_of(form), dict[str, OneOf]()
+    return _json(schema_of(form, adapter, late), adapter, name_of(form), late)
 
 
 def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) -> Shape:
@@ -93,13 +103,13 @@ def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) 
         ConstraintError: The item's type cannot be enforced.
     """
     one = json_shape_of(item)
-    adapter = adapter_of(list[item])
-    schema = schema_of(list[item], adapter)
+    adapter, late = adapter_of(list[item]), dict[str, OneOf]()
+    schema = schema_of(list[item], adapter, late)
     if min_items:
         schema["minItems"] = min_items
     if max_items is not None:
         schema["maxItems"] = max_items
-    return replace(_json(schema, adapter, f"list[{one.name}]"), item=one)
+    return replace(_json(schema, adapter, f"list[{one.name}]", late), item=one)
 
 
 def regex_shape(pattern: str) -> Shape:
@@ -154,8 +164,11 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
 
 
-def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    return Shape(json_spec(schema), adapter.validate_json, name, schema)
+def _json(
+    schema: dict[str, Any], adapter: TypeAdapter[Any], name: str, late: Mapping[str, OneOf]
+) -> Shape:
+    spec = with_holes(json_spec(schema), late)
+    return Shape(spec, adapter.validate_json, name, schema, late=late)
 
 
 def _choice(options: tuple[str, ...], parse: Callable[[str], Any], name: str) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter
@@ -10,6 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf, held_schema
 from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.declaration import normal_form
 from agentrt.structured.json_schema.normalize import MAX_NUMBER
@@ -20,6 +22,19 @@ from agentrt.structured.json_schema.number_text import number_terms
 
 class WrittenSchema(GenerateJsonSchema):
     """Pydantic's schema, corrected where it differs from pydantic's parser."""
+
+    def __init__(self, late: dict[str, OneOf], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._late = late
+
+    def function_after_schema(
+        self, schema: core_schema.AfterValidatorFunctionSchema
+    ) -> JsonSchemaValue:
+        held = held_schema(schema, self._late, "options")
+        return super().function_after_schema(schema) if held is None else held
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        return value  # the keys of listed records have an order of their own
 
     def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
         return self._distinct(super().set_schema(schema))
@@ -100,16 +115,20 @@ def adapter_of(form: Any) -> TypeAdapter[Any]:
         raise _no_type(form, wrong) from None
 
 
-def schema_of(form: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
+def schema_of(form: Any, adapter: TypeAdapter[Any], late: dict[str, OneOf]) -> dict[str, Any]:
     """The schema of the text that a model should write for `form`.
+
+    Args:
+        form: The type.
+        adapter: Parser of the type.
+        late: Options of the type that are not known yet are added, by the names of their holes.
 
     Raises:
         ConstraintError: A part of the type has no JSON form.
     """
+    written_by: Any = partial(WrittenSchema, late)
     try:
-        schema = adapter.json_schema(
-            mode="validation", by_alias=True, schema_generator=WrittenSchema
-        )
+        schema = adapter.json_schema(mode="validation", by_alias=True, schema_generator=written_by)
     except PydanticUserError as wrong:
         raise _no_type(form, wrong) from None
     written: dict[str, Any] = normal_form(schema, name_of(form), narrow=True)
