@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from agentrt import (
     ConstraintError,
+    OneOf,
     OutputDiverged,
     Tagged,
     Truncated,
@@ -23,6 +24,8 @@ from agentrt import (
     program,
     regex,
     tag,
+    tool,
+    typed,
 )
 from agentrt.protocol.events import ItemClosed
 from tests.runtime.test_replay import losing
@@ -178,6 +181,24 @@ def test_what_cannot_be_a_tag_is_refused_where_it_is_written(bench: Any) -> None
     async def outer() -> None:
         with pytest.raises(UsageError, match="check=True"):
             ASK.tagged(TAGS, check=True)
+
+    bench([]).run(outer)
+
+
+@tool(effects="pure")
+def rivers() -> list[str]:
+    """Some rivers."""
+    return ["Nile"]
+
+
+def test_parts_have_no_late_options(bench: Any) -> None:
+    @program
+    async def outer() -> None:
+        river = Annotated[str, OneOf(rivers())]
+        with pytest.raises(ConstraintError, match="options that are not known yet"):
+            tag("river", river)
+        with pytest.raises(ConstraintError, match="options that are not known yet"):
+            "The " + typed(river)
 
     bench([]).run(outer)
 

@@ -30,7 +30,9 @@ other: %json {{"const": 1234567890123456789}} | "%json" | /%json [{{]/
 
 
 def takes(text):
-    matcher = LLMatcher(BYTES, lark_grammar(cfg_shape(GRAMMAR).spec.source), log_level=0)
+    spec = cfg_shape(GRAMMAR).spec
+    assert spec is not None
+    matcher = LLMatcher(BYTES, lark_grammar(spec.source), log_level=0)
     assert not matcher.is_error(), matcher.get_error()
     letters = list(text.encode())
     return matcher.try_consume_tokens(letters) == len(letters) and matcher.is_accepting()
