@@ -44,7 +44,9 @@ TICKET = (
 @program
 async def tags(question: str) -> Ticket:
     """Prints an answer with its tags as they come, then writes a ticket of fixed form."""
-    answer = CLERK.user(question).tagged(TAGS, min_tags=1, max_tags=2, max_tokens=60, on_limit="close")
+    answer = CLERK.user(question).tagged(
+        TAGS, min_tags=1, max_tags=2, max_tokens=60, on_limit="close"
+    )
     async for piece in answer:
         match piece:
             case Tagged("sum", Sum(left=left, right=right)):
