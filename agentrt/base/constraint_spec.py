@@ -24,7 +24,7 @@ class ConstraintSpec:
             pattern), `choice` (options), `grammar` (source: Lark), `calls` (tools, and `source`:
             the JSON Schema of the final answer when the model may answer instead, else "").
         source: Text of the schema, pattern or grammar; see `kind`.
-        options: Texts of a `choice`.
+        options: Texts of a `choice`; a text of a `grammar` if one is known, tried as its shortest.
         tools: The tools of `calls`.
         min_calls: Minimum number of calls, for `calls` without a final answer.
         max_calls: Maximum number of calls.
