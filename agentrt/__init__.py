@@ -33,6 +33,7 @@ from agentrt.base.errors import (
     Unsupported,
     UsageError,
 )
+from agentrt.base.one_of import OneOf
 from agentrt.program import (
     Calls,
     Chat,
@@ -54,6 +55,7 @@ from agentrt.program import (
     Tool,
     ToolCall,
     ask,
+    capture,
     cfg,
     chat,
     choice,
@@ -69,6 +71,7 @@ from agentrt.program import (
     tag,
     tool,
     trim,
+    typed,
 )
 from agentrt.tools import idempotency_key
 
@@ -104,6 +107,7 @@ __all__ = [
     "NodeCancelled",
     "NotYetKnown",
     "OnOverflow",
+    "OneOf",
     "OutOfPages",
     "OutcomeUnknown",
     "OutputDiverged",
@@ -128,6 +132,7 @@ __all__ = [
     "Unsupported",
     "UsageError",
     "ask",
+    "capture",
     "cfg",
     "chat",
     "choice",
@@ -144,6 +149,7 @@ __all__ = [
     "tag",
     "tool",
     "trim",
+    "typed",
 ]
 
 

@@ -39,6 +39,7 @@ ANSWERS: dict[str, str | Reply] = {
     "Which month has 28 days?": "February",
     "Is Lake Como in Italy?": "yes",
     "Name an even number.": "4",
+    "Name a person.": "Name: Ada, age: 36",
     "How many legs have two spiders?": "They have <sum>16</sum> legs.",
     "A date.": "2024-02-29",
     "A sum.": "1+2",

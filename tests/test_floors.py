@@ -53,9 +53,9 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("commands",),
     ),
     "program": (
-        ("call_site", "default_runner", "messages", "output_types", "overflow"),
-        ("budget",),
-        ("ports",),
+        ("call_site", "default_runner", "constraints", "messages", "overflow"),
+        ("budget", "output_types"),
+        ("captures", "ports"),
         ("node",),
         ("arrivals", "output_reading", "scope"),
         ("ask", "fan", "gather", "limits", "race", "tags", "tool"),
@@ -99,10 +99,10 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
         ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
-        ("call_grammars", "calls", "closing", "tags"),
-        ("call_sets",),
-        ("call_state",),
-        ("masks",),
+        ("call_grammars", "calls", "closing", "parts", "tags"),
+        ("call_sets", "composition"),
+        ("call_state", "spans"),
+        ("captures", "masks"),
         ("reasoning", "sandbox"),
     ),
 }

@@ -5,8 +5,10 @@ The language makes a spec and it travels to an engine; `agentrt.structured` comp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from agentrt.base.segments import ToolSchema
 
@@ -27,6 +29,9 @@ class ConstraintSpec:
         min_calls: Minimum number of calls, for `calls` without a final answer.
         max_calls: Maximum number of calls.
         text: Whether free text may stand around the calls; then there may be none.
+        holes: Names of definitions that schemas refer to and that are not known yet, as
+            `#/$defs/NAME`; of a `choice`, a name for its options. An engine gets a constraint with
+            holes only in an incomplete request, and the one without them with the last fill.
     """
 
     kind: ConstraintKind
@@ -36,3 +41,56 @@ class ConstraintSpec:
     min_calls: int = 1
     max_calls: int = 32
     text: bool = False
+    holes: tuple[str, ...] = ()
+
+    def filled(self, options: Mapping[str, tuple[str, ...]]) -> ConstraintSpec:
+        """The constraint with the options of every hole.
+
+        Args:
+            options: The options of each hole, as JSON. A hole without any fits nothing.
+        """
+        if not self.holes:
+            return self
+        if self.kind == "choice":
+            texts = tuple(json.loads(text) for text in options[self.holes[0]])
+            return replace(self, options=texts, holes=())
+        definitions = {name: _definition(options[name]) for name in self.holes}
+        source = self.source
+        if source:
+            source = json.dumps(
+                _with_definitions(json.loads(source), definitions),
+                ensure_ascii=False,
+                separators=(",", ":"),
+            )
+        tools = tuple(
+            replace(tool, parameters=_with_definitions(tool.parameters, definitions))
+            for tool in self.tools
+        )
+        return replace(self, source=source, tools=tools, holes=())
+
+
+def _definition(options: tuple[str, ...]) -> Any:
+    """The schema of some options."""
+    return {"enum": [json.loads(text) for text in options]} if options else False
+
+
+def _with_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """A schema with those definitions that it refers to."""
+    names = _names_in(schema)
+    used = {name: one for name, one in definitions.items() if name in names}
+    return {**schema, "$defs": {**schema.get("$defs", {}), **used}} if used else schema
+
+
+def _names_in(schema: Any) -> set[str]:
+    """Names of the definitions that a schema refers to."""
+    found: set[str] = set()
+    todo = [schema]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, dict):
+            todo += here.values()
+            if isinstance(ref := here.get("$ref"), str):
+                found.add(ref.removeprefix("#/$defs/"))
+        elif isinstance(here, list):
+            todo += here
+    return found

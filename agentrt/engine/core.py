@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from agentrt.base.clock import Clock
@@ -23,6 +24,7 @@ from agentrt.engine.outputs import StepOutputs
 from agentrt.engine.request_checks import (
     check_ids,
     check_length,
+    check_no_holes,
     check_pages,
     check_request,
     check_shortest,
@@ -87,6 +89,7 @@ class EngineCore:
             PagePool(executor.pages),
             config.page_tokens,
             executor.tables,
+            executor.copy_page,
             config.max_running,
             executor.offload,
         )
@@ -147,19 +150,24 @@ class EngineCore:
         self._serial += 1
         self.scheduler.add_sequence(sequence)
         with self._failing(sequence):
-            self._grammars.start_compile(request)
+            self._grammars.start_compile(sequence, self._window_tokens)
             self._check_prompt(sequence, now_s, complete=request.prompt.complete)
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Append to a prompt that was submitted incomplete; a request that is over is no error."""
+        """Append to a request that was submitted incomplete; one that is over is no error."""
         sequence = self.scheduler.find(request_id)
         if sequence is None:
             return
         with self._failing(sequence):
-            if sequence.complete:
+            if sequence.complete or sequence.compiling:
                 raise RequestRejected(f"request {request_id} was filled after it was complete")
             check_ids(fill.token_ids, self.executor.logits_size)
+            if fill.constraint is not None:
+                sequence.request = replace(sequence.request, constraint=fill.constraint)
+            check_no_holes(sequence.request.constraint, complete=fill.complete)
             self.scheduler.extend_prompt(sequence, fill.token_ids)
+            if fill.constraint is not None:
+                self._grammars.start_compile(sequence, self._window_tokens)
             self._check_prompt(sequence, self._clock.now_s(), complete=fill.complete)
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
@@ -187,20 +195,19 @@ class EngineCore:
 
     def has_work(self) -> bool:
         """Whether `step` would compute anything or return any output."""
-        return (
+        return bool(
             self._next_step is not None
             or self._outputs.has_ends
             or self.scheduler.has_runnable
-            or bool(self._grammars.pending_compiles(self.scheduler))
-            or bool(ready_to_score(self.scheduler))
+            or self._grammars.pending_compiles(self.scheduler)
+            or ready_to_score(self.scheduler)
         )
 
     def step(self) -> StepDone | None:
         """One step; None if there is nothing to compute and no output yet."""
         if (scored := self._score_options()) is not None:
             return scored
-        step, self._next_step = self._next_step, None
-        step = step or self.begin_step()
+        step, self._next_step = self._next_step or self.begin_step(), None
         if step is None:
             if self._outputs.has_ends:
                 return self._outputs.take(None)
@@ -274,7 +281,7 @@ class EngineCore:
         self.hints.update(now_s)
         soon_s = now_s + _DEADLINE_STEPS * self._steps.step_s
         for sequence in self.scheduler:
-            if sequence.phase is Phase.COMPILING:
+            if sequence.compiling:
                 self._attach_grammar(sequence, now_s)
             deadline = sequence.info.deadline_at_s
             if deadline is not None and deadline <= soon_s and sequence.complete:
@@ -283,10 +290,9 @@ class EngineCore:
     def _close_before_deadline(self, sequence: Sequence, now_s: float) -> None:
         """Close the output of a sequence near its deadline, if the request wants that."""
         request = sequence.request
-        if request.on_limit != "close" or sequence.phase is Phase.COMPILING:
-            return
-        if request.scored or self.scheduler.find(request.request_id) is not sequence:
-            return  # ending a scored one early saves no forward; the other has just ended
+        is_over = self.scheduler.find(request.request_id) is not sequence
+        if is_over or request.on_limit != "close" or request.scored:
+            return  # ending a scored one early saves no forward
         with self._failing(sequence):
             if sequence.grammar is None or sequence.grammar.can_close:
                 self._outputs.end(sequence, sequence_output.close_output(sequence), now_s)
@@ -328,21 +334,19 @@ class EngineCore:
             sequence.metrics.record_until("hole", now_s)
         sequence.metrics.completed_at_s = now_s
         sequence.complete = True
-        max_tokens = sequence.request.sampling.max_tokens
-        if self._window_tokens:
-            max_tokens = min(max_tokens, self._window_tokens - sequence.prompt_tokens)
-        sequence.max_output_tokens = max_tokens
+        most, left = sequence.request.sampling.max_tokens, self._window_tokens
+        left -= sequence.prompt_tokens
+        sequence.max_output_tokens = min(most, left) if self._window_tokens else most
 
     def _attach_grammar(self, sequence: Sequence, now_s: float) -> None:
-        """Attach the grammar of a sequence, or let it wait alone until it is compiled."""
-        if not self._grammars.is_compiled(sequence):
-            if sequence.phase is Phase.RUNNING:
-                self.scheduler.hold(sequence)
-            sequence.phase = Phase.COMPILING
+        """Attach the grammar of a sequence; until it is compiled only its prompt is computed."""
+        sequence.compiling = not self._grammars.is_compiled(sequence)
+        sequence.complete = not sequence.compiling
+        if sequence.compiling:
             return
-        if sequence.phase is Phase.COMPILING:
+        if sequence.phase is not Phase.RUNNING:
             sequence.metrics.record_until("constraint", now_s)
-            sequence.phase = Phase.WAITING
+        self.scheduler.extend_prompt(sequence, ())
         began_s = self._clock.now_s()
         with self._failing(sequence):
             finish = self._grammars.attach_grammar(sequence, self._window_tokens)
@@ -354,9 +358,8 @@ class EngineCore:
     def _tokenize_options(self, sequence: Sequence) -> None:
         longest_tokens = self._scorer.tokenize_options(sequence)
         check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
-        total_pages = self.allocator.pool.total_pages
         tokens = sequence.prompt_tokens + longest_tokens + 1
-        check_pages(tokens, self._config.page_tokens, total_pages)
+        check_pages(tokens, self._config.page_tokens, self.allocator.pool.total_pages)
 
     def _score_options(self) -> StepDone | None:
         """Score options that are ready, in every other step at most, so that decodes go on too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ContextOverflow, OutOfPages, RequestRejected, Unsupported
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
@@ -37,9 +38,23 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
         raise RequestRejected(
             "a request with output has an incomplete prompt", hint="Send the whole prompt"
         )
+    check_no_holes(request.constraint, complete=request.prompt.complete)
     check_ids(request.prompt.token_ids, logits_size)
     check_ids(request.output_ids, logits_size)
     return request.prompt.token_ids
+
+
+def check_no_holes(constraint: ConstraintSpec | None, *, complete: bool) -> None:
+    """Refuse a complete request with a constraint that is not.
+
+    Raises:
+        RequestRejected: The constraint has a hole.
+    """
+    if complete and constraint is not None and constraint.holes:
+        raise RequestRejected(
+            f"the request is complete, and its constraint has the hole {constraint.holes[0]}",
+            hint="Bring the constraint with the last fill",
+        )
 
 
 def check_ids(token_ids: tuple[int, ...], logits_size: int) -> None:

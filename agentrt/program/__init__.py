@@ -1,6 +1,7 @@
 """The language: chats, nodes, tools and programs. It hands work to whatever runtime is active."""
 
 from agentrt.program.ask import AskWork as AskWork, ask as ask
+from agentrt.program.captures import capture as capture, typed as typed
 from agentrt.program.chat import (
     Calls as Calls,
     Chat as Chat,
@@ -10,6 +11,13 @@ from agentrt.program.chat import (
     OnOverflow as OnOverflow,
     Overflow as Overflow,
     TaggedText as TaggedText,
+)
+from agentrt.program.constraints import (
+    Constraint as Constraint,
+    cfg as cfg,
+    choice as choice,
+    json_schema as json_schema,
+    regex as regex,
 )
 from agentrt.program.default_runner import set_default_runner as set_default_runner
 from agentrt.program.emit import emit as emit
@@ -25,13 +33,6 @@ from agentrt.program.new_chat import chat as chat
 from agentrt.program.node import Node as Node, NodeWork as NodeWork
 from agentrt.program.output import OutputSpec as OutputSpec
 from agentrt.program.output_reading import Partial as Partial
-from agentrt.program.output_types import (
-    Constraint as Constraint,
-    cfg as cfg,
-    choice as choice,
-    json_schema as json_schema,
-    regex as regex,
-)
 from agentrt.program.ports import Submit as Submit, active as active
 from agentrt.program.program import (
     Program as Program,

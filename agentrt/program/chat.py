@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from typing_extensions import TypeForm, Unpack
 
 from agentrt.base.record import record
+from agentrt.program.constraints import Constraint
 from agentrt.program.generation import Generation
 from agentrt.program.messages import ChatSerializer, chat_schema, messages_of, segments_of
 from agentrt.program.options import PlainGenOptions
@@ -25,7 +26,7 @@ from agentrt.program.output import (
     value_of,
 )
 from agentrt.program.output_reading import ItemReading
-from agentrt.program.output_types import Constraint, OutputUse, description_for
+from agentrt.program.output_types import OutputUse, description_for
 from agentrt.program.overflow import PromptOverflow
 from agentrt.program.prompt_prefix import PromptPrefix
 from agentrt.program.tagged_text import TaggedGeneration
@@ -326,10 +327,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         max_tags: int | None = None,
         **options: Unpack[GenOptions],
     ) -> TaggedText[T]:
-        """Free text with tags, a stream of typed pieces; see `generate` for errors.
-
-        Tags are made by `tag` and joined by `|`.
-        """
+        """Free text with tags (see `tag`), as typed pieces; see `generate` for errors."""
         chat = self.with_text(tags.description()) if options.get("describe") else self
         output = tagged_of(tags, min_tags, max_tags)
         return TaggedText.submit(chat, output, options, options.get("on_overflow"))
@@ -352,14 +350,16 @@ class Chat(PromptPrefix[Gen[Any]]):
         final: TypeForm[T],
         min_calls: int = 1,
         max_calls: int = MAX_CALLS,
+        text: bool = False,
         **options: Unpack[GenOptions],
     ) -> Gen[Calls | Final[T]]:
         """Tool calls or the final answer, as the model prefers; see `generate` for errors.
 
-        The bounds are those of the number of calls, if there are any.
+        The bounds are those of the number of calls, if there are any. With `text`, free text may
+        stand around the calls; text without calls is the final answer, so that is a `str`.
         """
+        output = step_of(tuple(tools), final, min_calls, max_calls, text=text)
         chat = self.with_more_tools(tools)._describing(final, "json", options)
-        output = step_of(tuple(tools), final, min_calls, max_calls)
         return Gen.submit(chat, output, options, options.get("on_overflow"))
 
     def messages(self) -> list[dict[str, Any]]:

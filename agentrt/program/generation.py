@@ -65,6 +65,10 @@ class GenerateWork(NodeWork, Generic[ChatT]):
     scored: bool = False
     retries: int = 0
 
+    def inputs(self) -> tuple[Node[Any], ...]:
+        """Nodes with values that the prompt or the constraint needs; see `PromptPrefix.inputs`."""
+        return tuple(dict.fromkeys(self.chat.inputs() + self.output.sources))
+
 
 @record
 class GenMeta:
@@ -176,7 +180,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
             on_overflow,
             options.get("thinking"),
             options.get("scored", False),
-            options.get("retries", RETRIES) if output.checked else 0,
+            options.get("retries", RETRIES) if output.kind == "value" else 0,
         )
         super().__init__(scope, node_id, "generate", name, site, work)
         self.prompt = chat

@@ -207,6 +207,20 @@ class Node(Generic[T_co]):
                 where=self.site,
             ) from error
 
+    def held_options(self) -> tuple[Any, ...]:
+        """The options that the value gives to a `OneOf`: the items of a list, or the value itself.
+
+        A failure that is reported as text gives none.
+
+        Raises:
+            NotYetKnown: The node is still pending.
+            Exception: The node has failed, and its failure is not reported as text.
+        """
+        if self._error is not None and self._fails_as_text:
+            return ()
+        value = self.value
+        return tuple(value) if isinstance(value, list | tuple | set | frozenset) else (value,)
+
     @property
     def value(self) -> T_co:
         """The value of a node that is done.

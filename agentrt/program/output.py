@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
+from agentrt.base.one_of import OneOf
 from agentrt.base.record import record
+from agentrt.program.node import Node
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
 from agentrt.program.tags import Tags
 from agentrt.program.tool import Tool
@@ -37,6 +39,7 @@ class OutputSpec:
         keep_special: Whether the text of special tokens is part of the text, as calls may be.
         tags: The tags of `tagged`.
         min_tags: Minimum number of tags.
+        late: Options from nodes and bound arguments, by the names of the constraint's holes.
     """
 
     kind: Literal["value", "items", "calls", "step", "tagged", "raw"]
@@ -48,19 +51,46 @@ class OutputSpec:
     keep_special: bool = False
     tags: tuple[TagShape, ...] = ()
     min_tags: int = 0
+    late: Mapping[str, OneOf] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[Node[Any], ...]:
+        """The nodes that give options."""
+        return tuple([source for one in self.late.values() for source in one.sources])
+
+    @property
+    def known_constraint(self) -> ConstraintSpec | None:
+        """The constraint with the options of the nodes, or with its holes while one is pending.
+
+        Raises:
+            ConstraintError: An option has no JSON form.
+            Exception: The error of a node that has failed.
+        """
+        if self.constraint is None or not self.late:
+            return self.constraint
+        sources = self.sources
+        for source in sources:
+            if source.done:
+                source.held_options()  # the first failure ends it, although others are pending
+        if not all(source.done for source in sources):
+            return self.constraint
+        return self.constraint.filled({name: one.texts for name, one in self.late.items()})
 
 
 def value_of(form: Any, *, check: bool = False) -> OutputSpec:
     """One value of a type; with `check` also of one that cannot be enforced as a whole."""
     shape = checked_for(form) if check else shape_for(form)
-    return OutputSpec("value", shape.spec, shape.parse, _name(shape.name), checked=shape.checked)
+    spec, late = _filled(shape.spec, shape.late)
+    name, checked = _name(shape.name), shape.checked
+    return OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
 
 
 def items_of(item: Any, min_items: int = 0, max_items: int | None = None) -> OutputSpec:
     """A streamed array."""
     shape = array_for(item, min_items, max_items)
     assert shape.item is not None, "an array has a shape for its items"
-    return OutputSpec("items", shape.spec, shape.item.parse, _name(shape.item.name))
+    spec, late = _filled(shape.spec, shape.late)
+    return OutputSpec("items", spec, shape.item.parse, _name(shape.item.name), late=late)
 
 
 def calls_of(
@@ -68,18 +98,31 @@ def calls_of(
 ) -> OutputSpec:
     """A plan of calls."""
     by_name = _by_name(tools)
-    spec = _spec(tools, None, min_calls, max_calls)
-    return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True)
+    spec, late = _calls_spec(tools, None, min_calls, max_calls, {})
+    return OutputSpec("calls", spec, _no_value, "calls", by_name, keep_special=True, late=late)
 
 
 def step_of(
-    tools: tuple[Tool[..., Any], ...], final: Any, min_calls: int = 1, max_calls: int = MAX_CALLS
+    tools: tuple[Tool[..., Any], ...],
+    final: Any,
+    min_calls: int = 1,
+    max_calls: int = MAX_CALLS,
+    *,
+    text: bool = False,
 ) -> OutputSpec:
-    """Calls or a final answer."""
+    """Calls or a final answer; with `text` free text, in which calls may stand."""
     by_name = _by_name(tools)
-    shape = final_for(final)
-    spec = _spec(tools, shape.schema, min_calls, max_calls)
-    return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True)
+    if not text:
+        shape = final_for(final)
+        spec, late = _calls_spec(tools, shape.schema, min_calls, max_calls, shape.late)
+        return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True, late=late)
+    if final is not str or min_calls > 1:
+        raise UsageError(
+            "text=True leaves no final answer but text, and no minimum number of calls",
+            hint="Give final=str and leave min_calls out",
+        )
+    spec, late = _calls_spec(tools, None, 0, max_calls, {}, text=True)
+    return OutputSpec("step", spec, str, "step", by_name, keep_special=True, late=late)
 
 
 def tagged_of(tags: Tags[Any], min_tags: int, max_tags: int | None) -> OutputSpec:
@@ -93,22 +136,38 @@ def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool
     return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
 
 
-def _spec(
+def _calls_spec(
     tools: tuple[Tool[..., Any], ...],
     final: dict[str, Any] | None,
     min_calls: int,
     max_calls: int,
-) -> ConstraintSpec:
-    """The constraint, remembered: an agent's loop asks for the same one in every round."""
-    schemas = tuple(tool.spec.schema for tool in tools)
+    late: Mapping[str, OneOf],
+    *,
+    text: bool = False,
+) -> tuple[ConstraintSpec, Mapping[str, OneOf]]:
+    """The constraint, remembered without options: a loop asks for the same one in every round."""
+    schemas = tuple(tool.spec.held for tool in tools)
+    late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
     key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
-    key += f"{min_calls}-{max_calls}"
+    key += f"{min_calls}-{max_calls}{'text' * text}"
     spec = _specs.get(key)
     if spec is None:
         from agentrt.structured import calls_spec
+        from agentrt.structured.types.late_options import with_holes
 
-        spec = _specs[key] = calls_spec(schemas, final, min_calls, max_calls)
-    return spec
+        spec = with_holes(calls_spec(schemas, final, min_calls, max_calls, text=text), late)
+        _specs[key] = spec
+    return _filled(spec, late)
+
+
+Spec = TypeVar("Spec", ConstraintSpec, ConstraintSpec | None)
+
+
+def _filled(spec: Spec, late: Mapping[str, OneOf]) -> tuple[Spec, Mapping[str, OneOf]]:
+    """A constraint with its options if all are known, and what is left to come."""
+    if spec is None or not all(source.done for one in late.values() for source in one.sources):
+        return spec, late
+    return spec.filled({name: one.texts for name, one in late.items()}), {}
 
 
 def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:

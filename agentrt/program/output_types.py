@@ -1,166 +1,14 @@
-"""Constraints as values of the language, and the shapes of types, each computed once.
-
-The functions import native libraries when the first shape is needed.
-"""
+"""The shapes of output types, each computed once."""
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from agentrt.base.canonical_json import content
 from agentrt.base.errors import ConstraintError
+from agentrt.program.constraints import Constraint
 
 if TYPE_CHECKING:
-    from agentrt.base.constraint_spec import ConstraintSpec
     from agentrt.structured import Shape
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-_declared: weakref.WeakSet[Constraint[Any]] = weakref.WeakSet()
-
-
-class Constraint(Generic[T_co]):
-    """The form of an output that no Python type can express.
-
-    `regex`, `cfg`, `choice` and `json_schema` make one; pass it to `generate` or `each` in place of
-    a type. Make it once, as a constant of the module: engines may then compile it ahead.
-
-    Example:
-        >>> from agentrt import Constraint, regex
-        >>> DATE: Constraint[str] = regex("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-        >>> DATE
-        <Constraint regex>
-
-    Attributes:
-        shape: The constraint, and the parser of its texts.
-    """
-
-    __slots__ = ("__weakref__", "shape")
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        _declared.add(self)
-
-    def __repr__(self) -> str:
-        return f"<Constraint {self.shape.name}>"
-
-
-def declared_constraints() -> tuple[ConstraintSpec, ...]:
-    """Constraints that programs have declared and still hold, mostly constants of modules."""
-    specs = (constraint.shape.spec for constraint in list(_declared))
-    return tuple(dict.fromkeys(spec for spec in specs if spec is not None))
-
-
-def regex(pattern: str) -> Constraint[str]:
-    """Text that the whole pattern matches.
-
-    Use it for codes, dates and other short texts of a fixed form.
-
-    Example:
-        >>> from agentrt import chat, program, regex
-        >>> DATE = regex("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-        >>> @program
-        ... async def date() -> str:
-        ...     return await chat().user("A date.").generate(DATE)
-        >>> date.run()
-        '2024-02-29'
-
-    Args:
-        pattern: A regular expression without look-around or back-references.
-
-    Raises:
-        ConstraintError: The pattern cannot be compiled.
-    """
-    from agentrt.structured import regex_shape
-
-    return Constraint(regex_shape(pattern))
-
-
-def cfg(lark: str) -> Constraint[str]:
-    r"""Text of a context-free grammar.
-
-    Use it for small languages: expressions, queries, commands.
-
-    Example:
-        >>> from agentrt import cfg, chat, program
-        >>> SUM = cfg('start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]+/')
-        >>> @program
-        ... async def total() -> int:
-        ...     text = await chat().user("A sum.").generate(SUM)
-        ...     return sum(map(int, text.split("+")))
-        >>> total.run()
-        3
-
-    Args:
-        lark: The grammar in Lark's syntax, with a rule `start`.
-
-    Raises:
-        ConstraintError: The grammar cannot be compiled.
-    """
-    from agentrt.structured import cfg_shape
-
-    return Constraint(cfg_shape(lark))
-
-
-def json_schema(schema: dict[str, Any], *, check: bool = False) -> Constraint[Any]:
-    """JSON that fits a JSON Schema, as plain Python values.
-
-    Use it if the schema is data, such as that of a client; for schemas of your own write a type.
-
-    Example:
-        >>> from agentrt import chat, json_schema, program
-        >>> RIVERS = json_schema({"type": "array", "items": {"type": "string"}, "maxItems": 2})
-        >>> @program
-        ... async def rivers() -> list[str]:
-        ...     return await chat().user("Name two rivers.").generate(RIVERS)
-        >>> rivers.run()
-        ['Nile', 'Rhine']
-
-    Args:
-        schema: The schema.
-        check: Accept keywords that cannot be enforced token by token. The other keywords are
-            enforced, and the value is checked against the whole schema at the end; see `retries` of
-            `GenOptions`.
-
-    Raises:
-        ConstraintError: A keyword cannot be enforced (or checked); the error has its JSON pointer.
-    """
-    from agentrt.structured import checked_schema_shape, json_schema_shape
-
-    return Constraint(checked_schema_shape(schema) if check else json_schema_shape(schema))
-
-
-def choice(*options: T) -> Constraint[T]:
-    """Exactly one of the values: the model sees each as text, the program gets the value.
-
-    Use it for classification and routing; with `scored=True` all options are compared.
-
-    Example:
-        >>> from agentrt import chat, choice, program
-        >>> @program
-        ... async def month() -> int:
-        ...     question = chat().user("Which month has 28 days?")
-        ...     name = await question.generate(choice("January", "February"))
-        ...     return {"January": 1, "February": 2}[name]
-        >>> month.run()
-        2
-
-    Args:
-        options: Texts, or other values with a JSON form.
-
-    Raises:
-        ConstraintError: There is no option, or two options have the same text.
-    """
-    from agentrt.structured import Shape, choice_shape
-
-    by_text = {content(option): option for option in options}
-    if len(by_text) != len(options):
-        raise ConstraintError("two options of choice(...) have the same text", hint="Drop one")
-    plain = choice_shape(*by_text)
-    return Constraint(Shape(plain.spec, by_text.__getitem__, "choice"))
 
 
 OutputUse = Literal["alone", "json", "array", "checked"]
@@ -229,7 +77,7 @@ def description_for(form: Any, use: OutputUse) -> str:
     from agentrt.structured.types.description import description_of, schema_description
 
     shape = checked_for(form) if use == "checked" else shape_for(form)
-    if use in ("alone", "checked") and shape.spec is not None and shape.spec.kind == "choice":
+    if use in ("alone", "checked") and shape.spec is not None and shape.spec.options:
         return f"Answer with one of: {', '.join(shape.spec.options)}"
     if not isinstance(form, Constraint):
         words = description_of(form)
@@ -295,12 +143,13 @@ def _once(use: OutputUse, form: Any) -> Shape:
     try:
         known = _shapes.get((use, type(form), form))
     except TypeError:  # not hashable: go by identity
-        held = _kept.get((use, id(form)))
-        if held is None:
-            held = _kept[use, id(form)] = (form, _make(use, form))
+        held = _kept.get((use, id(form))) or (form, _make(use, form))
+        if not held[1].late:
+            _kept[use, id(form)] = held
         return held[1]
-    if known is None:
-        known = _shapes[use, type(form), form] = _make(use, form)
+    known = known or _make(use, form)
+    if not known.late:  # else it is the type of one run alone
+        _shapes[use, type(form), form] = known
     return known
 
 

@@ -51,8 +51,9 @@ def scan_program(program: Program[..., Any]) -> ProgramScan:
     toolsets = [found for one in code.toolsets for found in _bound(one, code)]
     constraints: list[ConstraintSpec] = []
     for output in (*_outputs(code), *_plans(code, toolsets)):
-        if output.constraint is not None and output.constraint not in constraints:
-            constraints.append(output.constraint)
+        constraint = output.constraint
+        if constraint is not None and not constraint.holes and constraint not in constraints:
+            constraints.append(constraint)
     return ProgramScan(
         tuple(constraints),
         tuple(schemas for one in toolsets if (schemas := _schemas(one))),

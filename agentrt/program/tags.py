@@ -8,7 +8,8 @@ from typing_extensions import TypeForm
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.record import record
-from agentrt.program.output_types import Constraint, content_description, shape_for
+from agentrt.program.constraints import Constraint
+from agentrt.program.output_types import content_description, shape_for
 
 if TYPE_CHECKING:
     from agentrt.base.constraint_spec import ConstraintSpec
@@ -131,6 +132,11 @@ def tag(
         raise ConstraintError(
             f"tag {name}: the content of a tag cannot be checked at the end",
             hint="Use generate(...) for it: what is streamed cannot be asked for again",
+        )
+    if content.late:
+        raise ConstraintError(
+            f"tag {name}: options of its content are still pending",
+            hint="Await the nodes that OneOf was given first",
         )
     begin = begin or f"<{name}>"
     end = f"</{name}>" if end is None else end

@@ -32,7 +32,7 @@ class Capabilities:
         codec: Fingerprint of the codec of its ids; "" for messages.
         window_tokens: Context length; 0 if unknown.
         constraints: Supported kinds of structured output. Any other is an error, never ignored.
-        holes: Whether it takes incomplete prompts and `fill_hole`.
+        holes: Whether it takes incomplete prompts and constraints, and `fill_hole`.
         hints: Whether it obeys `hint`.
         seeds: Whether the same seed gives the same tokens.
         logprobs: Whether it reports log-probabilities.
@@ -78,7 +78,8 @@ class TokenPrompt:
 
     Attributes:
         token_ids: Ids known so far. They never change; the prompt only grows at its end.
-        complete: False while a hole is open and `fill_hole` will bring more.
+        complete: False while a hole of the prompt or of the constraint is open and `fill_hole`
+            will bring more.
     """
 
     token_ids: tuple[int, ...]
@@ -194,15 +195,17 @@ class GenerateRequest:
 
 @record
 class HoleFill:
-    """The next part of an incomplete prompt.
+    """The next part of an incomplete request.
 
     Attributes:
         token_ids: Ids appended to the prompt.
         complete: True with the last part.
+        constraint: The constraint with every hole filled; None leaves it as it is.
     """
 
     token_ids: tuple[int, ...]
     complete: bool
+    constraint: ConstraintSpec | None = None
 
 
 @record
@@ -249,7 +252,7 @@ class Backend(Protocol):
         ...
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Append to the prompt of a request that was submitted incomplete."""
+        """Append to a request that was submitted incomplete."""
         ...
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:

@@ -80,7 +80,7 @@ def _tools(spec: ConstraintSpec) -> Json:
 
 def _only_calls(spec: ConstraintSpec) -> bool:
     """`tool_choice` has neither a final answer nor a number of calls other than "some"."""
-    return not spec.source and spec.min_calls == 1
+    return not spec.source and not spec.text and spec.min_calls == 1
 
 
 def _no_text(spec: ConstraintSpec) -> bool:

@@ -267,7 +267,7 @@ class Run:
 
     def _generation(self, node: Gen[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
         work = node.work
-        inputs = work.chat.inputs()
+        inputs = work.inputs() if work.output.late else work.chat.inputs()
         if any(not source.done for source in inputs):
             self.declared_with_holes.add(node.id)
         constraint = work.output.constraint

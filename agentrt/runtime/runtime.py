@@ -20,7 +20,7 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, rec
 from agentrt.base.ids import RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
-from agentrt.program.output_types import declared_constraints
+from agentrt.program.constraints import declared_constraints
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted

@@ -8,10 +8,20 @@ scanners parse the output. No torch and no engine here.
 
 from agentrt.structured.call_text import CallScanner, CallText
 from agentrt.structured.calls import calls_spec
+from agentrt.structured.captures import captured_shape, composed_shape
 from agentrt.structured.closing.budget import Budgeted
 from agentrt.structured.masks import MaskPool, fill_bitmasks
 from agentrt.structured.matcher import CompiledConstraint, ConstraintState, bitmask_words
 from agentrt.structured.partial import NOTHING, PartialJson
+from agentrt.structured.parts import (
+    Captured,
+    Either,
+    Joined,
+    Leaf,
+    Part,
+    literal_part,
+    repeated,
+)
 from agentrt.structured.sandbox.cache import CompileCache
 from agentrt.structured.sandbox.compiled import compile_constraint
 from agentrt.structured.tags import TagScanner, TagShape, TagText, tags_spec
@@ -33,11 +43,16 @@ __all__ = [
     "Budgeted",
     "CallScanner",
     "CallText",
+    "Captured",
     "CompileCache",
     "CompiledConstraint",
     "ConstraintState",
+    "Either",
     "ItemScanner",
+    "Joined",
+    "Leaf",
     "MaskPool",
+    "Part",
     "PartialJson",
     "Shape",
     "TagScanner",
@@ -46,15 +61,19 @@ __all__ = [
     "array_shape",
     "bitmask_words",
     "calls_spec",
+    "captured_shape",
     "cfg_shape",
     "checked_schema_shape",
     "checked_shape_of",
     "choice_shape",
     "compile_constraint",
+    "composed_shape",
     "fill_bitmasks",
     "json_schema_shape",
     "json_shape_of",
+    "literal_part",
     "regex_shape",
+    "repeated",
     "shape_of",
     "tags_spec",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any
 
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.base.vocabulary import Vocab
@@ -137,6 +138,29 @@ class FrameText:
         rules.append(f"opened[lazy]: {opens}/")
         others = "(TEXT? other)*" if self._other_ids else ""
         return _lark([f"start: {others} (opened {name} | TEXT?)", *rules])
+
+    def whole(self, spec: ConstraintSpec) -> str:
+        """Lark of whole outputs of a `calls` constraint, without the text around its calls."""
+        fewest, most = max(spec.min_calls, 1), spec.max_calls
+        rules: list[str] = []
+        for index, tool in enumerate(spec.tools):
+            part = json_part(tool.parameters, f"t{index}_")
+            opening = self.literal(self.frame.before + self.named(tool.name))
+            rules += [f"call_{index}: {opening} {part.expression} {self.literal(self.frame.after)}"]
+            rules += part.rules
+        starts: list[str] = []
+        if spec.tools:
+            rules.append("call: " + " | ".join(f"call_{i}" for i in range(len(spec.tools))))
+            again = f"({self.literal(self.frame.between)} call){{{fewest - 1},{most - 1}}}"
+            first, last = self.literal(self.frame.first), self.literal(self.frame.last)
+            starts.append(f"{first} call {again} {last}")
+        if spec.tools and spec.min_calls == 0:
+            starts.append(self.literal(self.frame.first + self.frame.last) or '""')
+        if spec.source:
+            part = json_part(json.loads(spec.source), "final_")
+            starts.append(part.expression)
+            rules += part.rules
+        return _lark([f"start: {' | '.join(f'({one})' for one in starts)}", *rules])
 
     def call(self, tool: ToolSchema, endings: Sequence[str], *, exact: bool = True) -> str:
         """Lark of a tool's call, from its name on.

@@ -76,7 +76,10 @@ class ConstraintState(Protocol):
 
 
 class CompiledConstraint(Protocol):
-    """A constraint compiled for one vocabulary. Immutable; shared by all its sequences."""
+    """A constraint compiled for one vocabulary, shared by all its sequences.
+
+    Only `shortest` and `least_tokens` may improve.
+    """
 
     @property
     def backend(self) -> str:
@@ -93,6 +96,17 @@ class CompiledConstraint(Protocol):
     @property
     def min_tokens(self) -> int | None:
         """Number of tokens in `shortest`."""
+
+    @property
+    def least_tokens(self) -> int:
+        """A number of tokens that no output falls below; equal to `min_tokens` if that is proved.
+
+        It covers every spelling that the grammar accepts; a mask may hold fewer of them.
+        """
+
+    @property
+    def why_open(self) -> str:
+        """Reason why `shortest` is None; "" if it is not."""
 
     @property
     def eos_ids(self) -> tuple[int, ...]:

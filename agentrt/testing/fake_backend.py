@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -150,6 +151,8 @@ class ScriptedBackend:
         if ongoing is None or ongoing.complete:
             return
         ongoing.prompt_ids += fill.token_ids
+        if fill.constraint is not None:
+            ongoing.request = replace(ongoing.request, constraint=fill.constraint)
         if fill.complete:
             ongoing.complete_at(self._clock.now_s())
         self._notify()

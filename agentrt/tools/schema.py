@@ -7,24 +7,45 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NotRequired, get_args, get_origin
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, core_schema, to_jsonable_python
 from typing_extensions import TypedDict
 
 from agentrt.base.errors import UsageError
+from agentrt.base.one_of import OneOf, held_schema
 from agentrt.tools.signature import REQUIRED, Argument
 
 TOP_ORDER = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
-def adapter_of(
+@dataclass(frozen=True, slots=True)
+class ArgumentForm:
+    """The arguments of a tool as a model writes them.
+
+    Attributes:
+        adapter: The validator.
+        shown: JSON Schema for prompts.
+        held: JSON Schema for constraints: with the options of each `OneOf`.
+        late: Options that bound arguments or nodes give, by the names that stand for them in
+            `held`.
+    """
+
+    adapter: TypeAdapter[dict[str, Any]]
+    shown: dict[str, Any]
+    held: dict[str, Any]
+    late: dict[str, OneOf]
+
+
+def form_of(
     arguments: tuple[Argument, ...], descriptions: Mapping[str, str], name: str, where: str
-) -> tuple[TypeAdapter[dict[str, Any]], dict[str, Any]]:
-    """The validator of these arguments, and their JSON Schema.
+) -> ArgumentForm:
+    """The form of these arguments.
 
     Raises:
         UsageError: A type or default has no JSON form.
@@ -41,7 +62,9 @@ def adapter_of(
     shape.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
         adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
-        schema = _schema_of(adapter)
+        shown = _schema_of(adapter, _Untitled)
+        late: dict[str, OneOf] = {}
+        held = _schema_of(adapter, partial(_Held, late, f"tools:{name}"))
     except PydanticUserError as error:
         # Checked one by one only now: each costs as much as all of them together.
         odd = next((one for one in arguments if not has_json_form(one.type)), arguments[0])
@@ -50,7 +73,7 @@ def adapter_of(
             hint=f"Use JSON-like types, or hide it: `{name}.bind({odd.name}=...)`",
             where=where,
         ) from error
-    return adapter, schema
+    return ArgumentForm(adapter, shown, held, late)
 
 
 def has_json_form(form: Any) -> bool:
@@ -64,7 +87,7 @@ def has_json_form(form: Any) -> bool:
     return True
 
 
-def _schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
+def _schema_of(adapter: TypeAdapter[dict[str, Any]], written_by: Any) -> dict[str, Any]:
     """The JSON Schema of the arguments, without titles, properties in the declared order.
 
     Raises:
@@ -72,7 +95,7 @@ def _schema_of(adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        schema = adapter.json_schema(schema_generator=_Untitled)
+        schema = adapter.json_schema(schema_generator=written_by)
     for part in (schema, *schema.get("$defs", {}).values()):
         part.pop("title", None)
     schema.setdefault("properties", {})
@@ -98,6 +121,21 @@ class _Untitled(GenerateJsonSchema):
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
         return value
+
+
+class _Held(_Untitled):
+    """The same with the options of each `OneOf`."""
+
+    def __init__(self, late: dict[str, OneOf], prefix: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._late = late
+        self._prefix = prefix
+
+    def function_after_schema(
+        self, schema: core_schema.AfterValidatorFunctionSchema
+    ) -> JsonSchemaValue:
+        held = held_schema(schema, self._late, self._prefix)
+        return super().function_after_schema(schema) if held is None else held
 
 
 def _default(argument: Argument, name: str, where: str) -> Any:

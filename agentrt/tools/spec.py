@@ -12,14 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.base.errors import ToolFailed, UsageError
+from agentrt.base.one_of import OneOf
 from agentrt.base.segments import ToolSchema
 from agentrt.tools.docstring import read_docstring
 from agentrt.tools.signature import Argument, arguments_of, site_of
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     from agentrt.tools.process_form import ProcessForm
+    from agentrt.tools.schema import ArgumentForm
 
 Effects = Literal["pure", "read", "idempotent", "write"]
 """Effect of a tool call on the world.
@@ -34,10 +36,9 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 @dataclass(slots=True)
 class _ToolForm:
-    """Schema and validator, built when first needed: `bind` may hide types before."""
+    """Schemas and validator, built when first needed: `bind` may hide types before."""
 
-    adapter: TypeAdapter[dict[str, Any]] | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
+    arguments: ArgumentForm | None = None
     schema: ToolSchema | None = None
     signature: inspect.Signature | None = None
 
@@ -75,6 +76,7 @@ class ToolSpec:
     where: str = ""
     _argument_docs: Mapping[str, str] = field(default_factory=dict)
     _form: _ToolForm = field(default_factory=_ToolForm)
+    _chosen: dict[OneOf, OneOf] = field(default_factory=dict)  # from what is bound
     _forms: dict[frozenset[str], _ToolForm] = field(default_factory=dict)  # by the bound names
 
     @classmethod
@@ -146,14 +148,37 @@ class ToolSpec:
             UsageError: A type has no JSON form.
         """
         if self._form.schema is None:
-            self._adapter()
-            self._form.schema = ToolSchema(self.name, self.description, self._form.parameters)
+            self._form.schema = ToolSchema(self.name, self.description, self._arguments().shown)
         return self._form.schema
 
     @property
     def parameters(self) -> dict[str, Any]:
         """JSON Schema of the arguments that a model writes."""
         return self.schema.parameters
+
+    @property
+    def held(self) -> ToolSchema:
+        """The tool as a model is held to it: texts stand in for the options of `late`.
+
+        Options are not shown, so that prompts do not depend on data and share their beginning.
+
+        Raises:
+            UsageError: A type has no JSON form.
+        """
+        return ToolSchema(self.name, "", self._arguments().held)
+
+    @property
+    def late(self) -> Mapping[str, OneOf]:
+        """Options that bound arguments and nodes give, by the names that stand for them.
+
+        Raises:
+            UsageError: Options depend on an argument that is not bound.
+        """
+        chosen = self._chosen
+        for one_of in self._arguments().late.values():
+            if one_of not in chosen:
+                chosen[one_of] = one_of.given(self.bound)
+        return {name: chosen[one_of] for name, one_of in self._arguments().late.items()}
 
     def bind(self, **fixed: Any) -> ToolSpec:
         """This tool with some arguments fixed and hidden from the model.
@@ -172,7 +197,7 @@ class ToolSpec:
         bound = {**self.bound, **fixed}
         # The schema depends on the bound names alone, and every run binds the same ones.
         form = self._forms.setdefault(frozenset(bound), _ToolForm())
-        return replace(self, bound=bound, _form=form)
+        return replace(self, bound=bound, _form=form, _chosen={})
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by name, from a call in a program; bound ones may be overridden.
@@ -203,7 +228,10 @@ class ToolSpec:
         from pydantic import ValidationError
 
         try:
-            return self._adapter().validate_json(arguments_json)
+            adapter = self._arguments().adapter
+            return adapter.validate_json(
+                arguments_json, context=self._chosen if self.late else None
+            )
         except ValidationError as error:
             raise ToolFailed(
                 f"{self.name} refuses its arguments: {_messages(error)}",
@@ -228,10 +256,10 @@ class ToolSpec:
         except NameError:
             return  # a name defined later in the module: read again on demand
 
-    def _adapter(self) -> TypeAdapter[dict[str, Any]]:
-        from agentrt.tools.schema import adapter_of
+    def _arguments(self) -> ArgumentForm:
+        from agentrt.tools.schema import form_of
 
-        if self._form.adapter is None:
+        if self._form.arguments is None:
             try:
                 every = arguments_of(self.fn, self.name, self.where)
             except NameError as error:
@@ -241,10 +269,8 @@ class ToolSpec:
                     where=self.where,
                 ) from error
             visible: tuple[Argument, ...] = tuple(a for a in every if a.name not in self.bound)
-            adapter, parameters = adapter_of(visible, self._argument_docs, self.name, self.where)
-            self._form.parameters = parameters
-            self._form.adapter = adapter
-        return self._form.adapter
+            self._form.arguments = form_of(visible, self._argument_docs, self.name, self.where)
+        return self._form.arguments
 
     def _prepare(self) -> None:
         """Build the form that most programs need: without parameters that no model can write."""

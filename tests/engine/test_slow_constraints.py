@@ -190,6 +190,7 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine):
         return future
 
     filler.thread_pays_s, filler.begin_masks = -1.0, late_once
+    core.prewarm((NUMBERS,), wait_s=60.0)  # else the first step has no masks
     served = serve(core)
     assert begun
     assert begun[0].refused

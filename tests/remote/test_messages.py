@@ -22,7 +22,7 @@ from agentrt.base.segments import (
 from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.body import RemoteServer, build_request
-from agentrt.remote.constraint_dialects import DIALECTS
+from agentrt.remote.constraint_dialects import DIALECTS, dialect_for
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
 CALL = CallMade("c1", "price", '{"symbol":"IBM"}')
@@ -171,3 +171,11 @@ def test_a_salt_is_passed_on_only_where_it_is_known():
     for server in (NONE, replace(NONE, family="llamacpp")):
         with pytest.raises(Unsupported, match="salts"):
             build_request(salted, server)
+
+
+def test_text_around_calls_is_refused():
+    """Servers promise nothing of the arguments of calls that a model may or may not make."""
+    spec = ConstraintSpec("calls", tools=(PRICE,), min_calls=0, text=True)
+    with pytest.raises(Unsupported, match="text or a final answer beside the calls"):
+        dialect_for(spec, DIALECTS, "here")
+    assert dialect_for(replace(spec, text=False), DIALECTS, "here").compact

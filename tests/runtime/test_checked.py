@@ -1,11 +1,12 @@
 """check=True: an answer that does not pass is told to the model, which answers again; bounded."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, field_validator
 
-from agentrt import CheckFailed, chat, choice, json_schema, limits, program, tool
+from agentrt import CheckFailed, Constraint, chat, choice, json_schema, limits, program, tool
 from agentrt.analysis import Causes, RunRecord, critical_path, split
 from agentrt.analysis.usage import usage
 from agentrt.base.errors import BudgetExceeded, ConstraintError, Unsupported, UsageError
@@ -196,3 +197,37 @@ def test_what_makes_no_sense_is_refused(bench: Any, ask: Any, error: type[Except
 
     with pytest.raises(error):
         bench(script("a")).run(refused)
+
+
+FAULTY = json_schema({"type": "integer"}).shape.spec
+SMALL = Constraint(replace(json_schema({"type": "integer", "maximum": 3}).shape, spec=FAULTY))
+"""A grammar that lets through what the schema does not allow."""
+
+
+def test_a_value_that_an_engine_let_through_is_answered_again(bench: Any) -> None:
+    """Without `check=True` too: no value is handed on that the schema does not allow."""
+
+    @program
+    async def small() -> Any:
+        gen = ASK.generate(SMALL, max_tokens=40)
+        return await gen, gen.text
+
+    rig = bench(script("7", "2"))
+    assert rig.run(small) == (2, "2")
+    [failed] = rig.recorder.of(AttemptFailed)
+    assert "greater than the maximum" in failed.reason
+    with pytest.raises(CheckFailed, match="none of 3 answers"):
+        bench(script("7", "8", "9")).run(small)
+
+
+def test_text_that_was_read_is_not_taken_back(bench: Any) -> None:
+    @program
+    async def watched() -> Any:
+        gen = ASK.generate(SMALL, max_tokens=40)
+        pieces = [piece async for piece in gen.stream()]
+        return pieces, await gen
+
+    rig = bench(script("7", "2"))
+    with pytest.raises(CheckFailed, match="none of 1 answers"):
+        rig.run(watched)
+    assert not rig.recorder.of(AttemptFailed)

@@ -13,9 +13,12 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentrt import (
+    Calls,
+    ConstraintError,
     ContextOverflow,
     DeadlineExceeded,
     NodeCancelled,
+    OneOf,
     ToolFailed,
     Truncated,
     chat,
@@ -137,6 +140,57 @@ def test_holes_are_prefilled_before_they_are_filled(engine: Any) -> None:
     steps = [e.step for e in engine.of(StepDone) if e.step is not None]
     early = sum(s.prefill_tokens for s in steps if s.ended_at_s < filled.at_s)
     assert early > 40
+
+
+def test_a_prompt_is_prefilled_before_the_options_of_its_output_are_known(engine: Any) -> None:
+    """Figures are copied from what a tool gives later; the prompt is computed by then."""
+    reports = [Report(answer=f"answer {at}", risk=at) for at in range(1, 6)]
+
+    @tool(effects="read")
+    async def known() -> list[Report]:
+        """Gives reports."""
+        await anyio.sleep(1.0)
+        return reports
+
+    @program
+    async def waits() -> list[Report]:
+        held = list[Annotated[Report, OneOf(known())]]
+        ask = ASK.user("A long beginning, known at once. " * 8)
+        return await ask.generate(held, max_tokens=120, on_limit="close", name="gen")
+
+    assert all(one in reports for one in engine.run(waits))
+    sent, filled = engine.of(RequestSent, "gen")[0], engine.of(HoleFilled, "gen")[0]
+    assert not sent.complete
+    steps = [e.step for e in engine.of(StepDone) if e.step is not None]
+    assert sum(s.prefill_tokens for s in steps if s.ended_at_s < filled.at_s) > 40
+    assert all(s.decode_tokens == 0 for s in steps if s.ended_at_s < filled.at_s)
+
+
+def test_options_that_cannot_be_are_errors_of_their_generation(engine: Any) -> None:
+    @tool(effects="pure")
+    def none() -> list[str]:
+        """Gives nothing."""
+        return []
+
+    @tool(effects="pure")
+    def long() -> list[str]:
+        """Gives one that is long."""
+        return ["long " * 200]
+
+    @tool(effects="pure")
+    def many() -> list[str]:
+        """Gives too many."""
+        return [str(at) for at in range(20_001)]
+
+    @program
+    async def wrong(source: Any) -> str:
+        held = Annotated[str, OneOf(source())]
+        return await ASK.user("x").generate(held, max_tokens=20, on_limit="close")
+
+    for source, reason in ((none, "choose from"), (long, "max_tokens"), (many, "20000")):
+        with pytest.raises(ConstraintError, match=reason) as caught:
+            engine.run(wrong, source)
+        assert caught.value.where.startswith("tests/runtime/test_on_embedded.py:")
 
 
 def test_the_same_seed_gives_the_same_answer(engine: Any) -> None:
@@ -315,6 +369,9 @@ def test_numbers_of_items_and_calls_are_enforced(engine: Any) -> None:
         flags = c.each(bool, min_items=2, max_items=3, max_tokens=40, **HOT)
         calls = c.calls(double, min_calls=2, max_calls=2, max_tokens=200, **HOT)
         step = c.step(tools=[double], final=str, min_calls=2, max_calls=2, max_tokens=200, **HOT)
+        said = c.step(tools=[double], final=str, text=True, max_tokens=200, **HOT)
+        answer = await said
+        assert isinstance(answer, Calls) or answer.value == said.text
         return await gather(flags, calls, step)
 
     flags, calls, step = engine.run(outer)

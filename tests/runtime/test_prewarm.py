@@ -72,12 +72,12 @@ def test_what_a_program_names_is_built_before_it_runs(
 
         monkeypatch.setattr(where, name, counting)
 
-    counted(schema, "adapter_of")
+    counted(schema, "form_of")
     counted(output_types, "_make")
     counted(agentrt.structured, "calls_spec")
     counted(codecs, "layout_with")
     told = prepare([planned], [codec])
-    assert {*made} == {"adapter_of", "_make", "calls_spec", "layout_with"}
+    assert {*made} == {"form_of", "_make", "calls_spec", "layout_with"}
     built = len(made)
     script = [calls_text(("consult", {"symbol": "A"}), frame=codec.call_frame), '{"text":"B"}']
     rig = bench(script, codec=codec)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from agentrt import Calls, Final, Truncated, chat, emit, program, structured, tool
+from agentrt import Calls, Final, Truncated, UsageError, chat, emit, program, structured, tool
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import ItemClosed
 from agentrt.runtime import RunOptions
@@ -180,6 +180,42 @@ def test_a_step_is_calls_or_a_final_answer(bench: Any, asks_for_calls: bool) -> 
     if asks_for_calls:
         prompt = rig.backend.seen.prompts[rig.backend.seen.requests[1].request_id]
         assert "[result of double] 8" in prompt
+
+
+@pytest.mark.parametrize("asks_for_calls", [True, False])
+def test_a_step_may_have_text_around_its_calls(bench: Any, asks_for_calls: bool) -> None:
+    call = calls_text(("double", {"x": 4}))
+
+    @program
+    async def outer() -> Any:
+        gen = ASK.user("x").step(tools=[double], final=str, text=True, max_tokens=80)
+        match await gen:
+            case Final(value):
+                return value
+            case Calls(calls=calls, content=content):
+                return calls[0].arguments, content
+
+    rig = bench([f"Let me see. {call} So." if asks_for_calls else 'It is {"x":1}'])
+    expected = ({"x": 4}, "Let me see.  So.") if asks_for_calls else 'It is {"x":1}'
+    assert rig.run(outer) == expected
+    constraint = rig.backend.seen.requests[0].constraint
+    assert constraint.text
+    assert constraint.min_calls == 0
+
+
+def test_text_around_calls_is_the_final_answer(bench: Any) -> None:
+    @program
+    async def outer(most: int) -> Any:
+        with pytest.raises(UsageError, match="no final answer but text"):
+            ASK.user("x").step(tools=[double], final=Point, text=True)
+        with pytest.raises(UsageError, match="no minimum number"):
+            ASK.user("x").step(tools=[double], final=str, text=True, min_calls=2)
+        return await ASK.user("x").step(tools=[double], final=str, text=True, max_tokens=most)
+
+    assert bench(["It is"]).run(outer, 3) == Final("It ")  # a limit ends free text
+    cut = "a " + calls_text(("double", {"x": 4}))
+    with pytest.raises(Truncated):
+        bench([cut]).run(outer, len(cut) - 5)
 
 
 def test_a_step_with_fewer_tools_leaves_the_prompt_as_it_is(bench: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from agentrt import (
     ConstraintError,
@@ -16,6 +17,7 @@ from agentrt import (
     Tagged,
     Truncated,
     UsageError,
+    capture,
     chat,
     json_schema,
     program,
@@ -178,6 +180,31 @@ def test_what_cannot_be_a_tag_is_refused_where_it_is_written(bench: Any) -> None
             ASK.tagged(TAGS, check=True)
 
     bench([]).run(outer)
+
+
+class Line(TypedDict):
+    name: str
+    calc: list[Calc]
+
+
+LINE = (
+    "Name: "
+    + capture("name", regex("[a-z]{2,6}"))
+    + (", " + capture("calc", Calc)).repeat(1, 2)
+    + "."
+).into(Line)
+
+
+@pytest.mark.model
+def test_captures_on_the_engine(engine: Any) -> None:
+    @program
+    async def outer() -> list[Any]:
+        gens = [ASK.generate(LINE, max_tokens=90, seed=seed, temperature=1.0) for seed in range(3)]
+        return [(await gen, gen.text) for gen in gens]
+
+    for value, text in engine.run(outer):
+        name, *calcs = text.removeprefix("Name: ").removesuffix(".").split(", ")
+        assert value == {"name": name, "calc": [Calc.model_validate_json(one) for one in calcs]}
 
 
 @pytest.mark.model

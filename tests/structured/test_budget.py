@@ -16,6 +16,7 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import ToolSchema
 from agentrt.structured import (
     Budgeted,
+    CompileCache,
     array_shape,
     bitmask_words,
     calls_spec,
@@ -143,9 +144,12 @@ def test_calls_close_too(compiled, vocab):
         assert out.count(vocab.special_ids["<|/call|>"]) >= 2
 
 
-def test_too_small_a_budget_is_refused_with_the_number(compiled):
-    constraint = compiled(shape_of(tuple[int, int, int]).spec)
-    least = constraint.min_tokens
+def test_too_small_a_budget_is_refused_with_the_number(vocab, frame):
+    spec = shape_of(tuple[int, int, int]).spec
+    assert spec is not None
+    constraint = CompileCache().start_compile(spec, vocab, frame, within_tokens=1).result(60)
+    least = constraint.least_tokens
+    assert constraint.min_tokens == least
     with pytest.raises(
         ConstraintError, match=f"at least {least} tokens, max_tokens is {least - 1}"
     ):

@@ -238,7 +238,7 @@ TYPES = [
 @pytest.mark.parametrize(("form", "inside", "outside"), TYPES)
 def test_types_take_exactly_their_numbers(form, inside, outside):
     adapter = TypeAdapter(form)
-    schema = schema_of(form, adapter)
+    schema = schema_of(form, adapter, {})
     texts = [format(Decimal(repr(value)), "f") for value in inside]
     assert taken(schema, *texts) == texts
     assert [adapter.validate_json(text) for text in texts] == inside

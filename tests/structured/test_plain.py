@@ -117,7 +117,7 @@ def test_one_process_serves_many_declarations_and_is_replaced_when_it_dies(decla
 MANY_ARRAYS = {"type": "array", "items": {"enum": [1, 2, 3, 4, 5, 6]}, "uniqueItems": True}
 REWRITTEN = [
     {"type": "object", "properties": {f"k{at}": MANY_ARRAYS for at in range(30)}},
-    {"oneOf": [{"type": "string", "maxLength": 3}, {"minLength": 9}]},
+    {"oneOf": [{"type": "string"}, {"maxLength": 3}]},
     {"allOf": [{"$ref": "#/x"}], "x": {"type": "null"}},
     {"minimum": 2**70},
 ]

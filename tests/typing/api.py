@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict, assert_type
 
-from agentrt import Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, Node, Overflow, Partial, Program, RunConfig, RunOptions, Runtime, Score, Tagged, TaggedText, Tags, Tool, ToolCall, Truncated, ask, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim
+from agentrt import Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, Node, Overflow, Partial, Program, RunConfig, RunOptions, Runtime, Score, Tagged, TaggedText, Tags, Tool, ToolCall, Truncated, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
 from agentrt import program
 
 
@@ -84,6 +84,11 @@ async def outputs(c: Chat) -> None:
     assert_type(await c.generate(choice(1, 2)), int)
     assert_type(await c.generate(json_schema({})), Any)
     assert_type(await c.each(Report), list[Report])
+    line = "Name: " + capture("x", int) + (regex("a") | "b").repeat(1, 2) + typed(Report)
+    assert_type(await c.generate(line), str)
+    assert_type(await c.generate(line.into(Row)), Row)
+    assert_type(await c.each(int, min_items=2, max_items=3), list[int])
+    line + 3  # error
     assert_type(tag("r", Report) | tag("n", int), Tags[Report | int])
     assert_type(c.tagged(tag("r", Report)), TaggedText[Report])
     assert_type(await c.tagged(tag("d", regex("a"))), list[str | Tagged[str]])

@@ -15,9 +15,8 @@ from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.forced_drafts import TokenGuesser
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
-from agentrt.engine.sequence.sequence import Phase, Sequence
+from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
-from agentrt.protocol.backend import GenerateRequest
 from agentrt.structured import CompiledConstraint
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.reasoning import Thinking
@@ -50,12 +49,20 @@ class GrammarRequests:
         """Prepare on a thread what every compilation needs of the vocabulary."""
         self.cache.prepare(self._codec.vocab)
 
-    def start_compile(self, request: GenerateRequest) -> None:
-        """Start to compile the request's constraint."""
-        if request.constraint is not None and not request.scored:
-            self._futures[request.request_id] = self.cache.start_compile(
-                request.constraint, self._codec.vocab, self._codec.call_frame
-            )
+    def start_compile(self, sequence: Sequence, window_tokens: int) -> None:
+        """Start to compile the constraint of a sequence, unless it has a hole."""
+        request = sequence.request
+        constraint = request.constraint
+        if constraint is None or constraint.holes or request.scored:
+            return
+        rooms = [request.sampling.max_tokens] if request.on_limit == "close" else []
+        rooms += [window_tokens - sequence.prompt_tokens] if window_tokens else []
+        self._futures[request.request_id] = self.cache.start_compile(
+            constraint,
+            self._codec.vocab,
+            self._codec.call_frame,
+            within_tokens=min(rooms, default=None),
+        )
 
     def prewarm(self, constraints: Iterable[ConstraintSpec]) -> list[Future[CompiledConstraint]]:
         """Compile constraints ahead of their requests; errors are reported to the requests."""
@@ -153,10 +160,10 @@ class GrammarRequests:
         self._futures.pop(request_id, None)
 
     def pending_compiles(self, sequences: Iterable[Sequence]) -> list[Future[CompiledConstraint]]:
-        """Compilations for which sequences with a complete prompt wait."""
+        """Compilations for which sequences without a hole wait."""
         if not self._futures:
             return []
-        compiling = (one for one in sequences if one.phase is Phase.COMPILING)
+        compiling = (one for one in sequences if one.compiling)
         found = (self._futures.get(one.request.request_id) for one in compiling)
         return [future for future in found if future is not None]
 

@@ -8,8 +8,6 @@ from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.sequence import Phase, Sequence
 
-_UNPLANNED = (Phase.WAITING, Phase.COMPILING)
-
 
 def equal_steps(
     scheduler: Scheduler,
@@ -30,7 +28,8 @@ def equal_steps(
         plain_steps: Number of steps that give a sequence one token each, and no more.
         spare_pages: So many pages stay free, unless there is one step only.
     """
-    if len(scheduler) > len(scheduled) and any(one.phase in _UNPLANNED for one in scheduler):
+    others = len(scheduler) > len(scheduled)
+    if others and any(one.phase is Phase.WAITING or one.compiling for one in scheduler):
         return 1
     steps = 1 << 30
     for sequence, count in scheduled:

@@ -28,7 +28,6 @@ class Phase(Enum):
     """Where a sequence is. Only a running one holds a slot, pages and a lock on the radix tree."""
 
     HELD = "held"  # waits for a hole to be filled; every known token is computed
-    COMPILING = "compiling"  # waits for its grammar
     WAITING = "waiting"
     RUNNING = "running"
 
@@ -96,7 +95,9 @@ class Sequence:
         info: Latest scheduling info; its priority depends on it.
         tokens: Prompt, as far as it is known, and output.
         prompt_tokens: Prompt length, in tokens.
-        complete: No hole of the prompt is open.
+        complete: No hole of the request is open, and its grammar is compiled.
+        compiling: Whether no hole is open and it waits for its grammar; its prompt is computed
+            meanwhile.
         max_output_tokens: Output limit from `max_tokens` and the context window, once complete.
         metrics: Times and counts.
         detokenizer: Turns its output into text.
@@ -106,6 +107,7 @@ class Sequence:
         slot: Row of its block table while it runs.
         pages: All its pages while it runs.
         radix_node: Radix node locked while it runs; `tree_pages` of its pages are the tree's.
+        lent_page: Leaf by which others find the first tokens of its last page.
         computed_tokens: Tokens with KV in its pages.
         reached_tokens: Highest value that `computed_tokens` has had; below it KV is recomputed.
         in_flight: Tokens that are being sampled for it and are not known on the host yet.
@@ -128,11 +130,13 @@ class Sequence:
     max_output_tokens: int = 0
     grammar: GrammarState | ReasoningState | None = None
     options: ScoredOptions | None = None
+    compiling: bool = False
     phase: Phase = Phase.WAITING
     slot: int = 0
     pages: list[PageId] = field(default_factory=list)
     tree_pages: int = 0
     radix_node: RadixNode | None = None
+    lent_page: RadixNode | None = None
     computed_tokens: int = 0
     reached_tokens: int = 0
     in_flight: int = 0
@@ -189,9 +193,13 @@ class Sequence:
         return isinstance(grammar, ReasoningState) and not grammar.thinking.ended
 
     @property
-    def computes_whole_pages(self) -> bool:
-        """Whether only whole pages of the prompt are computed: it may grow, or is to be scored."""
+    def computes_ahead(self) -> bool:
+        """Whether the prompt is computed for later: it may grow, or its options are scored."""
         return not self.complete or self.request.scored
+
+    def whole_pages(self, page_tokens: int) -> int:
+        """Known tokens in whole pages, without the last token: its logits are wanted later."""
+        return (len(self.tokens) - 1) // page_tokens * page_tokens
 
     @property
     def time_bucket(self) -> Bucket:
@@ -199,19 +207,21 @@ class Sequence:
         if self.phase is Phase.RUNNING:
             return "prefill" if self.is_prefilling else "decode"
         if not self.complete:
-            return "hole"
-        return "constraint" if self.phase is Phase.COMPILING else "queue"
+            return "constraint" if self.compiling else "hole"
+        return "queue"
 
     def pending_tokens(self, page_tokens: int) -> int:
         """Tokens that are left to compute now.
 
-        Of an incomplete prompt, and of one for scored options, only whole pages count, and
-        never the last token: nothing else of it can be kept. A token in flight counts unless it is
-        the last.
+        Of an incomplete prompt only whole pages count, or each piece of it would take a step; of
+        one for scored options all tokens but the last. A token in flight counts unless it is the
+        last.
         """
         known = len(self.tokens)
-        if self.computes_whole_pages:
-            known = (known - 1) // page_tokens * page_tokens
+        if not self.complete:
+            known = self.whole_pages(page_tokens)
+        elif self.request.scored:
+            known -= 1
         elif self.in_flight:
             if known + self.in_flight - self.prompt_tokens >= self.max_output_tokens:
                 return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.program import Each, Gen, Tagged, TaggedText
 from agentrt.program.budget import Budget
@@ -32,7 +33,7 @@ class InFlight:
         reads_items: Whether `reader` reads the answer as it comes, not only at the end.
         repetition: Detects endless repetition; None if repetition is allowed.
         prompt_ids: Prompt tokens that the engine has been given.
-        prompt_complete: Whether the engine has the whole prompt.
+        prompt_complete: Whether the engine has the whole prompt and the whole constraint.
         output_ids: Output tokens so far.
         logprobs: One entry for each of those, if they were asked for.
         has_output: Whether anything was produced.
@@ -113,6 +114,14 @@ class InFlight:
         if not isinstance(prompt, TokenPrompt) or prompt.complete:
             return self.sent
         return replace(self.sent, prompt=TokenPrompt(self.prompt_ids))
+
+    def fill_constraint(self, constraint: ConstraintSpec | None) -> ConstraintSpec | None:
+        """Keep the constraint for engines to come; it is returned if this one lacks it yet."""
+        assert self.sent is not None
+        if constraint is None or constraint == self.sent.constraint:
+            return None
+        self.sent = replace(self.sent, constraint=constraint)
+        return constraint
 
     def share(
         self,

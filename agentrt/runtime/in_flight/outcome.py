@@ -7,6 +7,7 @@ from typing import Any
 
 from agentrt.base.errors import (
     AgentrtError,
+    CheckFailed,
     InternalError,
     NodeCancelled,
     RequestRejected,
@@ -43,9 +44,17 @@ def outcome_of(request: InFlight, end: End) -> Outcome:
     try:
         return Outcome(request.reader.finish(request.answer))
     except Exception as cause:
-        if request.gen.work.output.checked and isinstance(cause, ValueError):
+        checked = request.gen.work.output.checked and isinstance(cause, ValueError)
+        if checked or _fails_check(cause):
             return Outcome(failed_check=str(cause))
         return Outcome(error=unreadable(request, cause))
+
+
+def _fails_check(error: Exception) -> bool:
+    """Whether a value was read and does not fit the schema that was asked for."""
+    from agentrt.structured.json_schema.exact_check import Unmet
+
+    return isinstance(error, Unmet)
 
 
 def keep_result(request: InFlight, end: End) -> None:
@@ -78,6 +87,9 @@ def unreadable(request: InFlight, error: Exception) -> AgentrtError:
     if isinstance(error, AgentrtError):
         return error
     gen = request.gen
+    if _fails_check(error):
+        problem = f"{gen.label}: a part of the output fails its check: {error}"
+        return CheckFailed(problem, where=gen.site)
     message = (
         f"{gen.label}: the output {gen.text[:200]!r} is no {gen.work.output.name} "
         f"({str(error).splitlines()[0]})"
@@ -125,10 +137,11 @@ def _engine_error(request: InFlight, end: End) -> Exception | None:
 def _scores(gen: Gen[Any], scores: tuple[OptionScore, ...]) -> tuple[Score[Any], ...]:
     """The scores of the options of a choice, with the values that the options stand for."""
     output = gen.work.output
-    assert output.constraint is not None
+    constraint = output.known_constraint
+    assert constraint is not None
     best = max(one.logprob for one in scores)
     weights = [math.exp(one.logprob - best) for one in scores]
     return tuple(
         Score(output.parse(option), weight / sum(weights), one.logprob, one.tokens)
-        for option, weight, one in zip(output.constraint.options, weights, scores, strict=True)
+        for option, weight, one in zip(constraint.options, weights, scores, strict=True)
     )

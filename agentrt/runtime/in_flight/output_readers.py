@@ -197,6 +197,11 @@ class CallReader(ValueReader):
             return list(self._calls)
         return _partial_json(self._scanner.content)
 
+    @property
+    def may_end(self) -> bool:
+        constraint = self._output.constraint
+        return constraint is not None and constraint.text and not self._scanner.in_call
+
     def calls(self) -> tuple[CallMade, ...]:
         return tuple(call.call for call in self._calls)
 

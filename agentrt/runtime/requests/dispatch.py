@@ -239,6 +239,7 @@ class RequestDispatcher:
         """End a node that was not sent yet if one of its inputs has failed."""
         try:
             gen.work.chat.segments()
+            _ = gen.work.output.known_constraint
         except Exception as error:
             return [failed(run, gen, error)]
         if gen.id not in run.deferred:
@@ -252,6 +253,7 @@ class RequestDispatcher:
         more = prompt.token_ids[len(request.prompt_ids) :]
         if more or prompt.complete:
             request.prompt_ids, request.prompt_complete = prompt.token_ids, prompt.complete
+            constraint = request.fill_constraint(prompt.constraint)
             if self._retention.is_on:
                 self._retention.note_prompt(request)
             if joined := self._join_like(request):
@@ -259,7 +261,7 @@ class RequestDispatcher:
                 backend.cancel(request.request_id, "a like one is under way")
                 events.append(joined)
             else:
-                backend.fill_hole(request.request_id, HoleFill(more, prompt.complete))
+                backend.fill_hole(request.request_id, HoleFill(more, prompt.complete, constraint))
         if prompt.complete:
             events.append(HoleFilled(run.run_id, request.gen.id, run.now_s()))
         return events
@@ -292,7 +294,7 @@ def _engine_request(
         gen.site,
         prompt.sent,
         sampling,
-        constraint=work.output.constraint,
+        constraint=prompt.constraint,
         on_limit=work.on_limit,
         demanded=info.demanded,
         deadline_at_s=info.deadline_at_s,

@@ -76,8 +76,9 @@ class ContextWindows:
         )
 
     def least_tokens(self, engine: ModelRole, work: GenerateWork[Any]) -> int:
-        """Length of the smallest valid output."""
-        if work.output.constraint is None:
+        """Length of the smallest valid output; 1 while options of it are pending."""
+        constraint = work.output.known_constraint
+        if constraint is None or constraint.holes:
             return 1
         from agentrt.structured import CompileCache  # native libraries come along
 
@@ -85,7 +86,7 @@ class ContextWindows:
         if self._compiled is None:
             self._compiled = CompileCache()
         codec = engine.codec
-        compiled = self._compiled.get(work.output.constraint, codec.vocab, codec.call_frame)
+        compiled = self._compiled.get(constraint, codec.vocab, codec.call_frame)
         return compiled.min_tokens or 1
 
 

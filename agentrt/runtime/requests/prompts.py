@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.record import record
 from agentrt.base.segments import Generated, Segment, Text
 from agentrt.program import Chat, Gen
@@ -23,12 +24,14 @@ class Prompt:
     Attributes:
         sent: Token ids, or messages.
         max_tokens: Most tokens that fit behind it, at most those of the generation.
+        constraint: The constraint of the output, with holes while nodes with options are pending.
         crowded: Whether it leaves less than `max_tokens` of the generation.
         losses: Events for tokens that were computed before and cannot be shared.
     """
 
     sent: TokenPrompt | MessagePrompt
     max_tokens: int
+    constraint: ConstraintSpec | None
     crowded: bool = False
     losses: tuple[Event, ...] = ()
 
@@ -39,7 +42,7 @@ class Prompt:
 
     @property
     def complete(self) -> bool:
-        """Whether no part of it is pending."""
+        """Whether no part of it is pending, and no option of its output."""
         return not isinstance(self.sent, TokenPrompt) or self.sent.complete
 
 
@@ -58,14 +61,17 @@ class LargePrompt(Exception):
 
 
 def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindows) -> Prompt:
-    """The known part of the prompt of a generation.
+    """The known part of the prompt and of the constraint of a generation.
 
     Raises:
         LargePrompt: Large texts of the prompt are not encoded yet.
         ContextOverflow: Not even the smallest valid output fits behind it.
+        ConstraintError: An option of the output has no JSON form.
         Exception: The error of an input that failed.
     """
     work = gen.work
+    output = work.output
+    constraint = output.known_constraint if output.late else output.constraint
     codec = engine.capabilities.codec
     segments = [  # a model does not see the reasoning of another one
         segment.without_thinking()
@@ -74,7 +80,8 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
         for segment in work.chat.segments()
     ]
     if engine.codec is None or engine.capabilities.prompt == "messages":
-        return Prompt(MessagePrompt(tuple(segments), work.chat.tools), work.sampling.max_tokens)
+        messages = MessagePrompt(tuple(segments), work.chat.tools)
+        return Prompt(messages, work.sampling.max_tokens, constraint)
     large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
     if large > run.encoded_large_texts.get(gen.id, 0):
         raise LargePrompt(segments, large)
@@ -82,11 +89,13 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
         work.chat.tools, segments, work.chat.history, run.options.cache_salt
     )
     prompt_tokens = len(encoded.token_ids)
+    complete = encoded.complete and not (constraint is not None and constraint.holes)
     return Prompt(
-        TokenPrompt(encoded.token_ids, encoded.complete),
+        TokenPrompt(encoded.token_ids, complete),
         windows.for_output(engine, gen, prompt_tokens),
+        constraint,
         is_crowded(engine, work, prompt_tokens),
-        _losses(run, gen, engine.codec, encoded),
+        _losses(run, gen, engine.codec, encoded) if complete else (),
     )
 
 
@@ -102,8 +111,6 @@ def is_rewritten(chat: Chat) -> bool:
 
 
 def _losses(run: Run, gen: Gen[Any], codec: Codec, encoded: Encoded) -> tuple[Event, ...]:
-    if not encoded.complete:
-        return ()
     lost = [(loss.lost_tokens, str(loss.reason)) for loss in encoded.losses]
     before = gen.prompt.last_answer
     if before is not None and before.prompt.tools != gen.prompt.tools:

@@ -22,6 +22,8 @@ COMPLAINT = "This answer is not valid: {reason}.\nGive the whole answer again, c
 def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
     """Let the model answer once more; no events if it has done so as often as it may.
 
+    Text that the program may have read is not taken back: then there is no other answer.
+
     Args:
         request: The request that has ended.
         end: How it ended.
@@ -30,12 +32,13 @@ def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
     run, gen, answer = request.run, request.gen, request.answer
     gen.attempts += (FailedAttempt(answer, reason),)
     made = len(gen.attempts)
-    if made > gen.work.retries:
+    if made > gen.work.retries or (request.unchecked_text is None and gen.handed_on):
         return []
     answered = gen.prompt.extended(
         (Open("assistant"), replace(gen.generated, content=answer), Close())
     )
     chat = answered.user(COMPLAINT.format(reason=reason.rstrip(".")))
+    gen.forget_text()
     gen.retry(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
     run.declared_with_holes.discard(gen.id)
     now_s = run.now_s()

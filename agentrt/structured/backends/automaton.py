@@ -20,6 +20,7 @@ class AutomatonConstraint:
     """A regex compiled for one vocabulary."""
 
     backend = BACKEND
+    why_open = ""
 
     def __init__(self, pattern: str, alphabet: Alphabet) -> None:
         vocab = alphabet.vocab
@@ -33,6 +34,10 @@ class AutomatonConstraint:
 
     @property
     def min_tokens(self) -> int | None:
+        return self.states[0].distance
+
+    @property
+    def least_tokens(self) -> int:
         return self.states[0].distance
 
     def start(self) -> AutomatonState:

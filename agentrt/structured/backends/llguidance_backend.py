@@ -32,11 +32,15 @@ class SearchedConstraint(ABC):
     Attributes:
         eos_ids: Tokens that end the output.
         shortest: The shortest complete text found; None before a search.
+        least_tokens: See `CompiledConstraint`.
+        why_open: See `CompiledConstraint`.
     """
 
     def __init__(self, alphabet: Alphabet) -> None:
         self.eos_ids = alphabet.vocab.eos_ids
         self.shortest: tuple[int, ...] | None = None
+        self.least_tokens = 0
+        self.why_open = ""
 
     @property
     def min_tokens(self) -> int | None:
@@ -46,18 +50,23 @@ class SearchedConstraint(ABC):
     def start(self) -> ConstraintState:
         """The state before the first token."""
 
-    def find_shortest(self, guess: Sequence[int] | None = None) -> None:
-        """Find a short complete text: the guess if the matcher accepts it, else by search."""
-        if guess is None or not self.set_shortest(guess):
-            found = self.start().completion(NO_LIMIT)
-            self.shortest = None if found is None else tuple(found)
+    def walk_to_end(self) -> None:
+        """Find a complete text by the walks of `find_completion`."""
+        found = self.start().completion(NO_LIMIT)
+        if found is not None:
+            self.shortest = tuple(found)
 
     def set_shortest(self, tokens: Sequence[int]) -> bool:
-        """Set the shortest complete text, if the matcher accepts it."""
+        """Set the shortest complete text, unless a shorter one is known.
+
+        Returns:
+            Whether the matcher accepts the tokens.
+        """
         state = self.start()
         with contextlib.suppress(ConstraintError):  # too long for the parser
             if state.reaches_end(tokens):
-                self.shortest = tuple(tokens)
+                if self.shortest is None or len(tokens) < len(self.shortest):
+                    self.shortest = tuple(tokens)
                 return True
         return False
 
@@ -199,7 +208,7 @@ def matcher_error(matcher: LLMatcher) -> ConstraintError:
 
 
 def _first_line(text: str) -> str:
-    if text.startswith("NoExtension"):
+    if text.startswith(("NoExtension", "Unsatisfiable schema")):
         return "no text fits it"
     return text.strip().splitlines()[0][:300] if text.strip() else "unknown reason"
 

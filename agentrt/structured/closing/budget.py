@@ -82,12 +82,20 @@ class Budgeted:
         """The state at the beginning of an output.
 
         Raises:
-            ConstraintError: No complete text fits in `max_tokens`.
+            ConstraintError: No complete text is known, or none that fits in `max_tokens`.
         """
         shortest = compiled.shortest
-        if shortest is not None and len(shortest) > max_tokens:
+        if shortest is None:
             raise ConstraintError(
-                f"the output needs at least {len(shortest)} tokens, max_tokens is {max_tokens}",
+                f"no end is known that could close the output: {compiled.why_open}",
+                hint='Use on_limit="raise", or simplify the grammar',
+            )
+        if len(shortest) > max_tokens:
+            least = compiled.least_tokens
+            known = f"the shortest output found has {len(shortest)} tokens"
+            needs = f"the output needs at least {least} tokens"
+            raise ConstraintError(
+                f"{needs if max_tokens < least else known}, max_tokens is {max_tokens}",
                 hint=f"Give max_tokens={len(shortest)} or more",
             )
         paths = _PATHS.setdefault(compiled, EndPaths())

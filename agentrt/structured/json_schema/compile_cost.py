@@ -122,7 +122,7 @@ def _is_costly_schema(source: str) -> bool:
         named += [pattern] if isinstance(pattern := here.get("pattern"), str) else []
         if any(cost_of(one).states > PLAIN_LAZY_STATES for one in named):
             return True
-        todo += here.values()
+        todo += (below for name, below in here.items() if name != "enum" or type(below) is dict)
     return False
 
 

@@ -13,6 +13,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.distinct import distinct_lark
+from agentrt.structured.json_schema.drafts import modernize
 from agentrt.structured.json_schema.judged import checked_original, is_checkable
 from agentrt.structured.json_schema.limits import (
     check_grammar,
@@ -24,6 +25,7 @@ from agentrt.structured.json_schema.native import grammar_error, lark_grammar, r
 from agentrt.structured.json_schema.normalize import for_generation, normalize
 from agentrt.structured.json_schema.plain import is_plain, is_plain_schema
 from agentrt.structured.json_schema.relax import relaxed
+from agentrt.structured.json_schema.sample_texts import sample_texts
 from agentrt.structured.json_schema.structure import check_structure
 
 
@@ -32,7 +34,7 @@ def is_plain_order(order: wire.Order) -> bool:
     match order:
         case wire.Normalize(source) | wire.Specify(source):
             return is_plain_schema(source)
-        case wire.Validate(spec):
+        case wire.Validate(spec) | wire.DrawTexts(spec):
             return is_plain(spec)
         case wire.Relax():
             return False
@@ -52,6 +54,7 @@ def _answer(order: wire.Order) -> wire.Answer:
     match order:
         case wire.Normalize(source, narrow):
             schema = _read(source)
+            modernize(schema)
             check_schema(schema)
             return wire.NormalForm(_text((for_generation if narrow else normalize)(schema)))
         case wire.Specify(source, is_part):
@@ -64,6 +67,8 @@ def _answer(order: wire.Order) -> wire.Answer:
             return wire.RelaxedSpec(enforced.spec, _text(enforced.schema), _text(judged))
         case wire.Validate(spec):
             return wire.Complaint(_complaint(spec))
+        case wire.DrawTexts(spec):
+            return wire.Texts(tuple(sample_texts(spec)))
 
 
 def _spec(schema: Any, *, is_part: bool = False) -> ConstraintSpec:

@@ -1,4 +1,4 @@
-"""Places of a schema where the compiler's numbers are not exact, and all that surrounds them."""
+"""Places of a schema that we write better than the compiler, and all that surrounds them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ def around_inexact(root: Any) -> set[int]:
         for _, child in children(here):
             above.setdefault(id(child), []).append(id(here))
         if isinstance(here.get("$ref"), str) and isinstance(root, dict):
-            above.setdefault(id(resolve(root, here["$ref"])), []).append(id(here))
-        if not is_exact(here) or is_open(here):
+            target = resolve(root, here["$ref"])
+            above.setdefault(id(target), []).append(id(here))
+            if target is False:
+                todo.append(id(here))
+        if not is_exact(here) or is_open(here) or _lists_records(here):
             todo.append(id(here))
     found: set[int] = set()
     while todo:
@@ -31,6 +34,11 @@ def around_inexact(root: Any) -> set[int]:
             found.add(here_id)
             todo += above.get(here_id, ())
     return found
+
+
+def _lists_records(schema: dict[str, Any]) -> bool:
+    """Whether it lists values that the compiler takes apart; as literals they compile faster."""
+    return any(isinstance(value, dict | list) for value in schema.get("enum", ()))
 
 
 def is_open(schema: dict[str, Any]) -> bool:

@@ -81,6 +81,16 @@ REFUSED: dict[str, str] = {
 }
 """Keywords that cannot be enforced token by token, with what to use instead."""
 
+KEYWORDS = frozenset(
+    {
+        *(SCHEMA_KEYWORDS | SCHEMA_LIST_KEYWORDS | SCHEMA_MAP_KEYWORDS | REFUSED.keys() | UNREAD),
+        *("type", "enum", "const", "pattern", "format", "required", "multipleOf", *COUNTS),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("$ref", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"),
+    }
+)
+"""All keywords that any draft defines."""
+
 FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
 )

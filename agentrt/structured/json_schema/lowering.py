@@ -11,6 +11,7 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.structured.json_schema.complement import TYPES, complement
+from agentrt.structured.json_schema.disjoint import exclude_each_other
 from agentrt.structured.json_schema.evaluated import SIMPLE, closed
 from agentrt.structured.json_schema.keywords import without
 
@@ -85,9 +86,15 @@ def _dependent_schemas(schema: dict[str, Any], root: Any) -> dict[str, Any]:
 
 
 def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """`oneOf`: each branch with the complements of the others, if there are any."""
-    branches = schema["oneOf"]
-    if not isinstance(branches, list) or len(branches) > _MAX_EXCLUSIVE or _has_tag(branches):
+    """`oneOf`: alternatives that exclude each other, or each with the complements of the others."""
+    branches, rest = schema["oneOf"], without(schema, "oneOf")
+    if not isinstance(branches, list):
+        return schema
+    if exclude_each_other([{"allOf": [rest, branch]} for branch in branches], root):
+        if "anyOf" in schema:
+            return _and(rest, {"anyOf": branches})
+        return {("anyOf" if k == "oneOf" else k): v for k, v in schema.items()}
+    if len(branches) > _MAX_EXCLUSIVE:
         return schema
     others = [complement(branch, root) for branch in branches]
     if any(other is None for other in others):
@@ -96,14 +103,7 @@ def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         {"allOf": [branch, *(others[:index] + others[index + 1 :])]}
         for index, branch in enumerate(branches)
     ]
-    return _and(without(schema, "oneOf"), {"anyOf": cases})
-
-
-def _has_tag(branches: list[Any]) -> bool:
-    """Whether the grammar compiler may see by itself that the branches exclude each other."""
-    return all(
-        isinstance(branch, dict) and ("$ref" in branch or "type" in branch) for branch in branches
-    )
+    return _and(rest, {"anyOf": cases})
 
 
 def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:

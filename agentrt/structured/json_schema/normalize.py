@@ -12,11 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.formats import PATTERNS, SAYS_NOTHING, anchored
+from agentrt.structured.json_schema.formats import PATTERNS, anchored
 from agentrt.structured.json_schema.keywords import (
     ANNOTATIONS,
     COUNTS,
+    FORMATS,
+    KEYWORDS,
     resolve,
+    subschemas,
     with_children,
     without,
 )
@@ -29,6 +32,15 @@ MAX_INTEGER = 10**18 - 1
 MAX_NUMBER = 1e18
 """Largest magnitude of another number without bounds: `1e999` would be infinite."""
 
+_KNOWN = frozenset(KEYWORDS)
+"""All others are annotations, as the standard says."""
+
+_ABOUT = {
+    "array": ("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems"),
+    "object": ("propertyNames", "dependentRequired", "dependentSchemas", "unevaluatedProperties"),
+}
+"""Keywords about one type that no grammar enforces by itself."""
+
 _NOT_GENERATED_IN = frozenset({"allOf", "not", "if"})
 
 
@@ -40,11 +52,19 @@ def normalize(schema: Any) -> Any:
     """
     try:
         local = localize(schema)
-        return _walk(local, lambda here: _plain(here, local))
+        said = _KNOWN | _names_in_references(local)
+        return _walk(local, lambda here: _plain({k: here[k] for k in here if k in said}, local))
     except RecursionError:
         raise ConstraintError(
             "schema refers to itself through too many references", hint="Use fewer definitions"
         ) from None
+
+
+def _names_in_references(schema: Any) -> set[str]:
+    """Names on the way to the targets of references, which must stay where they are."""
+    refs = (here.get("$ref") for _, here, _ in subschemas(schema) if isinstance(here, dict))
+    parts = (ref.split("/") for ref in refs if isinstance(ref, str))
+    return {part.replace("~1", "/").replace("~0", "~") for path in parts for part in path}
 
 
 def for_generation(schema: Any) -> Any:
@@ -69,6 +89,7 @@ def _walk(
 
 def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     kept = {k: _count(k, v) for k, v in schema.items() if k not in ANNOTATIONS}
+    kept = without(kept, *_about_other_types(kept))
     if kept.get("uniqueItems") is False or kept.get("maxItems") in (0, 1):
         kept.pop("uniqueItems", None)
     kept = lower(kept, root)
@@ -76,13 +97,18 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         kept = without(kept, "minContains", "maxContains")
     if "if" not in kept:
         kept = without(kept, "then", "else")
-    if "oneOf" in kept and "anyOf" not in kept and _has_distinct_tags(kept["oneOf"], root):
-        kept = {("anyOf" if k == "oneOf" else k): v for k, v in kept.items()}
     if "format" in kept:
         kept = _without_format(kept)
     if "propertyNames" in kept:
         kept = _without_names(kept, root)
     return kept
+
+
+def _about_other_types(schema: dict[str, Any]) -> set[str]:
+    """Keywords about arrays or objects in a schema that allows none."""
+    kinds = schema.get("type", ("array", "object"))
+    silent = {kind for kind in _ABOUT if kind not in kinds}
+    return {keyword for kind in silent for keyword in _ABOUT[kind]}
 
 
 def _count(keyword: str, value: Any) -> Any:
@@ -92,13 +118,11 @@ def _count(keyword: str, value: Any) -> Any:
 
 
 def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
-    """A format as its pattern, if we have one."""
+    """A format as its pattern, if we have one; others are annotations, as the standard says."""
     name = schema["format"]
     rest = without(schema, "format")
-    if name in SAYS_NOTHING:
-        return rest
     if name not in PATTERNS:
-        return schema
+        return schema if name in FORMATS else rest
     pattern = anchored(PATTERNS[name])
     if rest.get("pattern", pattern) == pattern:
         return {**rest, "pattern": pattern}
@@ -146,27 +170,6 @@ def _beyond(schema: dict[str, Any], largest: float, *keywords: str) -> float:
     if stated < largest:
         return largest
     return stated * 10 if isinstance(stated, int) else min(stated * 10, sys.float_info.max)
-
-
-def _has_distinct_tags(options: Any, root: Any) -> bool:
-    """Whether a required property with fixed values distinguishes all branches of a `oneOf`."""
-    if not isinstance(options, list) or not options or not isinstance(root, dict):
-        return False
-    tags = [_tags(_branch(option, root), root) for option in options]
-    for name in set(tags[0]).intersection(*tags):
-        values = [tag[name] for tag in tags]
-        if len(set().union(*values)) == sum(map(len, values)):
-            return True
-    return False
-
-
-def _tags(branch: dict[str, Any], root: dict[str, Any]) -> dict[str, set[str]]:
-    """The fixed values of each required property that has some."""
-    properties = branch.get("properties")
-    if branch.get("type") != "object" or not isinstance(properties, dict):
-        return {}
-    fixed = {name: _fixed_values(properties.get(name), root) for name in branch.get("required", ())}
-    return {name: values for name, values in fixed.items() if values}
 
 
 def _branch(option: Any, root: dict[str, Any]) -> dict[str, Any]:

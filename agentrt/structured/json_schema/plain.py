@@ -15,8 +15,8 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.structured.json_schema.depth import brackets_depth, grammar_depth, schema_depth
-from agentrt.structured.json_schema.formats import PATTERNS, SAYS_NOTHING, anchored
-from agentrt.structured.json_schema.keywords import ANNOTATIONS, COUNTS, FORMATS, children
+from agentrt.structured.json_schema.formats import PATTERNS, anchored
+from agentrt.structured.json_schema.keywords import ANNOTATIONS, COUNTS, children
 from agentrt.structured.json_schema.limits import largest_repeat
 
 MAX_BYTES = 16_000
@@ -135,7 +135,7 @@ def _is_pattern(value: Any) -> bool:
 def _is_plain_format(name: str) -> bool:
     if name in PATTERNS:
         return is_plain_regex(anchored(PATTERNS[name]))
-    return name in FORMATS or name in SAYS_NOTHING
+    return True
 
 
 def _are_values(value: Any) -> bool:

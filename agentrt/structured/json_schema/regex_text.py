@@ -35,7 +35,7 @@ def whole_match(pattern: str) -> str:
 
     An anchor at the edge of a whole match has no effect, and the libraries treat it differently.
     """
-    atoms: list[str] = _ATOM.findall(pattern)
+    atoms: list[str] = ATOM.findall(pattern)
     pieces: list[str] = []
     depth = 0
     for before, atom, after in zip(["|", *atoms], atoms, [*atoms[1:], "|"], strict=False):
@@ -70,7 +70,7 @@ def anywhere(pattern: str) -> str:
 def _branches(pattern: str) -> list[str]:
     """The alternatives of a regex, cut outside of groups and classes."""
     branches, depth = [""], 0
-    for atom in _ATOM.findall(pattern):
+    for atom in ATOM.findall(pattern):
         depth += (atom == "(") - (atom == ")")
         if atom == "|" and depth == 0:
             branches.append("")
@@ -112,7 +112,7 @@ class _CostReader:
             self._sizes.append(0)
             self._wides.append(0)
             self._forks.append(False)
-            flags = _GROUP.match(self._pattern, at)
+            flags = GROUP.match(self._pattern, at)
             return len(flags.group()) if flags else 1
         if char == ")" and len(self._sizes) > 1:
             fork = int(self._forks.pop())
@@ -129,7 +129,7 @@ class _CostReader:
         return 1
 
     def _repeat(self, at: int) -> int:
-        counted = _COUNTED.match(self._pattern, at)
+        counted = COUNTED.match(self._pattern, at)
         width = len(counted.group()) if counted else 1
         low, high = counted.groups() if counted else ("0", None)
         most = max(1, int(high or low))
@@ -143,7 +143,7 @@ class _CostReader:
         return width
 
     def _atom(self, at: int) -> int:
-        found = _ATOM.match(self._pattern, at)
+        found = ATOM.match(self._pattern, at)
         text = found.group() if found else self._pattern[at]
         wide = text[0] in "[." or (text[0] == "\\" and text[1:2].isalpha())
         broad = _BROAD.search(text) is not None and not text.startswith(_PRINTABLE)
@@ -171,10 +171,10 @@ class _CostReader:
 _FEW = 8
 _PRINTABLE = "[ -~&&"
 _FLAGS = re.compile(r"\(\?[^:)]*x|\\[uUx]")
-_GROUP = re.compile(r"\(\?[A-Za-z-]*:|\(\?P?<[A-Za-z_]+>|\(\?[A-Za-z-]+(?=\))")
-_COUNTED = re.compile(r"\{(\d+),?(\d+)?\}")
+GROUP = re.compile(r"\(\?[A-Za-z-]*:|\(\?P?<[A-Za-z_]+>|\(\?[A-Za-z-]+(?=\))")
+COUNTED = re.compile(r"\{(\d+),?(\d+)?\}")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ATOM = re.compile(r"\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[[^\]]*\]|[^\]\\])*\]|.", re.DOTALL)
+ATOM = re.compile(r"\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[[^\]]*\]|[^\]\\])*\]|.", re.DOTALL)
 _BROAD = re.compile(r"\\[DWSpPdws]|\[\^|^\.$|\[:")
 
 
@@ -186,36 +186,3 @@ def _may_match(text: str, char: str) -> bool:
         return re.fullmatch(text, char, re.DOTALL) is not None
     except re.error:
         return True
-
-
-def minimal_regex(pattern: str) -> str:
-    """The same regex with each repetition at its minimum: its shortest text is the same.
-
-    Atoms that match almost anything are narrowed to printable ASCII.
-    """
-    pieces: list[str] = []
-    at = 0
-    while at < len(pattern):
-        if pattern[at] in "*?+{" and pieces:
-            counted = _COUNTED.match(pattern, at)
-            low = int(counted.group(1)) if counted else int(pattern[at] == "+")
-            pieces.append(f"{{{low}}}")
-            at += len(counted.group()) if counted else 1
-            at += pattern[at : at + 1] in ("?", "+")  # lazy or possessive: the same text
-            continue
-        flags = _GROUP.match(pattern, at) if pattern[at] == "(" else None
-        found = flags or _ATOM.match(pattern, at)
-        text = found.group() if found else pattern[at]
-        pieces.append(_narrowed(text))
-        at += len(text)
-    return "".join(pieces)
-
-
-def _narrowed(atom: str) -> str:
-    if atom == ".":
-        return "[ -~]"
-    if atom in ("\\S", "\\W", "\\D"):
-        return {"\\S": "[!-~]", "\\W": "[ -/]", "\\D": "[ -/:-~]"}[atom]
-    if atom.startswith(("\\p", "\\P")):
-        return f"{_PRINTABLE}[{atom}]]"
-    return f"{_PRINTABLE}{atom}]" if atom.startswith("[") and _BROAD.search(atom) else atom

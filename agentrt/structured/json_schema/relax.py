@@ -1,8 +1,8 @@
 """Relaxing a JSON Schema that cannot be enforced as a whole: a schema that allows more.
 
-Keywords that the grammar cannot support are removed one by one, as the structural check names them.
-The rest must not forbid what the original allows: beneath `oneOf`, which a weaker branch would make
-stricter, the branches become alternatives.
+Keywords that no grammar enforces are removed at once, the others one by one, as the structural
+check names them. The rest must not forbid what the original allows: `oneOf`, which a weaker branch
+would make stricter, becomes a list of alternatives.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.record import record
+from agentrt.structured.json_schema.keywords import REFUSED, subschemas
 
-MAX_DROPPED = 64
+MAX_DROPPED = 256
 
 
 @record
@@ -46,18 +47,38 @@ def relaxed(
     Raises:
         ConstraintError: A part can neither be enforced nor checked, or nearly nothing is left.
     """
-    dropped: list[str] = []
+    try:
+        return Relaxed(spec_of(schema), schema, ())
+    except ConstraintError:
+        schema, dropped = _without_refused(schema, checkable)
     while True:
         try:
             return Relaxed(spec_of(schema), schema, tuple(dropped))
         except ConstraintError as refused:
-            if len(dropped) == MAX_DROPPED or "Unsatisfiable" in refused.message:
+            if len(dropped) >= MAX_DROPPED or "Unsatisfiable" in refused.message:
                 raise  # no value would ever pass
             weaker = _weaker(schema, refused, checkable)
             if weaker == schema:
                 raise
             schema = weaker
             dropped.append(refused.pointer or "/")
+
+
+def _without_refused(root: Any, checkable: Callable[[str, Any], bool]) -> tuple[Any, list[str]]:
+    """`root` without all keywords that no grammar enforces, and their pointers."""
+    weaker: Any = copy.deepcopy(root)
+    dropped: list[str] = []
+    for pointer, here, _ in subschemas(weaker):
+        if not isinstance(here, dict):
+            continue
+        found = [name for name in here if name in REFUSED and checkable(name, here[name])]
+        for keyword in found:
+            del here[keyword]
+        if "oneOf" in here:
+            _as_alternatives(here)
+            found.append("oneOf")
+        dropped += [f"{pointer}/{keyword}" for keyword in found]
+    return weaker, dropped
 
 
 def _weaker(root: Any, refused: ConstraintError, checkable: Callable[[str, Any], bool]) -> Any:
@@ -70,9 +91,6 @@ def _weaker(root: Any, refused: ConstraintError, checkable: Callable[[str, Any],
     for part in parts:
         here = path[-1]
         path.append(here[int(part)] if isinstance(here, list) else here[part])
-    for above in path[:-1]:
-        if isinstance(above, dict) and "oneOf" in above:
-            _as_alternatives(above)
     here = path[-1]
     if not isinstance(here, dict):
         raise refused
@@ -89,9 +107,6 @@ def _weaker(root: Any, refused: ConstraintError, checkable: Callable[[str, Any],
 
 
 def _drop(schema: dict[str, Any], keyword: str) -> None:
-    if keyword == "oneOf":
-        _as_alternatives(schema)
-        return
     del schema[keyword]
     if keyword == "patternProperties":  # its properties would now count as additional
         schema.pop("additionalProperties", None)

@@ -28,6 +28,7 @@ from agentrt.structured.json_schema.lark_text import (
     either,
     json_text,
     listed,
+    one_of,
     quoted,
     terminal,
     texts_of,
@@ -51,19 +52,22 @@ _MAX_MERGES = 1_000
 _MAX_REFERENCES = 32
 
 
-def rules_of(schema: Any, native: Callable[[Any], str], prefix: str = "") -> LarkPart | None:
+def rules_of(
+    schema: Any, native: Callable[[Any], str], prefix: str = "", *, everywhere: bool = False
+) -> LarkPart | None:
     """The rules of a schema; None if the compiler's own numbers are exact, or must do.
 
     Args:
         schema: The whole schema, in normal form.
         native: Writes a schema as an expression of the compiler.
         prefix: Prefix of all names: small letters, digits, underscores.
+        everywhere: Whether to write rules for all that has any, not only around inexact numbers.
     """
-    inexact = around_inexact(schema)
-    if id(schema) not in inexact:
+    inexact = set() if everywhere else around_inexact(schema)
+    if not everywhere and id(schema) not in inexact:
         return None
     try:
-        rules = _Rules(schema, native, prefix, inexact)
+        rules = _Rules(schema, native, prefix, inexact, everywhere)
         expression = rules.expression(schema)
     except (Inexpressible, RecursionError):
         return None
@@ -78,6 +82,7 @@ class _Rules:
     native: Callable[[Any], str]
     prefix: str
     inexact: set[int]
+    everywhere: bool
     written: list[str] = field(default_factory=list)
     _names: dict[int, str | None] = field(default_factory=dict)
     _by_text: dict[str, str] = field(default_factory=dict)
@@ -93,7 +98,7 @@ class _Rules:
             return None
         if schema is True or not without(schema, *UNREAD):
             return self._anything()
-        if id(schema) not in self.inexact:
+        if not self.everywhere and id(schema) not in self.inexact:
             return self._native(schema)
         if id(schema) not in self._names:
             name = self._names[id(schema)] = self._new("r")
@@ -171,9 +176,7 @@ class _Rules:
                 return self._native(here)
             raise Inexpressible
         texts = [text for value in values for text in texts_of(value)]
-        if not texts:
-            return None
-        return self._shared(terminal("|".join(escape_regex(text) for text in texts)), "n")
+        return self._shared(one_of(texts), "n") if texts else None
 
     def _merged(self, schemas: list[Any]) -> str | None:
         whole = merged([self._meant(schema) for schema in schemas], self._both)
@@ -246,6 +249,8 @@ class _Rules:
                     yield self._native({"type": kind})
 
     def _holds_inexact(self, here: dict[str, Any], keywords: frozenset[str]) -> bool:
+        if self.everywhere:
+            return True
         kind = "array" if keywords is _OF_ARRAYS else "object"
         part = {"type": kind, **{k: v for k, v in here.items() if k in keywords}}
         impossible = False in part.get("properties", {}).values()

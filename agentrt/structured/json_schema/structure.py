@@ -13,7 +13,6 @@ from typing import Any
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema.json_grammar import has_rules, json_grammar
 from agentrt.structured.json_schema.keywords import (
-    FORMATS,
     REFUSED,
     children,
     refusal,
@@ -24,6 +23,7 @@ from agentrt.structured.json_schema.limits import check_reference_depth
 from agentrt.structured.json_schema.native import grammar_error
 from agentrt.structured.json_schema.number_leaf import has_step
 
+_INSTEAD = "Give check=True; or instead, "
 _MAX_TRACED = 200
 _MAX_TRACED_S = 0.5
 """CPU time after which a refusal names a larger part than it could."""
@@ -63,18 +63,9 @@ def _check_keywords(root: Any) -> None:
             continue
         for keyword, instead in REFUSED.items():
             if keyword in here:
-                raise refusal(pointer, keyword, "unsupported", f"Instead, {instead}")
-        _check_format(here, pointer)
+                raise refusal(pointer, keyword, "unsupported", f"{_INSTEAD}{instead}")
         _check_step(here, pointer)
         _check_reference(here, pointer, root)
-
-
-def _check_format(schema: dict[str, Any], pointer: str) -> None:
-    name = schema.get("format")
-    if name is None or (isinstance(name, str) and (name in FORMATS or not _is_text(schema))):
-        return
-    hint = f"Use a pattern, or one of {', '.join(sorted(FORMATS))}"
-    raise refusal(pointer, "format", f"{name!r} unsupported", hint)
 
 
 def _check_step(schema: dict[str, Any], pointer: str) -> None:
@@ -85,11 +76,6 @@ def _check_step(schema: dict[str, Any], pointer: str) -> None:
             "cannot be enforced together with so large a bound",
             "Use a multiple of 2, 3, 5 or 10, or bounds within 2^53",
         )
-
-
-def _is_text(schema: dict[str, Any]) -> bool:
-    kind = schema.get("type", "string")
-    return kind == "string" or (isinstance(kind, list) and "string" in kind)
 
 
 def _check_reference(schema: dict[str, Any], pointer: str, root: Any) -> None:
@@ -131,7 +117,7 @@ def _traced(root: Any, complaint: str) -> ConstraintError:
         f"{location or '/'}: {reason_of(complaint)}",
         pointer=location,
         keyword=keyword,
-        hint=_HINTS.get(keyword, "Change this part of the schema"),
+        hint=_HINTS.get(keyword, "Change this part of the schema, or give check=True"),
     )
 
 
@@ -157,6 +143,6 @@ def reason_of(complaint: str) -> str:
 
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _HINTS = {
-    "oneOf": "Use anyOf, or give each branch a required property with its own const",
+    "oneOf": "Use anyOf, a required property with its own const in each branch, or check=True",
     "pattern": "Use a regex without look-around and back-references",
 }

@@ -96,14 +96,41 @@ class CompileCache:
         return future.result()
 
     def start_compile(
-        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
+        self,
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+        *,
+        within_tokens: int | None = None,
     ) -> Future[CompiledConstraint]:
-        """The same, compiled in another thread; done at once if it is cached."""
+        """The same, compiled in another thread; done at once if it is cached.
+
+        Args:
+            spec: The constraint.
+            vocab: The model's vocabulary.
+            frame: Frame of the model's tool calls.
+            within_tokens: Room for the output: if the shortest known has more tokens, the one
+                with the fewest is searched, in the same thread.
+        """
         future, mine = self._claim(spec, vocab, frame)
+        worker = self._costly_worker if may_take_long(spec) else self._plain_worker
         if mine:
-            worker = self._costly_worker if may_take_long(spec) else self._plain_worker
             worker.submit(self._run, future, spec, vocab, frame)
-        return future
+        if within_tokens is None or (future.done() and _fits(future, within_tokens)):
+            return future
+        return worker.submit(self._fitted, future, spec, vocab, frame, within_tokens)
+
+    def _fitted(
+        self,
+        future: Future[CompiledConstraint],
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+        within_tokens: int,
+    ) -> CompiledConstraint:
+        compiled = future.result()
+        self._service.fit(compiled, spec, vocab, frame, within_tokens)
+        return compiled
 
     def prepare(self, vocab: Vocab) -> None:
         """Build the tables of a vocabulary that every compilation needs, in another thread."""
@@ -170,6 +197,13 @@ class CompileCache:
         del self._futures[key]
         self._bytes.pop(key, None)
         self._refused_until_s.pop(key, None)
+
+
+def _fits(done: Future[CompiledConstraint], within_tokens: int) -> bool:
+    """Whether a known output fits, or there is no constraint."""
+    if done.exception() is not None:
+        return True
+    return (done.result().min_tokens or 0) <= within_tokens
 
 
 def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
@@ -12,18 +11,16 @@ from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.automaton import AutomatonConstraint
 from agentrt.structured.backends.llguidance_backend import (
     LlguidanceConstraint,
-    SearchedConstraint,
 )
 from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.call_state import CallsConstraint
-from agentrt.structured.closing.example_text import shortest_instance
-from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
 from agentrt.structured.matcher import CompiledConstraint
-from agentrt.structured.sandbox.probe_wire import MatchMethod
+from agentrt.structured.sandbox.probe_wire import Closes, MatchMethod
+from agentrt.structured.sandbox.shortest_output import find_shortest
 from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 MAX_TABLE_CELLS = 20_000_000
@@ -39,7 +36,7 @@ def compile_constraint(
     *,
     method: MatchMethod | None = None,
     searches: bool = True,
-    shortest: Sequence[int] | None = None,
+    closes: Closes | None = None,
 ) -> CompiledConstraint:
     """Compile a constraint and its first mask. Any thread; may take long.
 
@@ -49,7 +46,7 @@ def compile_constraint(
         frame: Frame of the model's tool calls; matters to `calls` only.
         method: Method of matching; None takes the first of `methods_for`.
         searches: Whether to search for the shortest text.
-        shortest: Result of an earlier search; checked, never trusted.
+        closes: Result of an earlier search; its tokens are checked, never trusted.
 
     Raises:
         ConstraintError: The constraint does not compile within the limits.
@@ -61,9 +58,11 @@ def compile_constraint(
         return AutomatonConstraint(pattern, alphabet)
     constraint = _searched(spec, alphabet, frame)
     if searches:
-        constraint.find_shortest(guess_of(spec, constraint, alphabet))
-    elif shortest is not None:
-        constraint.set_shortest(shortest)
+        find_shortest(constraint, spec, vocab, frame)
+    elif closes is not None:
+        constraint.least_tokens, constraint.why_open = closes.least_tokens, closes.why_open
+        if closes.tokens is not None:
+            constraint.set_shortest(closes.tokens)
     return constraint
 
 
@@ -114,23 +113,6 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return "|".join(escape_regex(option) for option in spec.options)
         case _:
             return None
-
-
-def guess_of(
-    spec: ConstraintSpec, constraint: SearchedConstraint, alphabet: Alphabet
-) -> list[int] | None:
-    """A short output found without the grammar."""
-    if isinstance(constraint, CallsConstraint):
-        return constraint.guess()
-    text: str | None = None
-    match spec.kind:
-        case "json":
-            text = shortest_instance(json.loads(spec.source))
-        case "regex":
-            text = shortest_match(whole_match(spec.source))
-        case "choice":
-            text = min(spec.options, key=len)
-    return None if text is None else alphabet.tokenize(text.encode())
 
 
 def _grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:

@@ -76,7 +76,7 @@ class CompileProbe:
         self._child: ProbeProcess | None = None
         self.starts = 0
 
-    def find_shortest(self, order: wire.Try, vocab: Vocab) -> tuple[int, ...] | None:
+    def find_shortest(self, order: wire.Try, vocab: Vocab) -> wire.Closes:
         """Compile a constraint in the process.
 
         Returns:
@@ -96,14 +96,14 @@ class CompileProbe:
                 match answer:
                     case wire.Compiled():
                         compiled = True
-                    case wire.Closes(tokens):
-                        return tokens
+                    case wire.Closes():
+                        return answer
                     case ConstraintRefused():
                         raise answer.error()
                     case _:
                         self._end()
                         if compiled:
-                            return None  # only the search took too long
+                            return wire.Closes(None, 0, "the search for one takes too long")
                         raise CompileTooCostly
 
     def close(self) -> None:

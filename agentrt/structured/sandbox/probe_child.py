@@ -20,7 +20,8 @@ from agentrt.structured.backends.llguidance_backend import SearchedConstraint
 from agentrt.structured.backends.outlines_table import index_vocabulary
 from agentrt.structured.json_schema.declaration_wire import ConstraintRefused
 from agentrt.structured.sandbox import probe_wire as wire
-from agentrt.structured.sandbox.compiled import compile_constraint, guess_of
+from agentrt.structured.sandbox.compiled import compile_constraint
+from agentrt.structured.sandbox.shortest_output import find_shortest
 from agentrt.structured.vocabulary import alphabet_of
 
 _STACK_BYTES = 4 << 20
@@ -64,8 +65,8 @@ def _answers_to(order: wire.Try, vocab: Vocab) -> Iterator[wire.Answer]:
         )
         yield wire.Compiled()
         if isinstance(constraint, SearchedConstraint):
-            constraint.find_shortest(guess_of(order.spec, constraint, alphabet_of(vocab)))
-        yield wire.Closes(constraint.shortest)
+            find_shortest(constraint, order.spec, vocab, order.frame)
+        yield wire.Closes(constraint.shortest, constraint.least_tokens, constraint.why_open)
     except ConstraintError as wrong:
         yield ConstraintRefused.from_error(wrong)
     except MemoryError:

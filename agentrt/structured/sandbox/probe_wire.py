@@ -67,9 +67,13 @@ class Closes:
 
     Attributes:
         tokens: The shortest complete text found, or None.
+        least_tokens: A number of tokens that no output falls below.
+        why_open: Reason why no text was found; "" if one was.
     """
 
     tokens: tuple[int, ...] | None
+    least_tokens: int
+    why_open: str
 
 
 Order = Learn | Try

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
+from agentrt.structured.backends.llguidance_backend import SearchedConstraint
 from agentrt.structured.call_sets import TOOL_GRAMMARS
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.compiled import compile_constraint, methods_for
 from agentrt.structured.sandbox.probe import CompileProbe, CompileTooCostly
-from agentrt.structured.sandbox.probe_wire import MatchMethod, Try, TryLimits
+from agentrt.structured.sandbox.probe_wire import Closes, MatchMethod, Try, TryLimits
+from agentrt.structured.sandbox.shortest_output import find_fewest
 
 LIMITS: dict[MatchMethod, TryLimits] = {
     "table": TryLimits(cpu_s=0.6, wall_s=4.0),
@@ -55,21 +58,14 @@ class CompileService:
         parts = [replace(spec, tools=(tool,), source="") for tool in spec.tools]
         parts = [part for part, is_known in zip(parts, known, strict=True) if not is_known]
         parts += [replace(spec, tools=())] if spec.source else []
-        found: list[tuple[int, ...]] = []
-        has_costly = False
+        tried: list[Closes] = []
         for part in parts:
             check_spec(part)
             if may_take_long(part):
-                has_costly = True
-                tried = self._compile_probed(part, vocab, frame)
-                found += [tried.shortest] if tried.shortest is not None else []
-        return compile_constraint(
-            spec,
-            vocab,
-            frame,
-            searches=not has_costly,
-            shortest=min(found, key=len, default=None),
-        )
+                one = self._compile_probed(part, vocab, frame)
+                tried.append(Closes(one.shortest, 0, one.why_open))
+        closes = min(tried, key=_tokens, default=None)
+        return compile_constraint(spec, vocab, frame, searches=not tried, closes=closes)
 
     def _compile_probed(
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
@@ -87,11 +83,28 @@ class CompileService:
     def _probe(
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, method: MatchMethod
     ) -> CompiledConstraint:
-        shortest = self.probe.find_shortest(Try(spec, frame, method, LIMITS[method]), vocab)
-        return compile_constraint(
-            spec, vocab, frame, method=method, searches=False, shortest=shortest
-        )
+        closes = self.probe.find_shortest(Try(spec, frame, method, LIMITS[method]), vocab)
+        return compile_constraint(spec, vocab, frame, method=method, searches=False, closes=closes)
+
+    def fit(
+        self,
+        compiled: CompiledConstraint,
+        spec: ConstraintSpec,
+        vocab: Vocab,
+        frame: CallFrame,
+        within_tokens: int,
+    ) -> None:
+        """Search for the output with the fewest tokens if the known one has more than this."""
+        known = compiled.min_tokens
+        if known is None or known <= within_tokens or known == compiled.least_tokens:
+            return
+        if isinstance(compiled, SearchedConstraint) and within_tokens >= compiled.least_tokens:
+            find_fewest(compiled, spec, vocab, frame)
 
     def close(self) -> None:
         """End the sandbox process."""
         self.probe.close()
+
+
+def _tokens(closes: Closes) -> float:
+    return math.inf if closes.tokens is None else len(closes.tokens)

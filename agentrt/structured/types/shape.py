@@ -7,22 +7,27 @@ JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 
 from pydantic import SecretStr, TypeAdapter
 from typing_extensions import TypeAliasType
 
+from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
 from agentrt.structured.json_schema.limits import check_choice
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import reason_of
+from agentrt.structured.types.core_schemas import Reader, author_of, reader_of
+from agentrt.structured.types.late_options import with_holes
+from agentrt.structured.types.trial import check_reading
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -38,6 +43,7 @@ class Shape:
         schema: JSON Schema of the value; None if the text is not JSON.
         item: Shape of one item, for an array.
         checked: Whether `parse` may refuse text that the constraint allows, with a reason.
+        late: Options that are not known yet, by the names of the holes of `spec`.
     """
 
     spec: ConstraintSpec | None
@@ -46,26 +52,50 @@ class Shape:
     schema: dict[str, Any] | None = None
     item: Shape | None = None
     checked: bool = False
+    late: Mapping[str, OneOf] = field(default_factory=dict)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is text."""
+        if self.spec is not None and self.spec.kind == "choice":
+            return all(isinstance(self.parse(option), str) for option in self.spec.options)
+        return self.parse is same_text
 
 
 def shape_of(form: Any) -> Shape:
     """The shape of a type's values, standing alone.
 
     Raises:
-        ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
+        ConstraintError: The type cannot be enforced, or not all that its grammar allows is read;
+            names JSON pointer and keyword.
     """
     if form is str:
-        return Shape(None, _same, "str")
+        return Shape(None, same_text, "str")
     if isinstance(form, Shape):
         return form
     adapter = adapter_of(form)
+    return _read(enforced_shape(form, adapter), adapter)
+
+
+def enforced_shape(form: Any, adapter: TypeAdapter[Any]) -> Shape:
+    """The shape of a type's values, standing alone, of which its reader may refuse some.
+
+    Raises:
+        ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
+    """
     texts = _bare_texts(form)
     if texts is not None:
         return _choice(texts, adapter.validate_python, name_of(form))
-    schema = schema_of(form, adapter)
-    if _is_bare_text(form) and schema.get("type") == "string":
+    late: dict[str, OneOf] = {}
+    schema = schema_of(form, adapter, late)
+    if _is_bare_text(form) and _is_text(schema):
         return _text(schema, adapter, name_of(form))
-    return _json(schema, adapter, name_of(form))
+    if _is_bare_text(form) and schema.keys() == {"enum"}:
+        if not late:
+            return _choice(tuple(schema["enum"]), adapter.validate_python, name_of(form))
+        spec = ConstraintSpec("choice", holes=tuple(late))
+        return Shape(spec, adapter.validate_python, name_of(form), late=late)
+    return _json(schema, adapter, name_of(form), late)
 
 
 def json_shape_of(form: Any) -> Shape:
@@ -74,8 +104,9 @@ def json_shape_of(form: Any) -> Shape:
     Raises:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
-    adapter = adapter_of(form)
-    return _json(schema_of(form, adapter), adapter, name_of(form))
+    adapter, late = adapter_of(form), dict[str, OneOf]()
+    shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late)
+    return _read(shape, adapter)
 
 
 def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) -> Shape:
@@ -85,13 +116,13 @@ def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) 
         ConstraintError: The item's type cannot be enforced.
     """
     one = json_shape_of(item)
-    adapter = adapter_of(list[item])
-    schema = schema_of(list[item], adapter)
+    adapter, late = adapter_of(list[item]), dict[str, OneOf]()
+    schema = schema_of(list[item], adapter, late)
     if min_items:
         schema["minItems"] = min_items
     if max_items is not None:
         schema["maxItems"] = max_items
-    return replace(_json(schema, adapter, f"list[{one.name}]"), item=one)
+    return replace(_json(schema, adapter, f"list[{one.name}]", late), item=one)
 
 
 def regex_shape(pattern: str) -> Shape:
@@ -107,7 +138,7 @@ def regex_shape(pattern: str) -> Shape:
             f"regex {pattern!r}: {reason_of(complaint)}",
             hint="Use a regex without look-around and back-references",
         )
-    return Shape(spec, _same, "regex")
+    return Shape(spec, same_text, "regex")
 
 
 def choice_shape(*options: str) -> Shape:
@@ -116,7 +147,7 @@ def choice_shape(*options: str) -> Shape:
     Raises:
         ConstraintError: There is no option, or one is not text.
     """
-    return _choice(options, _same, "choice")
+    return _choice(options, same_text, "choice")
 
 
 def cfg_shape(lark: str) -> Shape:
@@ -132,7 +163,7 @@ def cfg_shape(lark: str) -> Shape:
             f"grammar: {' '.join(complaint.split())[:300]}",
             hint="The syntax is Lark's, with a rule named start",
         )
-    return Shape(spec, _same, "cfg")
+    return Shape(spec, same_text, "cfg")
 
 
 def json_schema_shape(schema: dict[str, Any]) -> Shape:
@@ -145,8 +176,25 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
 
 
-def _json(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    return Shape(json_spec(schema), adapter.validate_json, name, schema)
+def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
+    """The shape, if all texts that it allows are read."""
+    reader = reader_of(adapter.core_schema)
+    if reader is Reader.CHECKED:
+        raise ConstraintError(
+            f"{shape.name} calls {author_of(adapter.core_schema)}, "
+            "which may refuse what its grammar allows",
+            hint="Give check=True, so that a refused answer is given again",
+        )
+    if reader is Reader.TRIED and not shape.late:  # no text is known before its options
+        check_reading(shape.spec, shape.parse, shape.name)
+    return shape
+
+
+def _json(
+    schema: dict[str, Any], adapter: TypeAdapter[Any], name: str, late: Mapping[str, OneOf]
+) -> Shape:
+    spec = with_holes(json_spec(schema), late)
+    return Shape(spec, adapter.validate_json, name, schema, late=late)
 
 
 def _choice(options: tuple[str, ...], parse: Callable[[str], Any], name: str) -> Shape:
@@ -188,19 +236,29 @@ def _unwrapped(form: Any) -> Any:
 
 
 def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    """Bare text within a pattern and lengths; free without any."""
+    """Bare text within patterns and lengths; free without any."""
     json_spec(schema, is_part=True)
-    terms: list[str] = []
-    if "pattern" in schema:
-        terms.append(lark_regex(anywhere(schema["pattern"])))
+    parts = [schema, *schema.get("allOf", ())]
+    terms = [lark_regex(anywhere(part["pattern"])) for part in parts if "pattern" in part]
     if schema.keys() & {"minLength", "maxLength"}:
         most = schema.get("maxLength", "")
         terms.append(lark_regex(f"(?s:.){{{schema.get('minLength', 0)},{most}}}"))
+
+    def parse(text: str) -> Any:
+        return adapter.validate_json(canonical_json.dumps(text))
+
     if not terms:
-        return Shape(None, adapter.validate_python, name)
+        return Shape(None, parse, name)
     lark = f"start: TEXT\nTEXT: {' & '.join(terms)}\n"
-    return Shape(ConstraintSpec("grammar", source=lark), adapter.validate_python, name)
+    return Shape(ConstraintSpec("grammar", source=lark), parse, name)
 
 
-def _same(text: str) -> str:
+def _is_text(schema: dict[str, Any]) -> bool:
+    """Whether a schema says no more than patterns and lengths of a string."""
+    patterns = all(part.keys() == {"pattern"} for part in schema.get("allOf", ()))
+    return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
+
+
+def same_text(text: str) -> str:
+    """The parser of text."""
     return text

@@ -1,0 +1,194 @@
+"""Proof that no value fits two schemas, for a `oneOf` whose branches exclude each other.
+
+Each type that both allow needs a proof of its own. What is not proved may still be true.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentrt.base import canonical_json
+from agentrt.structured.json_schema.complement import TYPES
+from agentrt.structured.json_schema.keywords import resolve
+from agentrt.structured.json_schema.plain import is_plain_regex
+
+MAX_DEPTH = 8
+MAX_PAIRS = 2_000
+"""Pairs of schemas that are compared for one `oneOf`."""
+
+_LEAST = ("minLength", "minItems", "minProperties", "minimum")
+_MOST = ("maxLength", "maxItems", "maxProperties", "maximum")
+_TYPE_OF_BOUND = dict(zip(_LEAST, ("string", "array", "object", "number"), strict=True))
+
+
+def exclude_each_other(options: list[Any], root: Any) -> bool:
+    """Whether no value fits two of the options, by proof."""
+    proof = _Proof(root)
+    pairs = itertools.combinations(options, 2)
+    return all(proof.are_disjoint(one, other) for one, other in pairs)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of a schema that must all hold.
+
+    Attributes:
+        plain: Schemas without references and combinations.
+        unions: Lists of which at least one schema must hold.
+    """
+
+    plain: list[dict[str, Any]] = field(default_factory=list)
+    unions: list[list[Any]] = field(default_factory=list)
+    is_empty: bool = False
+
+
+@dataclass(slots=True)
+class _Proof:
+    root: Any
+    pairs: int = 0
+
+    def are_disjoint(self, one: Any, other: Any, depth: int = 0) -> bool:
+        self.pairs += 1
+        if depth > MAX_DEPTH or self.pairs > MAX_PAIRS:
+            return False
+        here, there = self._parts(one), self._parts(other)
+        if here.is_empty or there.is_empty:
+            return True
+        common = _types(here) & _types(there)
+        if all(self._without(kind, here, there, depth) for kind in common):
+            return True
+        for parts, against in ((here, other), (there, one)):
+            for options in parts.unions:
+                if all(self.are_disjoint(option, against, depth + 1) for option in options):
+                    return True
+        return False
+
+    def _parts(self, schema: Any) -> _Parts:
+        found, todo = _Parts(), [schema]
+        for here in todo:  # grows as parts are met
+            if len(todo) > MAX_PAIRS:
+                break
+            if here is False:
+                found.is_empty = True
+            if not isinstance(here, dict):
+                continue
+            found.plain.append(here)
+            if isinstance(here.get("$ref"), str) and isinstance(self.root, dict):
+                todo.append(resolve(self.root, here["$ref"]))
+            todo += here.get("allOf", ())
+            found.unions += [here[k] for k in ("anyOf", "oneOf") if k in here]
+        return found
+
+    def _without(self, kind: str, here: _Parts, there: _Parts, depth: int) -> bool:
+        """Whether no value of a type fits both."""
+        if _bounds_cross(kind, here, there) or _bounds_cross(kind, there, here):
+            return True
+        values = _values(here, kind), _values(there, kind)
+        if values[0] is not None and values[1] is not None:
+            return not values[0].keys() & values[1].keys()
+        match kind:
+            case "string":
+                return _unmatched(values[0], there) or _unmatched(values[1], here)
+            case "object":
+                needed = dict.fromkeys((*_required(here), *_required(there)))
+                return any(self._no_field(name, here, there, depth) for name in needed)
+            case "array":
+                least = max(_bound(parts, "minItems", max, 0) for parts in (here, there))
+                return least > 0 and self._no_pair(_first(here), _first(there), depth)
+            case _:
+                return False
+
+    def _no_field(self, name: str, here: _Parts, there: _Parts, depth: int) -> bool:
+        return self._no_pair(_field(here, name), _field(there, name), depth)
+
+    def _no_pair(self, some: list[Any], others: list[Any], depth: int) -> bool:
+        if False in some or False in others:
+            return True
+        pairs = itertools.product(some, others)
+        return any(self.are_disjoint(one, other, depth + 1) for one, other in pairs)
+
+
+def _types(parts: _Parts) -> set[str]:
+    found = set(TYPES)
+    for schema in parts.plain:
+        kinds = schema.get("type", TYPES)
+        named = {kinds} if isinstance(kinds, str) else set(kinds)
+        found &= named | ({"number"} if "integer" in named else set())
+    return found
+
+
+def _values(parts: _Parts, kind: str) -> dict[str, Any] | None:
+    """The values of a type by their text, if they are listed."""
+    listed: dict[str, Any] | None = None
+    for schema in parts.plain:
+        if "const" in schema or "enum" in schema:
+            values = [schema["const"]] if "const" in schema else schema["enum"]
+            texts = {_text(value): value for value in values if _type_of(value) == kind}
+            listed = texts if listed is None else {k: texts[k] for k in listed.keys() & texts}
+    return listed
+
+
+def _text(value: Any) -> str:
+    """The same text for numbers that are equal."""
+    if isinstance(value, list | dict):
+        return ""  # any two may be equal
+    whole = isinstance(value, float) and value.is_integer()
+    return canonical_json.dumps(int(value) if whole else value)
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    names = {dict: "object", list: "array", str: "string", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _bound(parts: _Parts, keyword: str, pick: Any, default: Any) -> Any:
+    return pick((s[keyword] for s in parts.plain if keyword in s), default=default)
+
+
+def _bounds_cross(kind: str, here: _Parts, there: _Parts) -> bool:
+    """Whether the least that one allows is more than the most that the other allows."""
+    for least, most in zip(_LEAST, _MOST, strict=True):
+        if _TYPE_OF_BOUND[least] == kind:
+            low, high = _bound(here, least, max, None), _bound(there, most, min, None)
+            return low is not None and high is not None and bool(low > high)
+    return False
+
+
+def _unmatched(values: dict[str, Any] | None, parts: _Parts) -> bool:
+    """Whether none of the texts has a pattern that both regex dialects read alike."""
+    named = [s["pattern"] for s in parts.plain if "pattern" in s]
+    patterns = [pattern for pattern in named if is_plain_regex(pattern)]
+    if values is None or not patterns or not all(map(str.isascii, values.values())):
+        return False
+    try:
+        return not any(all(re.search(p, text) for p in patterns) for text in values.values())
+    except re.error:  # reported by the compiler
+        return False
+
+
+def _required(parts: _Parts) -> Iterator[str]:
+    for schema in parts.plain:
+        yield from schema.get("required", ())
+
+
+def _field(parts: _Parts, name: str) -> list[Any]:
+    """Schemas that a field must fit."""
+    found = []
+    for schema in parts.plain:
+        if name in schema.get("properties", {}):
+            found.append(schema["properties"][name])
+        elif "patternProperties" not in schema:
+            found.append(schema.get("additionalProperties", True))
+    return found
+
+
+def _first(parts: _Parts) -> list[Any]:
+    """Schemas that the first item must fit."""
+    return [s["prefixItems"][0] if s.get("prefixItems") else s.get("items", True)
+            for s in parts.plain]  # fmt: skip

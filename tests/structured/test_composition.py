@@ -1,0 +1,222 @@
+"""Composed constraints: the language is that of the parts, and captures are spans of the text."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired
+
+import numpy as np
+import pytest
+from llguidance import LLMatcher
+from pydantic import BaseModel, field_validator
+from typing_extensions import TypedDict
+
+from agentrt import capture, cfg, choice, json_schema, regex, typed
+from agentrt.base.errors import ConstraintError
+from agentrt.structured import bitmask_words, compile_constraint
+from agentrt.structured.composition import BYTES
+from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
+from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.spans import spans_of
+
+
+class Point(BaseModel):
+    x: int
+    text: str
+
+
+def matcher_of(constraint):
+    spec = constraint.shape.spec
+    grammar = regex_grammar(spec.source) if spec.kind == "regex" else lark_grammar(spec.source)
+    matcher = LLMatcher(BYTES, grammar, log_level=0)
+    assert not matcher.is_error(), matcher.get_error()
+    return matcher
+
+
+LETTERS = "ab1[]"
+REGULAR = regex("a+") + (regex("[ab]") | "1").repeat(1, 2)
+CASES = {
+    "regular": (REGULAR, r"a+[ab1]{1,2}", 5),
+    "greedy neighbours": (regex("[ab]*") + "b" + regex("b?"), r"[ab]*bb?", 5),
+    "around a list": ("a" + typed(list[Literal[1]]) + "b", r"a\[(1(,1)*)?\]b", 6),
+    "repeated lists": (
+        ("a" + typed(list[None])).repeat(1, 2) + ("b" | typed(list[None])),
+        r"(a\[\]){1,2}(b|\[\])",
+        7,
+    ),
+    "optional": (typed(list[None]).repeat(0, 1) + regex("a*"), r"(\[\])?a*", 5),
+    "a grammar inside": ("b" + cfg('start: "a" start "1" | "1"') + "]", r"b(1|a1{2}|aa1{3})\]", 7),
+    "alternatives": (
+        (regex("a+") + typed(list[None])) | regex("[ab]{2}"),
+        r"a+\[\]|[ab]{2}",
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_language_is_that_of_the_parts(case):
+    """Exhaustive over a small alphabet, judged by a regex; the reader takes the same texts."""
+    constraint, oracle, length = CASES[case]
+    base, judge = matcher_of(constraint), re.compile(oracle)
+    for size in range(length + 1):
+        for letters in itertools.product(LETTERS, repeat=size):
+            text = "".join(letters)
+            here = base.deep_copy()
+            taken = here.try_consume_tokens(list(text.encode())) == size and here.is_accepting()
+            fits = judge.fullmatch(text) is not None
+            assert taken == fits, text
+            assert reads(constraint, text) == fits, text
+
+
+def reads(constraint, text):
+    try:
+        spans_of(constraint.part, text)
+    except ValueError:
+        return False
+    return True
+
+
+class Line(TypedDict):
+    name: str
+    count: int
+    tags: list[str]
+    point: NotRequired[Point]
+    size: Literal["small", "large"]
+
+
+LINE: Any = (
+    "Name: "
+    + capture("name", regex("[a-z é]+"))
+    + ", "
+    + capture("count", int)
+    + " "
+    + capture("size", Literal["small", "large"])
+    + (" #" + capture("tags", regex("[a-z]{1,3}"))).repeat(0, 3)
+    + (" at " + capture("point", Point)).repeat(0, 1)
+)
+GRAMMAR_LINE: Any = capture("sum", cfg('start: N ("+" N)*\nN: /[0-9]+/')) + (
+    "=" + capture("value", float)
+)
+
+
+class SumLine(TypedDict):
+    sum: str
+    value: float
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("line", "form"), [(LINE, Line), (GRAMMAR_LINE, SumLine)])
+def test_what_masks_allow_is_read(vocab, frame, line, form, seed):
+    """Uniform walks over the vocabulary: every text is read, captures equal their spans."""
+    constraint = line.into(form)
+    dice = random.Random(seed)
+    state = compile_constraint(constraint.shape.spec, vocab, frame, searches=False).start()
+    row = np.zeros(bitmask_words(vocab.logits_size), dtype=np.int32)
+    text = b""
+    for _ in range(400):
+        state.fill_bitmask(row)
+        allowed = allowed_ids(row)
+        if state.can_stop() and (len(text) > 60 or dice.random() < 0.3):
+            break
+        shortest = sorted(allowed, key=lambda one: len(vocab.token_bytes[one]) or 99)
+        token = dice.choice(allowed if len(text) < 60 else shortest[:6])
+        if token in vocab.eos_ids:
+            break
+        assert state.advance([token]) == 1
+        text += vocab.token_bytes[token]
+    if not state.can_stop():
+        pytest.skip("the walk did not end")
+    whole = text.decode()
+    value = constraint.shape.parse(whole)
+    spans = spans_of(constraint.part, whole)
+    for span in spans:
+        assert text[span.start : span.end].decode() == span.text
+        read = span.capture.shape.parse(span.text)
+        held = value[span.capture.name]
+        assert read in held if span.capture.name == "tags" else read == held
+    always = {"tags"} if form is Line else set()
+    assert value.keys() == always | {span.capture.name for span in spans}
+
+
+def test_earlier_parts_take_as_much_as_they_can():
+    pair = capture("a", regex("[ab]*")) + capture("b", regex("b*a?"))
+    assert pair.into(dict[str, Any]).shape.parse("abba") == {"a": "abba", "b": ""}
+    pair = capture("a", regex("[ab]*")) + capture("b", regex("ba?"))
+    assert pair.into(dict[str, Any]).shape.parse("abba") == {"a": "ab", "b": "ba"}
+    rest = (capture("a", regex("b*")) + capture("b", regex("b?"))).repeat(2, 4)
+    assert rest.into(dict[str, Any]).shape.parse("bbb") == {"a": ["bbb", ""], "b": ["", ""]}
+
+
+@dataclass
+class Named:
+    a: str
+    b: int = 0
+
+
+class Checked(BaseModel):
+    a: str
+
+    @field_validator("a")
+    @classmethod
+    def known(cls, a: str) -> str:
+        if a != "x":
+            raise ValueError("only x")
+        return a
+
+
+def test_captures_become_a_record():
+    one = "a=" + capture("a", regex("[a-z]")) + (" b=" + capture("b", int)).repeat(0, 1)
+    shape = one.into(Named).shape
+    assert shape.parse("a=q b=12") == Named("q", 12)
+    assert shape.parse("a=q") == Named("q")
+    assert not shape.checked
+    checked = capture("a", regex("[a-z]")).into(Checked).shape
+    assert checked.checked
+    assert checked.parse("x").a == "x"
+    with pytest.raises(ValueError, match="only x"):
+        checked.parse("y")
+
+
+class Wrong(TypedDict):
+    a: int
+
+
+class Short(TypedDict):
+    b: str
+
+
+A = capture("a", regex("[a-z]"))
+NO_RECORD = [
+    (lambda: A.into(Wrong), "'a' is str, the field is int"),
+    (lambda: A.into(Short), "Short needs 'b'"),
+    (lambda: (A + " " + capture("b", int)).into(Named | None), "has no fields"),
+    (lambda: (A + capture("c", int)).into(Named), "no field 'c'"),
+    (lambda: (A | "-").into(Named), "needs 'a', which not every text has"),
+    (lambda: A + "-" + A, "two captures are named 'a'"),
+    (lambda: A.repeat(0, 2).into(Named), r"'a' is list\[str\]"),
+    (lambda: A.repeat(2, 1), "2 to 1 times"),
+    (lambda: A.repeat(0, 0), "0 to 0 times"),
+    (lambda: regex(r"[a-z\[]+") + typed(list[int]), "may go on where the next part begins"),
+    (lambda: typed(str) + typed(Point), "may go on where the next part begins"),
+    (lambda: typed(int | list[int]) + regex("[0-9]"), "may go on where the next part begins"),
+    (lambda: json_schema({"uniqueItems": True}, check=True) + "a", "checked at the end"),
+    (lambda: A + "\x00", "NUL"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), NO_RECORD)
+def test_what_cannot_be_composed_is_refused(make, said):
+    with pytest.raises(ConstraintError, match=said):
+        make()
+
+
+def test_text_choices_and_regexes_stay_a_regex():
+    """Such a constraint has a table, and servers without grammars take it."""
+    made = "a" + choice("b", "(c)") + regex(r"\d|x").repeat(2)
+    assert made.shape.spec is not None
+    assert made.shape.spec.kind == "regex"
+    assert matcher_of(made).try_consume_tokens(list(b"a(c)1x9")) == 7

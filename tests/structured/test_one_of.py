@@ -1,0 +1,234 @@
+"""Values held to options: a mask allows their texts and no others."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, ValidationError
+from typing_extensions import TypedDict
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError, UsageError
+from agentrt.base.one_of import OneOf
+from agentrt.base.segments import JSON_ARRAY_FRAME
+from agentrt.structured import (
+    bitmask_words,
+    checked_shape_of,
+    compile_constraint,
+    json_shape_of,
+    shape_of,
+)
+from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.vocabulary import alphabet_of
+
+
+class Fact(BaseModel):
+    symbol: str
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: int
+
+
+class Row(TypedDict):
+    name: str
+    size: float
+
+
+class Pending:
+    """A node whose result is not there yet."""
+
+    done = False
+
+    def held_options(self) -> tuple[Any, ...]:
+        raise AssertionError("nobody may ask yet")
+
+
+FACTS = [
+    Fact(symbol="IBM", metric="return", value=1.5),
+    Fact(symbol="IBM", metric="risk", value=0.1 + 0.2),
+    Fact(symbol="IBMX", metric="return", value=-1e22),
+    Fact(symbol='a"b\\c\x7f', metric="größe", value=2.0),
+]
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=6)
+NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False))
+VALUES = st.one_of(TEXTS, NUMBERS, st.booleans(), st.none())
+RECORDS = st.dictionaries(st.sampled_from(["s", "metric", "at", "v"]), VALUES, max_size=4)
+
+
+def compiled(spec: ConstraintSpec | None, vocab: Any) -> Any:
+    assert spec is not None
+    return compile_constraint(spec, vocab, JSON_ARRAY_FRAME)
+
+
+def written(constraint: Any, vocab: Any, dice: random.Random, most: int = 400) -> str | None:
+    """A text by tokens drawn evenly from the masks; None if it is too long."""
+    state, row, text = constraint.start(), np.zeros(bitmask_words(vocab.logits_size), np.int32), b""
+    for _ in range(most):
+        if state.must_stop():
+            return text.decode()
+        state.fill_bitmask(row)
+        allowed = [token for token in allowed_ids(row) if token not in vocab.eos_ids]
+        if state.can_stop() and (not allowed or dice.random() < 0.5):
+            return text.decode()
+        token = dice.choice(allowed)
+        assert state.advance([token]) == 1
+        text += vocab.token_bytes[token]
+    return None
+
+
+def accepts(constraint: Any, text: str, vocab: Any) -> bool:
+    tokens = alphabet_of(vocab).tokenize(text.encode())
+    state = constraint.start()
+    return bool(state.advance(tokens) == len(tokens) and state.can_stop())
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(options=st.lists(st.one_of(RECORDS, VALUES), min_size=1, max_size=12), seed=st.integers())
+def test_the_mask_holds_a_list_to_its_options(options: list[Any], seed: int, vocab: Any) -> None:
+    """Alone, and as an item of a list in an object, whatever the options are."""
+    dice, held = random.Random(seed), OneOf(options)
+    texts = set(held.texts)
+    alone = compiled(json_shape_of(Annotated[Any, held]).spec, vocab)
+    for text in texts:
+        assert accepts(alone, text, vocab)
+    for _ in range(4):
+        found = written(alone, vocab, dice)
+        assert found is not None
+        floats = [option for option in options if isinstance(option, float)]
+        assert found in texts or float(found) in floats  # 2.0 alone may be written 2, too
+    inside = compiled(json_shape_of(dict[str, list[Annotated[Any, held]]]).spec, vocab)
+    assert accepts(inside, f'{{"a":[{",".join(sorted(texts))}]}}', vocab)
+    assert not accepts(inside, '{"a":["no option of these"]}', vocab)
+
+
+def test_a_record_is_held_as_a_whole(vocab: Any) -> None:
+    shape = shape_of(Annotated[Fact, OneOf(FACTS)])
+    constraint, dice = compiled(shape.spec, vocab), random.Random(0)
+    seen = {written(constraint, vocab, dice) for _ in range(60)}
+    assert seen == set(OneOf(FACTS).texts)
+    assert [shape.parse(text) for text in OneOf(FACTS).texts] == FACTS
+    mixed = '{"symbol":"IBM","metric":"risk","value":1.5}'
+    assert not accepts(constraint, mixed, vocab)
+    with pytest.raises(ValidationError, match="none of the options"):
+        shape.parse(mixed)
+
+
+def test_a_float_is_written_as_the_record_prints(vocab: Any) -> None:
+    constraint = compiled(shape_of(Annotated[Fact, OneOf(FACTS)]).spec, vocab)
+    assert accepts(
+        constraint, '{"symbol":"IBM","metric":"risk","value":0.30000000000000004}', vocab
+    )
+    assert not accepts(constraint, '{"symbol":"IBM","metric":"risk","value":0.3}', vocab)
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "text"),
+    [
+        (Point, [Point(1, 2), Point(3, 4)], '{"x":3,"y":4}'),
+        (Row, [{"name": "a", "size": 1.5}], '{"name":"a","size":1.5}'),
+        (int, [2**63, 7], str(2**63)),
+        (tuple[int, str], [(1, "a"), (2, "b")], '[2,"b"]'),
+        (Fact | None, [FACTS[0], None], "null"),
+    ],
+)
+def test_any_type_can_be_held(form: Any, options: list[Any], text: str, vocab: Any) -> None:
+    shape = shape_of(Annotated[form, OneOf(options)])
+    assert accepts(compiled(shape.spec, vocab), text, vocab)
+    assert shape.parse(text) in options
+
+
+def test_texts_that_stand_alone_are_bare(vocab: Any) -> None:
+    shape = shape_of(Annotated[str, OneOf(["IBM", "BRK.B", "IBM"])])
+    assert shape.spec == ConstraintSpec("choice", options=("IBM", "BRK.B"))
+    assert shape.parse("BRK.B") == "BRK.B"
+
+
+def test_a_bound_beside_the_options_holds_too(vocab: Any) -> None:
+    shape = json_shape_of(Annotated[str, OneOf(["a", "abc"]), Field(max_length=2)])
+    assert accepts(compiled(shape.spec, vocab), '"a"', vocab)
+    with pytest.raises(ValidationError):
+        shape.parse('"abc"')
+
+
+def test_pending_options_become_a_hole_each(vocab: Any) -> None:
+    one, other = Pending(), Pending()
+    first = OneOf(one)
+
+    class Two(BaseModel):
+        a: Annotated[str, first]
+        b: list[Annotated[str, OneOf([other])]]
+        c: Annotated[str, first]
+
+    shape = shape_of(Two)
+    assert shape.spec is not None
+    assert shape.spec.holes == ("options:0", "options:1")
+    assert [option.sources for option in shape.late.values()] == [(one,), (other,)]
+    filled = shape.spec.filled({"options:0": ('"x"',), "options:1": ('"y"', '"z"')})
+    constraint = compiled(filled, vocab)
+    assert accepts(constraint, '{"a":"x","b":["y","z"],"c":"x"}', vocab)
+    assert not accepts(constraint, '{"a":"y","b":[],"c":"x"}', vocab)
+
+
+def test_nothing_to_choose_from_leaves_out_what_can_be_left_out(vocab: Any) -> None:
+    spec = shape_of(list[Annotated[str, OneOf(Pending())]]).spec
+    assert spec is not None
+    constraint = compiled(spec.filled({"options:0": ()}), vocab)
+    assert accepts(constraint, "[]", vocab)
+    assert not accepts(constraint, '["a"]', vocab)
+    needed = shape_of(tuple[Annotated[str, OneOf(Pending())]]).spec
+    assert needed is not None
+    with pytest.raises(ConstraintError, match="no text fits"):
+        compiled(needed.filled({"options:0": ()}), vocab)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        dict[Annotated[str, OneOf(Pending())], int],
+        Annotated[set[Annotated[str, OneOf(Pending())]], Field(min_length=2)],
+    ],
+)
+def test_places_that_need_their_options_early_say_so(form: Any) -> None:
+    with pytest.raises(ConstraintError):
+        shape_of(form)
+
+
+def test_late_options_are_not_only_checked() -> None:
+    class Odd(BaseModel):
+        a: Annotated[str, OneOf(Pending())]
+        b: Annotated[set[str], Field(min_length=2)]
+
+    with pytest.raises(ConstraintError, match="late options"):
+        checked_shape_of(Odd)
+
+
+@pytest.mark.parametrize("options", [[float("nan")], [object()], [Enum]])
+def test_options_without_a_json_form_are_refused_where_they_are_written(options: Any) -> None:
+    with pytest.raises(ConstraintError, match="no JSON form"):
+        OneOf(options)
+
+
+def test_one_text_is_no_list_of_options() -> None:
+    with pytest.raises(UsageError, match="letters"):
+        OneOf("abc")
+
+
+def test_equal_options_make_equal_types() -> None:
+    one, other = OneOf(["a", "b"]), OneOf(iter(("a", "b", "a")))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert OneOf(["a"]) != one
+    assert json.loads(OneOf([{"a": 1}]).texts[0]) == {"a": 1}
