@@ -22,7 +22,7 @@ CUT = re.compile(r"[!-~](?= [A-Za-z])")
 """The character before a cut."""
 
 _WORD = re.compile(r" ?[A-Za-z]+(?:'[a-z]{1,2})?[.,;:!?]?")
-"""What is kept: words. Times of encoding tell nothing of other texts, which may be secrets."""
+"""Pattern of the texts that are kept. The time of encoding reveals no others, such as secrets."""
 
 _LONGEST_WORD = 24
 MOST_WORDS = 32_768

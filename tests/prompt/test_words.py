@@ -82,9 +82,23 @@ def test_added_tokens_that_reach_over_a_cut_forbid_it(token):
     assert not cuts_at_words(FILE, [token])
 
 
-def test_what_may_be_a_secret_is_not_kept():
-    words = Words(Tokenizer.from_str(json.dumps(FILE)))
-    for _ in range(2):
-        words.encode("My password is hunter2 and not sk-abcDEF or s3cr3t, you see it all here")
-    assert {" password", " and"} <= words._ids.keys()
-    assert not [word for word in words._ids if any(sign in word for sign in "0123456789-_")]
+class Listening:
+    """A tokenizer that notes what it encodes."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.texts = []
+
+    def encode(self, text, **given):
+        self.texts.append(text)
+        return self.tokenizer.encode(text, **given)
+
+
+def test_words_are_kept_and_what_may_be_a_secret_is_not():
+    tokenizer = Listening(Tokenizer.from_str(json.dumps(FILE)))
+    words = Words(tokenizer)
+    text = " the password that all of you should know is hunter2 and not the one in sk-abcDEF, so"
+    for _ in range(3):
+        tokenizer.texts.clear()
+        words.encode(text)
+    assert tokenizer.texts == [" hunter2", " sk-abcDEF,"]
