@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import anyio
 import anyio.from_thread
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainValidator
 
 from agentrt import (
     Calls,
@@ -19,6 +19,7 @@ from agentrt import (
     DeadlineExceeded,
     NodeCancelled,
     OneOf,
+    OutputUnreadable,
     ToolFailed,
     Truncated,
     chat,
@@ -378,3 +379,24 @@ def test_numbers_of_items_and_calls_are_enforced(engine: Any) -> None:
     assert 2 <= len(flags) <= 3
     assert len(calls) == 2
     assert len(getattr(step, "calls", (1, 2))) == 2
+
+
+READABLE: dict[str, int] = {}
+Looked = Annotated[
+    int, PlainValidator(READABLE.__getitem__, json_schema_input_type=Literal["a", "b"])
+]
+
+
+def test_what_its_grammar_allows_and_no_reader_takes_is_answered_again(engine: Any) -> None:
+    """A type is tried when it is declared; a reader that changes later is met at the answer."""
+
+    @program
+    async def looked() -> int:
+        READABLE.update(a=1, b=2)
+        gen = ASK.user("Say something.").generate(tuple[Looked], max_tokens=40)
+        READABLE.clear()
+        return (await gen)[0]
+
+    with pytest.raises(OutputUnreadable, match=r"none of 3 answers .* can be read") as failed:
+        engine(looked)
+    assert len(failed.value.attempts) == 3
