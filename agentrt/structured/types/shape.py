@@ -21,10 +21,11 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
-from agentrt.structured.json_schema.limits import check_choice
+from agentrt.structured.json_schema.limits import check_choice, check_size
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import reason_of
+from agentrt.structured.lark_json import with_compact_json
 from agentrt.structured.types.core_schemas import Reader, author_of, reader_of
 from agentrt.structured.types.late_options import with_holes
 from agentrt.structured.types.trial import check_reading
@@ -156,7 +157,8 @@ def cfg_shape(lark: str) -> Shape:
     Raises:
         ConstraintError: The grammar is invalid or too large.
     """
-    spec = ConstraintSpec("grammar", source=lark)
+    check_size(lark, "grammar")
+    spec = ConstraintSpec("grammar", source=with_compact_json(lark))
     complaint = complaint_about(spec)
     if complaint:
         raise ConstraintError(
