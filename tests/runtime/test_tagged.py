@@ -8,7 +8,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 from typing_extensions import TypedDict
 
 from agentrt import (
@@ -250,3 +250,30 @@ def test_tags_on_the_engine(engine: Any) -> None:
         assert len(tags) == 2
         for one in tags:
             assert isinstance(one.value, Calc if one.name == "calc" else str)
+
+
+class Even(BaseModel):
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def is_even(cls, number: int) -> int:
+        if number % 2:
+            raise ValueError("must be even")
+        return number
+
+
+def test_captures_that_a_validator_refuses_are_asked_for_again(bench: Any) -> None:
+    """The validators of a record run in the end; the model is shown the reason."""
+    line = ("No. " + capture("number", int)).into(Even)
+
+    @program
+    async def outer() -> Even:
+        gen = ASK.generate(line, retries=1)
+        value = await gen
+        assert [attempt.text for attempt in gen.attempts] == ["No. 3"]
+        return value
+
+    rig = bench(["No. 3", "No. 4"])
+    assert rig.run(outer) == Even(number=4)
+    assert "must be even" in rig.backend.seen.prompts[rig.backend.seen.requests[1].request_id]

@@ -33,6 +33,7 @@ from agentrt.structured import (
     json_schema_shape,
     regex_shape,
 )
+from agentrt.structured.backends.llguidance_backend import LlguidanceState
 from agentrt.structured.json_schema.native import schema_grammar
 from agentrt.structured.matcher import allowed_ids
 from agentrt.structured.vocabulary import alphabet_of
@@ -62,6 +63,7 @@ class StructuredArm:
         """Read the vocabulary, and load what the first compilation loads."""
         self._vocab = vocabulary_from(Path(settings["vocabulary"]))
         self._pool = MaskPool(2)
+        self._asked = 0  # comparisons: who begins changes with each
         self._row = np.zeros(bitmask_words(self._vocab.logits_size), dtype=np.int32)
         self._compile(_shape("json", {"type": "boolean"}))
         return {"library": "agentrt", "judge": "none" if jsonschema is None else "jsonschema"}
@@ -130,17 +132,19 @@ class StructuredArm:
             compiled = self._compile(_shape(kind, source))
         except ConstraintError as refused:
             return {"refused": refused.message}
+        self._asked += 1
         alphabet = alphabet_of(self._vocab)
         alone = LLMatcher(alphabet.tokenizer, schema_grammar(source), log_level=0)
         alone.unsafe_compute_mask_ptr(self._row.ctypes.data, self._row.nbytes)
         if alone.is_error():
             return {"refused": "llguidance alone"}
         walks = []
-        for ids in texts:
+        for number, ids in enumerate(texts, self._asked):
             if compiled.start().advance(ids) != len(ids):
                 continue
             if alone.deep_copy().try_consume_tokens(list(ids)) == len(ids):
-                times = [self._paired(compiled, alone, ids, at % 2 == 0) for at in range(rounds)]
+                turns = [(number + at) % 2 == 0 for at in range(rounds)]
+                times = [self._paired(compiled, alone, ids, turn) for turn in turns]
                 walks.append({"ours": [ours for ours, _ in times], "alone": [a for _, a in times]})
         return {"walks": walks}
 
@@ -154,7 +158,9 @@ class StructuredArm:
         for token in (*ids, None):
             for is_ours in (ours_first, not ours_first):
                 began = time.thread_time_ns()
-                if is_ours:
+                if is_ours and isinstance(state, LlguidanceState):
+                    state.fill_bitmask_at(address, size)  # as the engine does
+                elif is_ours:
                     state.fill_bitmask(self._row)
                 else:
                     matcher.unsafe_compute_mask_ptr(address, size)
