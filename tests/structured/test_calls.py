@@ -117,7 +117,29 @@ SPECIAL = CallFrame(
     special=("<|call|>", "<|/call|>"),
 )
 FUNCTIONS = CallFrame(before="<function=", middle=">", after="</function>")
-FRAMES = {"array": JSON_ARRAY_FRAME, "tags": TAGS, "special": SPECIAL, "functions": FUNCTIONS}
+CHANNELS = CallFrame(
+    before="<|tool|>commentary to=functions.",
+    middle="<|assistant|>",
+    after="<|/call|>",
+    special=("<|tool|>", "<|assistant|>", "<|/call|>"),
+)
+LISTED = CallFrame(
+    before='{"name": "',
+    middle='", "arguments": ',
+    after="}",
+    between=", ",
+    first="<|call|>[",
+    last="]",
+    special=("<|call|>",),
+)
+FRAMES = {
+    "array": JSON_ARRAY_FRAME,
+    "tags": TAGS,
+    "special": SPECIAL,
+    "functions": FUNCTIONS,
+    "channels": CHANNELS,
+    "listed": LISTED,
+}
 
 
 def spelled(text, vocab):
