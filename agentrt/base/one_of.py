@@ -176,7 +176,7 @@ class OneOf:
         return f"OneOf({len(self._texts)} options)"
 
 
-_MAX_FLOAT = 10**308
+_MAX_DIGITS = 400
 
 STAND_IN = "\ue000"
 """First character of a text that stands in for options in a schema: it has no meaning."""
@@ -211,7 +211,7 @@ def _is_equal(value: Any, option: Any) -> bool:
         case list(), list():
             return len(value) == len(option) and all(map(_is_equal, value, option))
         case int(), float():
-            return abs(value) < _MAX_FLOAT and float(value) == option
+            return len(str(value)) <= _MAX_DIGITS and float(str(value)) == option
     return bool(value == option)
 
 
