@@ -68,6 +68,7 @@ MALFORMED = [
     {"items": [{}], "additionalItems": 3},
     {"minimum": [], "exclusiveMinimum": True},
     {"$schema": {}, "$ref": 3, "$id": []},
+    {"$schema": 3},
 ]
 
 

@@ -33,8 +33,8 @@ def modernize(schema: Any) -> None:
         ref = here.get("$dynamicRef")
         if isinstance(ref, str) and ref in anchors and "$ref" not in here:
             here["$ref"] = here.pop("$dynamicRef")
-    if isinstance(schema, dict):
-        schema.pop("$schema", None)
+    if isinstance(schema, dict) and isinstance(schema.get("$schema"), str):
+        del schema["$schema"]
 
 
 def _single_anchors(schema: Any) -> set[str]:
