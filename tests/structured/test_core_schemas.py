@@ -262,6 +262,8 @@ def test_forms_are_written_as_they_are_read(accepts, form, text):
 
 
 OUTSIDE = [
+    (dict[Literal["a", 2], int], '{"2":1}'),
+    (dict[Literal["a", 2], int], '{"b":1}'),
     (Annotated[dt.date, Field(ge=dt.date(1999, 12, 31))], '"1999-12-30"'),
     (Annotated[dt.date, Field(gt=dt.date(1999, 12, 31))], '"1999-12-31"'),
     (Annotated[dt.date, Field(lt=dt.date(2024, 3, 1))], '"2024-03-01"'),

@@ -72,7 +72,7 @@ _FIELD = frozenset(
 )
 _FIELDS = frozenset({"model-field", "dataclass-field", "typed-dict-field", "named-tuple-field"})
 _SHOWN = frozenset({"description", "title", "examples", "deprecated"})
-_PLAIN_KEYS = frozenset({"str", "literal", "enum", "uuid"})
+_PLAIN_KEYS = frozenset({"str", "uuid"})
 _LIBRARY = (
     *("pydantic._internal._validators", "pydantic._internal._generate_schema"),
     *("pydantic._internal._std_types_schema", "pydantic.types", "pydantic.networks"),

@@ -182,6 +182,9 @@ class WrittenSchema(GenerateJsonSchema):
         keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
         if "patternProperties" in written:
             written["additionalProperties"] = False
+        names = [name for name in keys.get("enum", ()) if isinstance(name, str)]
+        if names:  # others are not read from the text of a key
+            written["propertyNames"] = {"enum": names}
         match keys.get("type"):
             case "integer" | "number" if keys.keys() <= {"type"}:
                 written["propertyNames"] = {"pattern": formats.anchored(formats.INTEGER_KEY)}
