@@ -96,7 +96,7 @@ class Listening:
 
 def test_words_are_kept_and_what_may_be_a_secret_is_not():
     tokenizer = Listening(Tokenizer.from_str(json.dumps(FILE)))
-    words = Words(tokenizer)
+    words = Words(tokenizer)  # type: ignore[arg-type]
     text = " the password that all of you should know is hunter2 and not the one in sk-abcDEF, so"
     for _ in range(3):
         tokenizer.texts.clear()

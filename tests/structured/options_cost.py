@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -88,17 +89,17 @@ def measure(vocabulary: str, count: int) -> dict[str, Any]:
     for table in range(TABLES + 1):
         figures = figures_of(dice, count)
         held = Annotated[Figure, OneOf(Later(figures))]
-        shape = shape_of(Annotated[list[held], Field(max_length=FIGURES)])  # type: ignore[valid-type]
+        shape = shape_of(Annotated[list[held], Field(max_length=FIGURES)])
         assert shape.spec is not None
         (one_of,) = shape.late.values()
         spec, this = shape.spec, costs if table else Costs()  # the first warms up
-        texts = this.timed("options", lambda one_of=one_of: one_of.texts)
-        spec = this.timed("fill", lambda spec=spec, texts=texts: spec.filled({"options:0": texts}))
-        this.timed("key", lambda spec=spec: cache_key(spec, vocab, JSON_ARRAY_FRAME))
-        compiled = this.timed("compile", lambda spec=spec: cache.get(spec, vocab, JSON_ARRAY_FRAME))
+        texts = this.timed("options", partial(getattr, one_of, "texts"))
+        spec = this.timed("fill", partial(spec.filled, {"options:0": texts}))
+        this.timed("key", partial(cache_key, spec, vocab, JSON_ARRAY_FRAME))
+        compiled = this.timed("compile", partial(cache.get, spec, vocab, JSON_ARRAY_FRAME))
         state = compiled.start()
         for token in alphabet.tokenize(f"[{','.join(dice.choices(texts, k=FIGURES))}]".encode()):
-            this.timed("mask", lambda state=state: state.fill_bitmask(row))
+            this.timed("mask", partial(state.fill_bitmask, row))
             assert state.advance([token]) == 1
     cache.close()
     return {

@@ -165,7 +165,7 @@ class Walk:
         return allowed_ids(self.row)
 
     def go(self, steps):
-        plan = []
+        plan: list[int] = []
         while len(self.ids) < steps and not self.state.must_stop():
             allowed = [one for one in self.allowed() if one not in self.vocab.eos_ids]
             if not allowed:
