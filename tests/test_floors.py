@@ -98,9 +98,10 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
+        ("lark_json",),
         ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
-        ("call_grammars", "calls", "closing", "parts", "tags"),
-        ("call_sets", "composition"),
+        ("call_grammars", "calls", "closing", "parts"),
+        ("call_sets", "composition", "tags"),
         ("call_state", "spans"),
         ("captures", "masks"),
         ("reasoning", "sandbox"),

@@ -24,11 +24,12 @@ class ConstraintSpec:
             pattern), `choice` (options), `grammar` (source: Lark), `calls` (tools, and `source`:
             the JSON Schema of the final answer when the model may answer instead, else "").
         source: Text of the schema, pattern or grammar; see `kind`.
-        options: Texts of a `choice`.
+        options: Texts of a `choice`; a text of a `grammar` if one is known, tried as its shortest.
         tools: The tools of `calls`.
         min_calls: Minimum number of calls, for `calls` without a final answer.
         max_calls: Maximum number of calls.
         text: Whether free text may stand around the calls; then there may be none.
+        is_raw: Whether the tools are still to be checked and narrowed, by the compiler.
         holes: Names of definitions that schemas refer to and that are not known yet, as
             `#/$defs/NAME`; of a `choice`, a name for its options. An engine gets a constraint with
             holes only in an incomplete request, and the one without them with the last fill.
@@ -41,6 +42,7 @@ class ConstraintSpec:
     min_calls: int = 1
     max_calls: int = 32
     text: bool = False
+    is_raw: bool = False
     holes: tuple[str, ...] = ()
 
     def filled(self, options: Mapping[str, tuple[str, ...]]) -> ConstraintSpec:

@@ -143,7 +143,9 @@ class OneOf:
             ValueError: The value equals no option.
         """
         text = dumps(value)
-        if text not in self.texts and json.loads(text) not in map(json.loads, self.texts):
+        if text not in self.texts and not any(
+            _is_equal(json.loads(text), json.loads(option)) for option in self.texts
+        ):
             raise ValueError(f"{text[:60]} is none of the options")
         return value
 
@@ -174,6 +176,8 @@ class OneOf:
         return f"OneOf({len(self._texts)} options)"
 
 
+_MAX_DIGITS = 400
+
 STAND_IN = "\ue000"
 """First character of a text that stands in for options in a schema: it has no meaning."""
 
@@ -195,6 +199,20 @@ def held_schema(
     name = next(known, f"{prefix}:{len(late)}")
     late[name] = one_of
     return {"enum": [STAND_IN + name]}
+
+
+def _is_equal(value: Any, option: Any) -> bool:
+    """Whether a value equals an option; an integer equals the float read from its digits."""
+    match value, option:
+        case dict(), dict():
+            return value.keys() == option.keys() and all(
+                _is_equal(value[key], option[key]) for key in option
+            )
+        case list(), list():
+            return len(value) == len(option) and all(map(_is_equal, value, option))
+        case int(), float():
+            return len(str(value)) <= _MAX_DIGITS and float(str(value)) == option
+    return bool(value == option)
 
 
 def _texts_of(options: Iterable[Any]) -> tuple[str, ...]:

@@ -89,6 +89,7 @@ class EngineCore:
             PagePool(executor.pages),
             config.page_tokens,
             executor.tables,
+            executor.copy_page,
             config.max_running,
             executor.offload,
         )
@@ -357,9 +358,8 @@ class EngineCore:
     def _tokenize_options(self, sequence: Sequence) -> None:
         longest_tokens = self._scorer.tokenize_options(sequence)
         check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
-        total_pages = self.allocator.pool.total_pages
         tokens = sequence.prompt_tokens + longest_tokens + 1
-        check_pages(tokens, self._config.page_tokens, total_pages)
+        check_pages(tokens, self._config.page_tokens, self.allocator.pool.total_pages)
 
     def _score_options(self) -> StepDone | None:
         """Score options that are ready, in every other step at most, so that decodes go on too."""

@@ -122,7 +122,7 @@ class StepRunner:
             masks_s = sampled.masks_s.get(sequence.request.request_id, 0.0)
             sequence.metrics.record_step(bucket, ended_s, masks_s, len(members), batch.steps)
             page_tokens = self._allocator.page_tokens
-            if sequence.computes_whole_pages and not sequence.pending_tokens(page_tokens):
+            if sequence.computes_ahead and not sequence.pending_tokens(page_tokens):
                 self._scheduler.hold(sequence)
         decode_tokens = 0
         finishes = dict(sampled.finishes)
@@ -142,9 +142,9 @@ class StepRunner:
     def record_scored(self, scored: Rows[Sequence], began_s: float, ended_s: float) -> StepRecord:
         """Record a forward that scored options: a step of its own."""
         for sequence in scored:
-            metrics, size = sequence.metrics, self._allocator.page_tokens
+            metrics = sequence.metrics
             if metrics.admitted_at_s == 0.0:  # all of its prompt was known
-                metrics.cached_tokens += (sequence.prompt_tokens - 1) // size * size
+                metrics.cached_tokens += sequence.reached_tokens
             metrics.start_running("queue", began_s)
             metrics.record_step("decode", ended_s, 0.0, len(scored))
         self._ended_s = ended_s

@@ -1,9 +1,16 @@
 """KV cache bookkeeping: page ownership, prefix match, eviction, KV offload. No tensors here."""
 
-from agentrt.kv_cache.node import EvictionPriority, PrefixLookup, RadixNode, key_of
+from agentrt.kv_cache.node import EvictionPriority, RadixNode, key_of
 from agentrt.kv_cache.offload_tier import Copier, OffloadTier
 from agentrt.kv_cache.pages import PagePool
-from agentrt.kv_cache.radix import Evicted, Inserted, PrefixMatch, RadixTree
+from agentrt.kv_cache.prefix_match import (
+    Evicted,
+    Inserted,
+    PartialMatch,
+    PrefixLookup,
+    PrefixMatch,
+)
+from agentrt.kv_cache.radix import RadixTree
 
 __all__ = [
     "Copier",
@@ -12,6 +19,7 @@ __all__ = [
     "Inserted",
     "OffloadTier",
     "PagePool",
+    "PartialMatch",
     "PrefixLookup",
     "PrefixMatch",
     "RadixNode",

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 
 from agentrt.base.ids import PageId
-from agentrt.base.record import record
 
 TOKEN_BYTES = 4
 _SALTED_BYTES = 64
 """Bytes at the start of a key that a salt changes: they fill a page of 16 tokens."""
+_SALT_BIT = 0x80
+"""Highest bit of each salted token, which no token id has."""
 
 
 def key_of(token_ids: Sequence[int], cache_salt: str = "", at: int = 0) -> bytes:
     """Token ids as a key of the tree: int32 bytes.
 
-    A salt is mixed into the first tokens of the prompt. Keys of different salts differ in their
-    first page, so that no prefix of one is a prefix of the other.
+    A salt is mixed into the first tokens of the prompt. Keys of different salts differ in these, so
+    that a common prefix as long as they are belongs to one salt; a shorter one may be chance. No
+    token of a salted key equals one of an unsalted key.
 
     Args:
         token_ids: Ids of consecutive tokens of a prompt.
@@ -35,6 +38,15 @@ def key_of(token_ids: Sequence[int], cache_salt: str = "", at: int = 0) -> bytes
     pad = _pad_of(cache_salt)[begin : begin + len(key)]
     mixed = int.from_bytes(key[: len(pad)]) ^ int.from_bytes(pad)
     return mixed.to_bytes(len(pad)) + key[len(pad) :]
+
+
+def proves_prefix(key: bytes, same_bytes: int) -> bool:
+    """Whether keys that agree in so many of their first bytes belong to prompts that do.
+
+    Salted keys may agree in a few tokens by chance, so the whole salted part is needed.
+    """
+    is_salted = bool(key[TOKEN_BYTES - 1] & _SALT_BIT)
+    return same_bytes >= (_SALTED_BYTES if is_salted else TOKEN_BYTES)
 
 
 def common_bytes(one: bytes, other: bytes, unit: int) -> int:
@@ -55,7 +67,10 @@ def common_bytes(one: bytes, other: bytes, unit: int) -> int:
 @lru_cache(maxsize=256)
 def _pad_of(cache_salt: str) -> bytes:
     salt = cache_salt.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(salt, digest_size=_SALTED_BYTES).digest()
+    pad = bytearray(hashlib.blake2b(salt, digest_size=_SALTED_BYTES).digest())
+    for at in range(TOKEN_BYTES - 1, _SALTED_BYTES, TOKEN_BYTES):  # keys are little-endian
+        pad[at] |= _SALT_BIT
+    return bytes(pad)
 
 
 class EvictionPriority(IntEnum):
@@ -73,13 +88,14 @@ class EvictionPriority(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class RadixNode:
-    """One or more whole pages of tokens that follow the parent's.
+    """One or more whole pages of tokens that follow the parent's, or a partial page: a leaf.
 
     Attributes:
         key: Token ids as int32 bytes.
         pages: Pages of their KV.
         parent: Parent node; None for the root and for an evicted node.
         children: Child nodes by the first page of their key.
+        first_pages: Keys of `children`, sorted.
         locks: Reference count: running sequences that end at or below this node.
         used: Tick of the last match or insert.
         used_at_s: Instant of the last match or insert.
@@ -87,12 +103,14 @@ class RadixNode:
         reuse_by_s: Latest instant of the expected reuse of a kept node; None if unknown.
         is_cut: Whether its end was evicted already, so that a reuse has to compute in any case.
         changes: Number of changes that can alter the length of a prefix match that ended here.
+        is_lent: Whether the page belongs to a running sequence, which goes on to fill it.
     """
 
     key: bytes
     pages: list[PageId]
     parent: RadixNode | None
     children: dict[bytes, RadixNode] = field(default_factory=dict)
+    first_pages: list[bytes] = field(default_factory=list)
     locks: int = 0
     used: int = 0
     used_at_s: float = 0.0
@@ -100,11 +118,43 @@ class RadixNode:
     reuse_by_s: float | None = None
     is_cut: bool = False
     changes: int = 0
+    is_lent: bool = False
 
     @property
     def is_free_leaf(self) -> bool:
         """Whether it can be evicted now."""
-        return self.parent is not None and not self.children and self.locks == 0
+        parent, children = self.parent, self.children
+        return parent is not None and not children and self.locks == 0 and not self.is_lent
+
+    def add_child(self, first_page: bytes, child: RadixNode) -> None:
+        """Add a child that begins with a new first page, or with a part of one."""
+        self.children[first_page] = child
+        insort(self.first_pages, first_page)
+        self.changes += 1
+
+    def remove_child(self, first_page: bytes) -> None:
+        """Remove the child of this first page."""
+        del self.children[first_page]
+        del self.first_pages[bisect_left(self.first_pages, first_page)]
+        self.changes += 1
+
+    def nearest_child(self, rest: bytes) -> tuple[RadixNode | None, int]:
+        """The child with the longest common prefix with `rest`, within its first page.
+
+        Args:
+            rest: The part of a key behind this node.
+
+        Returns:
+            The child, and the bytes of whole tokens that it shares; (None, 0) if there is none.
+        """
+        # In sorted order, whatever lies between two keys shares their common prefix.
+        behind = bisect_right(self.first_pages, rest)
+        nearest, longest = None, 0
+        for first_page in self.first_pages[max(0, behind - 1) : behind + 1]:
+            same = common_bytes(first_page, rest, TOKEN_BYTES)
+            if same > longest:
+                nearest, longest = self.children[first_page], same
+        return nearest, longest
 
     def path(self) -> tuple[bytes, list[PageId]]:
         """Key and pages of the whole prefix that ends here, from the root."""
@@ -114,25 +164,3 @@ class RadixNode:
         nodes.reverse()
         pages = [page for one in nodes for page in one.pages]
         return b"".join(one.key for one in nodes), pages
-
-
-@record
-class PrefixLookup:
-    """Length of a prefix match, with the means to check whether it still holds.
-
-    Attributes:
-        matched_tokens: Matched tokens.
-        prompt_tokens: Tokens of the prompt.
-        node: Last node reached, whole or in part.
-        changes: `RadixNode.changes` of the node at that time.
-    """
-
-    matched_tokens: int
-    prompt_tokens: int
-    node: RadixNode
-    changes: int
-
-    @property
-    def is_current(self) -> bool:
-        """Whether a new lookup would match as much: a node is evicted before its parents."""
-        return self.node.changes == self.changes

@@ -1,94 +1,32 @@
 """The radix tree: prefix caching by prefix match in the KV cache.
 
 Keys are token ids as int32 `bytes`: comparing bytes and searching the page at which they differ is
-fast enough in Python (15 us to match 4,096 tokens). A node holds whole pages only; children are
-found by their first page of tokens. A locked node and its ancestors stay; the leaves of the others
-are evicted in the order of `eviction`.
+fast enough in Python (15 us to match 4,096 tokens). A node holds whole pages; children are found by
+their first page of tokens.
+
+Pages are shared whole. Where two prompts part within a page, the second one copies that page and
+goes on behind the common tokens. For this, prefixes that end within a page leave a partial page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from agentrt.base.errors import InternalError
 from agentrt.base.ids import PageId
-from agentrt.kv_cache.eviction import EvictionQueue
 from agentrt.kv_cache.node import (
     TOKEN_BYTES,
     EvictionPriority,
-    PrefixLookup,
     RadixNode,
     common_bytes,
+    proves_prefix,
 )
-from agentrt.kv_cache.pages import PagePool
+from agentrt.kv_cache.prefix_match import Inserted, PartialMatch, PrefixLookup, PrefixMatch
+from agentrt.kv_cache.tree_nodes import TreeNodes
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixMatch:
-    """The part of a prompt that is in the KV cache.
-
-    Attributes:
-        node: Last node; lock it before anything that may evict.
-        pages: Pages from the start of the prompt.
-        matched_tokens: Tokens in these pages, a multiple of the page size.
-    """
-
-    node: RadixNode
-    pages: list[PageId]
-    matched_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Inserted:
-    """Result of an insert.
-
-    Attributes:
-        node: Last node of the inserted prefix.
-        pages: The tree's pages of the whole prefix; a block table must use these from now on.
-        duplicate_pages: Number of given pages with tokens that the tree already had; now free.
-    """
-
-    node: RadixNode
-    pages: list[PageId]
-    duplicate_pages: int
-
-
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """The end of a prefix that is about to be evicted.
-
-    Attributes:
-        key: Whole prefix.
-        pages: Pages of the whole prefix.
-        going_pages: Number of pages, from the end, that are evicted.
-    """
-
-    key: bytes
-    pages: list[PageId]
-    going_pages: int
-
-
-class RadixTree:
-    """Prefixes in the pages of one pool.
-
-    Attributes:
-        evictable_pages: Pages that eviction can free now.
-        now_s: Current instant, set by the owner of the tree; ages depend on it.
-        before_eviction: Called with each prefix worth offloading, before its pages are freed.
-    """
-
-    def __init__(self, pool: PagePool, page_tokens: int) -> None:
-        self._pool = pool
-        self._page_tokens = page_tokens
-        self._page_bytes = page_tokens * TOKEN_BYTES
-        self._tick = 0
-        self._queue = EvictionQueue()
-        self._node_count = 0
-        self.now_s = 0.0
-        self.root = RadixNode(b"", [], None)
-        self.evictable_pages = 0
-        self.before_eviction: Callable[[Evicted], None] | None = None
+class RadixTree(TreeNodes):
+    """Prefixes in the pages of one pool: whole pages, and behind them by the token."""
 
     def match_prefix(self, key: bytes) -> PrefixMatch:
         """The longest prefix of `key` in whole pages, at most all its tokens but one.
@@ -121,14 +59,31 @@ class RadixTree:
             at += same
         return node, pages
 
+    def match_partial(self, node: RadixNode, rest: bytes) -> PartialMatch | None:
+        """The page behind `node` that begins with the most tokens of `rest`; None if none does.
+
+        Args:
+            node: Last node of a prefix match.
+            rest: The part of the key behind it.
+        """
+        child, same = node.nearest_child(rest)
+        if child is None or not self._is_shared(node, rest, same):
+            return None
+        return PartialMatch(child.pages[0], same // TOKEN_BYTES)
+
+    def _is_shared(self, node: RadixNode, rest: bytes, same_bytes: int) -> bool:
+        """Whether so many common bytes behind `node` are common tokens."""
+        return same_bytes > 0 and (node is not self.root or proves_prefix(rest, same_bytes))
+
     def matched_tokens(self, key: bytes) -> int:
-        """Length of the prefix match; changes nothing."""
+        """Length of the prefix match in whole pages; changes nothing."""
         return self.look_up(key).matched_tokens
 
     def look_up(self, key: bytes) -> PrefixLookup:
-        """The same, with the means to check later whether it still holds."""
+        """The same by the token, with the means to check later whether it still holds."""
         node = self.root
         at = 0
+        inside = b""
         end = self._floor(len(key) - TOKEN_BYTES)
         while at < end:
             child = node.children.get(key[at : at + self._page_bytes])
@@ -138,29 +93,20 @@ class RadixTree:
             at += same
             node = child
             if same < len(child.key):
+                inside = child.key[same:]
                 break
-        return PrefixLookup(at // TOKEN_BYTES, len(key) // TOKEN_BYTES, node, node.changes)
-
-    def lock(self, node: RadixNode) -> None:
-        """Protect `node` and its ancestors from eviction."""
-        at: RadixNode | None = node
-        while at is not None:
-            if at.locks == 0:
-                self.evictable_pages -= len(at.pages)
-            at.locks += 1
-            at = at.parent
-
-    def unlock(self, node: RadixNode) -> None:
-        """Undo one `lock`."""
-        at: RadixNode | None = node
-        while at is not None:
-            if at.locks == 0:
-                raise InternalError("a radix node was unlocked more often than locked")
-            at.locks -= 1
-            if at.locks == 0:
-                self.evictable_pages += len(at.pages)
-                self._offer(at)
-            at = at.parent
+        rest = key[at:-TOKEN_BYTES]
+        partial = common_bytes(inside, rest, TOKEN_BYTES)
+        if not inside:
+            _, nearest = node.nearest_child(rest)
+            partial = nearest if self._is_shared(node, rest, nearest) else 0
+        return PrefixLookup(
+            matched_tokens=at // TOKEN_BYTES,
+            partial_tokens=partial // TOKEN_BYTES,
+            prompt_tokens=len(key) // TOKEN_BYTES,
+            node=node,
+            changes=node.changes,
+        )
 
     def insert(self, key: bytes, pages: Sequence[PageId]) -> Inserted:
         """Insert `key`, with its KV in `pages` (whole pages).
@@ -180,17 +126,45 @@ class RadixTree:
             path += node.pages
         return Inserted(node, path, len(duplicates))
 
-    def evict(self, wanted_pages: int) -> int:
-        """Evict up to `wanted_pages` pages; returns the number of freed pages."""
-        freed = 0
-        while freed < wanted_pages:
-            cuts = self._queue.next_cuts(wanted_pages - freed, self.now_s)
-            if not cuts:
-                break
-            for leaf, pages in cuts:
-                self._trim(leaf, pages)
-                freed += pages
-        return freed
+    def keep_partial(self, node: RadixNode, tokens: bytes, page: PageId) -> bool:
+        """Keep the page of a sequence that ended within it; False if no prompt could use it.
+
+        Args:
+            node: Node of the pages before it.
+            tokens: Key of the tokens in the page, fewer than it can hold.
+            page: Page of the sequence; the tree's from now on.
+        """
+        leaf = self._add_partial(node, tokens, page)
+        if leaf is None:
+            return False
+        self._pool.adopt_into_tree(leaf.pages)
+        self.evictable_pages += 1
+        self._offer(leaf)
+        return True
+
+    def lend_partial(self, node: RadixNode, tokens: bytes, page: PageId) -> RadixNode | None:
+        """Let others copy the first tokens of a page while its sequence goes on to fill it.
+
+        Returns:
+            The leaf to take back before the page is kept or freed; None if no prompt could use it.
+        """
+        leaf = self._add_partial(node, tokens, page)
+        if leaf is not None:
+            leaf.is_lent = True
+        return leaf
+
+    def take_back(self, lent: RadixNode) -> None:
+        """Remove a lent page, unless a whole page with its tokens has replaced it."""
+        if lent.parent is not None:
+            self._remove(lent)
+
+    def _add_partial(self, node: RadixNode, tokens: bytes, page: PageId) -> RadixNode | None:
+        _, same = node.nearest_child(tokens)
+        if same == len(tokens) or not self._is_shared(node, tokens, len(tokens)):
+            return None
+        leaf = RadixNode(tokens, [page], node, used=self._tick, used_at_s=self.now_s)
+        self._add_child(node, leaf)
+        return leaf
 
     def set_priority(
         self,
@@ -225,12 +199,32 @@ class RadixTree:
             node = child
             at += same
         gone = end - at > self._page_bytes  # more than the page that an output may leave unfinished
-        if node is self.root or (gone and priority is EvictionPriority.DROP):
+        if gone and priority is EvictionPriority.DROP:
+            return False
+        rest = key[at:]
+        if (partial := self._partial_of(node, rest)) is not None:
+            node, at = partial, at + len(partial.key)
+        if node is self.root:
             return False
         if demotes:
+            if not rest:  # the first tokens of an answer that was not kept
+                self._mark_partials(node, priority)
             return self._mark_path(node, at, priority, from_tokens * TOKEN_BYTES)
         self._mark(node, priority, reuse_by_s)
         return True
+
+    def _partial_of(self, node: RadixNode, rest: bytes) -> RadixNode | None:
+        """The partial page behind `node` that a prefix ends in."""
+        child, same = node.nearest_child(rest)
+        if child is None or child.is_lent or not self._is_partial(child):
+            return None
+        return child if same in (len(child.key), len(rest)) else None
+
+    def _mark_partials(self, node: RadixNode, priority: EvictionPriority) -> None:
+        """Mark the partial pages behind `node` that nothing keeps."""
+        for child in node.children.values():
+            if self._is_partial(child) and child.priority is EvictionPriority.NORMAL:
+                self._mark(child, priority, None)
 
     def _mark_path(self, node: RadixNode, end: int, priority: EvictionPriority, start: int) -> bool:
         """Mark `node`, which ends after `end` bytes, and the ancestors that lead to it alone."""
@@ -263,6 +257,7 @@ class RadixTree:
         at = 0
         while at < len(key):
             child = node.children.get(key[at : at + self._page_bytes])
+            child = child or self._partial_of(node, key[at:])
             if child is None:
                 return
             at += len(child.key)
@@ -273,89 +268,5 @@ class RadixTree:
             if reuse_by_s <= self.now_s:
                 self._mark(node, EvictionPriority.NORMAL, None)
 
-    def nodes(self) -> Iterator[RadixNode]:
-        """All nodes but the root, parents first."""
-        todo = list(self.root.children.values())
-        while todo:
-            node = todo.pop()
-            yield node
-            todo.extend(node.children.values())
-
     def _floor(self, key_bytes: int) -> int:
         return key_bytes - key_bytes % self._page_bytes
-
-    def _split(self, node: RadixNode, at: int) -> RadixNode:
-        """Cut `node` after `at` bytes; returns the new upper part, `node` stays the lower one.
-
-        The priority stays with the lower part: as long as that is there, so is the upper one.
-        """
-        parent = node.parent
-        if parent is None:
-            raise InternalError("the root of the radix tree cannot be split")
-        cut = at // self._page_bytes
-        upper = RadixNode(
-            node.key[:at],
-            node.pages[:cut],
-            parent,
-            locks=node.locks,
-            used=node.used,
-            used_at_s=node.used_at_s,
-        )
-        parent.children[node.key[: self._page_bytes]] = upper
-        node.changes += 1
-        node.key, node.pages, node.parent = node.key[at:], node.pages[cut:], upper
-        upper.children[node.key[: self._page_bytes]] = node
-        self._node_count += 1
-        return upper
-
-    def _grow(self, parent: RadixNode, key: bytes, pages: list[PageId]) -> RadixNode:
-        node = RadixNode(key, pages, parent, used=self._tick, used_at_s=self.now_s)
-        parent.children[key[: self._page_bytes]] = node
-        parent.is_cut = False
-        parent.changes += 1
-        self._pool.adopt_into_tree(pages)
-        self.evictable_pages += len(pages)
-        self._node_count += 1
-        self._offer(node)
-        return node
-
-    def _trim(self, leaf: RadixNode, wanted_pages: int) -> int:
-        """Free pages from the end of `leaf`, so that the rest of the prefix stays useful."""
-        parent = leaf.parent
-        if parent is None:
-            raise InternalError("the root of the radix tree cannot be evicted")
-        count = min(wanted_pages, len(leaf.pages))
-        keep = len(leaf.pages) - count
-        if self.before_eviction is not None and leaf.priority is not EvictionPriority.DROP:
-            key, pages = leaf.path()
-            self.before_eviction(Evicted(key, pages, count))
-        leaf.is_cut = True
-        leaf.changes += 1
-        self._pool.free_from_tree(leaf.pages[keep:])
-        self.evictable_pages -= count
-        if keep:
-            leaf.pages = leaf.pages[:keep]
-            leaf.key = leaf.key[: keep * self._page_bytes]
-            self._offer(leaf)
-            return count
-        del parent.children[leaf.key[: self._page_bytes]]
-        leaf.parent = None
-        leaf.pages = []
-        self._node_count -= 1
-        self._offer(parent)
-        return count
-
-    def _touch(self, node: RadixNode) -> None:
-        node.used = self._tick
-        node.used_at_s = self.now_s
-        if node.priority <= EvictionPriority.DEMOTED:
-            node.priority = EvictionPriority.NORMAL  # it was used after all
-        self._offer(node)
-
-    def _offer(self, node: RadixNode) -> None:
-        """Offer a leaf that can be evicted; its earlier entries are stale by then."""
-        if not node.is_free_leaf:
-            return
-        self._queue.offer(node)
-        if len(self._queue) > 64 + 4 * self._node_count:
-            self._queue.rebuild(leaf for leaf in self.nodes() if leaf.is_free_leaf)

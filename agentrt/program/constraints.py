@@ -105,12 +105,18 @@ def part_of(constraint: Constraint[Any] | str) -> Part:
     """A constraint or a text as part of a composition.
 
     Raises:
-        ConstraintError: A constraint is checked at the end, which a part cannot be.
+        ConstraintError: The constraint is checked at the end or has late options, which a part
+            cannot have.
     """
     if isinstance(constraint, str):
         from agentrt.structured import literal_part
 
         return literal_part(constraint)
+    if constraint.shape.late:
+        raise ConstraintError(
+            f"{constraint.shape.name} has options that are not known yet",
+            hint="Compose constraints of options that are known",
+        )
     if constraint.shape.checked:
         raise ConstraintError(
             f"{constraint.shape.name} is checked at the end, which a part cannot be",

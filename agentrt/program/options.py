@@ -37,10 +37,12 @@ class PlainGenOptions(TypedDict, total=False):
     scored: bool
 
 
-PHASES = frozenset({"thinking", "check", "retries", "scored"})
+PHASES = frozenset({"thinking", "check", "retries", "scored", "stop"})
+_DECODING = ("thinking", "check", "retries", "stop", "logprobs", "ignore_eos")
 MAX_RETRIES = 10
 RETRIES = 2
 _SAMPLING = SamplingParams.__dataclass_fields__.keys() - {"seed", "stop"}
+_WHOLE = frozenset({"value", "items", "calls", "step"})
 _KNOWN = dict.fromkeys((*PlainGenOptions.__annotations__, "on_overflow"))
 
 
@@ -87,7 +89,7 @@ def _check_phases(options: Mapping[str, Any]) -> None:
         )
     if not options.get("scored"):
         return
-    odd = [name for name in ("thinking", "check", "stop", "logprobs") if options.get(name)]
+    odd = [name for name in _DECODING if options.get(name)]
     if odd:
         raise UsageError(
             f"scored=True decodes nothing, so {odd[0]} means nothing with it",
@@ -111,6 +113,16 @@ def check_output(output: OutputSpec, options: Mapping[str, Any]) -> None:
         raise UsageError(
             "check=True is for generate(...)",
             hint="What is streamed or called cannot be asked for again",
+        )
+    if options.get("stop") and output.constraint is not None and output.kind in _WHOLE:
+        raise UsageError(
+            f"stop= would cut {output.name} off before its end",
+            hint="Leave stop out: such an output ends by itself",
+        )
+    if options.get("check") and not output.checked:
+        raise UsageError(
+            f"check=True checks nothing of {output.name}",
+            hint="Leave it out, or give it to json_schema(...)",
         )
     if "retries" in options and not output.checked:
         raise UsageError("retries is for what is checked", hint="Give check=True with it")

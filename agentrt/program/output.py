@@ -11,6 +11,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
 from agentrt.base.one_of import OneOf
 from agentrt.base.record import record
+from agentrt.base.segments import ToolSchema
 from agentrt.program.node import Node
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
 from agentrt.program.tags import Tags
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from agentrt.structured import TagShape
 
 MAX_CALLS = 32
-_specs: dict[str, ConstraintSpec] = {}
+_MAX_SPECS = 1024
+_specs: dict[tuple[object, ...], tuple[ConstraintSpec, tuple[ToolSchema, ...]]] = {}
+"""Constraints of calls by the identity of the tools' schemas, which are kept beside them."""
 
 
 @record
@@ -148,16 +151,19 @@ def _calls_spec(
     """The constraint, remembered without options: a loop asks for the same one in every round."""
     schemas = tuple(tool.spec.held for tool in tools)
     late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
-    key = dumps([[schema.name, schema.parameters] for schema in schemas] + [final])
-    key += f"{min_calls}-{max_calls}{'text' * text}"
-    spec = _specs.get(key)
-    if spec is None:
+    named = ((one.name, id(one.parameters)) for one in schemas)
+    key = (*named, dumps(final), min_calls, max_calls, text)
+    known = _specs.get(key)
+    if known is None:
         from agentrt.structured import calls_spec
         from agentrt.structured.types.late_options import with_holes
 
-        spec = with_holes(calls_spec(schemas, final, min_calls, max_calls, text=text), late)
-        _specs[key] = spec
-    return _filled(spec, late)
+        counts, checks = (min_calls, max_calls), bool(late)  # options stand in checked schemas
+        spec = calls_spec(schemas, final, *counts, text=text, checks_tools=checks)
+        known = _specs[key] = (with_holes(spec, late), schemas)
+        if len(_specs) > _MAX_SPECS:
+            del _specs[next(iter(_specs))]
+    return _filled(known[0], late)
 
 
 Spec = TypeVar("Spec", ConstraintSpec, ConstraintSpec | None)

@@ -128,6 +128,11 @@ def tag(
     from agentrt.structured import TagShape
 
     content = shape_for(form)
+    if content.late:
+        raise ConstraintError(
+            f"tag {name}: its content has options that are not known yet",
+            hint="Use generate(...) for it, or a type whose options are known",
+        )
     if content.checked:
         raise ConstraintError(
             f"tag {name}: the content of a tag cannot be checked at the end",

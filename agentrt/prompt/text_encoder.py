@@ -9,7 +9,8 @@ but `I'll` is cut `I`, `'ll`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,7 @@ from tokenizers import Encoding, Tokenizer
 from agentrt.base.errors import RequestRejected
 from agentrt.base.ranges import has_lone_surrogate
 from agentrt.prompt.large_text import LARGE_CHARACTERS
+from agentrt.prompt.words import Words, cuts_at_words
 
 SHORT_CHARACTERS = 256
 PENDING_PIECES = 2
@@ -58,6 +60,7 @@ class TextEncoder:
             markers: Texts of the other added tokens; no text may become one.
         """
         self._tokenizers = _variants(tokenizer, added, markers)
+        self._words = Words(self._tokenizers[0]) if cuts_at_words(tokenizer, added) else None
         self._ids = _renumbering(self._tokenizers[0], added)
         self._openings = frozenset(
             text[:n] for text in (entry["content"] for entry in added) for n in range(1, len(text))
@@ -86,6 +89,10 @@ class TextEncoder:
         """
         if not self.seals or not text:
             return (), text
+        if self._words is not None and len(text) <= LARGE_CHARACTERS:
+            cut = self._words.last_cut(text)
+            if cut:
+                return self._encode(text[:cut], position), text[cut:]
         settled = self._settled_characters(text)
         encoding = self._encoding(text, position)
         pieces = encoding.word_ids
@@ -111,21 +118,17 @@ class TextEncoder:
         return settled
 
     def _encode(self, text: str, position: TextPosition) -> tuple[int, ...]:
-        return self._numbered(self._encoding(text, position).ids)
+        if self._words is None or len(text) > LARGE_CHARACTERS:
+            return self._numbered(self._encoding(text, position).ids)
+        with _valid(text):
+            return self._numbered(self._words.encode(text))
 
     def _encoding(self, text: str, position: TextPosition) -> Encoding:
         tokenizer = self._tokenizers[position]
-        try:
+        with _valid(text):
             if len(text) <= LARGE_CHARACTERS:
                 return tokenizer.encode(text, add_special_tokens=False)
             return tokenizer.encode_batch([text], add_special_tokens=False)[0]  # releases the GIL
-        except (TypeError, UnicodeEncodeError):
-            if not has_lone_surrogate(text):
-                raise
-            raise RequestRejected(
-                "a text of the prompt holds half of a surrogate pair",
-                hint="Give valid Unicode text",
-            ) from None
 
     def _numbered(self, ids: list[int]) -> tuple[int, ...]:
         renumber = self._ids
@@ -144,6 +147,20 @@ class TextEncoder:
                 if ids + self._encode(rest + SAMPLE[cut:], rest_position) != full:
                     return False
         return True
+
+
+@contextmanager
+def _valid(text: str) -> Iterator[None]:
+    """Refuse text that is no Unicode, in words of its own."""
+    try:
+        yield
+    except (TypeError, UnicodeEncodeError):
+        if not has_lone_surrogate(text):
+            raise
+        raise RequestRejected(
+            "a text of the prompt holds half of a surrogate pair",
+            hint="Give valid Unicode text",
+        ) from None
 
 
 def _piece_start(pieces: Sequence[int | None], index: int) -> int:

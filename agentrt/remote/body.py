@@ -117,12 +117,15 @@ def constrained(body: Json, spec: ConstraintSpec, dialect: ConstraintDialect) ->
 
 
 def _described(spec: ConstraintSpec, listed: Iterable[Json]) -> ConstraintSpec:
-    """The constraint with the tools' descriptions, which only the prompt has."""
+    """The constraint as it is held, with the tools' descriptions, which only the prompt has."""
     if spec.kind != "calls":
         return spec
     words = {tool["function"]["name"]: tool["function"]["description"] for tool in listed}
-    tools = tuple(replace(tool, description=words.get(tool.name, "")) for tool in spec.tools)
-    return replace(spec, tools=tools)
+    from agentrt.structured import held_tools  # native libraries come along
+
+    held = held_tools(spec)
+    tools = tuple(replace(one.schema, description=words.get(one.schema.name, "")) for one in held)
+    return replace(spec, tools=tools, is_raw=False)
 
 
 def _with_instruction(messages: list[Json], words: str) -> list[Json]:

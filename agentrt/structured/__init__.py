@@ -7,7 +7,7 @@ scanners parse the output. No torch and no engine here.
 """
 
 from agentrt.structured.call_text import CallScanner, CallText
-from agentrt.structured.calls import calls_spec
+from agentrt.structured.calls import calls_spec, held_tools
 from agentrt.structured.captures import captured_shape, composed_shape
 from agentrt.structured.closing.budget import Budgeted
 from agentrt.structured.masks import MaskPool, fill_bitmasks
@@ -69,6 +69,7 @@ __all__ = [
     "compile_constraint",
     "composed_shape",
     "fill_bitmasks",
+    "held_tools",
     "json_schema_shape",
     "json_shape_of",
     "literal_part",

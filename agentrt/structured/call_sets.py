@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.call_grammars import FrameText, HeadPlace
-from agentrt.structured.calls import of_tool
+from agentrt.structured.calls import HeldTool, held_tools, of_tool
 from agentrt.structured.closing.example_text import shortest_instance
+from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.native import lark_grammar
 from agentrt.structured.vocabulary import Alphabet
 
@@ -59,21 +59,22 @@ class ToolGrammars:
         self.compiled = 0
 
     def get(
-        self, tool: ToolSchema, frame: FrameText, alphabet: Alphabet, endings: Endings
+        self, tool: HeldTool, frame: FrameText, alphabet: Alphabet, endings: Endings
     ) -> ToolGrammar:
         """The grammar of a tool's calls, compiled in this thread if it is not known.
 
         Raises:
             ConstraintError: The tool does not compile.
         """
-        key = _key(tool, frame, alphabet.vocab, endings)
+        key = _key(tool, frame.frame, alphabet.vocab, endings)
         with self._lock:
             found = self._made.get(key)
             if found is not None:
                 self._made.move_to_end(key)
                 return found
         made = ToolGrammar(
-            _compiled_call(tool, frame, alphabet, endings), shortest_instance(tool.parameters)
+            _compiled_call(tool.schema, frame, alphabet, endings),
+            shortest_instance(tool.schema.parameters),
         )
         with self._lock:
             self.compiled += 1
@@ -82,18 +83,17 @@ class ToolGrammars:
                 self._made.popitem(last=False)
         return made
 
-    def known(self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> list[bool]:
-        """Which tools of a set are compiled already."""
-        texts = FrameText(frame, vocab)
-        endings = endings_of(spec, frame, 1)
-        keys = [_key(tool, texts, vocab, endings) for tool in spec.tools]
+    def unknown(
+        self, tools: Iterable[HeldTool], endings: Endings, vocab: Vocab, frame: CallFrame
+    ) -> list[HeldTool]:
+        """The tools that are not compiled yet."""
         with self._lock:
-            return [key in self._made for key in keys]
+            return [one for one in tools if _key(one, frame, vocab, endings) not in self._made]
 
 
-def _key(tool: ToolSchema, frame: FrameText, vocab: Vocab, endings: Endings) -> _Key:
-    source = canonical_json.dumps(tool.parameters)
-    return (vocab.fingerprint, vocab.logits_size, frame.frame, endings, tool.name, source)
+def _key(tool: HeldTool, frame: CallFrame, vocab: Vocab, endings: Endings) -> _Key:
+    name = tool.schema.name
+    return (vocab.fingerprint, vocab.logits_size, frame, endings, name, tool.source)
 
 
 TOOL_GRAMMARS = ToolGrammars()
@@ -114,6 +114,7 @@ class ToolSet:
         alphabet: The vocabulary.
         tells_early: Whether a call differs from a final answer in its opening.
         size_bytes: Approximate memory, without that of shared tools.
+        is_costly: Whether masks may take long.
 
     Raises:
         ConstraintError: A part does not compile within the limits.
@@ -123,7 +124,11 @@ class ToolSet:
         self.spec = spec
         self.frame = FrameText(frame, alphabet.vocab)
         self.alphabet = alphabet
-        self._tools = {self.frame.named(tool.name).encode(): tool for tool in spec.tools}
+        tools = held_tools(spec)
+        self._tools = {self.frame.named(tool.schema.name).encode(): tool for tool in tools}
+        self.is_costly = any(tool.is_costly for tool in tools) or bool(
+            spec.source and may_take_long(ConstraintSpec("json", spec.source))
+        )
         self._names = {at: name.encode() for name, at in alphabet.vocab.special_ids.items()}
         self._final = json.loads(spec.source) if spec.source else None
         self._heads = self._compiled_heads()

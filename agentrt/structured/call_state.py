@@ -207,6 +207,9 @@ class CallsConstraint(SearchedConstraint):
         frame: Frame of the model's calls.
         alphabet: The vocabulary.
 
+    Attributes:
+        is_costly: Whether masks may take long.
+
     Raises:
         ConstraintError: A part does not compile within the limits.
     """
@@ -217,6 +220,7 @@ class CallsConstraint(SearchedConstraint):
         super().__init__(alphabet)
         self._tools = ToolSet(spec, frame, alphabet)
         self.size_bytes = self._tools.size_bytes
+        self.is_costly = self._tools.is_costly
 
     def start(self) -> CallsState:
         return CallsState.at_start(self._tools)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import ToolSchema
+from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.declaration import json_spec, normal_form
 
 MAX_TOOLS = 512
 MAX_CALLS = 1024
+MAX_HELD = 4096
+"""Tools that are kept as they were checked."""
 
 
 def calls_spec(
@@ -21,6 +28,7 @@ def calls_spec(
     max_calls: int = 32,
     *,
     text: bool = False,
+    checks_tools: bool = True,
 ) -> ConstraintSpec:
     """The constraint "call these tools", or answer by `final_schema` if that is given.
 
@@ -30,6 +38,8 @@ def calls_spec(
         min_calls: Minimum number of calls; 0 allows none at all.
         max_calls: Maximum number of calls.
         text: Whether free text may stand around the calls; then `min_calls` is 0.
+        checks_tools: Whether to check and narrow the tools here, which takes about a millisecond
+            for each new one; else the compiler does, on a thread of its own.
 
     Raises:
         ConstraintError: A schema cannot be enforced, or the counts are contradictory.
@@ -55,7 +65,9 @@ def calls_spec(
     if final_schema is not None:
         narrowed = normal_form(final_schema, "final answer", narrow=True)
         final = json_spec(narrowed, is_part=True).source
-    offered = tuple(_checked(tool) for tool in tools)
+    offered = tuple(ToolSchema(tool.name, "", tool.parameters) for tool in tools)
+    if checks_tools:
+        offered = tuple(_HELD.get(one, is_raw=True).schema for one in offered)
     return ConstraintSpec(
         "calls",
         source=final,
@@ -63,16 +75,83 @@ def calls_spec(
         min_calls=min_calls,
         max_calls=max_calls,
         text=text,
+        is_raw=not checks_tools,
     )
 
 
-def _checked(tool: ToolSchema) -> ToolSchema:
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldTool:
+    """A tool with the schema to which its calls are held.
+
+    Attributes:
+        schema: The tool, its parameters in normal form and narrowed.
+        source: The parameters as JSON.
+        is_costly: Whether compiling it, or one of its masks, may take long.
+    """
+
+    schema: ToolSchema
+    source: str
+    is_costly: bool
+
+
+def held_tools(spec: ConstraintSpec) -> tuple[HeldTool, ...]:
+    """The tools of a spec, checked and narrowed; each schema is worked out once.
+
+    Raises:
+        ConstraintError: A schema cannot be enforced; the message names the tool.
+    """
+    return tuple(_HELD.get(tool, is_raw=spec.is_raw) for tool in spec.tools)
+
+
+class _HeldTools:
+    """Tools that were checked, of which the last used are kept. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_object: OrderedDict[tuple[int, bool], tuple[object, HeldTool]] = OrderedDict()
+        self._by_text: OrderedDict[tuple[str, str, bool], HeldTool] = OrderedDict()
+
+    def get(self, tool: ToolSchema, *, is_raw: bool) -> HeldTool:
+        place = (id(tool.parameters), is_raw)
+        with self._lock:
+            parameters, known = self._by_object.get(place, (None, None))
+            if known and parameters is tool.parameters and known.schema.name == tool.name:
+                return known
+        text = (tool.name, _text_of(tool), is_raw)
+        with self._lock:
+            found = self._by_text.get(text)
+        if found is None:
+            found = _held(tool, is_raw=is_raw)
+        with self._lock:
+            self._by_text[text] = found
+            self._by_object[place] = (tool.parameters, found)
+            for kept in (self._by_object, self._by_text):
+                while len(kept) > MAX_HELD:
+                    kept.popitem(last=False)
+        return found
+
+
+_HELD = _HeldTools()
+
+
+def _text_of(tool: ToolSchema) -> str:
+    """The parameters as JSON; "" for what is no JSON, which is refused."""
     try:
-        parameters = normal_form(tool.parameters, "arguments", narrow=True)
-        json_spec(parameters, is_part=True)
-    except ConstraintError as wrong:
-        raise of_tool(tool, wrong) from None
-    return ToolSchema(tool.name, "", parameters)
+        return canonical_json.dumps(tool.parameters)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def _held(tool: ToolSchema, *, is_raw: bool) -> HeldTool:
+    if is_raw:
+        try:
+            parameters = normal_form(tool.parameters, "arguments", narrow=True)
+            json_spec(parameters, is_part=True)
+        except ConstraintError as wrong:
+            raise of_tool(tool, wrong) from None
+        tool = ToolSchema(tool.name, "", parameters)
+    source = _text_of(tool)
+    return HeldTool(tool, source, may_take_long(ConstraintSpec("json", source)))
 
 
 def of_tool(tool: ToolSchema, wrong: ConstraintError) -> ConstraintError:

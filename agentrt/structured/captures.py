@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from functools import partial
-from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import ReadOnly, is_typeddict
@@ -77,17 +77,22 @@ def _check_fields(fields: dict[str, CaptureField], form: Any) -> None:
             raise ConstraintError(
                 f"{name_of(form)} has no field {name!r}", hint="Give it a field of this name"
             )
-        kind = _type_of(field)
-        if hints[name] not in (*_ANY, kind) and kind not in _ANY:
+        kind, plain = _type_of(field, field.capture.form), _type_of(field, _plain(field))
+        if hints[name] not in (*_ANY, kind, plain) and kind not in _ANY:
             raise ConstraintError(
                 f"the capture {name!r} is {name_of(kind)}, the field is {name_of(hints[name])}",
                 hint="Give the field the type of the capture, or capture the field's type",
             )
 
 
-def _type_of(field: CaptureField) -> Any:
-    """The type of a capture's value."""
+def _plain(field: CaptureField) -> Any:
+    """The type of a capture without its bounds, which its values are of, too."""
     form = field.capture.form
+    return get_args(form)[0] if get_origin(form) is Annotated else form
+
+
+def _type_of(field: CaptureField, form: Any) -> Any:
+    """The type of a capture's value, of the given form."""
     if hasattr(form, "shape"):  # a constraint: text, unless it is of values
         form = str if form.shape.is_text else Any
     return types.GenericAlias(list, (form,)) if field.is_list else form

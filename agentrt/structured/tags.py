@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.expression import ANY_TEXT, Expression, expression_of
 from agentrt.structured.json_scan import ValueScanner, overlap
 from agentrt.structured.json_schema.lark_text import LarkPart, quoted
@@ -93,7 +94,9 @@ def tags_spec(
     found = tagged_text(parts, min_parts=min_parts, max_parts=max_parts)
     lark = "\n".join([f"start: {found.expression}", *found.rules, ""])
     check_grammar(lark)
-    return ConstraintSpec("grammar", source=lark)
+    examples = [text for tag in tags if (text := _example(tag)) is not None]
+    known = (min(examples, key=len) * min_parts,) if examples else ()
+    return ConstraintSpec("grammar", source=lark, options=known)
 
 
 class TagScanner:
@@ -197,6 +200,18 @@ class TagScanner:
         self._content.clear()
         self._step = self._find_trigger
         return True
+
+
+def _example(tag: TagShape) -> str | None:
+    """A short text of a tag, if one is found without a search."""
+    spec, content = tag.content.spec, None
+    if spec is None:
+        content = ""
+    elif spec.kind == "choice":
+        content = min(spec.options, key=len)
+    elif tag.content.schema is not None:
+        content = shortest_instance(tag.content.schema)
+    return None if content is None else tag.begin + content + tag.end
 
 
 def _body(tag: TagShape, prefix: str) -> LarkPart:

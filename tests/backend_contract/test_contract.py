@@ -189,7 +189,8 @@ def test_salts_keep_prefixes_apart_or_are_refused(kind, bench, play):
     if not bench.can.cache_salts:
         return
     first, again, *others = cached
-    assert (first, others) == (0, [0, 0])
+    assert (first, others[0]) == (0, 0)
+    assert others[1] < 16, "the first tokens of the template at most"
     if bench.can.backend != "scripted":  # which keeps no KV
         assert again >= 16
 

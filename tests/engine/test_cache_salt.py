@@ -4,10 +4,12 @@ Tokens of the machine depend on every id that its pages hold, so that a page of 
 them.
 """
 
+from array import array
+
 import pytest
 
 from agentrt.base.ids import RequestId
-from agentrt.kv_cache import EvictionPriority, key_of
+from agentrt.kv_cache import EvictionPriority, PagePool, RadixTree, key_of
 from agentrt.protocol.backend import HoleFill, PrefixHint
 
 PROMPT = [(5 * at) % 250 for at in range(160)]
@@ -26,7 +28,7 @@ def ask(core, engine, number, salt, prompt=PROMPT, **options):
 
 def test_a_prefix_is_found_under_its_own_salt_only(core, engine):
     found = [ask(core, engine, at, salt) for at, salt in enumerate(["", "a", "b", "a", "b", ""])]
-    assert [cached for cached, _ in found] == [0, 0, 0, 144, 144, 144]
+    assert [cached for cached, _ in found] == [0, 0, 0, 159, 159, 159]
     assert len({tuple(ids) for _, ids in found}) == 1, "a salt changes no token"
 
 
@@ -36,8 +38,8 @@ def test_salts_do_not_wait_for_each_other(core, engine):
         core.submit(engine.request(number, PROMPT, cache_salt=salt, max_tokens=4))
     served = engine.drain(core)
     cached = [served.ends[number].ledger.cached_tokens for number in range(5)]
-    assert cached == [0, 144, 0, 144, 0]
-    assert sum(done.step.prefill_tokens for done in served.steps) == 3 * 160 + 2 * 16
+    assert cached == [0, 159, 0, 159, 0]
+    assert sum(done.step.prefill_tokens for done in served.steps) == 3 * 160 + 2 * 1
     assert len({tuple(served.ids(number)) for number in range(5)}) == 1
 
 
@@ -48,7 +50,7 @@ def test_a_prompt_that_came_in_pieces_has_the_same_key(cut, core, engine):
     core.fill_hole(RequestId(1), HoleFill(tuple(PROMPT[cut:]), complete=True))
     engine.drain(core)
     assert ask(core, engine, 2, "b")[0] == 0
-    assert ask(core, engine, 3, "a")[0] == 144
+    assert ask(core, engine, 3, "a")[0] == 159
 
 
 def test_hints_are_of_one_salt(core, engine):
@@ -81,3 +83,27 @@ def test_a_key_keeps_its_length_and_its_end():
     assert plain[64:] == salted[64:]
     assert salted != key_of(PROMPT, "b")
     assert key_of(PROMPT[:9], "a") + key_of(PROMPT[9:], "a", 9) == salted
+
+
+def test_salted_prompts_that_agree_by_chance_share_nothing():
+    """Mixed with its salt, a token may become what another one becomes with another salt."""
+    pool = PagePool(4)
+    tree = RadixTree(pool, 16)
+    mixed = array("i", key_of(PROMPT[:10], "a"))
+    pad = array("i", key_of([0] * 10, "b"))
+    other = [one ^ two for one, two in zip(mixed, pad, strict=True)]
+    (page,) = pool.allocate(1)
+    assert key_of(other, "b") == key_of(PROMPT[:10], "a")
+    assert not tree.keep_partial(tree.root, key_of(PROMPT[:10], "a"), page)
+    tree.insert(key_of(PROMPT[:16], "a"), [page])
+    assert tree.match_partial(tree.root, key_of([*other, 7], "b")) is None
+    assert tree.look_up(key_of([*other, 7], "b")).partial_tokens == 0
+
+
+def test_no_salted_token_equals_an_unsalted_one(core, engine):
+    assert min(array("i", key_of(PROMPT[:16]))) >= 0
+    for salt in ("a", "b", "c"):
+        assert max(array("i", key_of(PROMPT[:16], salt))) < 0
+    short = PROMPT[:12]
+    found = [ask(core, engine, at, salt, short)[0] for at, salt in enumerate(["", "a", "", "a"])]
+    assert found == [0, 0, 11, 0], "the salted part is too short to prove anything"

@@ -63,7 +63,9 @@ class Engine:
             prefill_chunk_tokens=step_tokens,
             policy=policy,
         )
-        self.allocator = KvAllocator(PagePool(pages), PAGE, NoTables(), slots)
+        self.allocator = KvAllocator(
+            PagePool(pages), PAGE, NoTables(), lambda _source, _target: None, slots
+        )
         self.scheduler = Scheduler(self.config, self.allocator)
         self.jobs: list[Job] = []
         self.served: list[RequestId] = []

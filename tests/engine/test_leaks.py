@@ -125,11 +125,13 @@ def hold(core, *, idle):
         assert pool.free_pages + pool.tree_pages + pool.owned_pages == pool.total_pages
         nodes = list(tree.nodes())
         pages = [page for node in nodes for page in node.pages]
-        assert len(pages) == len(set(pages)) == pool.tree_pages
-        assert tree.evictable_pages == sum(len(node.pages) for node in nodes if not node.locks)
+        lent = sum(node.is_lent for node in nodes)
+        assert len(pages) == len(set(pages)) == pool.tree_pages + lent
+        free = [node for node in nodes if not node.locks and not node.is_lent]
+        assert tree.evictable_pages == sum(len(node.pages) for node in free)
         assert all(node.parent is tree.root or node.parent.locks >= node.locks for node in nodes)
         if idle:
-            assert pool.owned_pages == 0
+            assert pool.owned_pages == lent == 0
             assert tree.evictable_pages == pool.tree_pages
             assert all(node.locks == 0 for node in nodes)
 

@@ -79,7 +79,7 @@ def test_demoted_and_fetched_ahead(tokenizer_dir, engine):
     core.hint(PrefixHint(tuple(FIRST), "prefetch"))
     assert core.allocator.pool.tree_pages == 8
     served = ask(core, engine, 2, FIRST)
-    assert served.ends[2].ledger.cached_tokens == 112
+    assert served.ends[2].ledger.cached_tokens == 127
     assert served.ends[2].ledger.cached_host_tokens == 0
 
 
@@ -90,7 +90,7 @@ def test_what_is_kept_until_an_instant_goes_after_it(tokenizer_dir, engine):
     core.hint(PrefixHint(tuple(FIRST), "keep", clock.now_s() + 5.0))
     for number in (2, 3):
         ask(core, engine, number, [number, *SECOND[:90]])
-    assert ask(core, engine, 4, FIRST).ends[4].ledger.cached_tokens == 112
+    assert ask(core, engine, 4, FIRST).ends[4].ledger.cached_tokens == 127
     clock.advance(6.0)
     for number in (5, 6, 7):
         ask(core, engine, number, [number, *SECOND[:90]])

@@ -67,12 +67,12 @@ def test_all_options_take_one_forward_behind_the_prompt(build, engine, scored):
     core.submit(scored(1))
     served = engine.drain(core)
     ledger = served.ends[1].ledger
-    assert ledger.prefill_chunks == 4  # of 16 tokens; what is left goes with the options
-    assert core.forwards - before == 4 + 1
+    assert ledger.prefill_chunks == 5  # of 16 tokens; the last one goes with the options
+    assert core.forwards - before == 5 + 1
     core.submit(scored(2))  # the prompt is known now
     again = engine.drain(core, served)
-    assert core.forwards - before == 4 + 1 + 1
-    assert again.ends[2].ledger.cached_tokens == 64
+    assert core.forwards - before == 5 + 1 + 1
+    assert again.ends[2].ledger.cached_tokens == len(PROMPT) - 1
     assert [one.logprob for one in again.ends[2].scores] == pytest.approx(
         [one.logprob for one in again.ends[1].scores], abs=1e-4
     )

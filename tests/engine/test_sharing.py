@@ -13,10 +13,9 @@ def test_eight_branches_prefill_their_prefix_once(build, engine):
         core.submit(engine.request(branch, [*PREFIX, branch, 9, 9], max_tokens=4))
     served = engine.drain(core)
     computed = sum(done.step.prefill_tokens for done in served.steps if done.step)
-    tail = len(PREFIX) + 3 - len(PREFIX) // 16 * 16
-    assert computed == len(PREFIX) + 3 + 7 * tail
+    assert computed == len(PREFIX) + 3 + 7 * 3
     ledgers = [served.ends[branch].ledger for branch in range(8)]
-    assert sorted(one.cached_tokens for one in ledgers) == [0, *[992] * 7]
+    assert sorted(one.cached_tokens for one in ledgers) == [0, *[1000] * 7]
     assert all(one.recomputed_tokens == 0 for one in ledgers)
     assert core.allocator.pool.tree_pages < 63 + 8 * 2
 
@@ -57,7 +56,7 @@ def test_what_was_generated_is_found_by_who_continues_it(build, engine):
     follow = [*PREFIX[:21], *made, 5, 6, 7]
     core.submit(engine.request(2, follow, max_tokens=2))
     ledger = engine.drain(core).ends[2].ledger
-    assert ledger.cached_tokens == (21 + len(made) - 1) // 4 * 4
+    assert ledger.cached_tokens == 21 + len(made) - 1
 
 
 def test_waiting_for_a_prefix_does_not_hold_up_others(build, engine):
@@ -68,7 +67,7 @@ def test_waiting_for_a_prefix_does_not_hold_up_others(build, engine):
     served = engine.drain(core, most_steps=3)
     assert 3 in served.ends
     served = engine.drain(core, served)
-    assert served.ends[2].ledger.cached_tokens == 992
+    assert served.ends[2].ledger.cached_tokens == 1000
 
 
 def test_a_dropped_prefix_makes_room_first(build, engine):
@@ -81,4 +80,4 @@ def test_a_dropped_prefix_makes_room_first(build, engine):
     engine.drain(core)
     for number, start in ((10, 0), (11, 200)):
         core.submit(engine.request(number, PREFIX[start : start + 64], max_tokens=1))
-    assert engine.drain(core).ends[10].ledger.cached_tokens == 48
+    assert engine.drain(core).ends[10].ledger.cached_tokens == 63

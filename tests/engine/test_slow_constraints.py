@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
 from agentrt.engine.sampling import grammar_masks, sequence_output
 from agentrt.engine.sequence import grammar_state
 
@@ -97,8 +98,9 @@ def test_a_way_out_waits_for_the_mask_under_way(build, engine):
     waited = []
 
     class Busy:
-        def wait(self):
-            waited.append(True)
+        def wait(self, timeout_s):
+            waited.append(timeout_s)
+            return True
 
     assert sequence.grammar is not None
     sequence.grammar.detached_mask = Busy()
@@ -121,6 +123,49 @@ def test_hostile_constraints_hurt_nobody_else(build, engine, name):
     assert (error is None) == (name == "behind")
     assert served.ids(3) == alone
     assert served.ends[4].error is None
+
+
+def test_a_grammar_that_is_stuck_later_fails_alone(build, engine):
+    """The first mask is quick; behind the number, masks and forced tokens take seconds."""
+    lark = 'start: HEAD "-" /a{1,100000}/ /a{1,100000}/ | "never"\nHEAD: /[0-9]{12}/'
+    spec = ConstraintSpec("grammar", lark)
+    core = build()
+    core.executor.sampler.mask_filler.limit_s = 0.2
+    core.submit(engine.request(1, PROMPT, max_tokens=8))
+    alone = engine.drain(core).ids(1)
+    core.submit(engine.request(2, PROMPT, constraint=spec, max_tokens=400, temperature=1.0))
+    core.submit(engine.request(3, PROMPT, max_tokens=8))
+    core.submit(engine.request(4, PROMPT[1:], constraint=NUMBERS, on_limit="close", max_tokens=8))
+    served = engine.drain(core)
+    error = served.ends[2].error
+    assert error is not None
+    assert error.type == "ConstraintError"
+    assert "a mask of the grammar takes longer than 0.2 s" in error.message
+    assert served.ids(2)
+    assert served.ids(3) == alone
+    assert served.ends[4].error is None
+    core.submit(engine.request(5, PROMPT, constraint=ConstraintSpec("grammar", TWO), max_tokens=40))
+    assert engine.drain(core).ends[5].error is None, "the threads that are left go on"
+
+
+TWO = 'start: WORD "," WORD\nWORD: /[a-c]{1,4}/'
+
+
+def test_a_deadline_does_not_wait_for_a_grammar_that_is_stuck(build, engine):
+    core = build()
+    core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))
+    sequence = one_of(core)
+    while sequence.grammar is None:
+        core.step()
+
+    class Stuck:
+        def wait(self, timeout_s):
+            assert timeout_s < 1
+            return False
+
+    sequence.grammar.detached_mask = Stuck()
+    with pytest.raises(ConstraintError, match="cannot be closed"):
+        sequence_output.close_output(sequence)
 
 
 def test_what_was_told_ahead_is_compiled_when_it_is_asked_for(build, engine):

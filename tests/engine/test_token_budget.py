@@ -67,9 +67,17 @@ def test_the_common_prefix_of_two_keys(shared, unit_tokens):
 
 @pytest.mark.parametrize(
     ("cached", "other_tokens", "owner"),
-    [(0, 40, 1), (0, 15, None), (32, 40, None), (16, 40, 1), (0, 0, None)],
+    [
+        (0, 40, 1),
+        (0, 4, 1),
+        (0, 3, None),
+        (37, 40, None),
+        (36, 40, 1),
+        (0, 0, None),
+        (46, 50, None),
+    ],
 )
-def test_waiting_pays_from_one_page_on(cached, other_tokens, owner):
+def test_waiting_pays_from_four_tokens_on(cached, other_tokens, owner):
     key = key_of(range(50))
     under_way = [key_of(range(500, 550)), key_of([*range(other_tokens), *range(900, 960)])]
-    assert prefix_owner(key, cached, under_way, 16) == owner
+    assert prefix_owner(key, cached, under_way) == owner

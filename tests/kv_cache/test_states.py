@@ -1,5 +1,6 @@
 """Whatever sequences do, in whatever order, no page is lost and none has two owners."""
 
+from array import array
 from dataclasses import dataclass
 
 from hypothesis import settings
@@ -8,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from agentrt.base.ids import PageId
 from agentrt.kv_cache import EvictionPriority, PagePool, RadixNode, RadixTree, key_of
+from agentrt.kv_cache.node import TOKEN_BYTES, common_bytes
 
 TOTAL = 24
 TOKEN = st.integers(0, 2)  # few, so that prefixes coincide
@@ -19,12 +21,13 @@ class Runner:
     pages: list[PageId]
     node: RadixNode
     tree_pages: int
+    lent: RadixNode | None = None
 
 
 class Sequences(RuleBasedStateMachine):
     """Sequences that come, compute, publish and go, over a pool that is too small."""
 
-    @initialize(page=st.sampled_from([1, 2, 3]))
+    @initialize(page=st.sampled_from([1, 2, 4]))
     def begin(self, page):
         self.page = page
         self.pool = PagePool(TOTAL)
@@ -42,6 +45,7 @@ class Sequences(RuleBasedStateMachine):
         match = self.tree.match_prefix(key_of(tokens))
         assert match.matched_tokens <= len(tokens) - 1
         assert match.matched_tokens == len(match.pages) * self.page
+        self._check_partial(match.node, tokens, match.matched_tokens)
         for index, page in enumerate(match.pages):
             assert self.content[page] == tuple(tokens[: (index + 1) * self.page])
         self.tree.lock(match.node)
@@ -54,8 +58,24 @@ class Sequences(RuleBasedStateMachine):
         self._written(tokens, match.pages + own)
         self.runners.append(Runner(tokens, match.pages + own, match.node, len(match.pages)))
 
+    def _check_partial(self, node, tokens, known):
+        """The page to copy holds the tokens that it is said to hold, and none holds more."""
+        partial = self.tree.match_partial(node, key_of(tokens[known:-1]))
+        found = known + (0 if partial is None else partial.tokens)
+        if partial is not None:
+            assert 0 < partial.tokens < self.page
+            assert self.content[partial.page][:found] == tuple(tokens[:found])
+        assert found == self._longest_known(tokens[:-1])
+
+    def _longest_known(self, tokens):
+        key = key_of(tokens)
+        paths = (node.path()[0] for node in self.tree.nodes())
+        return max(
+            (common_bytes(path, key, TOKEN_BYTES) // TOKEN_BYTES for path in paths), default=0
+        )
+
     def _written(self, tokens, pages):
-        for index in range(len(tokens) // self.page):
+        for index in range(-(-len(tokens) // self.page)):
             self.content[pages[index]] = tuple(tokens[: (index + 1) * self.page])
 
     @precondition(lambda self: self.runners)
@@ -85,13 +105,35 @@ class Sequences(RuleBasedStateMachine):
         runner.pages[:full] = inserted.pages
         runner.node, runner.tree_pages = inserted.node, full
 
+    def _partial(self, runner):
+        """Key of the tokens in the last page, unless that is full, and the page."""
+        begin = runner.tree_pages * self.page
+        tokens = runner.tokens[begin:]
+        is_partial = 0 < len(tokens) < self.page
+        return (key_of(tokens), runner.pages[runner.tree_pages]) if is_partial else None
+
+    @precondition(lambda self: self.runners)
+    @rule(data=st.data())
+    def lend(self, data):
+        runner = data.draw(st.sampled_from(self.runners))
+        self._publish(runner)
+        is_lent = runner.lent is not None and runner.lent.parent is not None
+        if not is_lent and (partial := self._partial(runner)):
+            runner.lent = self.tree.lend_partial(runner.node, *partial)
+
     @precondition(lambda self: self.runners)
     @rule(data=st.data(), keeps=st.booleans())
     def leave(self, data, keeps):
         runner = data.draw(st.sampled_from(self.runners))
         if keeps:
             self._publish(runner)
-        self.pool.free(runner.pages[runner.tree_pages :])
+        if runner.lent is not None:
+            self.tree.take_back(runner.lent)
+        own = runner.tree_pages
+        partial = self._partial(runner) if keeps else None
+        if partial and self.tree.keep_partial(runner.node, *partial):
+            own += 1
+        self.pool.free(runner.pages[own:])
         self.tree.unlock(runner.node)
         self.runners.remove(runner)
 
@@ -109,6 +151,7 @@ class Sequences(RuleBasedStateMachine):
     )
     def hint(self, tokens, what, reuse_by_s, from_tokens):
         self.tree.set_priority(key_of(tokens), what, reuse_by_s=reuse_by_s, from_tokens=from_tokens)
+        self.tree.expire_keeps(key_of(tokens))
 
     @rule(tokens=st.lists(TOKEN, min_size=1, max_size=14))
     def look(self, tokens):
@@ -122,29 +165,37 @@ class Sequences(RuleBasedStateMachine):
     def every_page_has_one_place(self):
         pool = self.pool
         assert pool.free_pages + pool.tree_pages + pool.owned_pages == TOTAL
-        in_tree = [page for node in self.tree.nodes() for page in node.pages]
+        in_tree = [p for node in self.tree.nodes() if not node.is_lent for p in node.pages]
+        lent = {page for node in self.tree.nodes() if node.is_lent for page in node.pages}
         own = [page for one in self.runners for page in one.pages[one.tree_pages :]]
         assert len(in_tree) == len(set(in_tree)) == pool.tree_pages
         assert len(own) == len(set(own)) == pool.owned_pages
         assert not set(in_tree) & set(own)
+        assert lent <= set(own)
         if not self.runners:
             assert pool.owned_pages == 0
 
     @invariant()
     def what_was_seen_is_so_or_is_known_to_have_changed(self):
         for key, seen in self.seen.items():
-            assert not seen.is_current or self.tree.matched_tokens(key) == seen.matched_tokens
+            now = self.tree.look_up(key)
+            assert not seen.is_current or now == seen
+            found = now.matched_tokens + now.partial_tokens
+            assert found == self._longest_known([*array("i", key)][:-1])
 
     @invariant()
     def locks_and_keys_are_in_order(self):
         evictable = 0
         for node in self.tree.nodes():
             assert node.parent is not None
-            assert len(node.key) == len(node.pages) * self.page * 4 > 0
+            whole = len(node.pages) * self.page * TOKEN_BYTES
+            is_partial = len(node.pages) == 1 and not node.children and not node.locks
+            assert len(node.key) == whole or (is_partial and 0 < len(node.key) < whole)
+            assert node.first_pages == sorted(node.children)
             assert node.parent.children[node.key[: self.page * 4]] is node
             if node.parent is not self.tree.root:
                 assert node.parent.locks >= node.locks
-            if node.locks == 0:
+            if node.locks == 0 and not node.is_lent:
                 evictable += len(node.pages)
         assert evictable == self.tree.evictable_pages
 

@@ -1,13 +1,14 @@
 """Options are checked at run time too."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.base.sampling_params import SamplingParams
-from agentrt.program import GenOptions
-from agentrt.program.options import check_options, sampling_of
+from agentrt.program import GenOptions, regex
+from agentrt.program.options import check_options, check_output, sampling_of
+from agentrt.program.output import items_of, value_of
 
 
 @pytest.mark.parametrize(
@@ -22,11 +23,37 @@ from agentrt.program.options import check_options, sampling_of
         ({"check": True, "retries": 11}, "retries=11"),
         ({"scored": True, "thinking": 5}, "thinking means nothing with it"),
         ({"scored": True, "stop": "."}, "stop means nothing with it"),
+        ({"scored": True, "ignore_eos": True}, "ignore_eos means nothing with it"),
+        ({"scored": True, "retries": 1}, "retries means nothing with it"),
     ],
 )
 def test_what_does_not_exist_is_refused(options: Any, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         check_options(options)
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "complaint"),
+    [
+        (int, {"stop": "x"}, "stop= would cut int off"),
+        (Literal["a", "b"], {"stop": ["x"]}, "stop= would cut"),
+        (regex("[a-z]"), {"check": True}, "check=True checks nothing of regex"),
+        (str, {"check": True}, "check=True checks nothing of str"),
+        (int, {"retries": 1}, "retries is for what is checked"),
+        (int, {"scored": True}, "scored=True is for a choice"),
+    ],
+)
+def test_options_that_exclude_the_output_are_refused(
+    form: Any, options: Any, complaint: str
+) -> None:
+    output = value_of(form, check=bool(options.get("check")))
+    with pytest.raises(UsageError, match=complaint):
+        check_output(output, options)
+
+
+def test_streams_and_calls_take_no_stop() -> None:
+    with pytest.raises(UsageError, match="stop= would cut int off"):
+        check_output(items_of(int), {"stop": "x"})
 
 
 def test_every_option_reaches_the_engine() -> None:

@@ -82,5 +82,5 @@ def test_long_text_is_sealed_but_for_its_last_word(case):
     if name == "phi-3":  # one piece: SentencePiece merges run across words
         assert held == text
     else:
-        assert held.strip() == "still grow"
+        assert held.strip() in ("grow", "still grow")  # the shorter one where words are kept
         assert len(ids) > 200

@@ -13,11 +13,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 
-from agentrt import chat, program
+from agentrt import OneOf, chat, program
 from agentrt.app import open_runtime
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.protocol.events import Event
@@ -34,9 +34,13 @@ async def steps(number: int) -> list[Any]:
     listed = ASK.user(f"List numbers near {number}.").generate(
         list[int], max_tokens=40, on_limit="close", name="listed"
     )
+    again = ASK.user("Say it again.").generate(
+        Annotated[str, OneOf(first)], max_tokens=120, name="again"
+    )
     pieces = [piece async for piece in first.stream()]
     assert "".join(pieces) == await first
     then = ASK.user("And of ", first, "?").generate(max_tokens=30, name="then")
+    assert await again == await first
     return [await first, await listed, await then]
 
 

@@ -200,7 +200,9 @@ def test_what_makes_no_sense_is_refused(bench: Any, ask: Any, error: type[Except
 
 
 FAULTY = json_schema({"type": "integer"}).shape.spec
-SMALL = Constraint(replace(json_schema({"type": "integer", "maximum": 3}).shape, spec=FAULTY))
+SMALL: Constraint[Any] = Constraint(
+    replace(json_schema({"type": "integer", "maximum": 3}).shape, spec=FAULTY)
+)
 """A grammar that lets through what the schema does not allow."""
 
 

@@ -155,7 +155,7 @@ def test_a_prompt_is_prefilled_before_the_options_of_its_output_are_known(engine
     @program
     async def waits() -> list[Report]:
         held = list[Annotated[Report, OneOf(known())]]
-        ask = ASK.user("A long beginning, known at once. " * 8)
+        ask = ASK.user("Reports to choose from come later. " * 8)
         return await ask.generate(held, max_tokens=120, on_limit="close", name="gen")
 
     assert all(one in reports for one in engine.run(waits))

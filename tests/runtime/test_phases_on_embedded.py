@@ -5,9 +5,19 @@ import sys
 from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, PlainValidator, field_validator
 
-from agentrt import Calls, CheckFailed, chat, choice, gather, json_schema, program, tool
+from agentrt import (
+    Calls,
+    CheckFailed,
+    OutputUnreadable,
+    chat,
+    choice,
+    gather,
+    json_schema,
+    program,
+    tool,
+)
 from agentrt.analysis import RunRecord
 from agentrt.analysis.usage import usage
 from agentrt.protocol.events import AttemptFailed, NodeFinished
@@ -172,3 +182,24 @@ def test_a_step_is_held_to_some_of_the_tools_the_prompt_knows(engine: Any) -> No
     for one in some[1:]:
         assert one.ledger is not None
         assert one.ledger.cached_tokens >= one.ledger.prompt_tokens - 17
+
+
+READABLE: dict[str, int] = {}
+Looked = Annotated[
+    int, PlainValidator(READABLE.__getitem__, json_schema_input_type=Literal["a", "b"])
+]
+
+
+def test_what_a_grammar_allows_and_its_reader_refuses_is_answered_again(engine: Any) -> None:
+    """A type is tried when it is declared; a reader that changes later is met at the answer."""
+
+    @program
+    async def looked() -> int:
+        READABLE.update(a=1, b=2)
+        gen = ASK.generate(tuple[Looked], max_tokens=40)
+        READABLE.clear()
+        return (await gen)[0]
+
+    with pytest.raises(OutputUnreadable, match=r"none of 3 answers .* can be read") as failed:
+        engine.run(looked)
+    assert len(failed.value.attempts) == 3

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 from typing_extensions import TypedDict
 
 from agentrt import (
     ConstraintError,
+    OneOf,
     OutputDiverged,
     Tagged,
     Truncated,
@@ -23,6 +24,8 @@ from agentrt import (
     program,
     regex,
     tag,
+    tool,
+    typed,
 )
 from agentrt.protocol.events import ItemClosed
 from tests.runtime.test_replay import losing
@@ -182,6 +185,24 @@ def test_what_cannot_be_a_tag_is_refused_where_it_is_written(bench: Any) -> None
     bench([]).run(outer)
 
 
+@tool(effects="pure")
+def rivers() -> list[str]:
+    """Some rivers."""
+    return ["Nile"]
+
+
+def test_parts_have_no_late_options(bench: Any) -> None:
+    @program
+    async def outer() -> None:
+        river = Annotated[str, OneOf(rivers())]
+        with pytest.raises(ConstraintError, match="options that are not known yet"):
+            tag("river", river)
+        with pytest.raises(ConstraintError, match="options that are not known yet"):
+            "The " + typed(river)
+
+    bench([]).run(outer)
+
+
 class Line(TypedDict):
     name: str
     calc: list[Calc]
@@ -214,7 +235,7 @@ def test_tags_on_the_engine(engine: Any) -> None:
     @program
     async def outer() -> list[list[Any]]:
         gens = [
-            ASK.tagged(TAGS, max_tags=2, max_tokens=60 + 7 * seed, seed=seed, **HOT)
+            ASK.tagged(TAGS, min_tags=2, max_tags=2, max_tokens=60 + 7 * seed, seed=seed, **HOT)
             for seed in range(4)
         ]
         found = []
@@ -226,6 +247,33 @@ def test_tags_on_the_engine(engine: Any) -> None:
 
     for pieces in engine.run(outer):
         tags = [piece for piece in pieces if isinstance(piece, Tagged)]
-        assert len(tags) <= 2
+        assert len(tags) == 2
         for one in tags:
             assert isinstance(one.value, Calc if one.name == "calc" else str)
+
+
+class Even(BaseModel):
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def is_even(cls, number: int) -> int:
+        if number % 2:
+            raise ValueError("must be even")
+        return number
+
+
+def test_captures_that_a_validator_refuses_are_asked_for_again(bench: Any) -> None:
+    """The validators of a record run in the end; the model is shown the reason."""
+    line = ("No. " + capture("number", int)).into(Even)
+
+    @program
+    async def outer() -> Even:
+        gen = ASK.generate(line, retries=1)
+        value = await gen
+        assert [attempt.text for attempt in gen.attempts] == ["No. 3"]
+        return value
+
+    rig = bench(["No. 3", "No. 4"])
+    assert rig.run(outer) == Even(number=4)
+    assert "must be even" in rig.backend.seen.prompts[rig.backend.seen.requests[1].request_id]

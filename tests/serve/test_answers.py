@@ -73,7 +73,7 @@ def test_a_salt_of_the_client_keeps_its_prompts_apart(ask):
     cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
     assert cached[:2] == [0, 0]
     assert cached[2] >= 16
-    assert cached[3] == 0
+    assert cached[3] < 16, "the first tokens of the template at most"
     assert len({usage["prompt_tokens"] for usage in usages}) == 1
 
 

@@ -64,7 +64,8 @@ def tiny_vocabulary() -> Vocab:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(list(_SPECIAL))
     source = tokenizer.to_str()
-    special = {text: tokenizer.token_to_id(text) for text in _SPECIAL}
+    special = {text: len(pieces) + at for at, text in enumerate(_SPECIAL)}
+    assert all(tokenizer.token_to_id(text) == at for text, at in special.items())
     return Vocab(
         token_bytes=(*(piece.encode() for piece in pieces), *(b"" for _ in _SPECIAL)),
         special_ids=special,

@@ -8,8 +8,9 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.structured import CompileCache, choice_shape, compile_constraint
+from agentrt.base.segments import JSON_ARRAY_FRAME, ToolSchema
+from agentrt.structured import CompileCache, calls_spec, choice_shape, compile_constraint
+from agentrt.structured.call_sets import TOOL_GRAMMARS
 
 
 def specs(count):
@@ -112,3 +113,49 @@ def test_bytes_are_bounded(vocab, frame):
     for spec in specs(3):
         cache.get(spec, vocab, frame)
     assert cache.counts.entries == 1
+
+
+def offered(count, changed=""):
+    number = {"type": "integer", "minimum": 0}
+    names = [f"tool_{index}{changed if index == 3 else ''}" for index in range(count)]
+    return [ToolSchema(name, "", {"properties": {"a": number}}) for name in names]
+
+
+def test_a_changed_tool_compiles_alone(vocab, frame):
+    cache = CompileCache()
+    for changed, compiled in (("", 12), ("_new", 1), ("", 0)):
+        before = TOOL_GRAMMARS.compiled
+        spec = calls_spec(offered(12, changed), checks_tools=False)
+        cache.start_compile(spec, vocab, frame).result()
+        assert TOOL_GRAMMARS.compiled - before == compiled
+    cache.close()
+
+
+def test_many_tools_are_looked_up_in_a_thread(vocab, frame):
+    """The caller, which may be an event loop, does nothing that grows with the tools."""
+    go_on = threading.Event()
+
+    def waiting(spec, vocab, frame):
+        assert go_on.wait(60)
+        return compile_constraint(spec, vocab, frame)
+
+    cache = CompileCache(compile_one=waiting)
+    (small,) = specs(1)
+    cache.start_compile(small, vocab, frame)
+    spec = calls_spec(offered(40), checks_tools=False)
+    first = cache.start_compile(spec, vocab, frame)
+    assert cache.counts.compiled == 1  # the thread is busy, and the caller has not looked
+    go_on.set()
+    compiled = first.result()
+    assert cache.start_compile(spec, vocab, frame) is first
+    again = calls_spec(offered(40), checks_tools=False)
+    assert cache.start_compile(again, vocab, frame).result() is compiled
+    assert cache.counts.compiled == 2
+    cache.close()
+
+
+def test_tools_are_checked_when_they_are_compiled(vocab, frame):
+    tools = (ToolSchema("sort", "", {"type": "array", "uniqueItems": True}),)
+    spec = calls_spec(tools, checks_tools=False)
+    with pytest.raises(ConstraintError, match=r"tool sort: .*uniqueItems"):
+        CompileCache().start_compile(spec, vocab, frame).result()

@@ -117,7 +117,29 @@ SPECIAL = CallFrame(
     special=("<|call|>", "<|/call|>"),
 )
 FUNCTIONS = CallFrame(before="<function=", middle=">", after="</function>")
-FRAMES = {"array": JSON_ARRAY_FRAME, "tags": TAGS, "special": SPECIAL, "functions": FUNCTIONS}
+CHANNELS = CallFrame(
+    before="<|tool|>commentary to=functions.",
+    middle="<|assistant|>",
+    after="<|/call|>",
+    special=("<|tool|>", "<|assistant|>", "<|/call|>"),
+)
+LISTED = CallFrame(
+    before='{"name": "',
+    middle='", "arguments": ',
+    after="}",
+    between=", ",
+    first="<|call|>[",
+    last="]",
+    special=("<|call|>",),
+)
+FRAMES = {
+    "array": JSON_ARRAY_FRAME,
+    "tags": TAGS,
+    "special": SPECIAL,
+    "functions": FUNCTIONS,
+    "channels": CHANNELS,
+    "listed": LISTED,
+}
 
 
 def spelled(text, vocab):
@@ -143,7 +165,7 @@ class Walk:
         return allowed_ids(self.row)
 
     def go(self, steps):
-        plan = []
+        plan: list[int] = []
         while len(self.ids) < steps and not self.state.must_stop():
             allowed = [one for one in self.allowed() if one not in self.vocab.eos_ids]
             if not allowed:

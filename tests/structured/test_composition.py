@@ -6,10 +6,11 @@ import itertools
 import random
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
 import pytest
+from annotated_types import Ge
 from llguidance import LLMatcher
 from pydantic import BaseModel, field_validator
 from typing_extensions import TypedDict
@@ -173,6 +174,8 @@ def test_captures_become_a_record():
     shape = one.into(Named).shape
     assert shape.parse("a=q b=12") == Named("q", 12)
     assert shape.parse("a=q") == Named("q")
+    bounded = "a=" + capture("a", str) + "\n" + capture("b", Annotated[int, Ge(3)])
+    assert bounded.into(Named).shape.parse("a=q\n12") == Named("q", 12)
     assert not shape.checked
     checked = capture("a", regex("[a-z]")).into(Checked).shape
     assert checked.checked

@@ -50,7 +50,7 @@ def test_what_may_overlap_is_not_proved(one, other):
     assert not exclude_each_other([other, one], ROOT)
 
 
-VALUES = [
+VALUES: list[object] = [
     *(None, True, 0, 1, 2.5, -3, 40, 500, "", "x", "aa", "ab", "xyy", "2024-01", [], [1]),
     *(["x"], [True, 1], {}, {"a": 1}, {"a": "x", "b": None}, {"b": []}, {"0": 2.5}, {"a": 1}),
 ]

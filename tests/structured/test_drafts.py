@@ -6,6 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from agentrt.base.errors import ConstraintError
 from agentrt.structured import json_schema_shape
 from agentrt.structured.json_schema.drafts import modernize
 
@@ -58,3 +59,20 @@ def test_a_dynamic_reference_with_one_meaning_is_a_reference():
     }
     modernize(two)
     assert "$dynamicRef" in two
+
+
+MALFORMED = [
+    {"$dynamicRef": {}},
+    {"dependencies": 3, "dependentRequired": 1},
+    {"dependencies": {"a": ["b"]}, "dependentRequired": 1},
+    {"items": [{}], "additionalItems": 3},
+    {"minimum": [], "exclusiveMinimum": True},
+    {"$schema": {}, "$ref": 3, "$id": []},
+    {"$schema": 3},
+]
+
+
+@pytest.mark.parametrize("schema", MALFORMED)
+def test_malformed_keywords_are_left_to_be_refused(schema):
+    with pytest.raises(ConstraintError):
+        json_schema_shape(schema)

@@ -119,6 +119,7 @@ def test_the_fewest_tokens_need_not_spell_the_shortest_text(shape, tokens, fewes
 def test_nothing_is_searched_while_a_known_output_fits(tiny):
     cache = CompileCache()
     spec = json_schema_shape({"enum": ["bx", "abab"]}).spec
+    assert spec is not None
     roomy = cache.start_compile(spec, tiny, FRAME, within_tokens=9).result(30)
     assert roomy.least_tokens == 0
     with pytest.raises(ConstraintError, match=r"the shortest output found has \d tokens"):
@@ -139,8 +140,10 @@ def test_nothing_is_searched_while_a_known_output_fits(tiny):
     ],
 )
 def test_a_grammar_without_a_known_end_says_why(lark, why, tiny):
+    spec = cfg_shape(lark).spec
+    assert spec is not None
     with pytest.raises(ConstraintError, match=why):
-        Budgeted.start(compile_constraint(cfg_shape(lark).spec, tiny, FRAME), 100)
+        Budgeted.start(compile_constraint(spec, tiny, FRAME), 100)
 
 
 @pytest.mark.parametrize(

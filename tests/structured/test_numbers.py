@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from decimal import Decimal
 from fractions import Fraction
@@ -18,6 +19,8 @@ from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.json_schema.json_grammar import has_rules
 from agentrt.structured.json_schema.normalize import normalize
 from agentrt.structured.json_schema.number_leaf import narrowed
+from agentrt.structured.json_schema.number_range import Bound, DecimalRange
+from agentrt.structured.json_schema.number_text import number_terms
 from agentrt.structured.types.type_schema import schema_of
 from tests.structured.number_judge import Grammar, fits, wrong_verdicts
 
@@ -347,3 +350,21 @@ def test_a_short_text_of_exact_numbers_is_found(schema, inside, outside):
     text = shortest_instance(normalize(schema))
     assert text is not None
     assert taken(schema, text) == [text]
+
+
+@pytest.mark.parametrize("most", ["1e19", "25e17", "1.5e300"])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_same_end_on_both_sides_is_one_regex(most, is_open):
+    end = Bound(Fraction(Decimal(most)), is_open)
+    [term] = number_terms(DecimalRange(False, end.negated(), end, is_wide=True))
+    near = (Decimal(most) * factor for factor in map(Decimal, ("1", "0.999", "1.001", "0.1", "10")))
+    written = [text for one in near for text in (f"{one:f}", f"{one:.9e}", str(int(one)))]
+    for text in [*written, "0", "0.5", "1e5", "3.25e-7", "00", "1.", ".5", "1e", "01e5"]:
+        try:
+            number = abs(json.loads(text, parse_float=Decimal, parse_int=Decimal))
+        except ValueError:
+            fits = False
+        else:
+            fits = number < end.at or (number == end.at and not is_open)
+        for signed in (text, f"-{text}"):
+            assert bool(re.fullmatch(term, signed)) == fits, signed

@@ -194,6 +194,27 @@ def test_nothing_to_choose_from_leaves_out_what_can_be_left_out(vocab: Any) -> N
         compiled(needed.filled({"options:0": ()}), vocab)
 
 
+def test_without_options_another_variant_is_left(vocab: Any) -> None:
+    """A report of figures that no tool has computed cannot be written; that there are none can."""
+
+    class Held(BaseModel):
+        figures: Annotated[list[Annotated[Fact, OneOf(Pending())]], Field(min_length=1)]
+
+    class Unanswerable(BaseModel):
+        reason: Annotated[str, Field(max_length=3)]
+
+    spec = shape_of(Held | Unanswerable).spec
+    assert spec is not None
+    none = compiled(spec.filled({"options:0": ()}), vocab)
+    assert accepts(none, '{"reason":"no"}', vocab)
+    assert written(none, vocab, random.Random(0)) is not None
+    state = none.start()
+    assert state.advance(alphabet_of(vocab).tokenize(b'{"figures":[')) < 4
+    some = compiled(spec.filled({"options:0": OneOf(FACTS).texts}), vocab)
+    assert accepts(some, f'{{"figures":[{OneOf(FACTS).texts[0]}]}}', vocab)
+    assert accepts(some, '{"reason":"no"}', vocab)
+
+
 @pytest.mark.parametrize(
     "form",
     [

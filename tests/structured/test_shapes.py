@@ -262,10 +262,10 @@ def test_parse_raises_value_error():
 
 
 NO_TYPES = [
-    (complex, "complex"),
+    (type[int], "class"),
     (type, "type"),
     (object(), "object"),
-    (dict[str, complex], "complex"),
+    (dict[tuple[int, int], str], "keys"),
     (list["Missing"], "Missing"),  # type: ignore[name-defined]  # noqa: F821
 ]
 

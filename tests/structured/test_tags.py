@@ -149,6 +149,15 @@ def fits(tags, text):
     return len(found) <= 2
 
 
+@pytest.mark.parametrize("kind", ["model", "list", "number", "choice", "text"])
+def test_so_many_tags_can_be_closed(compiled, vocab, kind):
+    """Also where a search for the shortest text would take too long."""
+    constraint = compiled(tags_spec([KINDS[kind], KINDS["regex"]], 3, 4))
+    assert constraint.shortest is not None
+    text = b"".join(vocab.token_bytes[one] for one in constraint.shortest).decode()
+    assert [piece.tag for piece in read([KINDS[kind]], text)] == [KINDS[kind]] * 3
+
+
 def test_text_comes_before_its_tag_closes():
     scanner = TagScanner([KINDS["model"]])
     assert scanner.feed_text("It is <su") == ["It is "]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict, assert_type
 
-from agentrt import Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, Node, Overflow, Partial, Program, RunConfig, RunOptions, Runtime, Score, Tagged, TaggedText, Tags, Tool, ToolCall, Truncated, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
+from agentrt import Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, Node, OneOf, Overflow, Partial, Program, RunConfig, RunOptions, Runtime, Score, Tagged, TaggedText, Tags, Tool, ToolCall, Truncated, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
 from agentrt import program
 
 
@@ -247,3 +247,21 @@ async def mistakes(c: Chat, report: Gen[Report]) -> None:
     await gather(c.generate(int), 3)  # error
     race([c.generate(int)], errors="ignore")  # error
     c.generate(choice("a")).stream().ticker  # error
+
+
+@tool(effects="pure")
+def closes(table: dict[str, float], symbol: Annotated[str, OneOf(lambda table: table)]) -> Point:
+    return Point(int(table[symbol]))
+
+
+async def held(table: dict[str, float]) -> None:
+    assert_type(await chat().user("x").generate(Annotated[str, OneOf(["a", "b"])]), str)
+    facts = [closes(table, "a"), closes(table, "b")]
+    assert_type(await chat().user("x").generate(Annotated[Point, OneOf(facts)]), Point)
+    assert_type(await chat().user("x").generate(Annotated[Point, OneOf(facts[0])]), Point)
+
+    class Held(Report):
+        points: list[Annotated[Point, OneOf(facts)]]
+
+    assert_type((await chat().user("x").generate(Held)).points, list[Point])
+    OneOf(1)  # error

@@ -13,6 +13,7 @@
     │   │   ├── RunTooLarge     a run passed its limit of depth, of nodes or of bodies at once
     │   │   └── Truncated       max_tokens ended an output that was not complete
     │   ├── CheckFailed         no attempt gave a value that passes its check
+    │   │   └── OutputUnreadable an answer that its grammar allows is not read
     │   ├── Degenerate          the model repeats itself
     │   └── NodeCancelled       awaited a node that was cancelled
     ├── ToolError
@@ -62,6 +63,7 @@ from agentrt.base.errors.program_errors import (
     NodeCancelled as NodeCancelled,
     NoRun as NoRun,
     NotYetKnown as NotYetKnown,
+    OutputUnreadable as OutputUnreadable,
     ProgramError as ProgramError,
     PromptPart as PromptPart,
     RunTooLarge as RunTooLarge,

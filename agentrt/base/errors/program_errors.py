@@ -277,6 +277,21 @@ class CheckFailed(ProgramError):
     attempts: tuple[FailedAttempt, ...] = ()
 
 
+class OutputUnreadable(CheckFailed):
+    """An answer that its grammar allows is not read as a value of its type.
+
+    Types are tried when they are declared, so this is rare. The model answers again first, unless
+    the program has already been given a part of the answer.
+
+    Example:
+        >>> from agentrt import OutputUnreadable
+        >>> OutputUnreadable("no date").hint
+        'Give check=True, or use a simpler type'
+    """
+
+    default_hint = "Give check=True, or use a simpler type"
+
+
 class Degenerate(ProgramError):
     """The model repeats itself without end; the generation is stopped.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from agentrt.base.ids import PageId
@@ -13,6 +14,7 @@ from agentrt.kv_cache import (
     PagePool,
     PrefixLookup,
     PrefixMatch,
+    RadixNode,
     RadixTree,
 )
 from agentrt.kv_cache.node import TOKEN_BYTES
@@ -33,6 +35,7 @@ class KvAllocator:
         pool: All pages.
         page_tokens: Tokens of a page.
         tables: Block tables of the running sequences.
+        copy_page: Copies the KV of one page to another.
         max_running: Number of slots.
         offload: KV offload to CPU memory, or None.
 
@@ -47,6 +50,7 @@ class KvAllocator:
         pool: PagePool,
         page_tokens: int,
         tables: BlockTableWriter,
+        copy_page: Callable[[PageId, PageId], None],
         max_running: int,
         offload: OffloadCache[TimedCopier] | None = None,
     ) -> None:
@@ -55,6 +59,7 @@ class KvAllocator:
         self.tree = RadixTree(pool, page_tokens)
         self.page_tokens = page_tokens
         self._tables = tables
+        self._copy_page = copy_page
         self._free_slots = list(range(max_running - 1, -1, -1))
         self._trees = [self.tree]
         if offload is not None:
@@ -109,8 +114,26 @@ class KvAllocator:
         sequence.pages = match.pages
         sequence.tree_pages = len(match.pages)
         sequence.computed_tokens = match.matched_tokens
+        self._copy_partial(sequence, match.node)
         self._tables.write(sequence.slot, 0, sequence.pages)
         return True
+
+    def _copy_partial(self, sequence: Sequence, node: RadixNode) -> None:
+        """Copy the tokens behind the shared pages that another prefix has in a page.
+
+        A page takes microseconds to copy; its sequence would fill a page of its own in any case.
+        """
+        rest = sequence.key[sequence.computed_tokens * TOKEN_BYTES : -TOKEN_BYTES]
+        partial = self.tree.match_partial(node, rest)
+        if partial is not None and not self.pool.free_pages:
+            self.tree.evict(1)  # may evict that very page
+            partial = self.tree.match_partial(node, rest) if self.pool.free_pages else None
+        if partial is None:
+            return
+        (page,) = self.pool.allocate(1)
+        self._copy_page(partial.page, page)
+        sequence.pages.append(page)
+        sequence.computed_tokens += partial.tokens
 
     def cached_tokens(self, key: bytes) -> int:
         """Tokens of `key` that need not be computed, on the device or offloaded."""
@@ -123,8 +146,9 @@ class KvAllocator:
         """
         found = self.tree.look_up(key)
         if self._offload is None:
-            return found.matched_tokens, found
-        return found.matched_tokens + self._reloadable_tokens(key, found.matched_tokens), None
+            return found.matched_tokens + found.partial_tokens, found
+        reloadable = self._reloadable_tokens(key, found.matched_tokens)
+        return found.matched_tokens + (reloadable or found.partial_tokens), None
 
     def set_time(self, now_s: float) -> None:
         """Set the current time, used for LRU ages and expected reuse."""
@@ -163,7 +187,7 @@ class KvAllocator:
         self._offload.tier.save(whole, pages)
         held = self._offload.tier.matched_tokens(whole + bytes(TOKEN_BYTES)) * TOKEN_BYTES
         if held == len(whole):  # else it did not fit there, and eviction would lose it
-            self.tree.set_priority(whole, EvictionPriority.DEMOTED)
+            self.tree.set_priority(key, EvictionPriority.DEMOTED)
 
     def prefetch(self, key: bytes) -> None:
         """Reload a prefix that is needed soon, as far as it is only offloaded."""
@@ -220,7 +244,26 @@ class KvAllocator:
         return True
 
     def cache_prefix(self, sequence: Sequence) -> None:
-        """Insert the sequence's whole computed pages into the radix tree, for others to find."""
+        """Insert the sequence's computed pages into the radix tree, for others to find.
+
+        The last one is lent unless it is full: the sequence goes on to fill it.
+        """
+        self._cache_pages(sequence)
+        node, lent = sequence.radix_node, sequence.lent_page
+        if node is None or sequence.is_prefilling or (lent is not None and lent.parent is not None):
+            return
+        if tokens := self._partial_key(sequence):
+            page = sequence.pages[sequence.tree_pages]
+            sequence.lent_page = self.tree.lend_partial(node, tokens, page)
+
+    def _partial_key(self, sequence: Sequence) -> bytes:
+        """Key of the computed tokens behind the last page that is the tree's."""
+        known = min(sequence.computed_tokens, len(sequence.tokens))
+        begin = sequence.tree_pages * self.page_tokens
+        return sequence.key[begin * TOKEN_BYTES : known * TOKEN_BYTES]
+
+    def _cache_pages(self, sequence: Sequence) -> None:
+        """Insert the sequence's full pages into the radix tree."""
         known = min(sequence.computed_tokens, len(sequence.tokens))
         full = known // self.page_tokens
         if full <= sequence.tree_pages or sequence.radix_node is None:
@@ -240,8 +283,15 @@ class KvAllocator:
         """Free slot, lock and pages of the sequence; its computed KV stays in the radix tree."""
         if sequence.radix_node is None:
             return
-        self.cache_prefix(sequence)
-        self.pool.free(sequence.pages[sequence.tree_pages :])
+        self._cache_pages(sequence)
+        if sequence.lent_page is not None:
+            self.tree.take_back(sequence.lent_page)
+            sequence.lent_page = None
+        own = sequence.tree_pages
+        tokens = self._partial_key(sequence)
+        if tokens and self.tree.keep_partial(sequence.radix_node, tokens, sequence.pages[own]):
+            own += 1
+        self.pool.free(sequence.pages[own:])
         self.tree.unlock(sequence.radix_node)
         self._free_slots.append(sequence.slot)
         sequence.radix_node = None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import UsageError
+from agentrt.base.ids import PageId
 
 _FREE_MEMORY_SHARE = 0.25
 """Share of the free memory that the cache takes if no size is configured."""
@@ -85,6 +86,10 @@ class KvCache:
         """
         self._token_views[2 * layer].index_copy_(0, rows, key)
         self._token_views[2 * layer + 1].index_copy_(0, rows, value)
+
+    def copy_page(self, source: PageId, target: PageId) -> None:
+        """Copy the KV of all layers of a page to another page."""
+        self.memory[target].copy_(self.memory[source])
 
     def read(self, layer: int, blocks: Tensor, key: Tensor, value: Tensor) -> None:
         """Copy whole pages into tiles of constant size.

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
+from agentrt.base.ids import PageId
 from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier
@@ -97,6 +98,10 @@ class StepExecutor(Protocol[BatchT]):
     window_tokens: int
     model: str
     overlaps: bool
+
+    def copy_page(self, source: PageId, target: PageId) -> None:
+        """Copy the KV of a page to another one, after all batches launched so far."""
+        ...
 
     def launch(self, scheduled: ScheduledBatch) -> BatchT:
         """Start to compute a batch."""

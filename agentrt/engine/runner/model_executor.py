@@ -16,6 +16,7 @@ from torch import Tensor
 
 from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
+from agentrt.base.ids import PageId
 from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier, open_offload
@@ -103,6 +104,12 @@ class ModelExecutor:
         self.grammars.prepare()
         self._step_tokens = config.step_tokens
         self._page_tokens = config.page_tokens
+
+    def copy_page(self, source: PageId, target: PageId) -> None:
+        """Copy the KV of a page to another one, after all batches launched so far."""
+        if self.runner.kv_arrival is not None:
+            self.runner.kv_arrival.wait_layer(self.runner.model.layout.layers - 1)
+        self.runner.kv.copy_page(source, target)
 
     def launch(self, scheduled: ScheduledBatch) -> ModelBatch:
         """Start the forward of one step: what the next computes depends on its tokens."""

@@ -1,9 +1,9 @@
 """Scoring of a choice's options: how likely the model is to write each, all in one forward.
 
-The prompt is computed as any other, up to its last whole page. Then every option is a row of one
-packed batch: it shares the prompt's pages, and computes the few tokens behind them and its own,
-with the logits at each. Nothing is decoded; the computed KV stays in the radix tree, so that a chat
-goes on from the chosen option.
+The prompt is computed as any other, up to its last token. Then every option is a row of one packed
+batch: it shares the prompt's pages, and computes that token and its own, with the logits at each.
+What a cached prompt lacks of its last page is left to these rows. Nothing is decoded; the computed
+KV stays in the radix tree, so that a chat goes on from the chosen option.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class Scorer:
         """Add rows with slots and pages, as many as fit in one forward."""
         tokens, logits = self._step_tokens, MAX_LOGITS
         for owner in ready:
-            keeps = (owner.prompt_tokens - 1) // self._allocator.page_tokens
-            if self._allocator.cached_tokens(owner.key) < keeps * self._allocator.page_tokens:
+            whole_pages = owner.whole_pages(self._allocator.page_tokens)
+            if self._allocator.cached_tokens(owner.key) < whole_pages:
                 owner.phase = Phase.WAITING  # its prompt has been evicted
                 continue
             assert owner.options is not None
@@ -150,6 +150,7 @@ class Scorer:
         one = _copy_of(owner)
         if not self._allocator.allocate(one, spare_pages=0):
             return None
+        owner.reached_tokens = max(owner.reached_tokens, one.computed_tokens)
         assert owner.options is not None
         one.tokens += owner.options.token_ids[at]
         pending = len(one.tokens) - one.computed_tokens

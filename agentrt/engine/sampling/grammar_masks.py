@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Rows
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from agentrt.base.errors import ConstraintError
 from agentrt.engine.kv.transfer import to_device
+from agentrt.engine.sampling.late_masks import DetachedMask, MaskThreads
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
@@ -120,40 +122,25 @@ class GrammarMasks:
         return to_device(self.bitmask, torch.int32, logits.device)
 
 
-@dataclass(frozen=True, slots=True)
-class DetachedMask:
-    """A mask that is filled while steps go on; meanwhile its state belongs to that thread.
-
-    Attributes:
-        masks: The masks being filled.
-        row: Row of the mask among them.
-    """
-
-    masks: Future[GrammarMasks]
-    row: int
-
-    def wait(self) -> None:
-        """Wait until the state is free again."""
-        wait([self.masks])
-
-
 class MaskFiller:
     """Fills masks, on a thread once they have been slow.
 
     Attributes:
         row_budget_s: Longest time for which the mask of one row may hold up a step.
         thread_pays_s: Masks that take longer are filled on a thread while the forward runs.
+        limit_s: Longest time of one mask; the request of a row that exceeds it fails.
     """
 
     def __init__(self, logits_size: int) -> None:
         self.row_budget_s = 0.01
         self.thread_pays_s = 0.0003
+        self.limit_s = 10.0
         self._logits_size = logits_size
         self._row_s = 0.0
         self._pool = MaskPool()
         self._buffers = MaskBuffers(1, logits_size)
         self._worker: ThreadPoolExecutor | None = None
-        self._detached: ThreadPoolExecutor | None = None
+        self._detached: MaskThreads | None = None
 
     def begin_masks(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
         """Begin on the masks of the next step; None leaves them to `finish_masks`."""
@@ -190,11 +177,21 @@ class MaskFiller:
         self._collect_detached(grammar_rows, masks)
         return masks
 
+    def _give_up(self, detached: DetachedMask[GrammarMasks]) -> ConstraintError:
+        """Replace the thread of a mask that exceeds its limit; returns the error of its row."""
+        if self._detached is not None:
+            self._detached.add_thread()
+        return ConstraintError(
+            f"a mask of the grammar takes longer than {self.limit_s:g} s",
+            hint="Make the grammar less ambiguous: fewer repetitions that follow each other",
+        )
+
     def close(self) -> None:
-        """End the threads."""
-        for worker in (self._worker, self._detached):
-            if worker is not None:
-                worker.shutdown(wait=True)
+        """End the threads; those that are stuck end with the process."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=False)
+        if self._detached is not None:
+            self._detached.close()
         self._worker = self._detached = None
 
     def _step_buffers(self, rows: int) -> MaskBuffers:
@@ -216,7 +213,7 @@ class MaskFiller:
             for row in fill_rows:
                 grammar = rows[row].grammar
                 assert grammar is not None
-                grammar.detached_mask = DetachedMask(begun, row)
+                grammar.detached_mask = DetachedMask(begun, row, began)
         waited_s = (perf_counter() - began) / max(1, len(fill_rows))
         masks.seconds = [waited_s if row in fill_rows else 0.0 for row in range(len(rows))]
         return masks
@@ -231,12 +228,10 @@ class MaskFiller:
                 fill_rows.append(row)
                 continue
             if self._detached is None:
-                self._detached = ThreadPoolExecutor(
-                    _DETACHED_THREADS, thread_name_prefix="agentrt-late-masks"
-                )
+                self._detached = MaskThreads(_DETACHED_THREADS)
             buffers = MaskBuffers(1, self._logits_size)
-            filling = self._detached.submit(GrammarMasks, [rows[row]], buffers, self._pool, (0,))
-            grammar.detached_mask = DetachedMask(filling, 0)
+            fill = partial(GrammarMasks, [rows[row]], buffers, self._pool, (0,))
+            grammar.detached_mask = DetachedMask(self._detached.submit(fill), 0, perf_counter())
         return fill_rows
 
     def _collect_detached(self, grammar_rows: _GrammarRows, masks: GrammarMasks) -> None:
@@ -249,13 +244,16 @@ class MaskFiller:
             began = perf_counter()
             wait([detached.masks], timeout=max(0.0, ends_s - began))
             masks.seconds[row] = perf_counter() - began
+            if detached.is_given_up(self.limit_s):
+                masks.failed[row] = self._give_up(detached)
+                continue
             if not detached.masks.done():
                 masks.late.add(row)
                 continue
             found = detached.masks.result()
             masks.copy_row(row, found, detached.row)
             grammar.detached_mask = None
-            grammar.has_slow_mask = found.filling_s > self.row_budget_s
+            grammar.has_slow_mask = grammar.stays_apart or found.filling_s > self.row_budget_s
 
 
 def _grammar_rows(rows: Rows[Sequence]) -> _GrammarRows:

@@ -18,6 +18,7 @@ from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
 from agentrt.structured import CompiledConstraint
+from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.reasoning import Thinking
 from agentrt.structured.sandbox.cache import CompileCache
@@ -146,7 +147,11 @@ class GrammarRequests:
 
     def _may_mask_slowly(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
         if compiled not in self._has_slow_mask:
-            self._has_slow_mask[compiled] = may_take_long(constraint)
+            self._has_slow_mask[compiled] = (
+                compiled.is_costly
+                if isinstance(compiled, CallsConstraint)
+                else may_take_long(constraint)
+            )
         return self._has_slow_mask[compiled]
 
     def _guesser(self, compiled: CompiledConstraint) -> TokenGuesser:

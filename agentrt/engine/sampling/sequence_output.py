@@ -7,12 +7,15 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agentrt.base.errors import ErrorRecord, InternalError
+from agentrt.base.errors import ConstraintError, ErrorRecord, InternalError
 from agentrt.base.ids import RequestId
 from agentrt.engine.sampling.sampler import SampledToken
 from agentrt.engine.sequence.sequence import NewOutput, Sequence
 from agentrt.engine.sequence.stop_strings import StoppedText
 from agentrt.protocol.step_output import Delta, FinishReason, OptionScore, TokenLogprob
+
+_BUSY_S = 0.25
+"""Longest wait for a mask that keeps the grammar of an output busy."""
 
 Redraw = Callable[[int], SampledToken]
 """Forbids a token and samples again."""
@@ -93,10 +96,18 @@ def choose_option(sequence: Sequence) -> Finish | None:
 
 
 def close_output(sequence: Sequence) -> Finish:
-    """Append the shortest completion of the output, without a forward."""
+    """Append the shortest completion of the output, without a forward.
+
+    Raises:
+        ConstraintError: A mask of the output keeps its grammar busy.
+    """
     grammar = sequence.grammar
     if grammar is not None and grammar.detached_mask is not None:
-        grammar.detached_mask.wait()
+        if not grammar.detached_mask.wait(_BUSY_S):
+            raise ConstraintError(
+                "the output cannot be closed while a mask of its grammar takes so long",
+                hint="Make the grammar less ambiguous, or the deadline later",
+            )
         grammar.detached_mask = None
     if grammar is not None and not grammar.can_stop:
         finish = _append_forced(sequence, grammar.close())

@@ -67,7 +67,7 @@ class BatchAdmission:
     def prefix_owner(self, sequence: Sequence, cached_tokens: int) -> Sequence | None:
         """The running sequence that is about to compute a prefix which `sequence` needs."""
         keys = [one.key for one in self._prefilling]
-        index = prefix_owner(sequence.key, cached_tokens, keys, self._allocator.page_tokens)
+        index = prefix_owner(sequence.key, cached_tokens, keys)
         return None if index is None else self._prefilling[index]
 
     def admit(self, sequence: Sequence, cached_tokens: int, preempt: Callable[[], bool]) -> bool:

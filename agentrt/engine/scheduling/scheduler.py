@@ -254,8 +254,8 @@ class Scheduler:
             return False  # one without a cause was preempted in this very step
         size = self._config.page_tokens
         cached_tokens = self._allocator.cached_tokens(sequence.key)
-        cacheable_tokens = (len(sequence.tokens) - 1) // size * size
-        if sequence.computes_whole_pages and cached_tokens >= cacheable_tokens:
+        # Less than a page is not worth a step: scored options compute it themselves.
+        if sequence.computes_ahead and cached_tokens >= sequence.whole_pages(size):
             sequence.phase = Phase.HELD
             del admission.causes[sequence]
             return False

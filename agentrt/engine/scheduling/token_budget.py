@@ -19,6 +19,9 @@ another sequence is computing the prefix that it needs."""
 BACKGROUND_TOKENS = 128
 """Most prefill tokens of background sequences in a step that also serves foreground ones."""
 
+MIN_SHARED_TOKENS = 4
+"""A prefix that another sequence is about to compute is waited for if it saves so many tokens."""
+
 
 class TokenBudget:
     """Tokens of one step, granted request by request.
@@ -51,20 +54,16 @@ class TokenBudget:
         self.remaining_tokens += self.scheduled_tokens.pop(request_id, 0)
 
 
-def prefix_owner(
-    key: bytes, cached_tokens: int, prefilling: Rows[bytes], page_tokens: int
-) -> int | None:
-    """Index of a running prefill that computes the next page of `key` too; None for none.
+def prefix_owner(key: bytes, cached_tokens: int, prefilling: Rows[bytes]) -> int | None:
+    """Index of a running prefill that computes the next tokens of `key` too; None for none.
 
     Args:
         key: Radix key of the waiting sequence.
         cached_tokens: Tokens of it that the radix tree has.
         prefilling: Radix keys of the running prefills.
-        page_tokens: Tokens of a page; a shorter common part is not worth waiting for.
     """
-    usable = (len(key) // TOKEN_BYTES - 1) // page_tokens * page_tokens
-    wanted = cached_tokens + page_tokens
-    if usable < wanted:
+    wanted = cached_tokens + MIN_SHARED_TOKENS
+    if len(key) // TOKEN_BYTES - 1 < wanted:
         return None
     start = key[: wanted * TOKEN_BYTES]
     return next((at for at, other in enumerate(prefilling) if other.startswith(start)), None)

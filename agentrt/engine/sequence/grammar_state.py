@@ -17,8 +17,8 @@ REDRAWS = 4
 class StateLock(Protocol):
     """A computation that has the grammar state to itself."""
 
-    def wait(self) -> None:
-        """Wait until the state is free again."""
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the state is free again; False if it is not within that time."""
         ...
 
 
@@ -35,6 +35,7 @@ class GrammarState:
 
     Attributes:
         has_slow_mask: Masks are filled apart from those of other rows.
+        stays_apart: So they are however quick the last one was: a later one may take forever.
         detached_mask: A mask of its own that is being filled, or None.
 
     Raises:
@@ -54,7 +55,7 @@ class GrammarState:
         self._jump_forward = jump_forward
         self._guesser = guesser
         self._forced_text = b""
-        self.has_slow_mask = has_slow_mask
+        self.has_slow_mask = self.stays_apart = has_slow_mask
         self.detached_mask: StateLock | None = None
         self._budget: Budgeted | None = None
         if on_limit == "close":

@@ -27,6 +27,7 @@ class ReasoningState:
     Attributes:
         thinking: State of the reasoning.
         has_slow_mask: Same as for `GrammarState`.
+        stays_apart: Same as for `GrammarState`.
         detached_mask: Same as for `GrammarState`.
 
     Raises:
@@ -48,7 +49,7 @@ class ReasoningState:
         self._on_limit = on_limit
         self._jump_forward = jump_forward
         self.detached_mask: StateLock | None = None
-        self.has_slow_mask = False
+        self.has_slow_mask = self.stays_apart = False
         self._answer: GrammarState | None = None
         self._start_answer()
 
@@ -131,4 +132,6 @@ class ReasoningState:
     def _start_answer(self) -> None:
         if self.thinking.ended and self._answer is None:
             self._answer = self._answer_grammar(self.thinking.tokens)
-            self.has_slow_mask = self._answer is not None and self._answer.has_slow_mask
+            if self._answer is not None:
+                self.has_slow_mask = self._answer.has_slow_mask
+                self.stays_apart = self._answer.stays_apart

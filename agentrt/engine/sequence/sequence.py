@@ -107,6 +107,7 @@ class Sequence:
         slot: Row of its block table while it runs.
         pages: All its pages while it runs.
         radix_node: Radix node locked while it runs; `tree_pages` of its pages are the tree's.
+        lent_page: Leaf by which others find the first tokens of its last page.
         computed_tokens: Tokens with KV in its pages.
         reached_tokens: Highest value that `computed_tokens` has had; below it KV is recomputed.
         in_flight: Tokens that are being sampled for it and are not known on the host yet.
@@ -135,6 +136,7 @@ class Sequence:
     pages: list[PageId] = field(default_factory=list)
     tree_pages: int = 0
     radix_node: RadixNode | None = None
+    lent_page: RadixNode | None = None
     computed_tokens: int = 0
     reached_tokens: int = 0
     in_flight: int = 0
@@ -191,9 +193,13 @@ class Sequence:
         return isinstance(grammar, ReasoningState) and not grammar.thinking.ended
 
     @property
-    def computes_whole_pages(self) -> bool:
-        """Whether only whole pages of the prompt are computed: it may grow, or is to be scored."""
+    def computes_ahead(self) -> bool:
+        """Whether the prompt is computed for later: it may grow, or its options are scored."""
         return not self.complete or self.request.scored
+
+    def whole_pages(self, page_tokens: int) -> int:
+        """Known tokens in whole pages, without the last token: its logits are wanted later."""
+        return (len(self.tokens) - 1) // page_tokens * page_tokens
 
     @property
     def time_bucket(self) -> Bucket:
@@ -207,13 +213,15 @@ class Sequence:
     def pending_tokens(self, page_tokens: int) -> int:
         """Tokens that are left to compute now.
 
-        Of an incomplete prompt, and of one for scored options, only whole pages count, and
-        never the last token: nothing else of it can be kept. A token in flight counts unless it is
-        the last.
+        Of an incomplete prompt only whole pages count, or each piece of it would take a step; of
+        one for scored options all tokens but the last. A token in flight counts unless it is the
+        last.
         """
         known = len(self.tokens)
-        if self.computes_whole_pages:
-            known = (known - 1) // page_tokens * page_tokens
+        if not self.complete:
+            known = self.whole_pages(page_tokens)
+        elif self.request.scored:
+            known -= 1
         elif self.in_flight:
             if known + self.in_flight - self.prompt_tokens >= self.max_output_tokens:
                 return 0

@@ -1,7 +1,7 @@
 """The process of our constraints' arm: compile a constraint, walk texts through its masks.
 
-Run as `python -P -m agentrt.lab.arms.structured_arm`; it answers `open`, `case`, `rows` and
-`closings`.
+Run as `python -P -m agentrt.lab.arms.structured_arm`; it answers `open`, `case`, `rows`, `masks`
+and `closings`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llguidance import LLMatcher
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
@@ -32,7 +33,10 @@ from agentrt.structured import (
     json_schema_shape,
     regex_shape,
 )
+from agentrt.structured.backends.llguidance_backend import LlguidanceState
+from agentrt.structured.json_schema.native import schema_grammar
 from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.vocabulary import alphabet_of
 
 try:
     import jsonschema
@@ -59,6 +63,7 @@ class StructuredArm:
         """Read the vocabulary, and load what the first compilation loads."""
         self._vocab = vocabulary_from(Path(settings["vocabulary"]))
         self._pool = MaskPool(2)
+        self._asked = 0  # comparisons: who begins changes with each
         self._row = np.zeros(bitmask_words(self._vocab.logits_size), dtype=np.int32)
         self._compile(_shape("json", {"type": "boolean"}))
         return {"library": "agentrt", "judge": "none" if jsonschema is None else "jsonschema"}
@@ -120,6 +125,50 @@ class StructuredArm:
                 fill_bitmasks(jobs, mask, pool)
                 wall_ns[name].append(time.perf_counter_ns() - began)
         return {"wall_ns": wall_ns, "places": len(prefixes)}
+
+    def masks(self, kind: str, source: Any, texts: Sequence[Sequence[int]], rounds: int) -> Json:
+        """Time each mask of our constraint and of the same schema in llguidance alone, in turns."""
+        try:
+            compiled = self._compile(_shape(kind, source))
+        except ConstraintError as refused:
+            return {"refused": refused.message}
+        self._asked += 1
+        alphabet = alphabet_of(self._vocab)
+        alone = LLMatcher(alphabet.tokenizer, schema_grammar(source), log_level=0)
+        alone.unsafe_compute_mask_ptr(self._row.ctypes.data, self._row.nbytes)
+        if alone.is_error():
+            return {"refused": "llguidance alone"}
+        walks = []
+        for number, ids in enumerate(texts, self._asked):
+            if compiled.start().advance(ids) != len(ids):
+                continue
+            if alone.deep_copy().try_consume_tokens(list(ids)) == len(ids):
+                turns = [(number + at) % 2 == 0 for at in range(rounds)]
+                times = [self._paired(compiled, alone, ids, turn) for turn in turns]
+                walks.append({"ours": [ours for ours, _ in times], "alone": [a for _, a in times]})
+        return {"walks": walks}
+
+    def _paired(
+        self, compiled: CompiledConstraint, alone: LLMatcher, ids: Sequence[int], ours_first: bool
+    ) -> tuple[list[int], list[int]]:
+        """CPU times of the masks along one text, ours and those of llguidance alone."""
+        state, matcher = compiled.start(), alone.deep_copy()
+        times: tuple[list[int], list[int]] = ([], [])
+        address, size = self._row.ctypes.data, self._row.nbytes
+        for token in (*ids, None):
+            for is_ours in (ours_first, not ours_first):
+                began = time.thread_time_ns()
+                if is_ours and isinstance(state, LlguidanceState):
+                    state.fill_bitmask_at(address, size)  # as the engine does
+                elif is_ours:
+                    state.fill_bitmask(self._row)
+                else:
+                    matcher.unsafe_compute_mask_ptr(address, size)
+                times[not is_ours].append(time.thread_time_ns() - began)
+            if token is not None:
+                state.advance([token])
+                matcher.consume_token(token)
+        return times
 
     def closings(self, kind: str, source: Any, more: Sequence[int], seed: int) -> Json:
         """Write an output within each budget, every token drawn evenly from what is allowed.

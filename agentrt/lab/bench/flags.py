@@ -95,6 +95,7 @@ class StructuredFlags:
         most: Cases put to peers over a large vocabulary; 0 puts all.
         patience: Seconds that a case may take.
         quick: Put no more than --most cases anywhere, to try the command.
+        masks: Only compare mask times with those of llguidance alone, in one process.
     """
 
     data: Path
@@ -104,6 +105,7 @@ class StructuredFlags:
     patience: float = 15.0
     json_path: JsonPath = None
     quick: bool = False
+    masks: bool = False
 
     @property
     def peers(self) -> tuple[str, ...]:

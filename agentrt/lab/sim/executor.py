@@ -99,6 +99,9 @@ class SimulatedExecutor:
         if self._copier is not None and not self._is_busy:
             self._ready_at_s = max(now_s, self._ready_at_s) + self._copier.take_s()
 
+    def copy_page(self, source: PageId, target: PageId) -> None:
+        """There is nothing to copy."""
+
     def launch(self, scheduled: ScheduledBatch) -> SimulatedBatch:
         """Compute the ends of the steps."""
         work = self._work(scheduled)

@@ -10,6 +10,7 @@ from agentrt.base.errors import (
     CheckFailed,
     InternalError,
     NodeCancelled,
+    OutputUnreadable,
     RequestRejected,
     Truncated,
     revive,
@@ -45,8 +46,8 @@ def outcome_of(request: InFlight, end: End) -> Outcome:
         return Outcome(request.reader.finish(request.answer))
     except Exception as cause:
         checked = request.gen.work.output.checked and isinstance(cause, ValueError)
-        if checked or _fails_check(cause):
-            return Outcome(failed_check=str(cause))
+        if checked or _fails_check(cause) or _is_enforced(request, cause):
+            return Outcome(failed_check=str(cause) or type(cause).__name__)
         return Outcome(error=unreadable(request, cause))
 
 
@@ -55,6 +56,12 @@ def _fails_check(error: Exception) -> bool:
     from agentrt.structured.json_schema.exact_check import Unmet
 
     return isinstance(error, Unmet)
+
+
+def _is_enforced(request: InFlight, error: Exception) -> bool:
+    """Whether the text was held to its grammar, and its reader fails nevertheless."""
+    held = request.engine.capabilities.backend == "embedded"
+    return held and not isinstance(error, AgentrtError)
 
 
 def keep_result(request: InFlight, end: End) -> None:
@@ -94,8 +101,8 @@ def unreadable(request: InFlight, error: Exception) -> AgentrtError:
         f"{gen.label}: the output {gen.text[:200]!r} is no {gen.work.output.name} "
         f"({str(error).splitlines()[0]})"
     )
-    if request.engine.capabilities.backend == "embedded":
-        return InternalError(message)
+    if _is_enforced(request, error):
+        return OutputUnreadable(message)
     return RequestRejected(
         message, hint="This engine does not enforce output types: use another, or a simpler type"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentrt.base.errors import CheckFailed, FailedAttempt
+from agentrt.base.errors import CheckFailed, FailedAttempt, OutputUnreadable
 from agentrt.base.ids import NodeId
 from agentrt.base.segments import Close, Open
 from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
@@ -52,9 +52,11 @@ def check_failed(request: InFlight) -> CheckFailed:
     """The error of a node after its last attempt, with every attempt and its reason."""
     gen = request.gen
     reasons = "; ".join(f"({at}) {one.reason}" for at, one in enumerate(gen.attempts, 1))
-    return CheckFailed(
-        f"{gen.label}: none of {len(gen.attempts)} answers is a {gen.work.output.name} that "
-        f"passes its check: {reasons}",
+    kind = CheckFailed if gen.work.output.checked else OutputUnreadable
+    passes = "that passes its check" if gen.work.output.checked else "that can be read"
+    return kind(
+        f"{gen.label}: none of {len(gen.attempts)} answers is a {gen.work.output.name} "
+        f"{passes}: {reasons}",
         attempts=gen.attempts,
         where=gen.site,
     )

@@ -77,6 +77,8 @@ class LlguidanceConstraint(SearchedConstraint):
     Args:
         grammar: Grammar in llguidance's format.
         alphabet: The vocabulary.
+        forces: Whether its states tell forced tokens. The library keeps the interpreter while it
+            looks for them, without end if the grammar is hostile; masks let others go on.
 
     Raises:
         ConstraintError: The grammar does not compile within the limits.
@@ -84,8 +86,9 @@ class LlguidanceConstraint(SearchedConstraint):
 
     backend = BACKEND
 
-    def __init__(self, grammar: str, alphabet: Alphabet) -> None:
+    def __init__(self, grammar: str, alphabet: Alphabet, *, forces: bool = True) -> None:
         super().__init__(alphabet)
+        self._forces = forces
         self.size_bytes = _BASE_BYTES + 16 * len(grammar)
         self._alphabet = alphabet
         self._base = LLMatcher(alphabet.tokenizer, grammar, log_level=0, limits=parser_limits())
@@ -95,7 +98,7 @@ class LlguidanceConstraint(SearchedConstraint):
         self._raise_error()
 
     def start(self) -> LlguidanceState:
-        return LlguidanceState(self._base.deep_copy(), self._alphabet)
+        return LlguidanceState(self._base.deep_copy(), self._alphabet, self._forces)
 
     def _raise_error(self) -> None:
         if self._base.is_error():
@@ -112,12 +115,14 @@ class LlguidanceState:
     Attributes:
         native: The library's matcher, for bitmasks of many rows at once.
         alphabet: The vocabulary.
+        forces: Whether forced tokens are told.
         ended: Whether an end token was accepted.
         eos_ids: Tokens that end the output.
     """
 
     native: LLMatcher
     alphabet: Alphabet
+    forces: bool = True
     ended: bool = False
     eos_ids: tuple[int, ...] = field(init=False)
 
@@ -168,17 +173,17 @@ class LlguidanceState:
             raise ValueError(f"cannot undo {count} tokens: {self.native.get_error()}")
 
     def fork(self) -> LlguidanceState:
-        return LlguidanceState(self.native.deep_copy(), self.alphabet, self.ended)
+        return LlguidanceState(self.native.deep_copy(), self.alphabet, self.forces, self.ended)
 
     def forced_tokens(self, limit: int) -> list[int]:
-        if self.ended or limit <= 0:
+        if self.ended or limit <= 0 or not self.forces:
             return []
         tokens: list[int] = self.native.compute_ff_tokens()[:limit]
         end = next((i for i, token in enumerate(tokens) if token in self.eos_ids), None)
         return tokens[:end]
 
     def forced_text(self) -> bytes:
-        if self.ended:
+        if self.ended or not self.forces:
             return b""
         text: bytes = self.native.compute_ff_bytes()
         return text.partition(_SPECIAL)[0]

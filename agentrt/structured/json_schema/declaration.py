@@ -105,6 +105,15 @@ def complaint_about(spec: ConstraintSpec) -> str:
     return _expected(DECLARATIONS.answer(wire.Validate(spec)), wire.Complaint).text
 
 
+def texts_of(spec: ConstraintSpec) -> tuple[str, ...]:
+    """Different texts of a constraint, a short one first, the same ones each time.
+
+    Raises:
+        ConstraintError: The constraint takes too much time or memory to parse.
+    """
+    return _expected(DECLARATIONS.answer(wire.DrawTexts(spec)), wire.Texts).texts
+
+
 def _process() -> ChildProcess:
     return ChildProcess(str(_CHILD))
 

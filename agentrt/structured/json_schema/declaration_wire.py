@@ -56,6 +56,13 @@ class Validate:
 
 
 @dataclass(frozen=True, slots=True)
+class DrawTexts:
+    """Find texts of a constraint."""
+
+    spec: ConstraintSpec
+
+
+@dataclass(frozen=True, slots=True)
 class NormalForm:
     """A schema in normal form, as JSON."""
 
@@ -92,6 +99,13 @@ class Complaint:
 
 
 @dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of a constraint, a short one first."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConstraintRefused:
     """The constraint is refused; the fields of the `ConstraintError`."""
 
@@ -119,10 +133,12 @@ class DeclarationBroke:
     what: str
 
 
-Order = Normalize | Specify | Relax | Validate
-Answer = NormalForm | Specified | RelaxedSpec | Complaint | ConstraintRefused | DeclarationBroke
+Order = Normalize | Specify | Relax | Validate | DrawTexts
+Answer = (
+    NormalForm | Specified | RelaxedSpec | Complaint | Texts | ConstraintRefused | DeclarationBroke
+)
 
-ORDERS: Wire[Order] = Wire(Normalize, Specify, Relax, Validate)
+ORDERS: Wire[Order] = Wire(Normalize, Specify, Relax, Validate, DrawTexts)
 ANSWERS: Wire[Answer] = Wire(
-    *(NormalForm, Specified, RelaxedSpec, Complaint, ConstraintRefused, DeclarationBroke)
+    *(NormalForm, Specified, RelaxedSpec, Complaint, Texts, ConstraintRefused, DeclarationBroke)
 )

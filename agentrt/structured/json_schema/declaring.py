@@ -25,6 +25,7 @@ from agentrt.structured.json_schema.native import grammar_error, lark_grammar, r
 from agentrt.structured.json_schema.normalize import for_generation, normalize
 from agentrt.structured.json_schema.plain import is_plain, is_plain_schema
 from agentrt.structured.json_schema.relax import relaxed
+from agentrt.structured.json_schema.sample_texts import sample_texts
 from agentrt.structured.json_schema.structure import check_structure
 
 
@@ -33,7 +34,7 @@ def is_plain_order(order: wire.Order) -> bool:
     match order:
         case wire.Normalize(source) | wire.Specify(source):
             return is_plain_schema(source)
-        case wire.Validate(spec):
+        case wire.Validate(spec) | wire.DrawTexts(spec):
             return is_plain(spec)
         case wire.Relax():
             return False
@@ -66,6 +67,8 @@ def _answer(order: wire.Order) -> wire.Answer:
             return wire.RelaxedSpec(enforced.spec, _text(enforced.schema), _text(judged))
         case wire.Validate(spec):
             return wire.Complaint(_complaint(spec))
+        case wire.DrawTexts(spec):
+            return wire.Texts(tuple(sample_texts(spec)))
 
 
 def _spec(schema: Any, *, is_part: bool = False) -> ConstraintSpec:

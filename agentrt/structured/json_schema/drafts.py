@@ -30,10 +30,11 @@ def modernize(schema: Any) -> None:
         _exclusive(here, "maximum", "exclusiveMaximum")
         _dependencies(here)
         _items(here)
-        if here.get("$dynamicRef") in anchors and "$ref" not in here:
+        ref = here.get("$dynamicRef")
+        if isinstance(ref, str) and ref in anchors and "$ref" not in here:
             here["$ref"] = here.pop("$dynamicRef")
-    if isinstance(schema, dict):
-        schema.pop("$schema", None)
+    if isinstance(schema, dict) and isinstance(schema.get("$schema"), str):
+        del schema["$schema"]
 
 
 def _single_anchors(schema: Any) -> set[str]:
@@ -65,7 +66,8 @@ def _dependencies(here: dict[str, Any]) -> None:
     for keyword, kind in (("dependentRequired", list), ("dependentSchemas", dict | bool)):
         some = {name: value for name, value in wanted.items() if isinstance(value, kind)}
         if some:
-            here[keyword] = {**some, **here.get(keyword, {})}
+            also = here.get(keyword, {})
+            here[keyword] = {**some, **also} if isinstance(also, dict) else also
 
 
 def _items(here: dict[str, Any]) -> None:

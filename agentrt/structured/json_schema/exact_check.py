@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from agentrt.structured.json_schema.number_range import exact
+from agentrt.structured.json_schema.quick_check import Check, quick_check
 
 _CODE_POINT = re.compile(r"\\x\{([0-9a-fA-F]+)\}")
 _MAX_DECADES = 5_000
@@ -52,14 +53,27 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
     Returns:
         A function from text to its value, which raises `Unmet` if the value does not fit `schema`.
     """
-    import jsonschema
-    import referencing
 
-    draft = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-    validator = exact_validator(draft, patterns=False)(schema, registry=referencing.Registry())
+    @functools.cache  # servers declare schemas and read no values
+    def quick() -> Check | None:
+        return None if _is_old(schema) else quick_check(schema, _decimal)
+
+    @functools.cache
+    def complete() -> Any:
+        import jsonschema
+        import referencing
+
+        draft = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+        return exact_validator(draft, patterns=False)(schema, registry=referencing.Registry())
 
     def read(text: str) -> Any:
         value = json.loads(text, parse_float=_finite)
+        fits = quick()
+        if fits is not None and fits(read_written(text)):
+            return value
+        import referencing
+
+        validator = complete()
         try:
             wrong = next(validator.iter_errors(read_written(text)), None)
         except (referencing.exceptions.Unresolvable, re.error):
@@ -69,6 +83,11 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
         return value
 
     return read
+
+
+def _is_old(schema: Any) -> bool:
+    """Whether a schema is of another draft, where its keywords may mean something else."""
+    return isinstance(schema, dict) and "2020-12" not in schema.get("$schema", "2020-12")
 
 
 def unmet(schema: Any, value: Any) -> str | None:

@@ -29,6 +29,7 @@ PYTHON_TIME = rf"{_CLOCK}{_ZONE}?"
 PYTHON_DATETIME = rf"{DATE}T{_CLOCK}{_ZONE}?"
 AWARE_DATETIME = rf"{DATE}T{_CLOCK}{_ZONE}"
 NAIVE_DATETIME = rf"{DATE}T{_CLOCK}"
+NAIVE_TIME = _CLOCK
 
 _SECONDS = r"[0-9]{1,6}(?:\.[0-9]{1,6})?S"
 _MINUTES = rf"[0-9]{{1,6}}M(?:{_SECONDS})?"
@@ -36,6 +37,11 @@ _HOURS = rf"[0-9]{{1,6}}H(?:{_MINUTES}|{_SECONDS})?"
 _IN_DAY = rf"T(?:{_HOURS}|{_MINUTES}|{_SECONDS})"
 DURATION = rf"-?P(?:(?:[0-9]{{1,3}}Y(?:[0-9]{{1,3}}D)?|[0-9]{{1,6}}D)(?:{_IN_DAY})?|{_IN_DAY})"
 """Durations that `datetime.timedelta` reads and pydantic writes."""
+
+_DECIMAL = r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?"
+FRACTION = r"-?(?:0|[1-9][0-9]{0,17})(?:/[1-9][0-9]{0,17})?"
+COMPLEX = rf"-?{_DECIMAL}(?:[+-]{_DECIMAL}j)?"
+BYTE_SIZE = rf"{_DECIMAL} ?(?:[KMGTPE]i?)?B"
 
 INTEGER_KEY = r"(?:0|-?[1-9][0-9]{0,17})"
 
@@ -85,7 +91,17 @@ REGEX = rf"\^?(?:{_ATOM})*(?:\|(?:{_ATOM})*)*\$?"
 
 def url(schemes: list[str]) -> str:
     """URLs with a host name, of these schemes."""
-    return rf"(?:{'|'.join(schemes)})://{_HOST}(?::[1-9][0-9]{{0,3}})?{_PATH}"
+    return rf"(?:{'|'.join(map(_escaped, schemes))})://{_HOST}(?::[1-9][0-9]{{0,3}})?{_PATH}"
+
+
+def multi_host_url(schemes: list[str]) -> str:
+    """URLs with one or more hosts, each with its port."""
+    host = rf"{_HOST}:[1-9][0-9]{{0,3}}"
+    return rf"(?:{'|'.join(map(_escaped, schemes))})://{host}(?:,{host}){{0,3}}(?:/[A-Za-z0-9_-]*)?"
+
+
+def _escaped(scheme: str) -> str:
+    return scheme.replace("+", r"\+").replace(".", r"\.")
 
 
 def uuid(version: int | None) -> str:
@@ -119,6 +135,33 @@ def _decimal(whole: int, places: int) -> str:
     return rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}}){fraction}"
 
 
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_HEXTET = r"[1-9a-f][0-9a-f]{0,3}"
+_IPV6 = rf"(?:{_HEXTET}(?::{_HEXTET}){{7}}|{_HEXTET}(?::{_HEXTET}){{0,5}}::{_HEXTET})"
+_IPV4_NETWORK = (
+    rf"(?:{_IPV4}/32|{_OCTET}(?:\.{_OCTET}){{2}}\.0/24|{_OCTET}\.{_OCTET}\.0\.0/16"
+    rf"|{_OCTET}\.0\.0\.0/8|0\.0\.0\.0/0)"
+)
+_IPV6_NETWORK = rf"(?:{_IPV6}/128|{_HEXTET}(?::{_HEXTET}){{0,3}}::/64|{_HEXTET}:{_HEXTET}::/32)"
+_IPV4_INTERFACE = rf"{_IPV4}/(?:3[0-2]|[12]?[0-9])"
+_IPV6_INTERFACE = rf"{_IPV6}/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9])"
+
+
+def base64(more: str) -> str:
+    """Base64 with padding; bits behind the last byte are 0.
+
+    Args:
+        more: The last two digits, as in a regex class.
+    """
+    digit = rf"[A-Za-z0-9{more}]"
+    return rf"(?:{digit}{{4}})*(?:{digit}[AQgw]==|{digit}{{2}}[AEIMQUYcgkosw048]=)?"
+
+
+BASE64_ASCII = r"(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9])*"
+"""Base64 of ASCII text, of three characters at a time, in both alphabets."""
+
+
 def anchored(pattern: str) -> str:
     """`pattern` for whole texts: a JSON Schema `pattern` would match anywhere."""
     return f"^(?:{pattern})$"
@@ -129,6 +172,15 @@ PATTERNS: dict[str, str] = {
     "time": TIME,
     "date-time": DATE_TIME,
     "idn-hostname": _HOST,
+    "base64": base64("+/"),
+    "base64url": base64("_-"),
+    "ipv4network": _IPV4_NETWORK,
+    "ipv6network": _IPV6_NETWORK,
+    "ipv4interface": _IPV4_INTERFACE,
+    "ipv6interface": _IPV6_INTERFACE,
+    "ipvanyaddress": rf"(?:{_IPV4}|{_IPV6})",
+    "ipvanynetwork": rf"(?:{_IPV4_NETWORK}|{_IPV6_NETWORK})",
+    "ipvanyinterface": rf"(?:{_IPV4_INTERFACE}|{_IPV6_INTERFACE})",
     "iri-reference": reference(_BEYOND_ASCII),
     "regex": REGEX,
     "uri-reference": reference(),

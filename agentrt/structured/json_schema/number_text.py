@@ -50,12 +50,14 @@ def number_terms(numbers: DecimalRange) -> tuple[str, ...]:
     else:
         shape = rf"-?(?:0|[1-9][0-9]*){_FRACTION}"
     is_wide = numbers.is_wide and numbers.step is None
+    ends = [end for end in (numbers.low, numbers.high) if end is not None]
+    for end in ends:
+        _check_runs(_digits_of(abs(end.at)))
+    if is_wide and len(ends) == 2 and ends[0].negated() == ends[1] and ends[1].at > 0:
+        return (f"-?{_group(_at_most(ends[1], is_wide))}",)  # no automata to intersect
     if is_wide:
         shape = f"{shape}|-?{_MANTISSA}[eE]{_exponents(_FIRST_DECADE, _LAST_DECADE)}"
     terms = [shape]
-    for end in (numbers.low, numbers.high):
-        if end is not None:
-            _check_runs(_digits_of(abs(end.at)))
     if numbers.low is not None:
         terms.append(_signed(numbers.low, "", "-", is_wide))
     if numbers.high is not None:

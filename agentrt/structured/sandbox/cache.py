@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -23,6 +23,14 @@ from agentrt.structured.vocabulary import alphabet_of
 
 Compile = Callable[[ConstraintSpec, Vocab, CallFrame], CompiledConstraint]
 Outcome = CompiledConstraint | AgentrtError
+
+_Asked = tuple[ConstraintSpec, Vocab, CallFrame]
+
+_FEW_TOOLS = 8
+"""Number of tools that are looked up in a few tenths of a millisecond."""
+
+_MAX_ASKED = 32
+"""Specs of many tools that are known by themselves."""
 
 REFUSAL_S = 60.0
 """Lifetime of a refusal: a constraint too costly on a busy machine may be tried again."""
@@ -69,6 +77,7 @@ class CompileCache:
         self._lock = threading.Lock()
         self._futures: OrderedDict[str, Future[CompiledConstraint]] = OrderedDict()
         self._bytes: dict[str, int] = {}
+        self._asked: OrderedDict[int, tuple[_Asked, Future[CompiledConstraint]]] = OrderedDict()
         self._hits = 0
         self._compiled = 0
         self._refused_until_s: dict[str, float] = {}  # end of each refusal
@@ -105,6 +114,9 @@ class CompileCache:
     ) -> Future[CompiledConstraint]:
         """The same, compiled in another thread; done at once if it is cached.
 
+        A set of many tools takes long to be looked up. So that is done in a thread as well, and
+        the spec itself is known after that.
+
         Args:
             spec: The constraint.
             vocab: The model's vocabulary.
@@ -112,8 +124,43 @@ class CompileCache:
             within_tokens: Room for the output: if the shortest known has more tokens, the one
                 with the fewest is searched, in the same thread.
         """
+        if len(spec.tools) <= _FEW_TOOLS:
+            return self._start(spec, vocab, frame, within_tokens)
+        asked = (spec, vocab, frame)
+        with self._lock:
+            known, found = self._asked.get(id(spec), (None, None))
+            if found is not None and known == asked and _fits(found, within_tokens):
+                self._hits += 1
+                return found
+        later: Future[CompiledConstraint] = Future()
+        self._plain_worker.submit(self._start_later, later, asked, within_tokens)
+        return later
+
+    def _start_later(
+        self, later: Future[CompiledConstraint], asked: _Asked, within_tokens: int | None
+    ) -> None:
+        def end(done: Future[CompiledConstraint]) -> None:
+            wrong = done.exception()
+            if wrong is not None:
+                later.set_exception(wrong)
+                return
+            with self._lock:
+                self._asked[id(asked[0])] = (asked, later)
+                while len(self._asked) > _MAX_ASKED:
+                    self._asked.popitem(last=False)
+            later.set_result(done.result())
+
+        try:
+            self._start(*asked, within_tokens).add_done_callback(end)
+        except BaseException as wrong:
+            later.set_exception(wrong)
+
+    def _start(
+        self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame, within_tokens: int | None
+    ) -> Future[CompiledConstraint]:
         future, mine = self._claim(spec, vocab, frame)
-        worker = self._costly_worker if may_take_long(spec) else self._plain_worker
+        is_costly = len(spec.tools) > _FEW_TOOLS or may_take_long(spec)
+        worker = self._costly_worker if is_costly else self._plain_worker
         if mine:
             worker.submit(self._run, future, spec, vocab, frame)
         if within_tokens is None or (future.done() and _fits(future, within_tokens)):
@@ -199,9 +246,9 @@ class CompileCache:
         self._refused_until_s.pop(key, None)
 
 
-def _fits(done: Future[CompiledConstraint], within_tokens: int) -> bool:
+def _fits(done: Future[CompiledConstraint], within_tokens: int | None) -> bool:
     """Whether a known output fits, or there is no constraint."""
-    if done.exception() is not None:
+    if within_tokens is None or done.exception() is not None:
         return True
     return (done.result().min_tokens or 0) <= within_tokens
 
@@ -213,7 +260,8 @@ def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
             _VERSIONS,
             vocab.fingerprint,
             vocab.logits_size,
-            asdict(spec),
+            [getattr(spec, one.name) for one in fields(spec) if one.name != "tools"],
+            [[tool.name, tool.parameters] for tool in spec.tools],
             asdict(frame) if spec.kind == "calls" else None,
         ]
     )

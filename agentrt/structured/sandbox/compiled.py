@@ -14,7 +14,7 @@ from agentrt.structured.backends.llguidance_backend import (
 )
 from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.call_state import CallsConstraint
-from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE
+from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, may_take_long
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
@@ -71,13 +71,14 @@ def _searched(
 ) -> CallsConstraint | LlguidanceConstraint:
     if spec.kind == "calls":
         return CallsConstraint(spec, frame, alphabet)
+    forces = not may_take_long(spec)
     try:
-        return LlguidanceConstraint(_grammar(spec), alphabet)
+        return LlguidanceConstraint(_grammar(spec), alphabet, forces=forces)
     except ConstraintError:
         if spec.kind != "json":
             raise
         # A part that nothing fits ends a grammar of rules, not that of a schema.
-        return LlguidanceConstraint(_grammar(spec, exact=False), alphabet)
+        return LlguidanceConstraint(_grammar(spec, exact=False), alphabet, forces=forces)
 
 
 def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:

@@ -10,7 +10,8 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.backends.llguidance_backend import SearchedConstraint
-from agentrt.structured.call_sets import TOOL_GRAMMARS
+from agentrt.structured.call_sets import TOOL_GRAMMARS, endings_of
+from agentrt.structured.calls import held_tools
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.limits import check_spec
 from agentrt.structured.matcher import CompiledConstraint
@@ -54,10 +55,10 @@ class CompileService:
         self, spec: ConstraintSpec, vocab: Vocab, frame: CallFrame
     ) -> CompiledConstraint:
         """Compile a tool set: each tool that is not compiled yet is checked and tried by itself."""
-        known = TOOL_GRAMMARS.known(spec, vocab, frame)
-        parts = [replace(spec, tools=(tool,), source="") for tool in spec.tools]
-        parts = [part for part, is_known in zip(parts, known, strict=True) if not is_known]
-        parts += [replace(spec, tools=())] if spec.source else []
+        held = held_tools(spec)
+        unknown = TOOL_GRAMMARS.unknown(held, endings_of(spec, frame, 1), vocab, frame)
+        parts = [replace(spec, tools=(tool.schema,), source="", is_raw=False) for tool in unknown]
+        parts += [replace(spec, tools=(), is_raw=False)] if spec.source else []
         tried: list[Closes] = []
         for part in parts:
             check_spec(part)

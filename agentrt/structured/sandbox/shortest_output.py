@@ -63,13 +63,15 @@ def find_fewest(
 def _guess_of(
     spec: ConstraintSpec, constraint: SearchedConstraint, alphabet: Alphabet
 ) -> list[int] | None:
-    """A short output found without a search; None for grammars and regexes."""
+    """A short output found without a search; None for most grammars and for regexes."""
     if isinstance(constraint, CallsConstraint):
         return constraint.guess()
     match spec.kind:
         case "json":
             text = shortest_instance(json.loads(spec.source))
             return None if text is None else alphabet.tokenize(text.encode())
+        case "grammar" if spec.options:
+            return alphabet.tokenize(spec.options[0].encode())
         case "choice":
             return alphabet.tokenize(min(spec.options, key=len).encode())
     return None

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import normal_form, relaxed_form
 from agentrt.structured.json_schema.exact_check import Unmet, exact_validator, read_written
-from agentrt.structured.types.shape import Shape, shape_of
+from agentrt.structured.types.shape import Shape, enforced_shape, shape_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 MAX_COMPLAINTS = 3
@@ -47,19 +47,20 @@ def checked_shape_of(form: Any) -> Shape:
     Raises:
         ConstraintError: The form is not a type, or part of it can neither be enforced nor checked.
     """
+    if form is str or isinstance(form, Shape):
+        return shape_of(form)
+    adapter = adapter_of(form)
     try:
-        shape = shape_of(form)
+        shape = enforced_shape(form, adapter)
     except ConstraintError:
-        return _partly(form)
-    if shape.spec is None and form is str:
-        return shape
+        return _partly(form, adapter)
     return replace(shape, parse=_brief(shape.parse), item=None, checked=True)
 
 
-def _partly(form: Any) -> Shape:
+def _partly(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     """A type with keywords that cannot be enforced."""
-    adapter, late = adapter_of(form), dict[str, OneOf]()
-    schema = schema_of(form, adapter, late)
+    late: dict[str, OneOf] = {}
+    schema = schema_of(form, adapter, late, checked=True)
     if late:
         raise ConstraintError(
             f"{name_of(form)} holds late options, and other parts of it can only be checked",

@@ -15,16 +15,20 @@ from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 from pydantic import SecretStr, TypeAdapter
 from typing_extensions import TypeAliasType
 
+from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
-from agentrt.structured.json_schema.limits import check_choice
+from agentrt.structured.json_schema.limits import check_choice, check_size
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import reason_of
+from agentrt.structured.lark_json import with_compact_json
+from agentrt.structured.types.core_schemas import Reader, author_of, reader_of
 from agentrt.structured.types.late_options import with_holes
+from agentrt.structured.types.trial import check_reading
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
 
@@ -63,19 +67,29 @@ def shape_of(form: Any) -> Shape:
     """The shape of a type's values, standing alone.
 
     Raises:
-        ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
+        ConstraintError: The type cannot be enforced, or not all that its grammar allows is read;
+            names JSON pointer and keyword.
     """
     if form is str:
         return Shape(None, same_text, "str")
     if isinstance(form, Shape):
         return form
     adapter = adapter_of(form)
+    return _read(enforced_shape(form, adapter), adapter)
+
+
+def enforced_shape(form: Any, adapter: TypeAdapter[Any]) -> Shape:
+    """The shape of a type's values, standing alone, of which its reader may refuse some.
+
+    Raises:
+        ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
+    """
     texts = _bare_texts(form)
     if texts is not None:
         return _choice(texts, adapter.validate_python, name_of(form))
     late: dict[str, OneOf] = {}
     schema = schema_of(form, adapter, late)
-    if _is_bare_text(form) and schema.get("type") == "string":
+    if _is_bare_text(form) and _is_text(schema):
         return _text(schema, adapter, name_of(form))
     if _is_bare_text(form) and schema.keys() == {"enum"}:
         if not late:
@@ -92,7 +106,8 @@ def json_shape_of(form: Any) -> Shape:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
     adapter, late = adapter_of(form), dict[str, OneOf]()
-    return _json(schema_of(form, adapter, late), adapter, name_of(form), late)
+    shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late)
+    return _read(shape, adapter)
 
 
 def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) -> Shape:
@@ -142,7 +157,8 @@ def cfg_shape(lark: str) -> Shape:
     Raises:
         ConstraintError: The grammar is invalid or too large.
     """
-    spec = ConstraintSpec("grammar", source=lark)
+    check_size(lark, "grammar")
+    spec = ConstraintSpec("grammar", source=with_compact_json(lark))
     complaint = complaint_about(spec)
     if complaint:
         raise ConstraintError(
@@ -160,6 +176,20 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     """
     plain = normal_form(schema)
     return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
+
+
+def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
+    """The shape, if all texts that it allows are read."""
+    reader = reader_of(adapter.core_schema)
+    if reader is Reader.CHECKED:
+        raise ConstraintError(
+            f"{shape.name} calls {author_of(adapter.core_schema)}, "
+            "which may refuse what its grammar allows",
+            hint="Give check=True, so that a refused answer is given again",
+        )
+    if reader is Reader.TRIED and not shape.late:  # no text is known before its options
+        check_reading(shape.spec, shape.parse, shape.name)
+    return shape
 
 
 def _json(
@@ -208,18 +238,27 @@ def _unwrapped(form: Any) -> Any:
 
 
 def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
-    """Bare text within a pattern and lengths; free without any."""
+    """Bare text within patterns and lengths; free without any."""
     json_spec(schema, is_part=True)
-    terms: list[str] = []
-    if "pattern" in schema:
-        terms.append(lark_regex(anywhere(schema["pattern"])))
+    parts = [schema, *schema.get("allOf", ())]
+    terms = [lark_regex(anywhere(part["pattern"])) for part in parts if "pattern" in part]
     if schema.keys() & {"minLength", "maxLength"}:
         most = schema.get("maxLength", "")
         terms.append(lark_regex(f"(?s:.){{{schema.get('minLength', 0)},{most}}}"))
+
+    def parse(text: str) -> Any:
+        return adapter.validate_json(canonical_json.dumps(text))
+
     if not terms:
-        return Shape(None, adapter.validate_python, name)
+        return Shape(None, parse, name)
     lark = f"start: TEXT\nTEXT: {' & '.join(terms)}\n"
-    return Shape(ConstraintSpec("grammar", source=lark), adapter.validate_python, name)
+    return Shape(ConstraintSpec("grammar", source=lark), parse, name)
+
+
+def _is_text(schema: dict[str, Any]) -> bool:
+    """Whether a schema says no more than patterns and lengths of a string."""
+    patterns = all(part.keys() == {"pattern"} for part in schema.get("allOf", ()))
+    return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
 
 
 def same_text(text: str) -> str:

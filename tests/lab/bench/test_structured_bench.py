@@ -68,6 +68,24 @@ def test_a_wrong_flag_is_told(
     assert said in capsys.readouterr().err
 
 
+def test_masks_are_compared_with_those_of_the_library_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "masks.json"
+    flags = ["--data", str(DATA), *QUICK, "--masks", "--json", str(path)]
+    assert answer(["bench", "structured", *flags]) == 0
+    said = capsys.readouterr().out
+    assert "embedded, first walks," in said
+    assert "embedded, again walks," in said
+    (found,) = json.loads(path.read_text("utf-8"))["results"]
+    for when in ("first", "again"):
+        assert found[when]["ours"]["count"] == found[when]["alone"]["count"] > 20
+        assert found[when]["ratio"]["p50"] == pytest.approx(
+            found[when]["ours"]["p50"] / found[when]["alone"]["p50"]
+        )
+    assert found["again"]["ours"]["p99"] <= found["first"]["ours"]["p99"]
+
+
 def test_orders_are_all_but_the_given_one() -> None:
     assert other_orders({"a": {"c": 1, "d": 2}, "b": 3}) == [
         '{"a":{"d":2,"c":1},"b":3}',

@@ -13,12 +13,14 @@ from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.vocabulary_file import vocabulary_file
 from agentrt.lab.bench.flags import StructuredFlags
+from agentrt.lab.bench.structured.beside import lines_of, masks_beside
 from agentrt.lab.bench.structured.cases import ConstraintCase, cases_of
 from agentrt.lab.bench.structured.figures import figures
 from agentrt.lab.bench.structured.libraries import PEERS, LibraryArm
 from agentrt.lab.bench.structured.measure import SMALL, CaseReply, Measured, measure
 from agentrt.lab.bench.structured.table import show
 from agentrt.lab.bench.structured.vocabularies import vocabulary_named
+from agentrt.lab.bench.text_table import wide_console
 from agentrt.lab.flags import check_known, names, require
 from agentrt.lab.progress import log
 from agentrt.lab.result_file import header, machine, write_json, write_text
@@ -41,6 +43,8 @@ def run_structured_bench(flags: StructuredFlags) -> None:
     peer_files().check(*flags.peers)
     cases = cases_of(flags.data)
     few = _sample(cases, flags.most)
+    if flags.masks:
+        return _compare_masks(few if flags.quick else cases, flags)
     found: list[Measured] = []
     for name in names(flags.vocabulary):
         chosen = few if flags.quick else cases
@@ -53,6 +57,23 @@ def run_structured_bench(flags: StructuredFlags) -> None:
     show(results)
     if flags.json_path is not None:
         _write(flags, flags.json_path, results, found)
+
+
+def _compare_masks(cases: Sequence[ConstraintCase], flags: StructuredFlags) -> None:
+    """Measure masks beside those of llguidance alone, and print the figures."""
+    results: list[dict[str, Any]] = []
+    for name in names(flags.vocabulary):
+        vocab = vocabulary_named(name)
+        with ExitStack() as stack:
+            arm = LibraryArm(OURS, vocabulary_file(vocab), patience_s=flags.patience)
+            stack.callback(arm.close)
+            results.append({"vocabulary": name, **masks_beside(arm, cases, alphabet_of(vocab))})
+        for line in lines_of(name, {k: v for k, v in results[-1].items() if k != "vocabulary"}):
+            wide_console(160).print(line, highlight=False)
+    if flags.json_path is not None:
+        asked = {"data": flags.data.name, "masks": True, "everywhere": flags.quick}
+        whole = {**header(SCHEMA), "machine": machine(), "asked": asked, "results": results}
+        write_json(flags.json_path, whole)
 
 
 def _over(

@@ -53,7 +53,7 @@ def compare(
         rates: Programs a second over all engines.
         seed: Seed of the instants of arrival.
     """
-    library = library_of(programs, setup.page_tokens)
+    library = library_of(programs)
     found = []
     for rate in rates:
         workload = poisson(programs, rate, Random(f"compare {seed}"))

@@ -19,7 +19,7 @@ from agentrt.lab.workloads.trace import TraceNode, needs, parts
 
 Ints = NDArray[np.int64]
 
-_POOL_PAGES = 1 << 18
+_POOL_PAGES = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class ProgramLibrary:
         return int(np.max(np.diff(self.first)))
 
 
-def library_of(programs: Sequence[ProgramTrace], page_tokens: int = 16) -> ProgramLibrary:
+def library_of(programs: Sequence[ProgramTrace]) -> ProgramLibrary:
     """Arrays of programs.
 
     All prompts go through a prefix tree without a limit, in order, which gives the tokens that a
     cache would hold. Texts that several programs share count as computed.
     """
-    tree = _Tree(page_tokens)
+    tree = _Tree()
     tree.learn_shared(programs)  # else the first program with a text would pay for it
     first = np.concatenate(([0], np.cumsum([len(program.nodes) for program in programs])))
     after: list[list[int]] = [[] for _ in range(first[-1])]
@@ -139,13 +139,12 @@ def _row(
 
 
 class _Tree:
-    """A prefix tree without a limit."""
+    """A prefix tree without a limit; a token a page, since engines share by the token."""
 
-    def __init__(self, page_tokens: int) -> None:
-        self._page_tokens = page_tokens
+    def __init__(self) -> None:
         self._ids = TokenIds()
         self._pool = PagePool(_POOL_PAGES)
-        self._tree = RadixTree(self._pool, page_tokens)
+        self._tree = RadixTree(self._pool, page_tokens=1)
 
     def learn_shared(self, programs: Sequence[ProgramTrace]) -> None:
         """Insert the beginnings that prompts of several programs share."""
@@ -181,15 +180,13 @@ class _Tree:
 
     def _insert(self, whole: tuple[int, ...], prompt_tokens: int = 0) -> int:
         """Insert ids; returns the matched tokens of the first `prompt_tokens` (0: of all)."""
-        size = self._page_tokens
         match = self._tree.match_prefix(key_of(whole[: prompt_tokens or len(whole)]))
         self._tree.lock(match.node)
-        pages = len(whole) // size
-        more = pages - len(match.pages)
+        more = len(whole) - len(match.pages)
         if more > self._pool.free_pages:
             self._tree.evict(more)
         taken = self._pool.allocate(max(0, more))
-        self._tree.insert(key_of(whole[: pages * size]), [*match.pages, *taken])
+        self._tree.insert(key_of(whole), [*match.pages, *taken])
         self._tree.unlock(match.node)
         return match.matched_tokens
 

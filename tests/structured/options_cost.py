@@ -1,0 +1,119 @@
+"""Cost of late options: `python tests/structured/options_cost.py [vocabulary] [options...]`.
+
+A report whose figures are held to records gets them late. Printed are milliseconds of CPU time of
+the thread that works, so that a busy machine changes little, the median and the worst of several
+tables: `options` writes the records as JSON, `fill` puts them into the
+constraint (both on the loop of the runtime), `key` looks the constraint up (on the loop of the
+engine), `compile` is the rest, on a thread of the engine or in its sandbox; and a mask, mean and
+worst, on the way through eight figures. The default is 500 options of the vocabulary 128k.
+"""
+
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from agentrt.base.one_of import OneOf
+from agentrt.base.segments import JSON_ARRAY_FRAME
+from agentrt.lab.bench.structured.vocabularies import vocabulary_named
+from agentrt.structured import CompileCache, bitmask_words, shape_of
+from agentrt.structured.sandbox.cache import cache_key
+from agentrt.structured.vocabulary import alphabet_of
+
+T = TypeVar("T")
+TABLES = 7
+FIGURES = 8
+METRICS = ("total_return", "annual_return", "volatility", "drawdown")
+
+
+class Figure(BaseModel):
+    symbol: str
+    metric: str
+    period: str
+    value: float
+
+
+class Later:
+    """A node that is done by the time it is asked."""
+
+    done = True
+
+    def __init__(self, figures: list[Figure]) -> None:
+        self.figures = figures
+
+    def held_options(self) -> tuple[Any, ...]:
+        return tuple(self.figures)
+
+
+def figures_of(dice: random.Random, count: int) -> list[Figure]:
+    return [
+        Figure(
+            symbol="".join(dice.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=4)),
+            metric=dice.choice(METRICS),
+            period=f"{dice.randint(1980, 2024)}-{dice.randint(1, 12):02}",
+            value=round(dice.uniform(-90, 900), 2),
+        )
+        for _ in range(count)
+    ]
+
+
+class Costs:
+    """Milliseconds by what took them."""
+
+    def __init__(self) -> None:
+        self.ms: dict[str, list[float]] = {}
+
+    def timed(self, name: str, work: Callable[[], T]) -> T:
+        began_s = time.thread_time()
+        result = work()
+        self.ms.setdefault(name, []).append((time.thread_time() - began_s) * 1e3)
+        return result
+
+
+def measure(vocabulary: str, count: int) -> dict[str, Any]:
+    vocab, dice, costs, cache = (
+        vocabulary_named(vocabulary),
+        random.Random(0),
+        Costs(),
+        CompileCache(),
+    )
+    alphabet = alphabet_of(vocab)
+    row = np.zeros(bitmask_words(vocab.logits_size), np.int32)
+    for table in range(TABLES + 1):
+        figures = figures_of(dice, count)
+        held = Annotated[Figure, OneOf(Later(figures))]
+        shape = shape_of(Annotated[list[held], Field(max_length=FIGURES)])
+        assert shape.spec is not None
+        (one_of,) = shape.late.values()
+        spec, this = shape.spec, costs if table else Costs()  # the first warms up
+        texts = this.timed("options", partial(getattr, one_of, "texts"))
+        spec = this.timed("fill", partial(spec.filled, {"options:0": texts}))
+        this.timed("key", partial(cache_key, spec, vocab, JSON_ARRAY_FRAME))
+        compiled = this.timed("compile", partial(cache.get, spec, vocab, JSON_ARRAY_FRAME))
+        state = compiled.start()
+        for token in alphabet.tokenize(f"[{','.join(dice.choices(texts, k=FIGURES))}]".encode()):
+            this.timed("mask", partial(state.fill_bitmask, row))
+            assert state.advance([token]) == 1
+    cache.close()
+    return {
+        name: {
+            "mean" if name == "mask" else "median": round(
+                (statistics.mean if name == "mask" else statistics.median)(found), 3
+            ),
+            "worst": round(max(found), 3),
+        }
+        for name, found in costs.ms.items()
+    }
+
+
+if __name__ == "__main__":
+    name, *counts = sys.argv[1:] or ["128k"]
+    for count in map(int, counts or ["500"]):
+        print(json.dumps({"vocabulary": name, "options": count, "ms": measure(name, count)}))
