@@ -4,12 +4,14 @@ agentrt run programs/finance.py --question "Which returned more from 2005 to 200
 agentrt run programs/finance.py --question "..." --data my_prices.csv
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import closes
 import market
 from pydantic import BaseModel, Field
+from typing_extensions import TypeForm
 
 from agentrt import OneOf, chat, program, tool
 
@@ -51,13 +53,16 @@ async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
     plan = ask.calls(*(t.bind(table=table) for t in TOOLS), max_tokens=400, name="plan")
     # Each tool starts while the rest of the plan is still being decoded.
     facts = [call.start() async for call in plan]
-    report = plan.ctx.results(facts).user("Write the report.")
+    last = plan.ctx.results(facts).user("Write the report.")
+    return await last.generate(held(facts, table), name="report", max_tokens=900, on_limit="close")
 
-    class Held(Report):  # a figure of it is a record of a tool, whole; without one, there is none
-        figures: Annotated[
-            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=8)
-        ]
+
+def held(facts: Sequence[object], table: closes.Table) -> TypeForm[Report | Unanswerable]:
+    """A report whose figures are records of `facts`, whole, or a reason; without records, that."""
+    record = Annotated[market.Figure, OneOf(facts)]
+
+    class Held(Report):
+        figures: Annotated[list[record], Field(min_length=1, max_length=8)]
         answer: Annotated[str, Field(pattern=table.words)]
 
-    held = report.generate(Held | Unanswerable, name="report", max_tokens=900, on_limit="close")
-    return await held
+    return Held | Unanswerable

@@ -25,13 +25,13 @@ LEAST_SHARE = 0.16
 @program(deadline=300.0)
 async def report(question: str) -> Any:
     """The finance program, up to what is told of each token of its report."""
-    table = closes.load(finance.STOCKS)
+    table = closes.load(finance.STOCKS).asked(question)
     ask = finance.ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
     tools = [one.bind(table=table) for one in finance.TOOLS]
     plan = ask.calls(*tools, max_tokens=400, name="plan")
     facts = [call.start() async for call in plan]
     written = plan.ctx.results(facts).user("Write the report.")
-    output = finance.Report | finance.Unanswerable
+    output = finance.held(facts, table)
     gen = written.generate(output, max_tokens=900, on_limit="close", logprobs=1)
     await gen
     return gen.meta
