@@ -121,12 +121,6 @@ class Table:
         )
         return replace(self, named=named)
 
-    @property
-    def words(self) -> str:
-        """A pattern of text in which digits stand only inside the symbols that are `named`."""
-        symbols = "".join(f"|{re.escape(symbol)}" for symbol in self.named)
-        return f'^([^0-9"\\\\]{symbols})+$'
-
     def symbol(self, said: str) -> str:
         """The symbol that is written or named so, in any case.
 

@@ -31,7 +31,7 @@ async def report(question: str) -> Any:
     plan = ask.calls(*tools, max_tokens=400, name="plan")
     facts = [call.start() async for call in plan]
     written = plan.ctx.results(facts).user("Write the report.")
-    output = finance.held(facts, table)
+    output = finance.held(facts)
     gen = written.generate(output, max_tokens=900, on_limit="close", logprobs=1)
     await gen
     return gen.meta
