@@ -25,15 +25,15 @@ CLERK = chat(system="Extract the order.")
 
 @program
 async def limited(text: str) -> Order:
-    """The order within 48 tokens: its end is cut off, what stands is valid."""
+    """The order within 34 tokens: its end is cut off, what stands is valid."""
     ask = CLERK.user(text)
     try:
         async with limits(tokens=4):
             await ask.generate(max_tokens=40)
     except BudgetExceeded as error:
         print(error)
-    return await ask.generate(Order, max_tokens=48, on_limit="close")
+    return await ask.generate(Order, max_tokens=34, on_limit="close")
 
 
 if __name__ == "__main__":
-    print(limited.run("Hi, Mara Lindt here (mara@example.org). Please send 3 desk lamps to Oslo."))
+    print(limited.run("Mara Lindt, Oslo, mara@example.org: 3 desk lamps please."))

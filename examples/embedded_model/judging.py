@@ -13,6 +13,7 @@ from held_out.questions import Question
 MONTH = r"\d{4}-\d{2}"
 NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 NEAR = 0.011  # two roundings to two digits may differ by one in the last
+ALIKE = 0.005  # of the value: a solver may count a year's length in another way
 
 Said = Mapping[str, Any]
 """A `Figure` as a mapping."""
@@ -25,11 +26,14 @@ class Wanted:
     symbols: frozenset[str]
     value: float
     period: str = ""
+    share: float = 0.0  # by which it may differ
 
     def is_in(self, said: Said) -> bool:
         """Whether a figure of a report is this one."""
         same_period = not self.period or said["period"] == self.period
-        near = abs(abs(float(said["value"])) - abs(self.value)) < NEAR
+        near = abs(abs(float(said["value"])) - abs(self.value)) < max(
+            NEAR, self.share * abs(self.value)
+        )
         return same_period and near and symbols(said["symbol"]) == self.symbols
 
 
@@ -41,7 +45,7 @@ def symbols(text: str) -> frozenset[str]:
 def wanted(question: Question, table: closes.Table) -> list[Wanted]:
     """The figures that answer a question; none where it cannot be answered."""
     if question.figures is not None:
-        return [Wanted(frozenset(of), value) for of, value in question.figures]
+        return [Wanted(frozenset(of), value, share=ALIKE) for of, value in question.figures]
     found: list[Wanted] = []
     for call in question.calls:
         outcome = run(table, call)

@@ -58,7 +58,9 @@ def test_a_solver_may_say_what_is_wanted():
         {"symbol": "IBM & AAPL", "metric": "correlation", "period": "", "value": 0.43},
         {"symbol": "IBM", "metric": "max drawdown %", "period": "", "value": 3.0},
     ]
-    assert two == [Wanted(frozenset({"AAPL", "IBM"}), 0.42), Wanted(frozenset({"IBM"}), -3.0)]
+    assert [one.symbols for one in two] == [frozenset({"AAPL", "IBM"}), frozenset({"IBM"})]
+    assert Wanted(frozenset({"IBM"}), 57.41, share=0.005).is_in(said[1] | {"value": 57.35})
+    assert not Wanted(frozenset({"IBM"}), 57.41).is_in(said[1] | {"value": 57.35})
     assert answers({"figures": said}, two)
     assert not answers({"figures": said[:1]}, two)
     other = {"symbol": "MSFT", "metric": "close", "period": "", "value": 1.0}

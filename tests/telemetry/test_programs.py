@@ -32,11 +32,13 @@ def codec() -> Codec:
 
 def finance(frame: Any) -> Answer:
     calls = [
-        ("total_return", {"symbol": symbol, "start": None, "end": None})
+        ("total_return", {"symbol": symbol, "start": None, "end": None, "months": None})
         for symbol in ("AAPL", "IBM")
     ]
     plan = calls_text(*calls, frame=frame)
-    report = json.dumps({"figures": [], "answer": "AAPL"}, separators=(",", ":"))
+    span = {"metric": "total return %", "period": "2000-01 to 2010-03"}
+    said = {"figures": [{"symbol": "AAPL", **span, "value": 759.75}], "answer": "AAPL"}
+    report = json.dumps(said, separators=(",", ":"))
     return lambda name, prompt: plan if name == "plan" else report
 
 
@@ -84,7 +86,7 @@ def extract(frame: Any) -> Answer:
 
 
 CASES: dict[str, tuple[Callable[[Any], Answer], dict[str, Any]]] = {
-    "finance": (finance, {"question": "q?"}),
+    "finance": (finance, {"question": "AAPL or IBM?"}),
     "react": (react, {"question": "q?"}),
     "vote": (vote, {"question": "47 + 38?"}),
     "tree": (tree, {"question": "47 + 38?"}),

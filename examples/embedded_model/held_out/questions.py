@@ -23,6 +23,10 @@ GENERATED = 136
 OF_A_TABLE = 34
 MONTH = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")  # fmt: skip
 
+FRACTIONS = frozenset(
+    {"total_return", "annualised_return", "max_drawdown", "volatility_annualised"}
+)
+
 Call = tuple[str, dict[str, object]]
 
 
@@ -53,11 +57,16 @@ def solved() -> list[Question]:
 
 
 def _solved(entry: dict[str, Any]) -> Question:
+    """Returns, drawdowns and volatilities are fractions there; a volatility is there twice, a month and a year."""
     about = tuple(entry["symbols"])
+    figures = entry["expected"]["figures"] if entry["answerable"] else []
     found = []
-    for figure in entry["expected"]["figures"] if entry["answerable"] else ():
+    for figure in figures:
+        if figure["metric"] == "volatility_monthly":
+            continue
         named = tuple(symbol for symbol in about if symbol in figure["symbol"])
-        found.append((named or (figure["symbol"],), float(figure["value"])))
+        scale = 100.0 if figure["metric"] in FRACTIONS else 1.0
+        found.append((named or (figure["symbol"],), scale * float(figure["value"])))
     return Question(entry["question"], "solved", figures=tuple(found), about=about)
 
 
