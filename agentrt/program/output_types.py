@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.base.errors import ConstraintError
@@ -48,24 +49,23 @@ def array_for(item: Any, min_items: int = 0, max_items: int | None = None) -> Sh
         )
     lengths = (min_items, max_items)
     if isinstance(item, Constraint):
-        return _array_of(_schema_of(item), *lengths)
+        return _array_of(item, *lengths)
+    any_length = _once("array", item)
     if lengths == (0, None):
-        return _once("array", item)
-    known = _arrays.setdefault(id(_once("array", item)), {})
-    if lengths not in known:
-        from agentrt.structured import array_shape
+        return any_length
+    from agentrt.structured import array_shape
 
+    if any_length.late:  # not kept, so that its id may become that of another
+        return array_shape(item, min_items=min_items, max_items=max_items)
+    known = _arrays.setdefault(id(any_length), {})
+    if lengths not in known:
         known[lengths] = array_shape(item, min_items=min_items, max_items=max_items)
     return known[lengths]
 
 
 def final_for(form: Any) -> Shape:
     """The shape of a final answer, which is JSON even if it is plain text."""
-    if isinstance(form, Constraint):
-        from agentrt.structured import json_schema_shape
-
-        return json_schema_shape(_schema_of(form))
-    return _once("json", form)
+    return _json_of(form) if isinstance(form, Constraint) else _once("json", form)
 
 
 def description_for(form: Any, use: OutputUse) -> str:
@@ -106,17 +106,26 @@ def content_description(form: Any) -> str:
     return f"JSON of this type: {words}" if words else "text"
 
 
-def _array_of(schema: dict[str, Any], min_items: int, max_items: int | None) -> Shape:
-    from agentrt.structured import Shape, json_schema_shape
+def _array_of(item: Constraint[Any], min_items: int, max_items: int | None) -> Shape:
+    from agentrt.structured import json_schema_shape
 
-    one = json_schema_shape(schema)
-    array: dict[str, Any] = {"type": "array", "items": schema}
+    one = _json_of(item)
+    array: dict[str, Any] = {"type": "array", "items": _schema_of(item)}
     if min_items:
         array["minItems"] = min_items
     if max_items is not None:
         array["maxItems"] = max_items
-    whole = json_schema_shape(array)
-    return Shape(whole.spec, whole.parse, f"list[{one.name}]", whole.schema, one)
+    return replace(json_schema_shape(array), name=f"list[{one.name}]", item=one)
+
+
+def _json_of(constraint: Constraint[Any]) -> Shape:
+    """The shape of a constraint as JSON: its texts as strings, read to its values."""
+    from agentrt.structured import json_schema_shape
+
+    shape, text = json_schema_shape(_schema_of(constraint)), constraint.shape
+    if text.schema is not None or text.is_text:
+        return shape
+    return replace(shape, parse=lambda written: text.parse(shape.parse(written)))
 
 
 def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:

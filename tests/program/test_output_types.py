@@ -1,12 +1,14 @@
 """Constraints as values, and types looked at once."""
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from agentrt import ConstraintError, cfg, choice, json_schema, regex
+from agentrt import ConstraintError, OneOf, capture, cfg, choice, json_schema, regex
+from agentrt.program import output_types
 from agentrt.program.output import calls_of, items_of, step_of, value_of
 from agentrt.program.output_types import array_for, final_for, shape_for
 from agentrt.program.tool import tool
@@ -58,6 +60,41 @@ def test_constraints_inside_lists_and_finals() -> None:
     assert final_for(json_schema({"type": "integer"})).parse("3") == 3
     with pytest.raises(ConstraintError, match="no JSON form"):
         array_for(cfg('start: "a"'))
+
+
+@dataclass
+class Code:
+    letters: str
+
+
+def test_constraints_as_json_give_their_values() -> None:
+    """As JSON their texts stand in quotes; what is read is the same as from the bare texts."""
+    numbers = choice(1, 2)
+    assert items_of(numbers).parse('"2"') == 2
+    assert final_for(numbers).parse('"1"') == 1
+    codes = ("#" + capture("letters", regex("[a-z]+"))).into(Code)
+    assert items_of(codes, 1).parse('"#ab"') == Code("ab")
+    assert final_for(codes).parse('"#ab"') == Code("ab")
+
+
+class Pending:
+    """A node whose result is not there yet."""
+
+    done = False
+
+    def held_options(self) -> tuple[Any, ...]:
+        raise AssertionError("the options are not needed yet")
+
+
+def test_arrays_of_late_options_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The types of one run are not kept, so an address may be that of another type later."""
+    kept: dict[int, Any] = {}
+    monkeypatch.setattr(output_types, "_arrays", kept)
+    node = Pending()
+    assert items_of(Annotated[str, OneOf(node)], 1).sources == (node,)
+    assert not kept
+    assert array_for(int, 1) is array_for(int, 1)
+    assert len(kept) == 1
 
 
 def test_what_cannot_be_enforced_is_told_at_declaration() -> None:
