@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentrt.base.errors import ConstraintError
 from agentrt.program.constraints import Constraint
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from agentrt.structured import Shape
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 OutputUse = Literal["alone", "json", "array", "checked"]
 _LEAD: dict[OutputUse, str] = {
     "alone": "Answer with JSON of this type:\n",
@@ -19,11 +22,16 @@ _LEAD: dict[OutputUse, str] = {
     "array": "Answer with a JSON array. Each item is of this type:\n",
     "checked": "Answer with JSON of this type:\n",
 }
-_shapes: dict[tuple[OutputUse, type, Any], Shape] = {}
-_arrays: dict[int, dict[tuple[int, int | None], Shape]] = {}
-"""Arrays of given lengths, by the id of the shape for any length, which is kept."""
+_Lengths = tuple[int, int | None]
+"""Minimum and maximum number of items; None sets no limit."""
 
-_kept: dict[tuple[OutputUse, int], tuple[Any, Shape]] = {}
+_ANY_LENGTH: _Lengths = (0, None)
+MAX_SHAPES = 1024
+"""Options and types that a run makes are kept for a while only."""
+
+_shapes: dict[tuple[OutputUse, _Lengths, type, Any], Shape] = {}
+_kept: dict[tuple[OutputUse, _Lengths, int], tuple[Any, Shape]] = {}
+"""Shapes of forms that are not hashable, by the id of the form, which is kept."""
 
 
 def shape_for(form: Any) -> Shape:
@@ -50,17 +58,7 @@ def array_for(item: Any, min_items: int = 0, max_items: int | None = None) -> Sh
     lengths = (min_items, max_items)
     if isinstance(item, Constraint):
         return _array_of(item, *lengths)
-    any_length = _once("array", item)
-    if lengths == (0, None):
-        return any_length
-    from agentrt.structured import array_shape
-
-    if any_length.late:  # not kept, so that its id may become that of another
-        return array_shape(item, min_items=min_items, max_items=max_items)
-    known = _arrays.setdefault(id(any_length), {})
-    if lengths not in known:
-        known[lengths] = array_shape(item, min_items=min_items, max_items=max_items)
-    return known[lengths]
+    return _once("array", item, lengths)
 
 
 def final_for(form: Any) -> Shape:
@@ -147,22 +145,29 @@ def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
     )
 
 
-def _once(use: OutputUse, form: Any) -> Shape:
+def _once(use: OutputUse, form: Any, lengths: _Lengths = _ANY_LENGTH) -> Shape:
     """The shape of a form, kept: analysing a type costs far more than a node may."""
     try:
-        known = _shapes.get((use, type(form), form))
+        known = _shapes.get((use, lengths, type(form), form))
     except TypeError:  # not hashable: go by identity
-        held = _kept.get((use, id(form))) or (form, _make(use, form))
+        held = _kept.get((use, lengths, id(form))) or (form, _make(use, form, lengths))
         if not held[1].late:
-            _kept[use, id(form)] = held
+            _keep(_kept, (use, lengths, id(form)), held)
         return held[1]
-    known = known or _make(use, form)
-    if not known.late:  # else it is the type of one run alone
-        _shapes[use, type(form), form] = known
+    if known is None:
+        known = _make(use, form, lengths)
+        if not known.late:  # else it is the type of one run alone
+            _keep(_shapes, (use, lengths, type(form), form), known)
     return known
 
 
-def _make(use: OutputUse, form: Any) -> Shape:
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    kept[key] = value
+    if len(kept) > MAX_SHAPES:
+        del kept[next(iter(kept))]
+
+
+def _make(use: OutputUse, form: Any, lengths: _Lengths) -> Shape:
     from agentrt.structured import array_shape, checked_shape_of, json_shape_of, shape_of
 
     match use:
@@ -171,6 +176,6 @@ def _make(use: OutputUse, form: Any) -> Shape:
         case "json":
             return json_shape_of(form)
         case "array":
-            return array_shape(form)
+            return array_shape(form, min_items=lengths[0], max_items=lengths[1])
         case "checked":
             return checked_shape_of(form)

@@ -1,6 +1,8 @@
 """Constraints as values, and types looked at once."""
 
+import gc
 import json
+import weakref
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -8,9 +10,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentrt import ConstraintError, OneOf, capture, cfg, choice, json_schema, regex
-from agentrt.program import output_types
 from agentrt.program.output import calls_of, items_of, step_of, value_of
-from agentrt.program.output_types import array_for, final_for, shape_for
+from agentrt.program.output_types import MAX_SHAPES, array_for, final_for, shape_for
 from agentrt.program.tool import tool
 
 
@@ -86,15 +87,30 @@ class Pending:
         raise AssertionError("the options are not needed yet")
 
 
-def test_arrays_of_late_options_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The types of one run are not kept, so an address may be that of another type later."""
-    kept: dict[int, Any] = {}
-    monkeypatch.setattr(output_types, "_arrays", kept)
-    node = Pending()
-    assert items_of(Annotated[str, OneOf(node)], 1).sources == (node,)
-    assert not kept
-    assert array_for(int, 1) is array_for(int, 1)
-    assert len(kept) == 1
+def test_late_options_of_one_run_are_not_kept() -> None:
+    """The address of such a type may be that of another one later, with other options."""
+
+    def declared() -> weakref.ref[Pending]:
+        node = Pending()
+        output = items_of(Annotated[str, OneOf(node), []], 1)  # [] passes by the cache of typing
+        assert output.sources == (node,)
+        return weakref.ref(node)
+
+    node = declared()
+    gc.collect()
+    assert node() is None
+
+
+def test_types_of_runs_are_kept_for_a_while() -> None:
+    class Made(BaseModel):
+        x: int
+
+    made = weakref.ref(shape_for(Made).parse.__self__)  # type: ignore[attr-defined]
+    del Made
+    for index in range(MAX_SHAPES):
+        shape_for(Literal[f"option {index}"])  # type: ignore[valid-type]
+    gc.collect()
+    assert made() is None
 
 
 def test_what_cannot_be_enforced_is_told_at_declaration() -> None:

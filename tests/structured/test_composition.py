@@ -17,10 +17,11 @@ from typing_extensions import TypedDict
 
 from agentrt import capture, cfg, choice, json_schema, regex, typed
 from agentrt.base.errors import ConstraintError
-from agentrt.structured import bitmask_words, compile_constraint, parts
+from agentrt.structured import Joined, bitmask_words, compile_constraint, literal_part
 from agentrt.structured.composition import BYTES
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.parts import fields_of
 from agentrt.structured.spans import spans_of
 
 
@@ -211,15 +212,22 @@ def test_a_record_that_may_refuse_its_captures_is_checked(form):
         shape.parse("7")
 
 
-def test_captures_of_many_parts_are_found_once(monkeypatch):
-    found = []
-    fields_of = parts.fields_of
-    monkeypatch.setattr(parts, "fields_of", lambda part: found.append(part) or fields_of(part))
-    whole = parts.literal_part("a")
+class Walked(tuple):
+    """Parts that count how often they are walked."""
+
+    walks = 0
+
+    def __iter__(self):
+        Walked.walks += 1
+        return super().__iter__()
+
+
+def test_captures_of_many_parts_are_found_once():
+    whole = part = Joined(Walked([capture("a", regex("a")).part]))
     for _ in range(12):
-        whole = parts.Joined((whole, parts.literal_part("b")))
-    assert fields_of(whole) == {}
-    assert len(found) == 2 * 12
+        whole = Joined((whole, literal_part("b")))
+    assert fields_of(whole).keys() == {"a"}
+    assert (Walked.walks, len(part.parts)) == (1, 1)
 
 
 class Wrong(TypedDict):
