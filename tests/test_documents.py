@@ -68,3 +68,10 @@ def test_folders_named_in_the_readme_exist() -> None:
         inside = "agentrt/" if line.startswith("  ") else ""
         for name in re.findall(r"(?:^ *|(?<=/ ))([\w.]+(?:/|\.py))", line):
             assert (ROOT / (inside + name if name != "agentrt/" else name)).exists(), line
+
+
+def test_the_code_about_structured_output_runs() -> None:
+    text = (ROOT / "docs/structured_output.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) > 5
+    exec(compile("\n".join(blocks), "structured_output.md", "exec"), {"__name__": "documented"})
