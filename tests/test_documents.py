@@ -1,6 +1,7 @@
 """The documents agree with the tree."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -70,8 +71,9 @@ def test_folders_named_in_the_readme_exist() -> None:
             assert (ROOT / (inside + name if name != "agentrt/" else name)).exists(), line
 
 
-def test_the_code_about_structured_output_runs() -> None:
+def test_the_code_about_structured_output_runs(tmp_path: Path) -> None:
     text = (ROOT / "docs/structured_output.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(blocks) > 5
-    exec(compile("\n".join(blocks), "structured_output.md", "exec"), {"__name__": "documented"})
+    (tmp_path / "documented.py").write_text("\n".join(blocks), "utf-8")
+    runpy.run_path(str(tmp_path / "documented.py"))
