@@ -212,7 +212,7 @@ def test_a_record_that_may_refuse_its_captures_is_checked(form):
         shape.parse("7")
 
 
-class Walked(tuple):
+class Walked(tuple[Any, ...]):
     """Parts that count how often they are walked."""
 
     walks = 0
