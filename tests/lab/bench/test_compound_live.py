@@ -28,7 +28,8 @@ def test_runs_are_told_together() -> None:
 
 
 def test_there_are_inputs_for_every_program() -> None:
-    assert {path.stem for path in PROGRAMS.glob("*.py")} - CASES.keys() == {"market", "gazetteer"}
+    others = {path.stem for path in PROGRAMS.glob("*.py")} - CASES.keys()
+    assert others == {"market", "closes", "gazetteer"}
 
 
 def test_a_folder_without_programs_is_refused(tmp_path: Path) -> None:
