@@ -1,6 +1,7 @@
 """The documents agree with the tree."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -68,3 +69,11 @@ def test_folders_named_in_the_readme_exist() -> None:
         inside = "agentrt/" if line.startswith("  ") else ""
         for name in re.findall(r"(?:^ *|(?<=/ ))([\w.]+(?:/|\.py))", line):
             assert (ROOT / (inside + name if name != "agentrt/" else name)).exists(), line
+
+
+def test_the_code_about_structured_output_runs(tmp_path: Path) -> None:
+    text = (ROOT / "docs/structured_output.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) > 5
+    (tmp_path / "documented.py").write_text("\n".join(blocks), "utf-8")
+    runpy.run_path(str(tmp_path / "documented.py"))
