@@ -240,37 +240,3 @@ def test_masks_that_are_late_together_go_apart_and_come_back(build, engine):
     assert begun
     assert begun[0].refused
     assert [served.ids(number) for number in range(3)] == [plain.ids(number) for number in range(3)]
-
-
-def test_stuck_masks_of_cancelled_requests_hurt_nobody_else(build, engine, monkeypatch):
-    let_go = threading.Event()
-    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
-    monkeypatch.setattr(
-        grammar_state.GrammarState,
-        "mask_state",
-        property(
-            lambda self: Held(mask_state(self), let_go) if self in stuck else mask_state(self)
-        ),
-    )
-    core = build()
-    filler = core.executor.sampler.mask_filler
-    filler.row_budget_s, filler.limit_s = 0.0, 0.05
-    core.prewarm((NUMBERS,), wait_s=60.0)
-    stuck: list[grammar_state.GrammarState] = []
-
-    def submit(request_id):
-        how = {"constraint": NUMBERS, "on_limit": "close", "max_tokens": 24}
-        core.submit(engine.request(request_id, PROMPT[request_id:], **how))
-        grammar = core.scheduler.find(request_id).grammar
-        grammar.has_slow_mask = grammar.stays_apart = True
-        return grammar
-
-    stuck += [submit(1), submit(2)]
-    while not all(one.detached_mask for one in stuck):
-        core.step()
-    for request_id in (1, 2):
-        core.cancel(request_id, "its client has left")
-    submit(3)
-    served = engine.drain(core)
-    let_go.set()
-    assert served.ends[3].error is None
