@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import ToolSchema
 
 ConstraintKind = Literal["json", "regex", "choice", "grammar", "calls"]
@@ -50,11 +51,20 @@ class ConstraintSpec:
 
         Args:
             options: The options of each hole, as JSON. A hole without any fits nothing.
+
+        Raises:
+            ConstraintError: An option of bare text is no text.
         """
         if not self.holes:
             return self
         if self.kind == "choice":
             texts = tuple(json.loads(text) for text in options[self.holes[0]])
+            for text in texts:
+                if not isinstance(text, str):
+                    raise ConstraintError(
+                        f"the option {json.dumps(text)[:60]} of a text is no text",
+                        hint="Give texts, or a type that its options are of",
+                    )
             return replace(self, options=texts, holes=())
         definitions = {name: _definition(options[name]) for name in self.holes}
         source = self.source

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agentrt.base.errors import ConstraintError
 from agentrt.program.constraints import Constraint
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from agentrt.structured import Shape
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 OutputUse = Literal["alone", "json", "array", "checked"]
 _LEAD: dict[OutputUse, str] = {
     "alone": "Answer with JSON of this type:\n",
@@ -18,11 +22,16 @@ _LEAD: dict[OutputUse, str] = {
     "array": "Answer with a JSON array. Each item is of this type:\n",
     "checked": "Answer with JSON of this type:\n",
 }
-_shapes: dict[tuple[OutputUse, type, Any], Shape] = {}
-_arrays: dict[int, dict[tuple[int, int | None], Shape]] = {}
-"""Arrays of given lengths, by the id of the shape for any length, which is kept."""
+_Lengths = tuple[int, int | None]
+"""Minimum and maximum number of items; None sets no limit."""
 
-_kept: dict[tuple[OutputUse, int], tuple[Any, Shape]] = {}
+_ANY_LENGTH: _Lengths = (0, None)
+MAX_SHAPES = 1024
+"""Options and types that a run makes are kept for a while only."""
+
+_shapes: dict[tuple[OutputUse, _Lengths, type, Any], Shape] = {}
+_kept: dict[tuple[OutputUse, _Lengths, int], tuple[Any, Shape]] = {}
+"""Shapes of forms that are not hashable, by the id of the form, which is kept."""
 
 
 def shape_for(form: Any) -> Shape:
@@ -48,24 +57,13 @@ def array_for(item: Any, min_items: int = 0, max_items: int | None = None) -> Sh
         )
     lengths = (min_items, max_items)
     if isinstance(item, Constraint):
-        return _array_of(_schema_of(item), *lengths)
-    if lengths == (0, None):
-        return _once("array", item)
-    known = _arrays.setdefault(id(_once("array", item)), {})
-    if lengths not in known:
-        from agentrt.structured import array_shape
-
-        known[lengths] = array_shape(item, min_items=min_items, max_items=max_items)
-    return known[lengths]
+        return _array_of(item, *lengths)
+    return _once("array", item, lengths)
 
 
 def final_for(form: Any) -> Shape:
     """The shape of a final answer, which is JSON even if it is plain text."""
-    if isinstance(form, Constraint):
-        from agentrt.structured import json_schema_shape
-
-        return json_schema_shape(_schema_of(form))
-    return _once("json", form)
+    return _json_of(form) if isinstance(form, Constraint) else _once("json", form)
 
 
 def description_for(form: Any, use: OutputUse) -> str:
@@ -106,17 +104,26 @@ def content_description(form: Any) -> str:
     return f"JSON of this type: {words}" if words else "text"
 
 
-def _array_of(schema: dict[str, Any], min_items: int, max_items: int | None) -> Shape:
-    from agentrt.structured import Shape, json_schema_shape
+def _array_of(item: Constraint[Any], min_items: int, max_items: int | None) -> Shape:
+    from agentrt.structured import json_schema_shape
 
-    one = json_schema_shape(schema)
-    array: dict[str, Any] = {"type": "array", "items": schema}
+    one = _json_of(item)
+    array: dict[str, Any] = {"type": "array", "items": _schema_of(item)}
     if min_items:
         array["minItems"] = min_items
     if max_items is not None:
         array["maxItems"] = max_items
-    whole = json_schema_shape(array)
-    return Shape(whole.spec, whole.parse, f"list[{one.name}]", whole.schema, one)
+    return replace(json_schema_shape(array), name=f"list[{one.name}]", item=one)
+
+
+def _json_of(constraint: Constraint[Any]) -> Shape:
+    """The shape of a constraint as JSON: its texts as strings, read to its values."""
+    from agentrt.structured import json_schema_shape
+
+    shape, text = json_schema_shape(_schema_of(constraint)), constraint.shape
+    if text.schema is not None or text.is_text:
+        return shape
+    return replace(shape, parse=lambda written: text.parse(shape.parse(written)))
 
 
 def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
@@ -138,22 +145,29 @@ def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:
     )
 
 
-def _once(use: OutputUse, form: Any) -> Shape:
+def _once(use: OutputUse, form: Any, lengths: _Lengths = _ANY_LENGTH) -> Shape:
     """The shape of a form, kept: analysing a type costs far more than a node may."""
     try:
-        known = _shapes.get((use, type(form), form))
+        known = _shapes.get((use, lengths, type(form), form))
     except TypeError:  # not hashable: go by identity
-        held = _kept.get((use, id(form))) or (form, _make(use, form))
+        held = _kept.get((use, lengths, id(form))) or (form, _make(use, form, lengths))
         if not held[1].late:
-            _kept[use, id(form)] = held
+            _keep(_kept, (use, lengths, id(form)), held)
         return held[1]
-    known = known or _make(use, form)
-    if not known.late:  # else it is the type of one run alone
-        _shapes[use, type(form), form] = known
+    if known is None:
+        known = _make(use, form, lengths)
+        if not known.late:  # else it is the type of one run alone
+            _keep(_shapes, (use, lengths, type(form), form), known)
     return known
 
 
-def _make(use: OutputUse, form: Any) -> Shape:
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    kept[key] = value
+    if len(kept) > MAX_SHAPES:
+        del kept[next(iter(kept))]
+
+
+def _make(use: OutputUse, form: Any, lengths: _Lengths) -> Shape:
     from agentrt.structured import array_shape, checked_shape_of, json_shape_of, shape_of
 
     match use:
@@ -162,6 +176,6 @@ def _make(use: OutputUse, form: Any) -> Shape:
         case "json":
             return json_shape_of(form)
         case "array":
-            return array_shape(form)
+            return array_shape(form, min_items=lengths[0], max_items=lengths[1])
         case "checked":
             return checked_shape_of(form)

@@ -138,11 +138,6 @@ def tag(
             f"tag {name}: the content of a tag cannot be checked at the end",
             hint="Use generate(...) for it: what is streamed cannot be asked for again",
         )
-    if content.late:
-        raise ConstraintError(
-            f"tag {name}: options of its content are still pending",
-            hint="Await the nodes that OneOf was given first",
-        )
     begin = begin or f"<{name}>"
     end = f"</{name}>" if end is None else end
     return Tags((TagShape(name, begin, end, trigger or begin, content),), (form,))

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
 from typing_extensions import ReadOnly, is_typeddict
 
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -15,6 +16,7 @@ from agentrt.base.errors import ConstraintError
 from agentrt.structured.composition import composed_spec
 from agentrt.structured.parts import CaptureField, Part, fields_of
 from agentrt.structured.spans import spans_of
+from agentrt.structured.types.core_schemas import Reader, reader_of
 from agentrt.structured.types.shape import Shape, same_text
 from agentrt.structured.types.type_schema import adapter_of, name_of
 
@@ -43,11 +45,11 @@ def captured_shape(part: Part, spec: ConstraintSpec | None, form: Any) -> Shape:
         ConstraintError: The fields are not the captures, or differ in type.
     """
     fields = fields_of(part)
-    checked = False
+    adapter, checked = adapter_of(form), False
     if form != dict[str, Any]:
         _check_fields(fields, form)
-        checked = isinstance(form, type) and issubclass(form, BaseModel) and _validates(form)
-    parse = partial(_values, part, fields, adapter_of(form))
+        checked = reader_of(adapter.core_schema) is Reader.CHECKED or _has_bounds(form)
+    parse = partial(_values, part, fields, adapter)
     return Shape(spec, parse, name_of(form), checked=checked)
 
 
@@ -134,7 +136,13 @@ def _bare(hint: Any) -> Any:
     return hint
 
 
-def _validates(model: type[BaseModel]) -> bool:
-    """Whether a model has validators of its own, which may refuse values."""
-    made = model.__pydantic_decorators__
-    return bool(made.validators or made.field_validators or made.model_validators)
+def _has_bounds(form: Any) -> bool:
+    """Whether a field has bounds beside its type, by which values of the type may be refused."""
+    hints, _ = _hints(form)
+    fields = dict(getattr(form, "__pydantic_fields__", {}))
+    if not fields and dataclasses.is_dataclass(form):
+        fields = {one.name: one.default for one in dataclasses.fields(form)}
+    return any(
+        isinstance(field, FieldInfo) and field.metadata and get_origin(hints[name]) is not Annotated
+        for name, field in fields.items()
+    )

@@ -112,13 +112,13 @@ def fields_of(part: Part) -> dict[str, CaptureField]:
         ConstraintError: Two captures that may both occur have one name.
     """
     found: dict[str, CaptureField] = {}
-    for fields in _alternatives(part):
+    every = list(_alternatives(part))
+    for fields in every:
         for name, field in fields.items():
             known = found.setdefault(name, field)
             same = known.capture.form is field.capture.form and known.is_list == field.is_list
             if not same:
                 raise _twice(name)
-    every = list(_alternatives(part))
     return {
         name: CaptureField(
             field.capture,

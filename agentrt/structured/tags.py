@@ -24,7 +24,9 @@ MAX_TAGS = 64
 MAX_PARTS = 1024
 _BRACKETS = '{["'
 _CONTAINERS = frozenset({"object", "array", "string"})
-_OF_NUMBERS = frozenset("0123456789.eE+-")
+_WITHOUT_BRACKETS = frozenset("0123456789.eE+-" + "true" + "false" + "null")
+"""Characters of JSON that begins with no bracket and no quote."""
+
 _RANGES = re.compile(r"0-9|a-z|A-Z")
 _WILD = re.compile(r"[.~&%\\-]|\[\^")
 """Parts of a grammar by which it may take characters that do not stand in it."""
@@ -263,7 +265,7 @@ def _check_end(tag: TagShape, content: Expression) -> None:
     if content.is_regular:
         return
     source = tag.content.spec.source if tag.content.spec is not None else ""
-    may_hold = tag.end[0] in _OF_NUMBERS
+    may_hold = tag.end[0] in _WITHOUT_BRACKETS
     if schema is None:
         first = tag.end[0]
         may_hold = first in source or first.isalnum() or not first.isascii()

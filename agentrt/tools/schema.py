@@ -14,7 +14,12 @@ from typing import Annotated, Any, NotRequired, get_args, get_origin
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import PydanticSerializationError, core_schema, to_jsonable_python
+from pydantic_core import (
+    PydanticSerializationError,
+    SchemaError,
+    core_schema,
+    to_jsonable_python,
+)
 from typing_extensions import TypedDict
 
 from agentrt.base.errors import UsageError
@@ -65,7 +70,7 @@ def form_of(
         shown = _schema_of(adapter, _Untitled)
         late: dict[str, OneOf] = {}
         held = _schema_of(adapter, partial(_Held, late, f"tools:{name}"))
-    except PydanticUserError as error:
+    except (PydanticUserError, SchemaError) as error:
         # Checked one by one only now: each costs as much as all of them together.
         odd = next((one for one in arguments if not has_json_form(one.type)), arguments[0])
         raise UsageError(
@@ -82,7 +87,7 @@ def has_json_form(form: Any) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             TypeAdapter(form).json_schema()
-    except PydanticUserError:
+    except (PydanticUserError, SchemaError):
         return False
     return True
 

@@ -1,14 +1,17 @@
 """Constraints as values, and types looked at once."""
 
+import gc
 import json
+import weakref
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from agentrt import ConstraintError, cfg, choice, json_schema, regex
+from agentrt import ConstraintError, OneOf, capture, cfg, choice, json_schema, regex
 from agentrt.program.output import calls_of, items_of, step_of, value_of
-from agentrt.program.output_types import array_for, final_for, shape_for
+from agentrt.program.output_types import MAX_SHAPES, array_for, final_for, shape_for
 from agentrt.program.tool import tool
 
 
@@ -58,6 +61,56 @@ def test_constraints_inside_lists_and_finals() -> None:
     assert final_for(json_schema({"type": "integer"})).parse("3") == 3
     with pytest.raises(ConstraintError, match="no JSON form"):
         array_for(cfg('start: "a"'))
+
+
+@dataclass
+class Code:
+    letters: str
+
+
+def test_constraints_as_json_give_their_values() -> None:
+    """As JSON their texts stand in quotes; what is read is the same as from the bare texts."""
+    numbers = choice(1, 2)
+    assert items_of(numbers).parse('"2"') == 2
+    assert final_for(numbers).parse('"1"') == 1
+    codes = ("#" + capture("letters", regex("[a-z]+"))).into(Code)
+    assert items_of(codes, 1).parse('"#ab"') == Code("ab")
+    assert final_for(codes).parse('"#ab"') == Code("ab")
+
+
+class Pending:
+    """A node whose result is not there yet."""
+
+    done = False
+
+    def held_options(self) -> tuple[Any, ...]:
+        raise AssertionError("the options are not needed yet")
+
+
+def test_late_options_of_one_run_are_not_kept() -> None:
+    """The address of such a type may be that of another one later, with other options."""
+
+    def declared() -> weakref.ref[Pending]:
+        node = Pending()
+        output = items_of(Annotated[str, OneOf(node), []], 1)  # [] passes by the cache of typing
+        assert len(output.sources) == 1
+        return weakref.ref(node)
+
+    node = declared()
+    gc.collect()
+    assert node() is None
+
+
+def test_types_of_runs_are_kept_for_a_while() -> None:
+    class Made(BaseModel):
+        x: int
+
+    made = weakref.ref(shape_for(Made).parse.__self__)  # type: ignore[attr-defined]
+    del Made
+    for index in range(MAX_SHAPES):
+        shape_for(Literal[f"option {index}"])
+    gc.collect()
+    assert made() is None
 
 
 def test_what_cannot_be_enforced_is_told_at_declaration() -> None:

@@ -185,6 +185,23 @@ def test_equal_options_count_once(bench: Any, codec: Any) -> None:
     assert len(json.loads(fill.constraint.source)["$defs"]["options:0"]["enum"]) == 1
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_an_option_of_bare_text_is_text(bench: Any, codec: Any, late: bool) -> None:
+    """Other options never reach the engine, whose wire holds texts there."""
+
+    @program
+    async def odd() -> Any:
+        known = fact("A", 1.0)
+        if not late:
+            await known
+        return await ASK.user("Which?").generate(Annotated[str, OneOf(known)], name="which")
+
+    rig = bench(["A"], codec=codec)
+    with pytest.raises(ConstraintError, match="of a text is no text"):
+        rig.run(odd)
+    assert not rig.backend.seen.fills
+
+
 def test_an_option_without_a_json_form_is_an_error_of_its_generation(
     bench: Any, codec: Any
 ) -> None:

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 from annotated_types import Ge
 from llguidance import LLMatcher
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
 from agentrt import capture, cfg, choice, json_schema, regex, typed
 from agentrt.base.errors import ConstraintError
-from agentrt.structured import bitmask_words, compile_constraint
+from agentrt.structured import Joined, bitmask_words, compile_constraint, literal_part
 from agentrt.structured.composition import BYTES
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.parts import fields_of
 from agentrt.structured.spans import spans_of
 
 
@@ -182,6 +183,51 @@ def test_captures_become_a_record():
     assert checked.parse("x").a == "x"
     with pytest.raises(ValueError, match="only x"):
         checked.parse("y")
+
+
+@dataclass
+class Small:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n > 3:
+            raise ValueError("too large")
+
+
+class Bounded(BaseModel):
+    n: int = Field(le=3)
+
+
+@dataclass
+class BoundedToo:
+    n: int = Field(le=3)
+
+
+@pytest.mark.parametrize("form", [Small, Bounded, BoundedToo])
+def test_a_record_that_may_refuse_its_captures_is_checked(form):
+    shape = capture("n", int).into(form).shape
+    assert shape.checked
+    assert shape.parse("3").n == 3
+    with pytest.raises(ValueError, match=r"too large|less than or equal to 3"):
+        shape.parse("7")
+
+
+class Walked(tuple[Any, ...]):
+    """Parts that count how often they are walked."""
+
+    walks = 0
+
+    def __iter__(self):
+        Walked.walks += 1
+        return super().__iter__()
+
+
+def test_captures_of_many_parts_are_found_once():
+    whole = part = Joined(Walked([capture("a", regex("a")).part]))
+    for _ in range(12):
+        whole = Joined((whole, literal_part("b")))
+    assert fields_of(whole).keys() == {"a"}
+    assert (Walked.walks, len(part.parts)) == (1, 1)
 
 
 class Wrong(TypedDict):

@@ -179,6 +179,7 @@ WRONG = [
     (([tag("a", regex_shape("a"), end="")],), "does not end by itself"),
     (([tag("a", cfg_shape('start: "a" "<"?'))],), "may hold the beginning of its end"),
     (([tag("a", json_shape_of(int | list[int]), end="5")],), "may hold the beginning of its end"),
+    (([tag("a", json_shape_of(bool | list[int]), end="ue")],), "may hold the beginning of its"),
     (([tag("a", regex_shape("a"), trigger="b")],), "does not begin"),
     (
         (

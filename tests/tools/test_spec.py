@@ -178,6 +178,16 @@ def test_types_without_json_form_must_be_bound():
     assert spec.bind(table=Table()).parameters["properties"] == {}
 
 
+def test_types_that_pydantic_cannot_read_are_the_parameters_fault():
+    def find(name: Annotated[str, Field(pattern="(?=a)")]) -> int:
+        return 0
+
+    spec = ToolSpec.of(find)
+    prepare_declared()  # in a thread of its own, which an error would end
+    with pytest.raises(UsageError, match="type of parameter name has no JSON form"):
+        _ = spec.schema
+
+
 def test_defaults_without_json_form_must_be_bound():
     def total(table: Any = Table()) -> int:  # noqa: B008
         return 0
