@@ -43,6 +43,10 @@ def spans_of(part: Part, text: str) -> list[CaptureSpan]:
     return reader.spans
 
 
+_INSIDE = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
+"""Bytes of UTF-8 that begin no character."""
+
+
 @dataclass(slots=True, eq=False)
 class _Reader:
     """One reading of a text.
@@ -69,6 +73,9 @@ class _Reader:
             case Leaf(ConstraintSpec("choice", options=options)):
                 texts = [option.encode() for option in options]
                 return {start + len(one) for one in texts if self.data.startswith(one, start)}
+            case Leaf(None):  # free text ends behind any character
+                ends = range(start, len(self.data) + 1)
+                return {at for at in ends if self.data[at : at + 1] not in _INSIDE}
             case Leaf():
                 return self._matched(part, start)
             case Captured(_, inner):

@@ -144,6 +144,13 @@ def test_what_masks_allow_is_read(vocab, frame, line, form, seed):
     assert value.keys() == always | {span.capture.name for span in spans}
 
 
+def test_free_text_ends_behind_any_character():
+    pair = capture("a", str) + capture("b", regex("[^a]*"))
+    assert pair.into(dict[str, Any]).shape.parse("aé€😀") == {"a": "aé€😀", "b": ""}
+    pair = capture("a", str) + capture("b", regex("€?")) + capture("c", regex("😀+"))
+    assert pair.into(dict[str, Any]).shape.parse("aé€😀😀") == {"a": "aé€😀", "b": "", "c": "😀"}
+
+
 def test_earlier_parts_take_as_much_as_they_can():
     pair = capture("a", regex("[ab]*")) + capture("b", regex("b*a?"))
     assert pair.into(dict[str, Any]).shape.parse("abba") == {"a": "abba", "b": ""}
