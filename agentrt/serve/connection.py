@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 Stage = Literal["head", "body", "idle", ""]
@@ -86,6 +87,7 @@ class Connection(HttpToolsProtocol):
         self._limits = limits
         self._timer: asyncio.TimerHandle | None = None
         self._fields_bytes = 0  # of the fields of the request, its trailers included
+        self._has_head = False
         self._unfinished_bytes = 0  # received since the last part that was whole
         self._ignores_input = False
         self.stage: Stage = ""
@@ -107,26 +109,55 @@ class Connection(HttpToolsProtocol):
             if self.transport.is_closing() and self._unfinished_bytes > _PARTING_BYTES:
                 self.transport.abort()
             return
-        super().data_received(data)  # which may find the ends of parts
+        self._unset_keepalive_if_required()
+        self._parse(data)  # which may find the ends of parts
         if self._unfinished_bytes > MOST_HEAD_BYTES:
             self._refuse(_LONG_HEAD)
         self._enter_next("head")
 
+    def _parse(self, data: bytes) -> None:
+        """Parse what was received. A request that offers an upgrade is answered without one.
+
+        The parser takes what follows the head of such a request for another protocol. So the head
+        is parsed once more without the offer.
+        """
+        rest = memoryview(data)
+        try:
+            while rest:
+                try:
+                    self.parser.feed_data(rest)
+                    return
+                except HttpParserUpgrade as offer:
+                    rest = rest[offer.args[0] :]
+                    self.parser.feed_data(self._head_without_upgrade())
+        except HttpParserError:
+            self._refuse(_MALFORMED)  # unless it is refused already
+
+    def _head_without_upgrade(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % field for field in self.headers if field[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._fields_bytes = 0
+        self._has_head = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields_bytes += len(name) + len(value) + _FIELD_BYTES
         if self._fields_bytes > MOST_HEAD_BYTES:
             self._refuse(_LONG_HEAD)
             raise MalformedHead("too long")
-        super().on_header(name, value)
+        if not self._has_head:  # trailers are left out: they may not replace fields of the head
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._unfinished_bytes = 0
+        self._has_head = True
         self._check_head()
-        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._unfinished_bytes = 0
@@ -134,11 +165,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._unfinished_bytes = 0
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse a malformed request, unless it is refused already."""
-        self._refuse(_MALFORMED)
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         self.transport.write(b"")  # a head that no body has followed
@@ -146,7 +174,9 @@ class Connection(HttpToolsProtocol):
         self._enter_next("idle")
 
     def _check_head(self) -> None:
-        """Refuse what the parser leaves to its caller: other versions, and no or several hosts.
+        """Refuse what the parser leaves to its caller.
+
+        Other versions, no or several hosts, and tunnels.
 
         Raises:
             MalformedHead: The head is not one of HTTP/1.
@@ -155,6 +185,8 @@ class Connection(HttpToolsProtocol):
         hosts = sum([name == b"host" for name, _ in self.headers])
         if version not in _VERSIONS or hosts > 1 or (not hosts and version == "1.1"):
             raise MalformedHead("its version or host")
+        if self.parser.get_method() == b"CONNECT":
+            raise MalformedHead("its method")
 
     @property
     def _is_answering(self) -> bool:

@@ -317,3 +317,33 @@ def test_a_head_of_some_length_is_read_in_parts(portal, own_server_url):
             return await stream.receive()
 
     assert portal.call(main).startswith(b"HTTP/1.1 200 ")
+
+
+OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n"
+POST_OFFER = HEAD + b"content-type: application/json\r\n" + OFFER + b"content-length: 2\r\n\r\n"
+HEALTH = GET + b"host: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [POST_OFFER + b"[]" + HEALTH + b"\r\n"],
+        [POST_OFFER, b"[]", HEALTH + OFFER + b"\r\n"],
+        [CHUNKED + b"2\r\n[]\r\n0\r\nhost: evil.example\r\n\r\n" + HEALTH + b"\r\n"],
+    ],
+    ids=["upgrade", "upgrade in parts", "trailer"],
+)
+def test_offers_of_an_upgrade_and_trailers_change_nothing(parts, portal, own_server_url):
+    async def main():
+        async with await connected(own_server_url) as stream:
+            found = b""
+            for part in parts:
+                await stream.send(part)
+            with anyio.fail_after(20):
+                while b'{"status":"ok"' not in found:
+                    found += await stream.receive()
+            return found
+
+    found = portal.call(main)
+    assert b"the body: input should be an object" in found
+    assert found.count(b"HTTP/1.1 ") == 2

@@ -9,7 +9,6 @@ it wrote is that of the accepted token, or is written again.
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -24,6 +23,7 @@ from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.sampling.grammar_masks import GrammarMasks
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
+from agentrt.engine.sampling.late_masks import MaskFuture
 from agentrt.engine.sampling.sequence_output import SampledStep
 from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
 from agentrt.engine.scheduling.scheduler import ScheduledSequence
@@ -46,7 +46,7 @@ class ModelBatch(LaunchedBatch):
     """
 
     logits: Tensor = field(kw_only=True)
-    masks: Future[GrammarMasks] | None = None
+    masks: MaskFuture[GrammarMasks] | None = None
     drafted: dict[Sequence, DraftedTokens] = field(default_factory=dict)
     pending: PendingSample | None = None
 

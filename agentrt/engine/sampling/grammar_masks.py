@@ -7,7 +7,7 @@ detached, that is filled apart from the others, until it has been quick again.
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from functools import partial
 from time import perf_counter
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from agentrt.base.errors import ConstraintError
 from agentrt.engine.kv.transfer import to_device
-from agentrt.engine.sampling.late_masks import DetachedMask, MaskThreads
+from agentrt.engine.sampling.late_masks import DetachedMask, MaskFuture, MaskThreads
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
@@ -139,22 +139,23 @@ class MaskFiller:
         self._row_s = 0.0
         self._pool = MaskPool()
         self._buffers = MaskBuffers(1, logits_size)
-        self._worker: ThreadPoolExecutor | None = None
+        self._worker: MaskThreads | None = None
         self._detached: MaskThreads | None = None
 
-    def begin_masks(self, rows: Rows[Sequence]) -> Future[GrammarMasks] | None:
+    def begin_masks(self, rows: Rows[Sequence]) -> MaskFuture[GrammarMasks] | None:
         """Begin on the masks of the next step; None leaves them to `finish_masks`."""
         grammar_rows = _grammar_rows(rows)
         fill_rows = self._begin_detached(rows, grammar_rows)
         if len(fill_rows) * self._row_s < self.thread_pays_s:
             return None
         if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentrt-masks")
+            self._worker = MaskThreads(1, "agentrt-masks")
         buffers = MaskBuffers(len(rows), self._logits_size)
-        return self._worker.submit(GrammarMasks, list(rows), buffers, self._pool, fill_rows)
+        fill = partial(GrammarMasks, list(rows), buffers, self._pool, fill_rows)
+        return self._worker.submit(fill)
 
     def finish_masks(
-        self, rows: Rows[Sequence], begun: Future[GrammarMasks] | None
+        self, rows: Rows[Sequence], begun: MaskFuture[GrammarMasks] | None
     ) -> GrammarMasks:
         """Finish the masks; the time that the step waits for them is recorded on their rows.
 
@@ -177,10 +178,13 @@ class MaskFiller:
         self._collect_detached(grammar_rows, masks)
         return masks
 
-    def _give_up(self, detached: DetachedMask[GrammarMasks]) -> ConstraintError:
-        """Replace the thread of a mask that exceeds its limit; returns the error of its row."""
-        if self._detached is not None:
-            self._detached.add_thread()
+    def _replace_stuck(self) -> None:
+        """Replace threads that are stuck, those with masks of requests that are over included."""
+        for threads in (self._worker, self._detached):
+            if threads is not None:
+                threads.replace_stuck(self.limit_s)
+
+    def _given_up(self) -> ConstraintError:
         return ConstraintError(
             f"a mask of the grammar takes longer than {self.limit_s:g} s",
             hint="Make the grammar less ambiguous: fewer repetitions that follow each other",
@@ -188,10 +192,9 @@ class MaskFiller:
 
     def close(self) -> None:
         """End the threads; those that are stuck end with the process."""
-        if self._worker is not None:
-            self._worker.shutdown(wait=False)
-        if self._detached is not None:
-            self._detached.close()
+        for threads in (self._worker, self._detached):
+            if threads is not None:
+                threads.close()
         self._worker = self._detached = None
 
     def _step_buffers(self, rows: int) -> MaskBuffers:
@@ -201,7 +204,7 @@ class MaskFiller:
         return self._buffers
 
     def _await_masks(
-        self, rows: Rows[Sequence], begun: Future[GrammarMasks], fill_rows: list[int]
+        self, rows: Rows[Sequence], begun: MaskFuture[GrammarMasks], fill_rows: list[int]
     ) -> GrammarMasks:
         """Await the begun masks; if they are late, their rows wait for them detached."""
         began = perf_counter()
@@ -213,7 +216,7 @@ class MaskFiller:
             for row in fill_rows:
                 grammar = rows[row].grammar
                 assert grammar is not None
-                grammar.detached_mask = DetachedMask(begun, row, began)
+                grammar.detached_mask = DetachedMask(begun, row)
         waited_s = (perf_counter() - began) / max(1, len(fill_rows))
         masks.seconds = [waited_s if row in fill_rows else 0.0 for row in range(len(rows))]
         return masks
@@ -228,14 +231,15 @@ class MaskFiller:
                 fill_rows.append(row)
                 continue
             if self._detached is None:
-                self._detached = MaskThreads(_DETACHED_THREADS)
+                self._detached = MaskThreads(_DETACHED_THREADS, "agentrt-late-masks")
             buffers = MaskBuffers(1, self._logits_size)
             fill = partial(GrammarMasks, [rows[row]], buffers, self._pool, (0,))
-            grammar.detached_mask = DetachedMask(self._detached.submit(fill), 0, perf_counter())
+            grammar.detached_mask = DetachedMask(self._detached.submit(fill), 0)
         return fill_rows
 
     def _collect_detached(self, grammar_rows: _GrammarRows, masks: GrammarMasks) -> None:
         """Copy the detached masks that are ready within the row budget."""
+        self._replace_stuck()
         ends_s = perf_counter() + self.row_budget_s
         for row, grammar in grammar_rows:
             detached = grammar.detached_mask
@@ -244,8 +248,8 @@ class MaskFiller:
             began = perf_counter()
             wait([detached.masks], timeout=max(0.0, ends_s - began))
             masks.seconds[row] = perf_counter() - began
-            if detached.is_given_up(self.limit_s):
-                masks.failed[row] = self._give_up(detached)
+            if detached.masks.takes_longer(self.limit_s):
+                masks.failed[row] = self._given_up()
                 continue
             if not detached.masks.done():
                 masks.late.add(row)

@@ -1,7 +1,7 @@
 """Masks that are filled while steps go on, on threads of their own.
 
 A mask in native code cannot be interrupted. One that exceeds its limit is given up: its thread is
-replaced, and ends by itself or with the process.
+replaced, and ends with the mask or with the process.
 """
 
 from __future__ import annotations
@@ -10,11 +10,26 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from math import inf
 from queue import SimpleQueue
 from time import perf_counter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+
+class MaskFuture(Future[T]):
+    """Masks that a thread fills.
+
+    Attributes:
+        began_s: Start of the filling, on `perf_counter`; `inf` while all threads are busy.
+    """
+
+    began_s = inf
+
+    def takes_longer(self, limit_s: float) -> bool:
+        """Whether a thread has been filling the masks for longer than this."""
+        return not self.done() and perf_counter() - self.began_s > limit_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,55 +39,70 @@ class DetachedMask(Generic[T]):
     Attributes:
         masks: The masks being filled.
         row: Row of the mask among them.
-        began_s: Start of the filling, on `perf_counter`.
     """
 
-    masks: Future[T]
+    masks: MaskFuture[T]
     row: int
-    began_s: float
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the state is free again; False if it is not within that time."""
         return not wait([self.masks], timeout_s).not_done
 
-    def is_given_up(self, limit_s: float) -> bool:
-        """Whether the mask takes longer than it may."""
-        return not self.masks.done() and perf_counter() - self.began_s > limit_s
-
 
 class MaskThreads:
-    """Daemon threads that fill masks one after another; a thread that is stuck can be replaced."""
+    """Daemon threads that fill masks one after another; a thread that is stuck can be replaced.
 
-    def __init__(self, threads: int) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._threads = 0
+    Args:
+        threads: Number of threads.
+        name: Name of the threads.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._jobs: SimpleQueue[Callable[[], bool]] = SimpleQueue()
+        self._threads = threads
+        self._name = name
+        self._filling: set[MaskFuture[Any]] = set()
         for _ in range(threads):
-            self.add_thread()
+            self._start()
 
-    def add_thread(self) -> None:
-        """Start another thread."""
-        self._threads += 1
-        name = f"agentrt-late-masks-{self._threads}"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
-
-    def submit(self, fill: Callable[[], T]) -> Future[T]:
+    def submit(self, fill: Callable[[], T]) -> MaskFuture[T]:
         """Fill masks on the next free thread."""
-        future: Future[T] = Future()
+        future: MaskFuture[T] = MaskFuture()
 
-        def job() -> None:
+        def job() -> bool:
+            future.began_s = perf_counter()
+            self._filling.add(future)
             try:
                 future.set_result(fill())
             except BaseException as wrong:
                 future.set_exception(wrong)
+            return self._leaves(future)
 
         self._jobs.put(job)
         return future
 
+    def replace_stuck(self, limit_s: float) -> None:
+        """Replace each thread that has been filling the same masks for longer than this."""
+        for future in tuple(self._filling):
+            if future.takes_longer(limit_s) and self._leaves(future):
+                self._start()
+
     def close(self) -> None:
         """End the threads once their masks are filled."""
         for _ in range(self._threads):
-            self._jobs.put(None)
+            self._jobs.put(lambda: False)
+
+    def _leaves(self, future: MaskFuture[Any]) -> bool:
+        """Take a future from those being filled; False if its thread was replaced before."""
+        try:
+            self._filling.remove(future)
+        except KeyError:
+            return False
+        return True
+
+    def _start(self) -> None:
+        threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
+        while self._jobs.get()():
+            pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Rows
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from agentrt.base.errors import InternalError, record_of
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
+from agentrt.engine.sampling.late_masks import MaskFuture
 from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, sample_tokens
 from agentrt.engine.sampling.sequence_output import Finish, SampledStep
 from agentrt.engine.sequence.forced_drafts import DraftedTokens
@@ -79,7 +79,7 @@ class TokenSampler:
         self.mask_filler = MaskFiller(logits_size)
 
     def sample(
-        self, rows: Rows[Sequence], logits: Tensor, begun_masks: Future[GrammarMasks] | None
+        self, rows: Rows[Sequence], logits: Tensor, begun_masks: MaskFuture[GrammarMasks] | None
     ) -> PendingSample:
         """Begin to sample a token for each row.
 
