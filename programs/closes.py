@@ -8,14 +8,13 @@ import csv
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
 from agentrt.base.errors import ProgramError
 
-NO_SYMBOL = "none"  # in place of a symbol, where a question names none
 COLUMNS = ("symbol", "date", "price")
 DAY = re.compile(
     r"(\d{4}) (?: - (\d\d?) (?: - (\d\d?))? | / (\d\d?) / (\d\d?) )"
@@ -75,14 +74,10 @@ def later(month: str, count: int) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Closing prices by symbol, each oldest first, and the names of companies by symbol.
-
-    `named` are the symbols that a question is about, once there is one.
-    """
+    """Closing prices by symbol, each oldest first, and the names of companies by symbol."""
 
     closes: dict[str, tuple[Close, ...]]
     names: dict[str, str] = field(default_factory=dict)
-    named: tuple[str, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -107,28 +102,12 @@ class Table:
             lines.append("Names: " + ", ".join(f"{name} = {s}" for s, name in self.names.items()))
         return "\n".join((*lines, f"Data: {self.first} to {self.last}"))
 
-    def asked(self, question: str) -> "Table":
-        """The same table, where `named` are the symbols that `question` may speak of.
-
-        They are those that it writes, in any case, or a word of whose company's name it has.
-        """
-        words = {word.upper() for word in re.findall(r"[\w&]+(?:[.-][\w&]+)*", question)}
-        words |= {part for word in words for part in re.split(r"[.-]", word)}
-        named = tuple(
-            symbol
-            for symbol in self.symbols
-            if {symbol.upper(), *self.names.get(symbol, "").upper().split()} & words
-        )
-        return replace(self, named=named)
-
     def symbol(self, said: str) -> str:
         """The symbol that is written or named so, in any case.
 
         Raises:
             TableError: there is none.
         """
-        if said == NO_SYMBOL:
-            raise TableError("the question names no symbol of the table")
         known = {name.upper(): symbol for symbol, name in self.names.items()}
         known |= {symbol.upper(): symbol for symbol in self.closes}
         if said.upper() not in known:

@@ -13,7 +13,7 @@ from statistics import correlation as pearson
 from statistics import stdev
 from typing import Annotated, Literal
 
-from closes import NO_SYMBOL, Close, Range, Span, Table, TableError
+from closes import Close, Range, Span, Table, TableError
 from pydantic import BaseModel, Field
 
 from agentrt import OneOf
@@ -21,7 +21,7 @@ from agentrt import OneOf
 DAYS_A_YEAR = 365.25
 SHOWN_OF_A_RANKING = 5
 
-Symbol = Annotated[str, OneOf(lambda table: table.named or (NO_SYMBOL,))]
+Symbol = Annotated[str, OneOf(lambda table: table.symbols)]
 Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
 Months = Annotated[int, Field(ge=1, le=999)]
 Metric = Literal["total_return", "annual_return", "volatility", "drawdown"]

@@ -25,7 +25,7 @@ LEAST_SHARE = 0.16
 @program(deadline=300.0)
 async def report(question: str) -> Any:
     """The finance program, up to what is told of each token of its report."""
-    table = closes.load(finance.STOCKS).asked(question)
+    table = closes.load(finance.STOCKS)
     ask = finance.ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
     tools = [one.bind(table=table) for one in finance.TOOLS]
     plan = ask.calls(*tools, max_tokens=400, name="plan")

@@ -6,7 +6,7 @@ from typing import Any
 
 import market
 import pytest
-from closes import NO_SYMBOL, Table, TableError, load, parse_day
+from closes import Table, TableError, load, parse_day
 from market import Figure
 
 STOCKS = Path(market.__file__).parent / "data" / "stocks.csv"
@@ -255,35 +255,8 @@ def test_names_come_from_a_column(tmp_path: Path):
     assert Table({"A": table.closes["A"]}, {"A": "B"}).symbol("a") == "A"
 
 
-@pytest.mark.parametrize(
-    ("question", "named"),
-    [
-        ("Did AAPL's return beat ibm in 2005?", ("IBM", "AAPL")),
-        ("how did google do", ("GOOG",)),
-        ("Apple/Amazon: correlation", ("AMZN", "AAPL")),
-        ("MSFT-AAPL, 2005-2009", ("MSFT", "AAPL")),
-        ("International machines", ("IBM",)),
-        ("Which was the best?", ()),
-        ("How did NFLX do?", ()),
-        ("pineapples", ()),
-    ],
-)
-def test_finds_what_a_question_names(question: str, named: tuple[str, ...]):
-    """Symbols in any case, and words of the companies' names."""
-    assert TABLE.asked(question).named == named
-
-
-def test_finds_symbols_with_dots_dashes_and_digits():
-    """A symbol is found whole."""
-    table = Table(dict.fromkeys(("BRK.B", "BRK", "0700.HK", "AA-1", "F"), ()))
-    assert table.asked("Rank BRK.B, 0700.hk and aa-1.").named == ("BRK.B", "BRK", "0700.HK", "AA-1")
-    assert table.asked("What of F?").named == ("F",)
-
-
-def test_says_that_a_question_names_no_symbol():
-    """It is the only choice then; two symbols that are one cannot be compared."""
-    with pytest.raises(TableError, match="names no symbol of the table"):
-        market.total_return(TABLE, NO_SYMBOL)
+def test_compares_no_symbol_with_itself():
+    """Two symbols that are one cannot be compared."""
     with pytest.raises(TableError, match="nothing to compare IBM with"):
         market.compare(TABLE, "volatility", ["IBM", "ibm"])
     with pytest.raises(TableError, match="nothing to compare IBM with"):
