@@ -339,7 +339,10 @@ class Chat(PromptPrefix[Gen[Any]]):
         max_calls: int = MAX_CALLS,
         **options: Unpack[GenOptions],
     ) -> Each[ToolCall]:
-        """A plan: typed tool calls, handed out as each one closes; see `generate` for errors."""
+        """A plan: typed tool calls, handed out as each one closes; see `generate` for errors.
+
+        A tool's schema is checked off the loop, so its `ConstraintError` comes with the first call.
+        """
         output = calls_of(tools, min_calls, max_calls)
         return self.with_more_tools(tools)._each(output, options)
 
@@ -356,7 +359,8 @@ class Chat(PromptPrefix[Gen[Any]]):
         """Tool calls or the final answer, as the model prefers; see `generate` for errors.
 
         The bounds are those of the number of calls, if there are any. With `text`, free text may
-        stand around the calls; text without calls is the final answer, so that is a `str`.
+        stand around the calls; text without calls is the final answer, so that is a `str`. The
+        `ConstraintError` of a tool's schema comes with the result.
         """
         output = step_of(tuple(tools), final, min_calls, max_calls, text=text)
         chat = self.with_more_tools(tools)._describing(final, "json", options)

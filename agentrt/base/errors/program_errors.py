@@ -67,6 +67,8 @@ class NotYetKnown(ProgramError, TypeError):
 class ConstraintError(ProgramError):
     """A type, schema, regex or grammar cannot be enforced; raised where it is declared.
 
+    That of a tool's schema, or of options that are known late, is the error of its generation.
+
     Example:
         >>> from agentrt import ConstraintError, json_schema
         >>> try:
