@@ -339,10 +339,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         max_calls: int = MAX_CALLS,
         **options: Unpack[GenOptions],
     ) -> Each[ToolCall]:
-        """A plan: typed tool calls, handed out as each one closes; see `generate` for errors.
-
-        A tool's schema is checked off the loop, so its `ConstraintError` comes with the first call.
-        """
+        """A plan: typed tool calls, handed out as each one closes; see `step` for errors."""
         output = calls_of(tools, min_calls, max_calls)
         return self.with_more_tools(tools)._each(output, options)
 
@@ -358,9 +355,8 @@ class Chat(PromptPrefix[Gen[Any]]):
     ) -> Gen[Calls | Final[T]]:
         """Tool calls or the final answer, as the model prefers; see `generate` for errors.
 
-        The bounds are those of the number of calls, if there are any. With `text`, free text may
-        stand around the calls; text without calls is the final answer, so that is a `str`. The
-        `ConstraintError` of a tool's schema comes with the result.
+        A tool's schema fails with the result. The bounds are those of the number of calls, if there
+        are any. With `text`, free text may stand around the calls, and is the final `str` alone.
         """
         output = step_of(tuple(tools), final, min_calls, max_calls, text=text)
         chat = self.with_more_tools(tools)._describing(final, "json", options)
