@@ -59,9 +59,10 @@ async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
 
 def held(facts: Sequence[object]) -> TypeForm[Report | Unanswerable]:
     """A report whose figures are records of `facts`, whole, or a reason; without records, that."""
-    record = Annotated[market.Figure, OneOf(facts)]
 
     class Held(Report):
-        figures: Annotated[list[record], Field(min_length=1, max_length=8)]
+        figures: Annotated[
+            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=8)
+        ]
 
     return Held | Unanswerable

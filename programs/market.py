@@ -108,9 +108,9 @@ def compare(
     """Rank symbols, or all, by a metric."""
     span = Span(start, end, months)
     if symbols is None:
-        asked = table.holding(span)
+        asked = list(table.holding(span))
     else:
-        asked = tuple(dict.fromkeys(table.symbol(one) for one in symbols))
+        asked = list(dict.fromkeys(table.symbol(one) for one in symbols))
         if len(asked) < 2:
             raise TableError(f"there is nothing to compare {asked[0]} with")
     shared = span if months else table.shared(asked, span)
