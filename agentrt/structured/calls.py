@@ -104,7 +104,7 @@ def held_tools(spec: ConstraintSpec) -> tuple[HeldTool, ...]:
 
 
 class _HeldTools:
-    """Tools that were checked, of which the last used are kept. Thread-safe."""
+    """Tools that were checked; the last ones are kept. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

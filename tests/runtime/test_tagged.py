@@ -8,7 +8,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from agentrt import (
@@ -28,6 +28,7 @@ from agentrt import (
     typed,
 )
 from agentrt.protocol.events import ItemClosed
+from tests.runtime.test_checked import Even
 from tests.runtime.test_replay import losing
 
 ASK = chat(system="Be brief.").user("x")
@@ -250,17 +251,6 @@ def test_tags_on_the_engine(engine: Any) -> None:
         assert len(tags) == 2
         for one in tags:
             assert isinstance(one.value, Calc if one.name == "calc" else str)
-
-
-class Even(BaseModel):
-    number: int
-
-    @field_validator("number")
-    @classmethod
-    def is_even(cls, number: int) -> int:
-        if number % 2:
-            raise ValueError("must be even")
-        return number
 
 
 def test_captures_that_a_validator_refuses_are_asked_for_again(bench: Any) -> None:

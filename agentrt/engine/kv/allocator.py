@@ -258,14 +258,12 @@ class KvAllocator:
 
     def _partial_key(self, sequence: Sequence) -> bytes:
         """Key of the computed tokens behind the last page that is the tree's."""
-        known = min(sequence.computed_tokens, len(sequence.tokens))
         begin = sequence.tree_pages * self.page_tokens
-        return sequence.key[begin * TOKEN_BYTES : known * TOKEN_BYTES]
+        return sequence.key[begin * TOKEN_BYTES : sequence.reusable_tokens * TOKEN_BYTES]
 
     def _cache_pages(self, sequence: Sequence) -> None:
         """Insert the sequence's full pages into the radix tree."""
-        known = min(sequence.computed_tokens, len(sequence.tokens))
-        full = known // self.page_tokens
+        full = sequence.reusable_tokens // self.page_tokens
         if full <= sequence.tree_pages or sequence.radix_node is None:
             return
         key = sequence.key[: full * self.page_tokens * TOKEN_BYTES]

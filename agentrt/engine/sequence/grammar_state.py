@@ -35,7 +35,7 @@ class GrammarState:
 
     Attributes:
         has_slow_mask: Masks are filled apart from those of other rows.
-        stays_apart: So they are however quick the last one was: a later one may take forever.
+        stays_apart: Whether they stay so after a quick mask, because a later one may never end.
         detached_mask: A mask of its own that is being filled, or None.
 
     Raises:

@@ -176,6 +176,11 @@ class Sequence:
         return len(self.tokens) - self.prompt_tokens
 
     @property
+    def reusable_tokens(self) -> int:
+        """Tokens with KV whose ids are known, so that others can find it."""
+        return min(self.computed_tokens, len(self.tokens))
+
+    @property
     def is_prefilling(self) -> bool:
         """Whether part of its prompt has no KV yet."""
         return self.computed_tokens < self.prompt_tokens
