@@ -23,6 +23,7 @@ TOOLS = (
     tool(effects="pure")(market.annual_return),
     tool(effects="pure")(market.volatility),
     tool(effects="pure")(market.drawdown),
+    tool(effects="pure")(market.monthly_returns),
     tool(effects="pure")(market.compare),
     tool(effects="pure")(market.correlation),
     tool(effects="pure")(market.unanswerable),
@@ -62,7 +63,7 @@ def held(facts: Sequence[object]) -> TypeForm[Report | Unanswerable]:
 
     class Held(Report):
         figures: Annotated[
-            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=8)
+            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=12)
         ]
 
     return Held | Unanswerable
