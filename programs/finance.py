@@ -10,6 +10,7 @@ from typing import Annotated
 
 import closes
 import market
+from anyio import to_thread
 from pydantic import BaseModel, Field
 from typing_extensions import TypeForm
 
@@ -49,7 +50,7 @@ ANALYST = chat(system="You are a market analyst. Use only the numbers of the too
 @program(deadline=8.0)
 async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
     """Answer `question` from the closes in the CSV `data` (symbol, date, price, maybe name)."""
-    table = closes.load(data)
+    table = await to_thread.run_sync(closes.load, data)  # days of decades take a while
     ask = ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
     plan = ask.calls(*(t.bind(table=table) for t in TOOLS), max_tokens=400, name="plan")
     # Each tool starts while the rest of the plan is still being decoded.
