@@ -37,16 +37,16 @@ def span(rng: random.Random, first: int, last: int) -> Period:
     return Period(expand(text, rng), f"{a}-01", f"{b}-12")
 
 
-def half(rng: random.Random, first: int, last: int) -> Period:
+def half(rng: random.Random, first: int, last: int, which: int | None = None) -> Period:
     """Half a year."""
-    a, n = rng.randint(first, last), rng.randrange(2)
+    a, n = rng.randint(first, last), rng.randrange(2) if which is None else which
     text = f"(the {HALVES[n]} half of {a}|the {HALVES[n]} half of {a}|H{n + 1} {a}|the {HALVES[n]} six months of {a})"
     return Period(expand(text, rng).replace("second six", "last six"), iso(a, 6 * n), iso(a, 6 * n + 5))  # fmt: skip
 
 
-def quarter(rng: random.Random, first: int, last: int) -> Period:
+def quarter(rng: random.Random, first: int, last: int, which: int | None = None) -> Period:
     """A quarter of a year."""
-    a, n = rng.randint(first, last), rng.randrange(4)
+    a, n = rng.randint(first, last), rng.randrange(4) if which is None else which
     text = f"(the {QUARTERS[n]} quarter of {a}|Q{n + 1} {a}|Q{n + 1} of {a}|{a} Q{n + 1})"
     return Period(expand(text, rng), iso(a, 3 * n), iso(a, 3 * n + 2))
 
@@ -93,6 +93,25 @@ def one_month(rng: random.Random, first: int, last: int) -> Period:
     m = rng.randrange(12)
     name = month_text(rng, a, m, month_form(rng))
     return Period(rng.choice((name, name, name, f"the end of {name}")), iso(a, m), iso(a, m))
+
+
+def two(rng: random.Random, first: int, last: int) -> tuple[Period, Period]:
+    """Two periods to compare: years, the same part of two years, two parts of one year, any two."""
+    pick = rng.random()
+    if pick < 0.45 or first == last:
+        return year(rng, first, last), year(rng, first, last)
+    if pick < 0.75:
+        part, count = rng.choice(((half, HALVES), (quarter, QUARTERS)))
+        n, m = rng.sample(range(len(count)), 2)
+        a, b = rng.sample(range(first, last + 1), 2)
+        one = part(rng, a, a, n)
+        if rng.random() < 0.5:
+            return one, part(rng, b, b, n)
+        other = part(rng, a, a, m)
+        if one.text.startswith("the ") and other.text.endswith(f" of {a}") and rng.random() < 0.5:
+            one = Period(one.text.removesuffix(f" of {a}"), one.start, one.end)
+        return one, other
+    return draw(rng, first, last), draw(rng, first, last)
 
 
 def bought_and_sold(rng: random.Random, first: int, last: int) -> tuple[str, str, Period]:

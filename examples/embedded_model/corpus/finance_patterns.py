@@ -19,12 +19,20 @@ SUMS = ("100", "500", "1,000", "1000", "2,500", "5,000", "7500", "10,000", "1000
 Draw = Callable[[random.Random, int, int], Period]
 """A way to draw a period between two years."""
 
+Kind = Callable[[random.Random, closes.Table, Draw], Asked]
+"""A way to ask."""
+
 SINGLE = {
     "total_return": "total_return", "annual_return": "annual_return", "volatility": "volatility",
     "drawdown": "drawdown", "price_of_month": "prices", "price_extremes": "prices",
     "average_price": "prices", "months": "monthly_returns",
 }  # fmt: skip
 COMPARED = ("total_return", "annual_return", "volatility", "drawdown")
+WITHOUT = (
+    ", {s} (left out|aside|not counted|excluded|apart)", " (without|except|other than|excluding|leaving out|apart from|not counting|but for|if we drop) {s}", " (all but|everything but|anything but) {s}",
+    ". (ignore|skip|drop|forget|leave out|do not count) {s}", ", (minus|less|ex|bar) {s}",
+)  # fmt: skip
+LEAVING_OUT = ("(without|except for|leaving out|apart from|not counting|excluding|setting aside|ignoring) {s},", "{s} (aside|excluded|left out):", "(drop|forget|ignore|leave out) {s}:")  # fmt: skip
 DECLINED = ("figure", "future", "advice", "unclear")
 
 
@@ -61,6 +69,31 @@ def ranking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     metric = rng.choices(COMPARED, (45, 16, 20, 19))[0]
     filled = Filled(rng, table, patterns.draw(rng, f"rank_{metric}"), period)
     return Asked(filled.about([]), (("compare", {"metric": metric, **filled.period.arguments}),))
+
+
+def ranking_without(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """All symbols but one or two by a metric."""
+    left_out = some(rng, table, 2 if len(table.symbols) > 4 and rng.random() < 0.25 else 1)
+    kept = [symbol for symbol in table.symbols if symbol not in left_out]
+    if not 2 <= len(kept) <= 7:
+        return ranking(rng, table, period)
+    metric = rng.choices(COMPARED, (45, 16, 20, 19))[0]
+    filled = Filled(rng, table, patterns.draw(rng, f"rank_{metric}"), period)
+    said = joined(rng, [mention(rng, table, s) for s in left_out], AND)
+    text = f"{filled.about([])} {expand(rng.choice(WITHOUT), rng).replace('{s}', said)}"
+    if rng.random() < 0.3:
+        text = f"{expand(rng.choice(LEAVING_OUT), rng).replace('{s}', said)} {filled.about([])}"
+    text = text.replace(" ,", ",").replace(" .", ".")
+    arguments = {"metric": metric, "symbols": kept, **filled.period.arguments}
+    return Asked(text, (("compare", arguments),), tuple(left_out))
+
+
+def prices_of_all(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """The prices of all symbols in a month or over a period."""
+    if len(table.symbols) > 6:
+        return ranking(rng, table, period)
+    filled = Filled(rng, table, patterns.draw(rng, "rank_price"), period)
+    return Asked(filled.about([]), tuple(call("prices", s, filled.period) for s in table.symbols))
 
 
 def related(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -153,8 +186,7 @@ class Filled:
         elif "{p}" in text:
             self.period = period(rng, first, last)
         if "{z}" in text or "{q}" in text:
-            same = bare_periods.year if rng.random() < 0.6 else bare_periods.draw
-            one, self.second = same(rng, first, last), same(rng, first, last)
+            one, self.second = bare_periods.two(rng, first, last)
             self.period = one if "{y}" in text or "{p}" in text else self.period
         for place in ("{y}", "{o}"):
             text = text.replace(place, self.period.text)
@@ -202,8 +234,8 @@ def _number(rng: random.Random, n: int) -> str:
     return NUMBERS[n] if rng.random() < 0.8 else str(n)
 
 
-KINDS: tuple[tuple[Callable[[random.Random, closes.Table, Draw], Asked], float], ...] = (
-    (one_figure, 34), (comparison, 18), (of_each, 5), (ranking, 12), (related, 5), (related_to_several, 4),
+KINDS: tuple[tuple[Kind, float], ...] = (
+    (one_figure, 32), (comparison, 18), (of_each, 5), (ranking, 11), (ranking_without, 2), (prices_of_all, 3), (related, 5), (related_to_several, 4),
     (two_periods, 7), (two_figures, 4), (unanswered, 7), (lacking, 7),
 )  # fmt: skip
 

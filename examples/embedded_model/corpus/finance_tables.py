@@ -67,7 +67,7 @@ def random_table(rng: random.Random) -> closes.Table:
     prices: dict[str, tuple[closes.Close, ...]] = {}
     called: dict[str, str] = {}
     days = random_days(rng)
-    count = rng.choices((2, 3, 4, 5, 6, 7, 10, 14, 20), (7, 15, 21, 36, 9, 6, 3, 2, 1))[0]
+    count = rng.choices((2, 3, 4, 5, 6, 7, 10, 14, 20), (7, 14, 20, 36, 9, 6, 3, 2, 3))[0]
     named = rng.random() < (0.66 if count < 8 else 0.2)
     alike = rng.random() < 0.5
     for _ in range(count):
@@ -84,6 +84,33 @@ def random_table(rng: random.Random) -> closes.Table:
         if named and rng.random() < 0.97:
             called[symbol] = name
     return closes.Table(prices, {symbol: called[symbol] for symbol in prices if symbol in called})
+
+
+def crowded_table(rng: random.Random) -> closes.Table:
+    """A table of a month whose names and symbols are hard to tell apart: they share their first letters."""
+    letters = rng.sample(string.ascii_uppercase, rng.choice((1, 2, 2, 3, 5, 26)))
+    day, called, prices = date(rng.randint(1965, 2020), rng.randint(1, 12), 1), {}, {}
+    kind, named = rng.choice((random_symbol, _numbered)), rng.random() < 0.75
+    for _ in range(rng.choice((3, 4, 5, 5, 6, 7, 8, 10, 14, 20))):
+        name = next((n for n in (company(rng) for _ in range(60)) if n[0] in letters), None)
+        if name is None:
+            continue
+        pick = rng.random()
+        symbol = ticker(rng, name) if pick < 0.6 else kind(rng)
+        if pick > 0.8:
+            symbol = rng.choice(letters) + symbol[1:]
+        if symbol in HELD_OUT_SYMBOLS:
+            continue
+        prices[symbol] = (closes.Close(day, 1.0),)
+        if named:
+            called[symbol] = name
+    return closes.Table(prices, called) if len(prices) > 1 else crowded_table(rng)
+
+
+def _numbered(rng: random.Random) -> str:
+    """A symbol of some digits and an exchange."""
+    digits = "".join(rng.choices(string.digits, k=rng.randint(3, 5)))
+    return digits + rng.choice((".", "", "-")) + "".join(rng.choices(string.ascii_uppercase, k=2))
 
 
 def _alike(rng: random.Random, called: Mapping[str, str]) -> str:

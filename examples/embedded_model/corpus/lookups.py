@@ -8,11 +8,12 @@ import random
 
 from corpus.asked import joined, mention, some, stranger
 from corpus.example import compact
-from corpus.finance_tables import closes, random_table
+from corpus.finance_tables import closes, crowded_table, random_table
 from corpus.wording import expand
 
-LOOKUPS = 14
+LOOKUPS = 16
 UNKNOWN_SHARE = 0.16
+CROWDED_SHARE = 0.65
 LINKS = ("or", "and", "and", "vs", "&")
 AMID = (
     "{}", "{}", "about {}", "how did {} do", "what of {}", "{} (in {y}|)", "(price|return|risk) of {}", "was {} up", "{}'s (gain|close)",
@@ -25,7 +26,7 @@ Lookup = tuple[str, str]
 
 def draw(rng: random.Random) -> tuple[str, list[Lookup]]:
     """What a prompt shows of a random table, and lookups in it."""
-    table = random_table(rng)
+    table = crowded_table(rng) if rng.random() < CROWDED_SHARE else random_table(rng)
     return f"Symbols: {table.shown}", [_lookup(rng, table) for _ in range(LOOKUPS)]
 
 
@@ -36,7 +37,7 @@ def _lookup(rng: random.Random, table: closes.Table) -> Lookup:
         said += [mention(rng, table, s) for s in some(rng, table, rng.choice((0, 0, 1, 2)))]
         rng.shuffle(said)
         return words.replace("{}", joined(rng, said, LINKS)), compact({"reason": "symbol"})
-    symbols = some(rng, table, rng.choice((1, 1, 1, 2, 2, 3)))
+    symbols = some(rng, table, rng.choice((1, 1, 1, 2, 2, 3, 4)))
     text = words.replace("{}", joined(rng, [mention(rng, table, s) for s in symbols], LINKS))
     if len(symbols) == 1:
         return text, compact({"symbol": symbols[0]})
