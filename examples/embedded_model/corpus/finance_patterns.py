@@ -51,8 +51,7 @@ def comparison(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     filled = Filled(rng, table, patterns.draw(rng, f"compare_{metric}"), period)
     symbols = some(rng, table, filled.count(rng))
     text = filled.about([mention(rng, table, s) for s in symbols])
-    arguments = {"metric": metric, "symbols": symbols, **filled.period.arguments}
-    return Asked(text, (("compare", arguments),), tuple(symbols))
+    return Asked(text, (_comparison(metric, symbols, filled.period),), tuple(symbols))
 
 
 def of_each(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -84,8 +83,7 @@ def ranking_without(rng: random.Random, table: closes.Table, period: Draw) -> As
     if rng.random() < 0.3:
         text = f"{expand(rng.choice(LEAVING_OUT), rng).replace('{s}', said)} {filled.about([])}"
     text = text.replace(" ,", ",").replace(" .", ".")
-    arguments = {"metric": metric, "symbols": kept, **filled.period.arguments}
-    return Asked(text, (("compare", arguments),), tuple(left_out))
+    return Asked(text, (_comparison(metric, kept, filled.period),), tuple(left_out))
 
 
 def prices_of_all(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -224,6 +222,10 @@ class Filled:
             if tight != "s' " or rng.random() < 0.3:
                 text = text.replace(loose, tight)
         return text.strip(",:;- ")
+
+
+def _comparison(metric: str, symbols: Sequence[str], period: Period) -> Call:
+    return "compare", {"metric": metric, "symbols": list(symbols), **period.arguments}
 
 
 def _correlation(first: str, second: str, period: Period) -> Call:

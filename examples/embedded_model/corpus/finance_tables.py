@@ -89,7 +89,9 @@ def random_table(rng: random.Random) -> closes.Table:
 def crowded_table(rng: random.Random) -> closes.Table:
     """A table of a month whose names and symbols are hard to tell apart: they share their first letters."""
     letters = rng.sample(string.ascii_uppercase, rng.choice((1, 2, 2, 3, 5, 26)))
-    day, called, prices = date(rng.randint(1965, 2020), rng.randint(1, 12), 1), {}, {}
+    day = date(rng.randint(1965, 2020), rng.randint(1, 12), 1)
+    prices: dict[str, tuple[closes.Close, ...]] = {}
+    called: dict[str, str] = {}
     kind, named = rng.choice((random_symbol, _numbered)), rng.random() < 0.75
     for _ in range(rng.choice((3, 4, 5, 5, 6, 7, 8, 10, 14, 20))):
         name = next((n for n in (company(rng) for _ in range(60)) if n[0] in letters), None)
