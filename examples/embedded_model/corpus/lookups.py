@@ -12,7 +12,7 @@ from corpus.finance_tables import closes, crowded_table, random_table
 from corpus.wording import expand
 
 LOOKUPS = 16
-UNKNOWN_SHARE = 0.16
+UNKNOWN_SHARE = 0.25
 CROWDED_SHARE = 0.65
 LINKS = ("or", "and", "and", "vs", "&")
 AMID = (

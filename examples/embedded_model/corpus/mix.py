@@ -7,12 +7,12 @@ from corpus import advisor, arithmetic, extract, finance, react
 from corpus.example import Example
 
 SHARES: dict[str, tuple[Callable[[random.Random], Example], float]] = {
-    "finance": (finance.example, 0.42),
-    "react": (react.example, 0.15),
-    "vote": (arithmetic.vote, 0.09),
-    "tree": (arithmetic.tree, 0.13),
-    "advisor": (advisor.example, 0.10),
-    "extract": (extract.example, 0.11),
+    "finance": (finance.example, 0.52),
+    "react": (react.example, 0.12),
+    "vote": (arithmetic.vote, 0.08),
+    "tree": (arithmetic.tree, 0.11),
+    "advisor": (advisor.example, 0.08),
+    "extract": (extract.example, 0.09),
 }
 
 

@@ -25,7 +25,14 @@ OF_A_TABLE = 34
 MONTH = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")  # fmt: skip
 
 FRACTIONS = frozenset(
-    {"total_return", "annualised_return", "max_drawdown", "volatility_annualised"}
+    {
+        "total_return",
+        "annualised_return",
+        "max_drawdown",
+        "volatility_annualised",
+        "best_month",
+        "worst_month",
+    }
 )
 
 Call = tuple[str, dict[str, object]]
