@@ -13,7 +13,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.distinct import distinct_lark
-from agentrt.structured.json_schema.drafts import modernize
+from agentrt.structured.json_schema.drafts import annotates_formats, drop_formats, modernize
 from agentrt.structured.json_schema.judged import checked_original, is_checkable
 from agentrt.structured.json_schema.limits import (
     check_grammar,
@@ -54,6 +54,8 @@ def _answer(order: wire.Order) -> wire.Answer:
     match order:
         case wire.Normalize(source, narrow):
             schema = _read(source)
+            if not narrow and annotates_formats(schema):
+                drop_formats(schema)
             modernize(schema)
             check_schema(schema)
             return wire.NormalForm(_text((for_generation if narrow else normalize)(schema)))
