@@ -1,9 +1,9 @@
 """How many schemas compile, and how right the verdicts are: suite and real schemas.
 
-Run as `python -m tests.structured.schema_table [--suite FILE] [--refusals]`. An instance is a value,
-not a text: to JSON Schema 1.0 is 1, and an object has no order. A valid instance is refused if none
-of its writings passes the masks. An invalid one is accepted if any of them passes; `handed on`
-counts those that pass the check of the value, too.
+Run as `python -m tests.structured.schema_table [--suite FILE] [--refusals]`. An instance is a
+value, not a text: to JSON Schema 1.0 is 1, and an object has no order. A valid instance is refused
+if none of its writings passes the masks. An invalid one is accepted if any of them passes; `handed
+on` counts those that pass the check of the value, too.
 """
 
 from __future__ import annotations

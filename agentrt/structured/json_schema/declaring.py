@@ -12,7 +12,11 @@ from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.json_schema import declaration_wire as wire
-from agentrt.structured.json_schema.distinct import distinct_lark
+from agentrt.structured.json_schema.distinct import (
+    check_distinct,
+    holds_distinct,
+    without_distinct,
+)
 from agentrt.structured.json_schema.drafts import annotates_formats, drop_formats, modernize
 from agentrt.structured.json_schema.judged import checked_original, is_checkable
 from agentrt.structured.json_schema.limits import (
@@ -75,11 +79,11 @@ def _answer(order: wire.Order) -> wire.Answer:
 
 def _spec(schema: Any, *, is_part: bool = False) -> ConstraintSpec:
     """The spec of JSON that fits a schema in normal form."""
-    lark = None if is_part else distinct_lark(schema)
-    if lark is not None:
-        check_grammar(lark)
-        return ConstraintSpec("grammar", source=lark)
-    check_structure(schema)
+    grammatical = schema
+    if not is_part and holds_distinct(schema):
+        check_distinct(schema)
+        grammatical = without_distinct(schema)
+    check_structure(grammatical)
     return ConstraintSpec("json", source=_text(schema))
 
 

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentrt.structured.json_schema.distinct import holds_distinct, without_distinct
 from agentrt.structured.json_schema.lark_text import LarkPart
-from agentrt.structured.json_schema.native import json_in_lark, lark_grammar, schema_grammar
+from agentrt.structured.json_schema.native import (
+    JSON_FORM,
+    ONE_WRITING,
+    json_in_lark,
+    lark_grammar,
+    schema_grammar,
+)
 from agentrt.structured.json_schema.number_leaf import narrowed
 from agentrt.structured.json_schema.schema_rules import rules_of
 
 
 def json_grammar(schema: Any, *, exact: bool = True) -> str:
-    """The grammar of compact JSON texts that fit `schema`.
+    """The grammar of compact JSON texts that fit `schema`, with any items instead of distinct ones.
 
     Args:
         schema: A schema in normal form.
         exact: Whether to write rules where the compiler's numbers are not exact; without them,
             some numbers that fit the schema are refused, and some others need a check.
     """
-    part = rules_of(schema, _native) if exact else None
+    form = JSON_FORM
+    if holds_distinct(schema):
+        schema, form = without_distinct(schema), ONE_WRITING
+    part = rules_of(schema, lambda inner: json_in_lark(narrowed(inner), form)) if exact else None
     if part is None:
-        return schema_grammar(narrowed(schema))
+        return schema_grammar(narrowed(schema), form)
     return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]))
 
 
@@ -32,7 +42,7 @@ def json_part(schema: Any, prefix: str, *, exact: bool = True) -> LarkPart:
 
 def has_rules(schema: Any) -> bool:
     """Whether the exact grammar differs from the compiler's own."""
-    return rules_of(schema, _native) is not None
+    return rules_of(without_distinct(schema), _native) is not None
 
 
 def _native(schema: Any) -> str:

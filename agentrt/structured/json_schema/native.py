@@ -15,26 +15,29 @@ JSON_FORM: dict[str, Any] = {
 }
 """Compact JSON, as `canonical_json` writes it."""
 
+ONE_WRITING: dict[str, Any] = {**JSON_FORM, "json_allowed_escapes": 'nrbtf\\"'}
+"""Compact JSON with one text for each string: no control characters beyond the short escapes."""
+
 
 def parser_limits() -> LLParserLimits:
     """Limits of compiling grammars and computing masks."""
     return LLParserLimits(verbose_errors=False)
 
 
-def schema_grammar(schema: Any) -> str:
+def schema_grammar(schema: Any, form: dict[str, Any] = JSON_FORM) -> str:
     """The grammar of compact JSON texts that fit `schema`."""
-    return LLMatcher.grammar_from_json_schema(_compact(schema))
+    return LLMatcher.grammar_from_json_schema(_in_form(schema, form))
 
 
-def json_in_lark(schema: Any) -> str:
+def json_in_lark(schema: Any, form: dict[str, Any] = JSON_FORM) -> str:
     """`%json {...}` for use inside a Lark rule."""
-    return f"%json {_compact(schema)}"
+    return f"%json {_in_form(schema, form)}"
 
 
-def _compact(schema: Any) -> str:
+def _in_form(schema: Any, form: dict[str, Any]) -> str:
     """A schema with our form of JSON, which overrules the user's options for the compiler."""
     whole = schema if isinstance(schema, dict) else {"allOf": [schema]}
-    return canonical_json.dumps({**whole, "x-guidance": JSON_FORM})
+    return canonical_json.dumps({**whole, "x-guidance": form})
 
 
 def regex_grammar(pattern: str) -> str:
