@@ -357,8 +357,8 @@ class Chat(PromptPrefix[Gen[Any]]):
         A tool's schema fails with the result. The bounds are those of the number of calls, if there
         are any. With `text`, free text may stand around the calls, and is the final `str` alone.
         """
-        how = {"text": text, "style": options.get("json_style")}
-        output = step_of(tuple(tools), final, min_calls, max_calls, **how)
+        style = options.get("json_style")
+        output = step_of(tuple(tools), final, min_calls, max_calls, text=text, style=style)
         chat = self.with_more_tools(tools)._describing(final, "json", options)
         return Gen.submit(chat, output, options, options.get("on_overflow"))
 

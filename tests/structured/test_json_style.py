@@ -131,6 +131,7 @@ def test_the_search_for_the_fewest_tokens_knows_the_style(schema: Any, style: Js
     shape = in_style(json_schema_shape(schema), style)
     assert shape.spec is not None
     found = FewestTokens(grammar_of(shape.spec, "", {}), trie_of(vocab)).find()
+    assert found is not None
     text = b"".join(vocab.token_bytes[token] for token in found).decode()
     assert takes(shape.spec, text)
 
