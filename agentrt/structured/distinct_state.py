@@ -180,20 +180,25 @@ class DistinctState:
 
     def _alike(self, container: OpenContainer) -> Iterator[int]:
         """Tokens by which the present item goes on like one before it."""
-        begun = bytes(self.text[container.begins :])
+        begun = container.begun(self.text)
+        blanks = (b"", b" ") if len(self.text) == container.begins else (b"",)
         is_open = container.place is not None and container.place.is_open
         for item in container.written or ():
             if not item.startswith(begun):
                 continue
-            rest = item[len(begun) :]
-            longest = self.matcher.alphabet.longest_bytes
-            if len(rest) <= longest:
-                yield from self.tokens.starting_with(rest) if rest else ()
-                for end in (b",", b"]"):
-                    yield from self.tokens.starting_with(rest + end)
-            if not is_open:
-                for length in range(1, min(len(rest), longest + 1)):
-                    yield from self.tokens.exactly(rest[:length])
+            for rest in (blank + item[len(begun) :] for blank in blanks):
+                yield from self._covering(rest, are_few=not is_open)
+
+    def _covering(self, rest: bytes, *, are_few: bool) -> Iterator[int]:
+        """Tokens that complete an item by `rest`; those that are part of it, too, if `are_few`."""
+        longest = self.matcher.alphabet.longest_bytes
+        if len(rest) <= longest:
+            yield from self.tokens.starting_with(rest) if rest else ()
+            for end in (b",", b"]"):
+                yield from self.tokens.starting_with(rest + end)
+        if are_few:
+            for length in range(1, min(len(rest), longest + 1)):
+                yield from self.tokens.exactly(rest[:length])
 
     def _goes_on(self, token: int) -> bool:
         """Whether a token repeats no item and leaves a way to a distinct one."""
@@ -248,7 +253,7 @@ def _repeats(at: DocumentPosition, text: bytearray) -> bool:
     last = at.containers[-1]
     if last.written is None or at.in_string or text[-1:] not in _CLOSED:
         return False
-    return bytes(text[last.begins :]) in last.written
+    return last.begun(text) in last.written
 
 
 def _is_free(at: DocumentPosition, text: bytes | bytearray) -> bool:
@@ -256,11 +261,11 @@ def _is_free(at: DocumentPosition, text: bytes | bytearray) -> bool:
     held = at.held()
     if held and held[-1] is at.containers[-1]:
         last = held[-1]
-        begins_or_goes_on = at.in_string or last.begins == len(text)
+        begins_or_goes_on = at.in_string or not last.begun(text)
         if begins_or_goes_on and last.place is not None and last.place.is_open:
             return True
     for container in held:
-        begun = bytes(text[container.begins :])
+        begun = container.begun(text)
         if any(item.startswith(begun) for item in container.written or ()):
             return False
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -162,3 +163,14 @@ def test_an_output_closes_within_its_tokens(compiled, vocab):
             assert state.advance([token]) == 1
         text += vocab.token_bytes[token]
     assert len(set(json.loads(text))) == len(json.loads(text)) >= 5
+
+
+@pytest.mark.parametrize("schema", WALKED[:6], ids=lambda schema: json.dumps(schema)[:60])
+def test_blanks_between_items_make_no_difference(schema, compiled, vocab):
+    spec = json_schema_shape(schema).spec
+    assert spec is not None
+    constraint = compiled(replace(spec, style="spaced"))
+    judge, dice = jsonschema.Draft202012Validator(schema), random.Random(0)
+    texts = [written(constraint, vocab, dice) for _ in range(8)]
+    assert any(text is not None and ", " in text for text in texts)
+    assert all(judge.is_valid(json.loads(text)) for text in texts if text is not None)

@@ -11,6 +11,7 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.distinct import (
     check_distinct,
@@ -63,10 +64,10 @@ def _answer(order: wire.Order) -> wire.Answer:
             modernize(schema)
             check_schema(schema)
             return wire.NormalForm(_text((for_generation if narrow else normalize)(schema)))
-        case wire.Specify(source, is_part):
+        case wire.Specify(source, is_part, style):
             schema = _read(source)
             check_schema(schema)
-            return wire.Specified(_spec(schema, is_part=is_part))
+            return wire.Specified(_spec(schema, is_part=is_part, style=style))
         case wire.Relax(source, original):
             judged = checked_original(_read(original))
             enforced = relaxed(_read(source), _spec, is_checkable)
@@ -77,14 +78,14 @@ def _answer(order: wire.Order) -> wire.Answer:
             return wire.Texts(tuple(sample_texts(spec)))
 
 
-def _spec(schema: Any, *, is_part: bool = False) -> ConstraintSpec:
+def _spec(schema: Any, *, is_part: bool = False, style: JsonStyle = "compact") -> ConstraintSpec:
     """The spec of JSON that fits a schema in normal form."""
     grammatical = schema
     if not is_part and holds_distinct(schema):
         check_distinct(schema)
         grammatical = without_distinct(schema)
     check_structure(grammatical)
-    return ConstraintSpec("json", source=_text(schema))
+    return ConstraintSpec("json", source=_text(schema), style=style)
 
 
 def _complaint(spec: ConstraintSpec) -> str:

@@ -31,6 +31,10 @@ class OpenContainer(NamedTuple):
     written: frozenset[bytes] | None
     value: SchemaPlace | None
 
+    def begun(self, text: bytes | bytearray) -> bytes:
+        """What the whole text has of the present item."""
+        return bytes(text[self.begins :]).lstrip()
+
 
 class DocumentPosition(NamedTuple):
     """How far a text has come.
@@ -93,7 +97,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
             pattern = _OUTSIDE_HELD if containers[-1].written is not None else pattern
         else:
             top = containers[-1]
-            ended = piece(top.begins, here - 1)
+            ended = piece(top.begins, here - 1).strip()
             if mark == b":":
                 value = None if top.place is None else top.place.field(ended)
                 containers = (*containers[:-1], top._replace(value=value))

@@ -7,16 +7,20 @@ from typing import Any
 from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
 from agentrt.base import canonical_json
+from agentrt.base.json_style import SEPARATORS, JsonStyle
 
-JSON_FORM: dict[str, Any] = {
-    "item_separator": ",",
-    "key_separator": ":",
-    "whitespace_flexible": False,
+JSON_FORMS: dict[JsonStyle, dict[str, Any]] = {
+    style: {
+        "item_separator": separators.item,
+        "key_separator": separators.key,
+        "whitespace_flexible": False,
+    }
+    for style, separators in SEPARATORS.items()
 }
-"""Compact JSON, as `canonical_json` writes it."""
+"""The compiler's options for each style."""
 
-ONE_WRITING: dict[str, Any] = {**JSON_FORM, "json_allowed_escapes": 'nrbtf\\"'}
-"""Compact JSON with one text for each string: no control characters beyond the short escapes."""
+_SHORT_ESCAPES = {"json_allowed_escapes": 'nrbtf\\"'}
+"""Options that leave one text for each string, without control characters that need `\\u`."""
 
 
 def parser_limits() -> LLParserLimits:
@@ -24,19 +28,26 @@ def parser_limits() -> LLParserLimits:
     return LLParserLimits(verbose_errors=False)
 
 
-def schema_grammar(schema: Any, form: dict[str, Any] = JSON_FORM) -> str:
-    """The grammar of compact JSON texts that fit `schema`."""
-    return LLMatcher.grammar_from_json_schema(_in_form(schema, form))
+def schema_grammar(schema: Any, style: JsonStyle = "compact", *, has_one_text: bool = False) -> str:
+    """The grammar of JSON texts in a style that fit `schema`.
+
+    Args:
+        schema: The schema.
+        style: Style of the texts.
+        has_one_text: Whether a string has one text only, by short escapes.
+    """
+    return LLMatcher.grammar_from_json_schema(_styled(schema, style, has_one_text))
 
 
-def json_in_lark(schema: Any, form: dict[str, Any] = JSON_FORM) -> str:
-    """`%json {...}` for use inside a Lark rule."""
-    return f"%json {_in_form(schema, form)}"
+def json_in_lark(schema: Any, style: JsonStyle = "compact", *, has_one_text: bool = False) -> str:
+    """`%json {...}` for use inside a Lark rule; see `schema_grammar`."""
+    return f"%json {_styled(schema, style, has_one_text)}"
 
 
-def _in_form(schema: Any, form: dict[str, Any]) -> str:
-    """A schema with our form of JSON, which overrules the user's options for the compiler."""
+def _styled(schema: Any, style: JsonStyle, has_one_text: bool) -> str:
+    """A schema with the form of a style, which overrules the user's options for the compiler."""
     whole = schema if isinstance(schema, dict) else {"allOf": [schema]}
+    form = {**JSON_FORMS[style], **(_SHORT_ESCAPES if has_one_text else {})}
     return canonical_json.dumps({**whole, "x-guidance": form})
 
 
