@@ -32,7 +32,7 @@ class OpenContainer(NamedTuple):
     value: SchemaPlace | None
 
     def begun(self, text: bytes | bytearray) -> bytes:
-        """What the whole text has of the present item."""
+        """The present item as far as it is written; `text` is the whole text."""
         return bytes(text[self.begins :]).lstrip()
 
 
