@@ -125,15 +125,25 @@ def test_hostile_constraints_hurt_nobody_else(build, engine, name):
     assert served.ends[4].error is None
 
 
-def test_a_grammar_that_is_stuck_later_fails_alone(build, engine):
-    """The first mask is quick; behind the number, masks and forced tokens take seconds."""
-    lark = 'start: HEAD "-" /a{1,100000}/ /a{1,100000}/ | "never"\nHEAD: /[0-9]{12}/'
-    spec = ConstraintSpec("grammar", lark)
+def test_a_grammar_that_is_stuck_later_fails_alone(build, engine, monkeypatch):
+    """The first masks are quick; behind four digits, one never comes."""
+    spec = ConstraintSpec("grammar", 'start: HEAD "-" TAIL\nHEAD: /[0-9]{12}/\nTAIL: /[a-c]+/')
+    let_go = threading.Event()
+    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
+    stuck = []
+
+    def held_later(self):
+        state = mask_state(self)
+        is_stuck = stuck and self is stuck[0].grammar and stuck[0].output_tokens >= 4
+        return Held(state, let_go) if is_stuck else state
+
+    monkeypatch.setattr(grammar_state.GrammarState, "mask_state", property(held_later))
     core = build()
     core.executor.sampler.mask_filler.limit_s = 0.2
     core.submit(engine.request(1, PROMPT, max_tokens=8))
     alone = engine.drain(core).ids(1)
     core.submit(engine.request(2, PROMPT, constraint=spec, max_tokens=400, temperature=1.0))
+    stuck.append(one_of(core))
     core.submit(engine.request(3, PROMPT, max_tokens=8))
     core.submit(engine.request(4, PROMPT[1:], constraint=NUMBERS, on_limit="close", max_tokens=8))
     served = engine.drain(core)
@@ -146,6 +156,21 @@ def test_a_grammar_that_is_stuck_later_fails_alone(build, engine):
     assert served.ends[4].error is None
     core.submit(engine.request(5, PROMPT, constraint=ConstraintSpec("grammar", TWO), max_tokens=40))
     assert engine.drain(core).ends[5].error is None, "the threads that are left go on"
+    let_go.set()
+
+
+@pytest.mark.parametrize(
+    "tail", ["/a{1,100000}/ /a{1,100000}/", '/a+/ "a"', "(/(?:01){2,}/){3,4}"]
+)
+def test_a_text_that_is_forced_without_end_costs_no_more(build, engine, tail):
+    """Behind the digits one byte may follow at a time, for 100,000 bytes or forever."""
+    spec = ConstraintSpec("grammar", f'start: HEAD "-" {tail} | "never"\nHEAD: /[0-9]{{12}}/')
+    core = build()
+    core.executor.sampler.mask_filler.limit_s = 60.0
+    core.submit(engine.request(2, PROMPT, constraint=spec, max_tokens=40, temperature=1.0))
+    served = engine.drain(core)
+    assert served.ends[2].error is None
+    assert len(served.ids(2)) == 40
 
 
 TWO = 'start: WORD "," WORD\nWORD: /[a-c]{1,4}/'

@@ -21,7 +21,7 @@ def json_grammar(schema: Any, *, exact: bool = True) -> str:
     part = rules_of(schema, _native) if exact else None
     if part is None:
         return schema_grammar(narrowed(schema))
-    return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]))
+    return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]), forces=True)
 
 
 def json_part(schema: Any, prefix: str, *, exact: bool = True) -> LarkPart:

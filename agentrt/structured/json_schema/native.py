@@ -15,6 +15,9 @@ JSON_FORM: dict[str, Any] = {
 }
 """Compact JSON, as `canonical_json` writes it."""
 
+_WITHOUT_FORCING = '\n%llguidance {"no_forcing": true}\n'
+"""The last of such lines counts."""
+
 
 def parser_limits() -> LLParserLimits:
     """Limits of compiling grammars and computing masks."""
@@ -47,9 +50,14 @@ def lark_regex(pattern: str) -> str:
     return f"/{regex_to_lark(pattern)}/"
 
 
-def lark_grammar(lark: str) -> str:
-    """The grammar of a Lark text."""
-    return LLMatcher.grammar_from_lark(lark)
+def lark_grammar(lark: str, *, forces: bool = False) -> str:
+    """The grammar of a Lark text.
+
+    Args:
+        lark: The text.
+        forces: Whether masks follow forced text, which must have an end; see `forced_text`.
+    """
+    return LLMatcher.grammar_from_lark(lark if forces else lark + _WITHOUT_FORCING)
 
 
 def grammar_error(grammar: str) -> str:

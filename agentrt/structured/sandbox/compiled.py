@@ -14,6 +14,7 @@ from agentrt.structured.backends.llguidance_backend import (
 )
 from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.call_state import CallsConstraint
+from agentrt.structured.closing.forced_text import is_forced_text_short
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, may_take_long
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
@@ -72,6 +73,11 @@ def _searched(
     if spec.kind == "calls":
         return CallsConstraint(spec, frame, alphabet)
     forces = not may_take_long(spec)
+    if spec.kind == "grammar":
+        forces = forces or is_forced_text_short(spec.source, alphabet.vocab.special_ids)
+        return LlguidanceConstraint(
+            lark_grammar(spec.source, forces=forces), alphabet, forces=forces
+        )
     try:
         return LlguidanceConstraint(_grammar(spec), alphabet, forces=forces)
     except ConstraintError:
@@ -124,7 +130,6 @@ def _grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
             return regex_grammar(whole_match(spec.source))
         case "choice":
             options = (json.dumps(option, ensure_ascii=False) for option in spec.options)
-            return lark_grammar(f"start: TEXT\nTEXT: {' | '.join(options)}")  # rules have limits
-        case "grammar":
-            return lark_grammar(spec.source)
+            lark = f"start: TEXT\nTEXT: {' | '.join(options)}"  # rules have limits
+            return lark_grammar(lark, forces=True)
     raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")
