@@ -10,6 +10,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.engine.sampling import grammar_masks, sequence_output
 from agentrt.engine.sequence import grammar_state
+from agentrt.engine.sequence.sequence import Sequence
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 NUMBERS = ConstraintSpec("json", '{"type":"array","items":{"type":"integer"},"maxItems":9}')
@@ -36,6 +37,17 @@ class Held:
     def fill_bitmask(self, row):
         assert self._let_go.wait(60)
         return self._state.fill_bitmask(row)
+
+
+def hold_masks(monkeypatch, let_go, is_held):
+    """Let the masks of some grammar states wait."""
+    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
+
+    def state_of(grammar):
+        state = mask_state(grammar)
+        return Held(state, let_go) if is_held(grammar) else state
+
+    monkeypatch.setattr(grammar_state.GrammarState, "mask_state", property(state_of))
 
 
 class Late:
@@ -68,12 +80,7 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     plain = serve(build(overlap=overlap))
 
     let_go = threading.Event()
-    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
-    monkeypatch.setattr(
-        grammar_state.GrammarState,
-        "mask_state",
-        property(lambda self: Held(mask_state(self), let_go)),
-    )
+    hold_masks(monkeypatch, let_go, lambda grammar: True)
     core = build(overlap=overlap)
     core.executor.sampler.mask_filler.row_budget_s = 0.0
     core.prewarm((NUMBERS,), wait_s=60.0)
@@ -129,15 +136,12 @@ def test_a_grammar_that_is_stuck_later_fails_alone(build, engine, monkeypatch):
     """The first masks are quick; behind four digits, one never comes."""
     spec = ConstraintSpec("grammar", 'start: HEAD "-" TAIL\nHEAD: /[0-9]{12}/\nTAIL: /[a-c]+/')
     let_go = threading.Event()
-    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
-    stuck = []
+    stuck: list[Sequence] = []
 
-    def held_later(self):
-        state = mask_state(self)
-        is_stuck = stuck and self is stuck[0].grammar and stuck[0].output_tokens >= 4
-        return Held(state, let_go) if is_stuck else state
+    def is_held(grammar):
+        return any(one.grammar is grammar and one.output_tokens >= 4 for one in stuck)
 
-    monkeypatch.setattr(grammar_state.GrammarState, "mask_state", property(held_later))
+    hold_masks(monkeypatch, let_go, is_held)
     core = build()
     core.executor.sampler.mask_filler.limit_s = 0.2
     core.submit(engine.request(1, PROMPT, max_tokens=8))
@@ -159,9 +163,7 @@ def test_a_grammar_that_is_stuck_later_fails_alone(build, engine, monkeypatch):
     let_go.set()
 
 
-@pytest.mark.parametrize(
-    "tail", ["/a{1,100000}/ /a{1,100000}/", '/a+/ "a"', "(/(?:01){2,}/){3,4}"]
-)
+@pytest.mark.parametrize("tail", ["/a{1,100000}/ /a{1,100000}/", '/a+/ "a"', "(/(?:01){2,}/){3,4}"])
 def test_a_text_that_is_forced_without_end_costs_no_more(build, engine, tail):
     """Behind the digits one byte may follow at a time, for 100,000 bytes or forever."""
     spec = ConstraintSpec("grammar", f'start: HEAD "-" {tail} | "never"\nHEAD: /[0-9]{{12}}/')
