@@ -189,7 +189,7 @@ def test_a_call_among_text_is_found(portal, codec):
     frame = codec.call_frame
     text = f'Let me see. {frame.first}{frame.before}paint{frame.middle}{{"colour":"red"}}'
     text += f"{frame.after}{frame.last}"
-    answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame)
+    answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame, ())
     chunks = [chunk for char in text for chunk in answer.chunks(char)]
     chunks += answer.closing(GenMeta(finish_reason="stop"), usage=False)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
