@@ -108,7 +108,7 @@ def json_shape_of(form: Any) -> Shape:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
     adapter, late = adapter_of(form), dict[str, OneOf]()
-    shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late)
+    shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late, is_part=True)
     return _read(shape, adapter)
 
 
@@ -210,9 +210,14 @@ def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
 
 
 def _json(
-    schema: dict[str, Any], adapter: TypeAdapter[Any], name: str, late: Mapping[str, OneOf]
+    schema: dict[str, Any],
+    adapter: TypeAdapter[Any],
+    name: str,
+    late: Mapping[str, OneOf],
+    *,
+    is_part: bool = False,
 ) -> Shape:
-    spec = with_holes(json_spec(schema), late)
+    spec = with_holes(json_spec(schema, is_part=is_part or bool(late)), late)
     return Shape(spec, adapter.validate_json, name, schema, late=late)
 
 
