@@ -61,14 +61,14 @@ def _frame(probe: TemplateProbe, argument: ArgumentFrame | None) -> CallFrame:
     else:
         frame = _joined(probe, two, lead, middle, closing, bare)
     frame = replace(frame, argument=argument)
-    texts = (frame.before, frame.middle, frame.after, frame.between, frame.first, frame.last)
+    texts = [frame.before, frame.middle, frame.after, frame.between, frame.first, frame.last]
     if argument is not None:
         inner = argument.before + argument.middle + argument.after
         if any(isinstance(one, Marker) for one in probe.parts.pieces(inner)) or isinstance(
             next(iter(probe.parts.pieces(frame.after)), None), Marker
         ):
             raise NoFrame("special tokens stand around the arguments")  # see `ArgumentFrame`
-        texts += (inner,)
+        texts.append(inner)
     if any(map(has_placeholder, texts)):
         raise NoFrame("the template writes ids or other things of a call that a model cannot know")
     if not frame.before and not frame.first:

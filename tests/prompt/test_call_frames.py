@@ -92,8 +92,8 @@ def chat_of(*calls: CallMade) -> tuple[Segment, ...]:
     results: list[Segment] = []
     for call in calls:
         results += [Open("tool"), ResultOf(call.call_id, call.name), Text("ok"), Close()]
-    asked = [Open("user"), Text("Write it."), Close(), Open("assistant"), *calls, Close()]
-    return (*asked, *results)
+    asked = (Open("user"), Text("Write it."), Close())
+    return (*asked, Open("assistant"), *calls, Close(), *results)
 
 
 def tokens_of(codec: Codec, text: str) -> list[int]:
