@@ -80,6 +80,14 @@ ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "Gemma3TextConfig",
         {"head_dim": 8, "sliding_window": 8, "query_pre_attn_scalar": 8},
     ),
+    "gemma": ("GemmaConfig", {"head_dim": 8}),
+    "olmo2": ("Olmo2Config", {}),
+    "olmo3": ("Olmo3Config", {}),
+    "cohere": ("CohereConfig", {}),
+    "cohere2": ("Cohere2Config", {}),
+    "glm": ("GlmConfig", {"head_dim": 8}),
+    "glm4": ("Glm4Config", {"head_dim": 8}),
+    "smollm3": ("SmolLM3Config", {}),
     "qwen2_moe": ("Qwen2MoeConfig", {}),
     "gpt2": ("GPT2Config", {"num_key_value_heads": 4, "n_positions": 256}),
     "gpt_neox": ("GPTNeoXConfig", {"num_key_value_heads": 4}),
@@ -154,6 +162,8 @@ def save_model(kind: str, path: Path, *, shard: str = "1GB", **more: object) -> 
         for weight in model.parameters():
             if weight.dim() > 1:
                 weight.mul_(5)
+            elif kind in ODD_KINDS:  # norms that are all alike would hide one that is left out
+                weight.add_(torch.randn_like(weight) * 0.1)
     model.save_pretrained(path, max_shard_size=shard)
     save_tokenizer(path)
 

@@ -59,7 +59,7 @@ def test_the_check_finds_a_mistake() -> None:
 
 def test_a_kernel_that_fails_is_a_fact() -> None:
     class Failing(Reference):
-        def silu_mul(self, gate_up, out) -> None:
+        def gate_mul(self, gate_up, out, activation) -> None:
             raise RuntimeError("out of shared memory")
 
     facts = run("cpu", Failing())

@@ -13,6 +13,27 @@ _ORIGINAL = "original_max_position_embeddings"
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", _ORIGINAL)
 
 
+def layer_config(
+    config: Mapping[str, Any], layer_type: str, local_theta: tuple[str, float]
+) -> dict[str, Any]:
+    """The config with the rope settings of one type of layer alone.
+
+    Configs of old versions scale layers without a window only, and give the others a theta of their
+    own.
+
+    Args:
+        config: Config of the model.
+        layer_type: As in `layer_types`.
+        local_theta: Setting and default of the theta of layers with a window.
+    """
+    new = config.get("rope_parameters") or {}
+    own = {**config, "rope_parameters": new.get(layer_type)}
+    if layer_type == "sliding_attention":
+        setting, default = local_theta
+        own |= {"rope_scaling": None, "rope_theta": config.get(setting) or default}
+    return own
+
+
 def rope_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Rope settings of a config, in the names of old and new versions."""
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
