@@ -298,8 +298,8 @@ class HashMachine:
             layout=layout,
             logits_size=VOCABULARY,
             window_tokens=0,
-            name="hash",
-            report=None,
+            rope_threshold=0,
+            **{"name": "hash", "report": None},
             kernels=Reference(),
         )
         self.kv = KvCache(layout, config.kv_pages)

@@ -43,6 +43,8 @@ class Family:
         interleaved: As in `Rope`.
         local_theta: Setting and default of `rope_theta` in layers with a window, whose ropes are
             not those of the other layers; None if all are alike.
+        follows_length: Whether `generate()` computes a sequence anew when it outgrows the threshold
+            of its rope; sequences of other families end there.
         rotated: Setting that lists whether each layer has rotary positions; all have without it.
         rotates_windows: Whether only layers with a window have rotary positions.
         query_scalar: Setting of which attention's factor is the inverse root.
@@ -79,6 +81,7 @@ class Family:
     period_setting: str = ""
     interleaved: bool = False
     local_theta: tuple[str, float] | None = None
+    follows_length: bool = False
     rotated: str = ""
     rotates_windows: bool = False
     query_scalar: str = ""
@@ -185,7 +188,7 @@ FAMILIES = {
         window="used types",
         head_norms="each",
     ),
-    "phi3": Family(window="all", names=_PHI3_NAMES),
+    "phi3": Family(window="all", names=_PHI3_NAMES, follows_length=True),
     "smollm3": Family(
         needs=("no_rope_layers",),
         qkv_bias="attention_bias",

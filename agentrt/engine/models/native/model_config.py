@@ -180,6 +180,8 @@ def _ropes(
 def _rope(family: Family, config: HfConfig, layer_type: str) -> Rope:
     rope = rope_of(_rope_config(family, config, layer_type), _head_dim(config))
     assert rope is not None
+    if not family.follows_length:
+        rope = replace(rope, long_factors=(), threshold=0)
     return replace(rope, interleaved=family.interleaved)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -40,7 +41,16 @@ def angle_tables(
 
 
 def angles(rope: Rope | None, head_dim: int, positions: int, device: torch.device) -> Tensor:
-    """`[positions, head_dim]` fp32: cosines of each angle, then sines; all zero without a rope."""
+    """`[positions, head_dim]` fp32: cosines of each angle, then sines; all zero without a rope.
+
+    A rope with a threshold has two tables, one behind the other: as many positions as sequences
+    within the threshold have, and then those of longer sequences.
+    """
+    if rope is not None and rope.threshold:
+        short = replace(rope, threshold=0)
+        long = replace(short, factors=rope.long_factors)
+        tables = ((short, rope.threshold), (long, positions))
+        return torch.cat([angles(one, head_dim, count, device) for one, count in tables])
     if rope is None:
         still = torch.zeros((positions, head_dim), device=device)
         still[:, : head_dim // 2] = 1.0

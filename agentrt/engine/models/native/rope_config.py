@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agentrt.engine.models.native.shape import Rope, Yarn
@@ -67,7 +68,7 @@ def rope_of(config: Mapping[str, Any], head_dim: int) -> Rope | None:
 def _longrope(
     config: Mapping[str, Any], rope: Mapping[str, Any], theta: float, width: int
 ) -> Rope | None:
-    """Angles up to the original length, where a context ends."""
+    """Angles up to the original length, and beyond it if the config gives factors for that."""
     factors, original = rope.get("short_factor"), config.get(_ORIGINAL) or rope.get(_ORIGINAL)
     if not isinstance(factors, list) or not are_positive([*factors, original]):
         return None
@@ -77,7 +78,13 @@ def _longrope(
     amplitude = rope.get("attention_factor")
     if amplitude is None:
         amplitude = math.sqrt(1 + max(0.0, math.log(factor)) / math.log(original))
-    return Rope(theta, width, factors=tuple(map(float, factors)), amplitude=float(amplitude))
+    short = Rope(theta, width, factors=tuple(map(float, factors)), amplitude=float(amplitude))
+    longer, most = rope.get("long_factor"), config["max_position_embeddings"]
+    if config.get(_ORIGINAL) != original or most <= original or not isinstance(longer, list):
+        return short
+    if len(longer) != width // 2 or not are_positive(longer):
+        return None
+    return replace(short, long_factors=tuple(map(float, longer)), threshold=int(original))
 
 
 def _yarn(

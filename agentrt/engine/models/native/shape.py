@@ -44,6 +44,9 @@ class Rope:
             None.
         yarn: Scaling of YaRN, or None.
         factors: Factor of each wavelength, as of longrope; () for none.
+        long_factors: The same in sequences of more than `threshold` tokens; () if those of all
+            lengths turn alike.
+        threshold: Length in tokens; 0 if those of all lengths turn alike.
         amplitude: Factor of cosines and sines.
         interleaved: Whether neighbours rotate together, not values half a width apart.
     """
@@ -54,6 +57,8 @@ class Rope:
     llama3: tuple[float, float, float, float] | None = None
     yarn: Yarn | None = None
     factors: tuple[float, ...] = ()
+    long_factors: tuple[float, ...] = ()
+    threshold: int = 0
     amplitude: float = 1.0
     interleaved: bool = False
 
@@ -191,6 +196,11 @@ class DecoderShape:
     def kv_width(self) -> int:
         """Width of all key heads."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def rope_threshold(self) -> int:
+        """Length beyond which a sequence turns by other angles, in all its positions; 0 if none."""
+        return max((rope.threshold for rope in self.ropes if rope is not None), default=0)
 
     def has_experts(self, layer: int) -> bool:
         """Whether a layer has experts."""
