@@ -98,9 +98,9 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
-        ("lark_json",),
+        ("distinct_tokens", "lark_json"),
         ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
-        ("call_grammars", "calls", "closing", "parts"),
+        ("call_grammars", "calls", "closing", "distinct_state", "parts"),
         ("call_sets", "composition", "tags"),
         ("call_state", "spans"),
         ("captures", "masks"),

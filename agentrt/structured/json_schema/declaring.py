@@ -11,9 +11,14 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema import declaration_wire as wire
-from agentrt.structured.json_schema.distinct import distinct_lark
-from agentrt.structured.json_schema.drafts import modernize
+from agentrt.structured.json_schema.distinct import (
+    check_distinct,
+    holds_distinct,
+    without_distinct,
+)
+from agentrt.structured.json_schema.drafts import annotates_formats, drop_formats, modernize
 from agentrt.structured.json_schema.judged import checked_original, is_checkable
 from agentrt.structured.json_schema.limits import (
     check_grammar,
@@ -54,13 +59,15 @@ def _answer(order: wire.Order) -> wire.Answer:
     match order:
         case wire.Normalize(source, narrow):
             schema = _read(source)
+            if not narrow and annotates_formats(schema):
+                drop_formats(schema)
             modernize(schema)
             check_schema(schema)
             return wire.NormalForm(_text((for_generation if narrow else normalize)(schema)))
-        case wire.Specify(source, is_part):
+        case wire.Specify(source, is_part, style):
             schema = _read(source)
             check_schema(schema)
-            return wire.Specified(_spec(schema, is_part=is_part))
+            return wire.Specified(_spec(schema, is_part=is_part, style=style))
         case wire.Relax(source, original):
             judged = checked_original(_read(original))
             enforced = relaxed(_read(source), _spec, is_checkable)
@@ -71,14 +78,14 @@ def _answer(order: wire.Order) -> wire.Answer:
             return wire.Texts(tuple(sample_texts(spec)))
 
 
-def _spec(schema: Any, *, is_part: bool = False) -> ConstraintSpec:
+def _spec(schema: Any, *, is_part: bool = False, style: JsonStyle = "compact") -> ConstraintSpec:
     """The spec of JSON that fits a schema in normal form."""
-    lark = None if is_part else distinct_lark(schema)
-    if lark is not None:
-        check_grammar(lark)
-        return ConstraintSpec("grammar", source=lark)
-    check_structure(schema)
-    return ConstraintSpec("json", source=_text(schema))
+    grammatical = schema
+    if not is_part and holds_distinct(schema):
+        check_distinct(schema)
+        grammatical = without_distinct(schema)
+    check_structure(grammatical)
+    return ConstraintSpec("json", source=_text(schema), style=style)
 
 
 def _complaint(spec: ConstraintSpec) -> str:

@@ -7,13 +7,20 @@ from typing import Any
 from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
 from agentrt.base import canonical_json
+from agentrt.base.json_style import SEPARATORS, JsonStyle
 
-JSON_FORM: dict[str, Any] = {
-    "item_separator": ",",
-    "key_separator": ":",
-    "whitespace_flexible": False,
+JSON_FORMS: dict[JsonStyle, dict[str, Any]] = {
+    style: {
+        "item_separator": separators.item,
+        "key_separator": separators.key,
+        "whitespace_flexible": False,
+    }
+    for style, separators in SEPARATORS.items()
 }
-"""Compact JSON, as `canonical_json` writes it."""
+"""The compiler's options for each style."""
+
+_SHORT_ESCAPES = {"json_allowed_escapes": 'nrbtf\\"'}
+"""Options that leave one text for each string, without control characters that need `\\u`."""
 
 
 def parser_limits() -> LLParserLimits:
@@ -21,20 +28,27 @@ def parser_limits() -> LLParserLimits:
     return LLParserLimits(verbose_errors=False)
 
 
-def schema_grammar(schema: Any) -> str:
-    """The grammar of compact JSON texts that fit `schema`."""
-    return LLMatcher.grammar_from_json_schema(_compact(schema))
+def schema_grammar(schema: Any, style: JsonStyle = "compact", *, has_one_text: bool = False) -> str:
+    """The grammar of JSON texts in a style that fit `schema`.
+
+    Args:
+        schema: The schema.
+        style: Style of the texts.
+        has_one_text: Whether a string has one text only, by short escapes.
+    """
+    return LLMatcher.grammar_from_json_schema(_styled(schema, style, has_one_text))
 
 
-def json_in_lark(schema: Any) -> str:
-    """`%json {...}` for use inside a Lark rule."""
-    return f"%json {_compact(schema)}"
+def json_in_lark(schema: Any, style: JsonStyle = "compact", *, has_one_text: bool = False) -> str:
+    """`%json {...}` for use inside a Lark rule; see `schema_grammar`."""
+    return f"%json {_styled(schema, style, has_one_text)}"
 
 
-def _compact(schema: Any) -> str:
-    """A schema with our form of JSON, which overrules the user's options for the compiler."""
+def _styled(schema: Any, style: JsonStyle, has_one_text: bool) -> str:
+    """A schema with the form of a style, which overrules the user's options for the compiler."""
     whole = schema if isinstance(schema, dict) else {"allOf": [schema]}
-    return canonical_json.dumps({**whole, "x-guidance": JSON_FORM})
+    form = {**JSON_FORMS[style], **(_SHORT_ESCAPES if has_one_text else {})}
+    return canonical_json.dumps({**whole, "x-guidance": form})
 
 
 def regex_grammar(pattern: str) -> str:

@@ -14,7 +14,9 @@ from agentrt.structured.backends.llguidance_backend import (
 )
 from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.call_state import CallsConstraint
+from agentrt.structured.distinct_state import DistinctConstraint
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, may_take_long
+from agentrt.structured.json_schema.distinct import DistinctPlaces, holds_distinct
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
@@ -68,17 +70,25 @@ def compile_constraint(
 
 def _searched(
     spec: ConstraintSpec, alphabet: Alphabet, frame: CallFrame
-) -> CallsConstraint | LlguidanceConstraint:
+) -> CallsConstraint | DistinctConstraint | LlguidanceConstraint:
     if spec.kind == "calls":
         return CallsConstraint(spec, frame, alphabet)
+    constraint = _parsed(spec, alphabet)
+    schema = json.loads(spec.source) if spec.kind == "json" else True
+    if holds_distinct(schema):
+        return DistinctConstraint(constraint, DistinctPlaces(schema), alphabet)
+    return constraint
+
+
+def _parsed(spec: ConstraintSpec, alphabet: Alphabet) -> LlguidanceConstraint:
     forces = not may_take_long(spec)
     try:
-        return LlguidanceConstraint(_grammar(spec), alphabet, forces=forces)
+        return LlguidanceConstraint(native_grammar(spec), alphabet, forces=forces)
     except ConstraintError:
         if spec.kind != "json":
             raise
         # A part that nothing fits ends a grammar of rules, not that of a schema.
-        return LlguidanceConstraint(_grammar(spec, exact=False), alphabet, forces=forces)
+        return LlguidanceConstraint(native_grammar(spec, exact=False), alphabet, forces=forces)
 
 
 def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:
@@ -116,10 +126,11 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return None
 
 
-def _grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
+def native_grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
+    """The compiler's own form of a constraint that is no set of tools."""
     match spec.kind:
         case "json":
-            return json_grammar(json.loads(spec.source), exact=exact)
+            return json_grammar(json.loads(spec.source), exact=exact, style=spec.style)
         case "regex":
             return regex_grammar(whole_match(spec.source))
         case "choice":
