@@ -356,9 +356,9 @@ class EngineCore:
                 self._outputs.end(sequence, finish, ended_s)
 
     def _tokenize_options(self, sequence: Sequence) -> None:
-        longest_tokens = self._scorer.tokenize_options(sequence)
-        check_options(sequence, longest_tokens, self._window_tokens)
-        tokens = sequence.prompt_tokens + longest_tokens + 1
+        longest = self._scorer.tokenize_options(sequence)
+        check_options(sequence.prompt_tokens, longest, self._window_tokens, sequence.rope_threshold)
+        tokens = sequence.prompt_tokens + longest + 1
         check_pages(tokens, self._config.page_tokens, self.allocator.pool.total_pages)
 
     def _score_options(self) -> StepDone | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ContextOverflow, OutOfPages, RequestRejected, Unsupported
-from agentrt.engine.sequence.sequence import Sequence
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
 
@@ -110,16 +109,17 @@ def check_pages(tokens: int, page_tokens: int, total_pages: int) -> None:
         raise out_of_pages(tokens, page_tokens, total_pages)
 
 
-def check_options(sequence: Sequence, longest_tokens: int, window_tokens: int) -> None:
+def check_options(
+    prompt_tokens: int, longest_tokens: int, window_tokens: int, rope_threshold: int
+) -> None:
     """Check that a prompt and its longest option fit one window, with the same angles.
 
     Raises:
         ContextOverflow: They do not.
     """
-    threshold = sequence.rope_threshold
-    if sequence.prompt_tokens <= threshold:
-        window_tokens = min(window_tokens or threshold, threshold)
-    check_shortest(sequence.prompt_tokens, longest_tokens, window_tokens)
+    if prompt_tokens <= rope_threshold:
+        window_tokens = min(window_tokens or rope_threshold, rope_threshold)
+    check_shortest(prompt_tokens, longest_tokens, window_tokens)
 
 
 def check_shortest(prompt_tokens: int, shortest_tokens: int | None, window_tokens: int) -> None:

@@ -1,13 +1,11 @@
 """Longrope: each sequence has the angles of its own length, as in `generate()`."""
 
 import random
-from types import SimpleNamespace
 
 import pytest
 
-from agentrt.base.errors import ContextOverflow
+from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.engine.request_checks import check_options
 from agentrt.protocol.backend import HoleFill
 from tests.engine.transformers_said import EPSILON, said
 
@@ -41,10 +39,6 @@ def path(engine, tmp_path):
     sizes = {"max_position_embeddings": MOST, "original_max_position_embeddings": THRESHOLD}
     engine.save_model("phi3", tmp_path, rope_parameters=ROPE, **sizes)
     return tmp_path
-
-
-def sequence(prompt_tokens):
-    return SimpleNamespace(rope_threshold=THRESHOLD, prompt_tokens=prompt_tokens)
 
 
 def submit(core, engine, prompts, first=0):
@@ -93,9 +87,14 @@ def test_a_prompt_that_grows_past_the_threshold_is_computed_anew(path, engine):
     check(path, prompt, seen.ids(0))
 
 
-def test_options_are_scored_with_the_angles_of_their_prompt():
-    """Ten tokens fit behind a prompt of the long angles, and not across the threshold."""
-    for prompt_tokens in (THRESHOLD - 10, THRESHOLD + 1):
-        check_options(sequence(prompt_tokens), 10, MOST)
-    with pytest.raises(ContextOverflow):
-        check_options(sequence(THRESHOLD), 10, MOST)
+def test_options_have_the_angles_of_their_prompt(path, engine):
+    """They may be scored on either side of the threshold, and not across it."""
+    core = engine.core(path, page_tokens=4)
+    options = ConstraintSpec("choice", options=("a" * 12, "b"))
+    for number, prompt_tokens in enumerate((10, THRESHOLD - 4, THRESHOLD + 1)):
+        asked = engine.request(number, drawn(prompt_tokens, number), constraint=options)
+        core.submit(engine.replace(asked, scored=True))
+    seen = engine.drain(core)
+    core.close()
+    errors = [seen.ends[number].error for number in range(3)]
+    assert [error and error.type for error in errors] == [None, "ContextOverflow", None]
