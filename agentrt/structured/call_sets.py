@@ -42,7 +42,7 @@ class ToolGrammar:
 
     Attributes:
         constraint: The calls, from the tool's name on.
-        shortest: Shortest arguments found without the grammar, or None.
+        shortest: Shortest arguments found without the grammar, as written; or None.
     """
 
     constraint: LlguidanceConstraint
@@ -72,9 +72,10 @@ class ToolGrammars:
             if found is not None:
                 self._made.move_to_end(key)
                 return found
+        shortest = shortest_instance(tool.schema.parameters)
         made = ToolGrammar(
             _compiled_call(tool.schema, frame, alphabet, endings),
-            shortest_instance(tool.schema.parameters),
+            None if shortest is None else frame.frame.arguments_text(shortest),
         )
         with self._lock:
             self.compiled += 1
