@@ -76,7 +76,8 @@ class GenOptions(PlainGenOptions, total=False):
         logprobs: How many alternatives to report a token.
         ignore_eos: End only at a limit; for free text, without special tokens.
         describe: Describe the type to the model at the end of the last message: its fields, their
-            bounds, and what docstrings and `Field(description=...)` say of them.
+            bounds, and what docstrings and `Field(description=...)` say of them. Free text and
+            grammars have no description.
         thinking: Most tokens of free reasoning before the output. They count towards `max_tokens`
             and are no part of the value; `gen.thinking` has them. With 0 the model answers at once;
             by default it reasons as it was trained to, if the output's type leaves it free to.
