@@ -71,7 +71,7 @@ def find_completion(state: ConstraintState, limit: int, alphabet: Alphabet) -> l
 
 @dataclass(slots=True)
 class _Patience:
-    """What one search may still cost.
+    """The work that is left to one search.
 
     Attributes:
         masks: Number of masks.
