@@ -93,9 +93,9 @@ def test_right_and_wrong_guesses_leave_every_token_as_it_was(merging, engine, tr
     assert sum(spared.values()) > sum(before.values())
 
 
-def test_no_guess_crosses_the_length_at_which_angles_change(merging, engine, tried):
-    """Sequences of 40 tokens and fewer outgrow the length in the middle of their guesses."""
-    threshold, behind = 44, []
+@pytest.mark.parametrize("threshold", [54, 63])
+def test_no_guess_crosses_the_length_at_which_angles_change(merging, engine, tried, threshold):
+    behind = []
 
     class Turning(engine.hash_machine):
         def __init__(self, *args):
