@@ -103,10 +103,7 @@ def texts_of(schema: Any, root: Any, depth: int = 0) -> TextLanguage:
     if schema.keys() & {"minLength", "maxLength"}:
         bounds = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
         parts.append(matching(f"^(?s:.){{{bounds}}}$"))
-    for values in [
-        schema[k] if k == "enum" else [schema[k]] for k in ("enum", "const") if k in schema
-    ]:
-        parts.append(these([value for value in values if isinstance(value, str)]))
+    parts += [these([one for one in values if isinstance(one, str)]) for values in _listed(schema)]
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             options = [texts_of(option, root, depth + 1) for option in schema[keyword]]
@@ -114,6 +111,11 @@ def texts_of(schema: Any, root: Any, depth: int = 0) -> TextLanguage:
     for part in parts:
         found = found.both(part)
     return found
+
+
+def _listed(schema: dict[str, Any]) -> list[list[Any]]:
+    found = [schema["enum"]] if "enum" in schema else []
+    return found + ([[schema["const"]]] if "const" in schema else [])
 
 
 def _any_of(options: list[TextLanguage], *, is_one: bool) -> TextLanguage:
