@@ -188,11 +188,9 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
 def in_style(shape: Shape, style: JsonStyle) -> Shape:
     """A shape with its JSON in a style; one of other text as it is."""
     spec = shape.spec
-    if spec is None or shape.schema is None:
+    if spec is None or spec.kind != "json":
         return shape
-    if spec.kind == "json":
-        return replace(shape, spec=replace(spec, style=style))
-    return replace(shape, spec=json_spec(shape.schema, style=style))  # distinct items
+    return replace(shape, spec=replace(spec, style=style))
 
 
 def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
@@ -279,7 +277,8 @@ def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape
 
 def _is_text(schema: dict[str, Any]) -> bool:
     """Whether a schema says no more than patterns and lengths of a string."""
-    patterns = all(part.keys() == {"pattern"} for part in schema.get("allOf", ()))
+    terms = schema.get("allOf", ())
+    patterns = all(isinstance(term, dict) and term.keys() == {"pattern"} for term in terms)
     return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
 
 
