@@ -111,7 +111,7 @@ class Sequence:
         computed_tokens: Tokens with KV in its pages.
         reached_tokens: Highest value that `computed_tokens` has had; below it KV is recomputed.
         in_flight: Tokens that are being sampled for it and are not known on the host yet.
-        draft_tokens: Guessed next tokens, computed together with the known ones.
+        forced_draft: Guessed tokens of the bytes that its grammar forces next.
         preempted: Whether it lost its pages; it goes before others of the same urgency.
         admitted_overdue: Whether it was admitted because it was overdue.
         queue_state: State while it waits.
@@ -140,7 +140,7 @@ class Sequence:
     computed_tokens: int = 0
     reached_tokens: int = 0
     in_flight: int = 0
-    draft_tokens: list[int] = field(default_factory=list)
+    forced_draft: list[int] = field(default_factory=list)
     preempted: bool = False
     admitted_overdue: bool = False
     queue_state: QueueState = field(default_factory=QueueState)
