@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import ToolSchema
 
 ConstraintKind = Literal["json", "regex", "choice", "grammar", "calls"]
@@ -31,6 +32,7 @@ class ConstraintSpec:
         max_calls: Maximum number of calls.
         text: Whether free text may stand around the calls; then there may be none.
         is_raw: Whether the tools are still to be checked and narrowed, by the compiler.
+        style: Style of `json`, and of the final answer of `calls`.
         holes: Names of definitions that schemas refer to and that are not known yet, as
             `#/$defs/NAME`; of a `choice`, a name for its options. An engine gets a constraint with
             holes only in an incomplete request, and the one without them with the last fill.
@@ -44,6 +46,7 @@ class ConstraintSpec:
     max_calls: int = 32
     text: bool = False
     is_raw: bool = False
+    style: JsonStyle = "compact"
     holes: tuple[str, ...] = ()
 
     def filled(self, options: Mapping[str, tuple[str, ...]]) -> ConstraintSpec:

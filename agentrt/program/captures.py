@@ -6,17 +6,18 @@ from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from agentrt.base.json_style import JsonStyle
 from agentrt.program.constraints import Constraint, part_of
-from agentrt.program.output_types import shape_for
+from agentrt.program.output_types import shape_for, styled
 
 T = TypeVar("T")
 
 
 @overload
-def typed(form: Constraint[T]) -> Constraint[T]: ...
+def typed(form: Constraint[T], *, json_style: JsonStyle | None = None) -> Constraint[T]: ...
 @overload
-def typed(form: TypeForm[T]) -> Constraint[T]: ...
-def typed(form: Any) -> Constraint[Any]:
+def typed(form: TypeForm[T], *, json_style: JsonStyle | None = None) -> Constraint[T]: ...
+def typed(form: Any, *, json_style: JsonStyle | None = None) -> Constraint[Any]:
     """A type as a constraint, to compose it with others.
 
     Example:
@@ -25,12 +26,16 @@ def typed(form: Any) -> Constraint[Any]:
         <Constraint composition>
 
     Args:
-        form: Any type; `str` is free text.
+        form: Any type; `str` is free text. Or a constraint, for a style of its JSON.
+        json_style: `compact` (by default) or `spaced`, with a blank behind each comma and colon.
 
     Raises:
         ConstraintError: The type cannot be enforced.
+        UsageError: The constraint is a grammar, whose JSON has a style of its own.
     """
-    return form if isinstance(form, Constraint) else Constraint(shape_for(form))
+    if isinstance(form, Constraint) and json_style is None:
+        return form
+    return Constraint(styled(form, shape_for(form), json_style))
 
 
 def capture(name: str, form: Constraint[Any] | TypeForm[Any]) -> Constraint[str]:

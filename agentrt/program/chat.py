@@ -77,16 +77,15 @@ class GenOptions(PlainGenOptions, total=False):
         ignore_eos: End only at a limit; for free text, without special tokens.
         describe: Describe the type to the model at the end of the last message: its fields, their
             bounds, and what docstrings and `Field(description=...)` say of them.
-        thinking: Most tokens of free reasoning before the output of the given type. They count
-            towards `max_tokens` and are no part of the value; `gen.thinking` has them. With 0 the
-            model answers at once; by default it reasons as it was trained to, if the type of the
-            output leaves it free to.
-        check: Accept a type that says more than can be enforced token by token (`uniqueItems`,
-            validators of a pydantic model). The rest is enforced, and the value is checked at the
-            end. If it does not pass, the model is shown the reason and answers again.
+        thinking: Most tokens of free reasoning before the output. They count towards `max_tokens`
+            and are no part of the value; `gen.thinking` has them. With 0 the model answers at once;
+            by default it reasons as it was trained to, if the output's type leaves it free to.
+        check: Accept a type that says more than can be enforced token by token. The rest is
+            checked at the end; if it does not pass, the model is shown why and answers again.
         retries: How often the model may answer again with `check`; 2 by default.
         scored: Score all options of a choice at once, whole, and take the likeliest (or draw one
             at a temperature above 0); `gen.scores` has the probabilities.
+        json_style: "compact" JSON, or "spaced" with a blank behind each comma and colon.
     """
 
     on_overflow: OnOverflow
@@ -283,7 +282,8 @@ class Chat(PromptPrefix[Gen[Any]]):
         """
         check = bool(options.get("check"))
         chat = self._describing(out, "checked" if check else "alone", options)
-        return Gen.submit(chat, value_of(out, check=check), options, options.get("on_overflow"))
+        output = value_of(out, check=check, style=options.get("json_style"))
+        return Gen.submit(chat, output, options, options.get("on_overflow"))
 
     @overload
     def each(
@@ -315,7 +315,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         **options: Unpack[GenOptions],
     ) -> Each[Any]:
         """A list with items that are handed out as each one closes; see `generate` for errors."""
-        output = items_of(item, min_items, max_items)
+        output = items_of(item, min_items, max_items, style=options.get("json_style"))
         return self._describing(item, "array", options)._each(output, options)
 
     def tagged(
@@ -340,8 +340,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         **options: Unpack[GenOptions],
     ) -> Each[ToolCall]:
         """A plan: typed tool calls, handed out as each one closes; see `step` for errors."""
-        output = calls_of(tools, min_calls, max_calls)
-        return self.with_more_tools(tools)._each(output, options)
+        return self.with_more_tools(tools)._each(calls_of(tools, min_calls, max_calls), options)
 
     def step(
         self,
@@ -358,7 +357,8 @@ class Chat(PromptPrefix[Gen[Any]]):
         A tool's schema fails with the result. The bounds are those of the number of calls, if there
         are any. With `text`, free text may stand around the calls, and is the final `str` alone.
         """
-        output = step_of(tuple(tools), final, min_calls, max_calls, text=text)
+        style = options.get("json_style")
+        output = step_of(tuple(tools), final, min_calls, max_calls, text=text, style=style)
         chat = self.with_more_tools(tools)._describing(final, "json", options)
         return Gen.submit(chat, output, options, options.get("on_overflow"))
 

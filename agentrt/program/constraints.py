@@ -12,6 +12,7 @@ from typing_extensions import TypeForm
 
 from agentrt.base.canonical_json import content
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 
 if TYPE_CHECKING:
     from agentrt.base.constraint_spec import ConstraintSpec
@@ -168,7 +169,7 @@ def regex(pattern: str) -> Constraint[str]:
     return Constraint(regex_shape(pattern))
 
 
-def cfg(lark: str) -> Constraint[str]:
+def cfg(lark: str, *, json_style: JsonStyle = "compact") -> Constraint[str]:
     r"""Text of a context-free grammar.
 
     Use it for small languages: expressions, queries, commands.
@@ -185,13 +186,14 @@ def cfg(lark: str) -> Constraint[str]:
 
     Args:
         lark: The grammar in Lark's syntax, with a rule `start`.
+        json_style: Style of `%json {...}` in it; see `GenOptions`.
 
     Raises:
         ConstraintError: The grammar cannot be compiled.
     """
     from agentrt.structured import cfg_shape
 
-    return Constraint(cfg_shape(lark))
+    return Constraint(cfg_shape(lark, json_style))
 
 
 def json_schema(schema: dict[str, Any], *, check: bool = False) -> Constraint[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from agentrt.base.errors import UsageError
+from agentrt.base.json_style import SEPARATORS, JsonStyle
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.program.output import OutputSpec
 
@@ -35,14 +36,19 @@ class PlainGenOptions(TypedDict, total=False):
     check: bool
     retries: int
     scored: bool
+    json_style: JsonStyle
 
 
-PHASES = frozenset({"thinking", "check", "retries", "scored", "stop"})
+PHASES = frozenset({"thinking", "check", "retries", "scored", "stop", "json_style"})
 _DECODING = ("thinking", "check", "retries", "stop", "logprobs", "ignore_eos")
 MAX_RETRIES = 10
 RETRIES = 2
 _SAMPLING = SamplingParams.__dataclass_fields__.keys() - {"seed", "stop"}
 _WHOLE = frozenset({"value", "items", "calls", "step"})
+_OWN_STYLE = {
+    "calls": "Leave it out: calls are written as in the model's prompts",
+    "tagged": "Give it to the contents of the tags: tag(name, typed(..., json_style=...))",
+}
 _KNOWN = dict.fromkeys((*PlainGenOptions.__annotations__, "on_overflow"))
 
 
@@ -87,6 +93,11 @@ def _check_phases(options: Mapping[str, Any]) -> None:
         raise UsageError(
             f"retries={retries!r} is out of range", hint=f"Give 0 to {MAX_RETRIES} with check=True"
         )
+    style = options.get("json_style", "compact")
+    if style not in SEPARATORS:
+        raise UsageError(
+            f"json_style={style!r} is unknown", hint=f"There are: {', '.join(SEPARATORS)}"
+        )
     if not options.get("scored"):
         return
     odd = [name for name in _DECODING if options.get(name)]
@@ -119,6 +130,9 @@ def check_output(output: OutputSpec, options: Mapping[str, Any]) -> None:
             f"stop= would cut {output.name} off before its end",
             hint="Leave stop out: such an output ends by itself",
         )
+    if options.get("json_style") and output.kind in _OWN_STYLE:
+        why = _OWN_STYLE[output.kind]
+        raise UsageError(f"json_style= means nothing for {output.name}", hint=why)
     if options.get("check") and not output.checked:
         raise UsageError(
             f"check=True checks nothing of {output.name}",

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.one_of import OneOf
 from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
 from agentrt.program.node import Node
-from agentrt.program.output_types import array_for, checked_for, final_for, shape_for
+from agentrt.program.output_types import array_for, checked_for, final_for, shape_for, styled
 from agentrt.program.tags import Tags
 from agentrt.program.tool import Tool
 
@@ -80,17 +81,27 @@ class OutputSpec:
         return self.constraint.filled({name: one.texts for name, one in self.late.items()})
 
 
-def value_of(form: Any, *, check: bool = False) -> OutputSpec:
+def value_of(form: Any, *, check: bool = False, style: JsonStyle | None = None) -> OutputSpec:
     """One value of a type; with `check` also of one that cannot be enforced as a whole."""
     shape = checked_for(form) if check else shape_for(form)
+    if style is not None:
+        shape = styled(form, shape, style)
     spec, late = _filled(shape.spec, shape.late)
     name, checked = _name(shape.name), shape.checked
     return OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
 
 
-def items_of(item: Any, min_items: int = 0, max_items: int | None = None) -> OutputSpec:
+def items_of(
+    item: Any,
+    min_items: int = 0,
+    max_items: int | None = None,
+    *,
+    style: JsonStyle | None = None,
+) -> OutputSpec:
     """A streamed array."""
     shape = array_for(item, min_items, max_items)
+    if style is not None:
+        shape = styled(item, shape, style)
     assert shape.item is not None, "an array has a shape for its items"
     spec, late = _filled(shape.spec, shape.late)
     return OutputSpec("items", spec, shape.item.parse, _name(shape.item.name), late=late)
@@ -112,12 +123,15 @@ def step_of(
     max_calls: int = MAX_CALLS,
     *,
     text: bool = False,
+    style: JsonStyle | None = None,
 ) -> OutputSpec:
     """Calls or a final answer; with `text` free text, in which calls may stand."""
     by_name = _by_name(tools)
     if not text:
         shape = final_for(final)
-        spec, late = _calls_spec(tools, shape.schema, min_calls, max_calls, shape.late)
+        own = "compact" if shape.spec is None else shape.spec.style
+        bounds = (min_calls, max_calls)
+        spec, late = _calls_spec(tools, shape.schema, *bounds, shape.late, style=style or own)
         return OutputSpec("step", spec, shape.parse, "step", by_name, keep_special=True, late=late)
     if final is not str or min_calls > 1:
         raise UsageError(
@@ -147,19 +161,20 @@ def _calls_spec(
     late: Mapping[str, OneOf],
     *,
     text: bool = False,
+    style: JsonStyle = "compact",
 ) -> tuple[ConstraintSpec, Mapping[str, OneOf]]:
     """The constraint, remembered without options: a loop asks for the same one in every round."""
     schemas = tuple(tool.spec.held for tool in tools)
     late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
     named = ((one.name, id(one.parameters)) for one in schemas)
-    key = (*named, dumps(final), min_calls, max_calls, text)
+    key = (*named, dumps(final), min_calls, max_calls, text, style)
     known = _specs.get(key)
     if known is None:
         from agentrt.structured import calls_spec
         from agentrt.structured.types.late_options import with_holes
 
         counts, checks = (min_calls, max_calls), bool(late)  # options stand in checked schemas
-        spec = calls_spec(schemas, final, *counts, text=text, checks_tools=checks)
+        spec = calls_spec(schemas, final, *counts, text=text, style=style, checks_tools=checks)
         known = _specs[key] = (with_holes(spec, late), schemas)
         if len(_specs) > _MAX_SPECS:
             del _specs[next(iter(_specs))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from agentrt.base.errors import ConstraintError
+from agentrt.base.errors import ConstraintError, UsageError
+from agentrt.base.json_style import JsonStyle
 from agentrt.program.constraints import Constraint
 
 if TYPE_CHECKING:
@@ -66,6 +67,25 @@ def final_for(form: Any) -> Shape:
     return _json_of(form) if isinstance(form, Constraint) else _once("json", form)
 
 
+def styled(form: Any, shape: Shape, style: JsonStyle | None) -> Shape:
+    """The shape of a form with its JSON in a style; None leaves its own.
+
+    Raises:
+        UsageError: The form is a grammar, whose parts have styles of their own.
+    """
+    if style is None:
+        return shape
+    is_grammar = shape.spec is not None and shape.spec.kind == "grammar"
+    if isinstance(form, Constraint) and is_grammar and shape.schema is None:
+        raise UsageError(
+            f"json_style= means nothing for {shape.name}",
+            hint="Give it to the parts: cfg(..., json_style=...) or typed(..., json_style=...)",
+        )
+    from agentrt.structured import in_style
+
+    return in_style(shape, style)
+
+
 def description_for(form: Any, use: OutputUse) -> str:
     """The description of an output for a prompt; "" for free text and grammars.
 
@@ -105,7 +125,7 @@ def content_description(form: Any) -> str:
 
 
 def _array_of(item: Constraint[Any], min_items: int, max_items: int | None) -> Shape:
-    from agentrt.structured import json_schema_shape
+    from agentrt.structured import in_style, json_schema_shape
 
     one = _json_of(item)
     array: dict[str, Any] = {"type": "array", "items": _schema_of(item)}
@@ -113,17 +133,23 @@ def _array_of(item: Constraint[Any], min_items: int, max_items: int | None) -> S
         array["minItems"] = min_items
     if max_items is not None:
         array["maxItems"] = max_items
-    return replace(json_schema_shape(array), name=f"list[{one.name}]", item=one)
+    shape = in_style(json_schema_shape(array), _style_of(item))
+    return replace(shape, name=f"list[{one.name}]", item=one)
 
 
 def _json_of(constraint: Constraint[Any]) -> Shape:
     """The shape of a constraint as JSON: its texts as strings, read to its values."""
-    from agentrt.structured import json_schema_shape
+    from agentrt.structured import in_style, json_schema_shape
 
     shape, text = json_schema_shape(_schema_of(constraint)), constraint.shape
+    shape = in_style(shape, _style_of(constraint))
     if text.schema is not None or text.is_text:
         return shape
     return replace(shape, parse=lambda written: text.parse(shape.parse(written)))
+
+
+def _style_of(constraint: Constraint[Any]) -> JsonStyle:
+    return "compact" if constraint.shape.spec is None else constraint.shape.spec.style
 
 
 def _schema_of(constraint: Constraint[Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.json_schema.json_grammar import json_part
@@ -83,6 +84,7 @@ class FrameText:
         tool_names: Sequence[str],
         final: Any = None,
         min_calls: int = 1,
+        style: JsonStyle = "compact",
         *,
         exact: bool = True,
     ) -> str:
@@ -93,6 +95,7 @@ class FrameText:
             tool_names: Names of the tools.
             final: Schema of a final answer, or None.
             min_calls: Minimum number of calls.
+            style: Style of a final answer.
             exact: Whether numbers are written as rules; see `json_grammar`.
         """
         name = f"NAME {self.literal(self.frame.middle)}"
@@ -103,7 +106,7 @@ class FrameText:
         if tool_names and min_calls == 0:
             starts.append(self.literal(self.frame.first + self.frame.last) or '""')
         if final is not None:
-            part = json_part(final, "final_", exact=exact)
+            part = json_part(final, "final_", exact=exact, style=style)
             starts.append("final")
             rules += [f"final: {part.expression}", *part.rules]
         return _lark([f"start: {' | '.join(starts)}", *(rules if tool_names else rules[1:])])
@@ -157,7 +160,7 @@ class FrameText:
         if spec.tools and spec.min_calls == 0:
             starts.append(self.literal(self.frame.first + self.frame.last) or '""')
         if spec.source:
-            part = json_part(json.loads(spec.source), "final_")
+            part = json_part(json.loads(spec.source), "final_", style=spec.style)
             starts.append(part.expression)
             rules += part.rules
         return _lark([f"start: {' | '.join(f'({one})' for one in starts)}", *rules])

@@ -187,7 +187,7 @@ class ToolSet:
             found.append(frame.first + frame.between.join([shortest] * count) + frame.last)
         if self.spec.tools and self.spec.min_calls == 0:
             found.append(frame.first + frame.last)
-        answer = shortest_instance(self._final) if self.spec.source else None
+        answer = shortest_instance(self._final, self.spec.style) if self.spec.source else None
         if answer is not None:
             found.append(answer)
         if not found:
@@ -205,7 +205,7 @@ class ToolSet:
         else:
             heads[HeadPlace.FIRST] = _exact_or_not(
                 lambda exact: frame.head(
-                    HeadPlace.FIRST, names, self._final, spec.min_calls, exact=exact
+                    HeadPlace.FIRST, names, self._final, spec.min_calls, spec.style, exact=exact
                 ),
                 self.alphabet,
             )
@@ -220,7 +220,8 @@ class ToolSet:
         opening = self.frame.pieces(self.frame.opening)
         if isinstance(opening[0], int):
             return True
-        answer = self._compiled(self.frame.head(HeadPlace.FIRST, [], self._final)).start()
+        head = self.frame.head(HeadPlace.FIRST, [], self._final, style=self.spec.style)
+        answer = self._compiled(head).start()
         tokens = self.alphabet.tokenize_pieces(opening)
         return answer.advance(tokens) < len(tokens)
 

@@ -11,6 +11,7 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import ToolSchema
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.declaration import json_spec, normal_form
@@ -28,6 +29,7 @@ def calls_spec(
     max_calls: int = 32,
     *,
     text: bool = False,
+    style: JsonStyle = "compact",
     checks_tools: bool = True,
 ) -> ConstraintSpec:
     """The constraint "call these tools", or answer by `final_schema` if that is given.
@@ -38,6 +40,7 @@ def calls_spec(
         min_calls: Minimum number of calls; 0 allows none at all.
         max_calls: Maximum number of calls.
         text: Whether free text may stand around the calls; then `min_calls` is 0.
+        style: Style of the final answer.
         checks_tools: Whether to check and narrow the tools here, which takes about a millisecond
             for each new one; else the compiler does, on a thread of its own.
 
@@ -75,6 +78,7 @@ def calls_spec(
         min_calls=min_calls,
         max_calls=max_calls,
         text=text,
+        style=style,
         is_raw=not checks_tools,
     )
 

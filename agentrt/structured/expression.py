@@ -67,7 +67,7 @@ def expression_of(spec: ConstraintSpec | None, prefix: str) -> Expression:
             scalar = scalar_terminal(schema)
             if scalar is not None:
                 return _regular(scalar)
-            return Expression(json_part(schema, prefix), is_regular=False)
+            return Expression(json_part(schema, prefix, style=spec.style), is_regular=False)
         case "calls":
             raise ConstraintError(
                 "tool calls cannot be part of a larger constraint",

@@ -1,4 +1,4 @@
-"""JSON within grammars of authors: `%json` means compact JSON with exact numbers, as elsewhere.
+"""JSON within grammars of authors: `%json` means JSON of one style with exact numbers.
 
 The compiler's own reading of `%json` allows blanks without end, which models write until a limit.
 """
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema.declaration import json_spec, normal_form
 from agentrt.structured.json_schema.json_grammar import json_part
 
@@ -18,11 +19,12 @@ _TOKEN = re.compile(
 )
 
 
-def with_compact_json(lark: str) -> str:
+def with_styled_json(lark: str, style: JsonStyle) -> str:
     """A grammar with its JSON schemas written out.
 
     Args:
         lark: The grammar.
+        style: Style of the JSON.
 
     Raises:
         ConstraintError: A schema is no JSON, or cannot be enforced.
@@ -34,7 +36,7 @@ def with_compact_json(lark: str) -> str:
         prefix = _unused(f"json{len(rules)}_", lark)
         plain = normal_form(schema, "%json")
         json_spec(plain, is_part=True)
-        part = json_part(plain, prefix)
+        part = json_part(plain, prefix, style=style)
         written += [lark[at:start], f"({part.expression})"]
         rules += part.rules
         at = end

@@ -212,7 +212,7 @@ def _example(tag: TagShape) -> str | None:
     elif spec.kind == "choice":
         content = min(spec.options, key=len)
     elif tag.content.schema is not None:
-        content = shortest_instance(tag.content.schema)
+        content = shortest_instance(tag.content.schema, spec.style)
     return None if content is None else tag.begin + content + tag.end
 
 

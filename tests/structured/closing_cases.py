@@ -26,7 +26,7 @@ from agentrt.structured import (
     json_schema_shape,
     regex_shape,
 )
-from agentrt.structured.json_schema.native import JSON_FORM
+from agentrt.structured.json_schema.native import JSON_FORMS
 from agentrt.structured.matcher import allowed_ids
 
 KINDS = ("regex", "lark", "json", "choice", "calls", "mixed")
@@ -215,7 +215,7 @@ def _calls(dice: random.Random) -> Shape:
 
 
 def _mixed(dice: random.Random) -> Shape:
-    inner = json.dumps({**random_schema(dice, 1), "x-guidance": JSON_FORM})
+    inner = json.dumps({**random_schema(dice, 1), "x-guidance": JSON_FORMS["compact"]})
     free = dice.choice([r"/[^\[]*/", r"/[^\[]{2,9}/", r"/[^\[]{1,400}/", '("ab" | "xy")+'])
     return cfg_shape(f'start: {free} ("[[" %json {inner} "]]" {free})+')
 

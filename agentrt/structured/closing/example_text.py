@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import math
 import re
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from agentrt.base.json_style import SEPARATORS, JsonStyle, styled_json
 from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.keywords import resolve, without
 from agentrt.structured.json_schema.number_leaf import NUMERIC
@@ -39,16 +39,18 @@ _FORMATS = {
 }
 
 
-def shortest_instance(schema: Any) -> str | None:
-    """Short compact JSON that should fit `schema`; None if none was found."""
-    return _InstanceSearch(schema).text(schema, 0)
+def shortest_instance(schema: Any, style: JsonStyle = "compact") -> str | None:
+    """Short JSON that should fit `schema`; None if none was found."""
+    return _InstanceSearch(schema, style).text(schema, 0)
 
 
 class _InstanceSearch:
     """One search; caches the text of each `$ref`."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, style: JsonStyle) -> None:
         self._root = root
+        self._style = style
+        self._comma, self._colon = SEPARATORS[style]
         self._known: dict[str, str | None] = {}
         self._open: set[str] = set()
 
@@ -58,9 +60,9 @@ class _InstanceSearch:
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return None
         if "const" in schema:
-            return _json(schema["const"])
+            return styled_json(schema["const"], self._style)
         if "enum" in schema:
-            return _shortest([_json(value) for value in schema["enum"]])
+            return _shortest([styled_json(value, self._style) for value in schema["enum"]])
         if "$ref" in schema:
             return self._referenced(str(schema["$ref"]), depth)
         for keyword in ("anyOf", "oneOf"):
@@ -117,7 +119,7 @@ class _InstanceSearch:
             if text is None:
                 return None
             items.append(text)
-        return f"[{','.join(items)}]"
+        return f"[{self._comma.join(items)}]"
 
     def _object(self, schema: dict[str, Any], depth: int) -> str | None:
         properties = schema.get("properties", {})
@@ -129,15 +131,15 @@ class _InstanceSearch:
             text = self.text(value, depth + 1)
             if text is None:
                 return None
-            fields.append(f"{_json(name)}:{text}")
+            fields.append(f"{styled_json(name)}{self._colon}{text}")
         missing = int(schema.get("minProperties", 0)) - len(fields)
         if missing > 0:
             text = self.text(schema.get("additionalProperties", True), depth + 1)
             others = [f"x{n}" for n in range(missing + len(names)) if f"x{n}" not in properties]
             if text is None or missing > _MAX_DEPTH:
                 return None
-            fields += [f"{_json(name)}:{text}" for name in others[:missing]]
-        return "{" + ",".join(fields) + "}"
+            fields += [f"{styled_json(name)}{self._colon}{text}" for name in others[:missing]]
+        return "{" + self._comma.join(fields) + "}"
 
 
 def _implied(schema: dict[str, Any]) -> str:
@@ -212,7 +214,7 @@ def _string(schema: dict[str, Any]) -> str | None:
         text = "a" * shortest
     if text is None or not shortest <= len(text) <= schema.get("maxLength", math.inf):
         return None
-    return _json(text)
+    return styled_json(text)
 
 
 def _decimal_matching(patterns: list[str]) -> str | None:
@@ -236,7 +238,3 @@ def _matching(pattern: str) -> str | None:
 
 def _shortest(texts: list[str | None]) -> str | None:
     return min((t for t in texts if t is not None), key=len, default=None)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.json_style import JsonStyle
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.lark_rules import LarkRules
 from agentrt.structured.closing.regex_rules import pattern_symbol, regex_symbol
@@ -25,7 +26,7 @@ from agentrt.structured.closing.symbols import (
 )
 from agentrt.structured.json_schema.keywords import UNREAD, without
 from agentrt.structured.json_schema.lark_text import NAME, as_list, texts_of
-from agentrt.structured.json_schema.native import JSON_FORM
+from agentrt.structured.json_schema.native import JSON_FORMS, json_in_lark
 from agentrt.structured.json_schema.regex_text import anywhere, whole_match
 from agentrt.structured.json_schema.schema_rules import rules_of
 
@@ -53,7 +54,8 @@ def grammar_of(spec: ConstraintSpec, lark: str, special_ids: dict[str, int]) -> 
             return Grammar(regex_symbol(whole_match(spec.source)))
     model = _Model(special_ids)
     if spec.kind == "json":
-        start = model.json_symbol({**_as_dict(json.loads(spec.source)), _FORM: JSON_FORM})
+        schema = _as_dict(json.loads(spec.source))
+        start = model.json_symbol({**schema, _FORM: JSON_FORMS[spec.style]})
     else:
         model.lark.read(lark)
         start = Reference("start")
@@ -86,40 +88,44 @@ class _Model:
         self.lark = LarkRules(self.special_ids, self.json_symbol)
 
     def json_symbol(self, schema: Any) -> Symbol:
-        """The symbol of the compact JSON texts of a schema."""
+        """The symbol of the JSON texts of a schema, in the style that it names."""
         whole = _as_dict(schema)
-        if whole.get(_FORM) != JSON_FORM and not self._in_rules:
+        style = _style_of(whole)
+        if style is None:
             self.covers = False  # blanks are allowed, too
+            style = "compact"
         here = without(whole, _FORM, *UNREAD)
-        leaf = self._leaf(here)
+        leaf = self._leaf(here, style)
         if leaf is not None:
             return leaf
         self._schemas += 1
         plain = without(whole, _FORM)
         prefix = f"m{self._schemas}_"
-        part = None if self._in_rules else rules_of(plain, _as_json, prefix, everywhere=True)
+        part = None
+        if not self._in_rules:
+            part = rules_of(plain, json_in_lark, prefix, everywhere=True, style=style)
         if part is None:
-            return self._example(plain)
+            return self._example(plain, style)
         self._in_rules = True
         self.lark.read("\n".join(part.rules))
         self._in_rules = False
         return self.lark.expression(part.expression)
 
-    def _example(self, schema: Any) -> Symbol:
+    def _example(self, schema: Any, style: JsonStyle) -> Symbol:
         """A short text of a schema instead of all of its texts."""
         self.covers = False
-        text = shortest_instance(schema)
+        text = shortest_instance(schema, style)
         if text is None:
             raise NotModeled(f"the schema {canonical_json.dumps(schema)[:80]}")
         return Literal(text.encode())
 
-    def _leaf(self, here: dict[str, Any]) -> Symbol | None:
+    def _leaf(self, here: dict[str, Any], style: JsonStyle) -> Symbol | None:
         """The symbol of a schema without schemas in it; None for others."""
         if here.keys() & {"enum", "const"} and here.keys() <= {"enum", "const", "type"}:
             if "type" in here or len(here) > 1:
                 return None
             values = here.get("enum", [here.get("const")])
-            return _either(text for value in values for text in texts_of(value))
+            return _either(text for value in values for text in texts_of(value, style))
         kinds = as_list(here.get("type", []))
         if not kinds or not set(kinds) <= {"string", *_WORDS} or not here.keys() <= _OF_STRINGS:
             return None
@@ -127,8 +133,10 @@ class _Model:
         return options[0] if len(options) == 1 else Choice(tuple(options))
 
 
-def _as_json(schema: Any) -> str:
-    return f"%json {canonical_json.dumps(schema)}"
+def _style_of(schema: dict[str, Any]) -> JsonStyle | None:
+    """The style that a schema names; None for any other form of JSON."""
+    form = schema.get(_FORM)
+    return next((style for style, known in JSON_FORMS.items() if known == form), None)
 
 
 def _either(texts: Any) -> Symbol:

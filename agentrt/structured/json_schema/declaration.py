@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.base.json_style import JsonStyle
 from agentrt.protocol.child_process import ChildProcess
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.declaring import answer_to, is_plain_order
@@ -66,17 +67,20 @@ def normal_form(schema: Any, what: str = "schema", *, narrow: bool = False) -> A
     return json.loads(_expected(DECLARATIONS.answer(order), wire.NormalForm).source)
 
 
-def json_spec(schema: Any, *, is_part: bool = False) -> ConstraintSpec:
+def json_spec(
+    schema: Any, *, is_part: bool = False, style: JsonStyle = "compact"
+) -> ConstraintSpec:
     """The spec of JSON that fits a schema in normal form.
 
     Args:
         schema: The schema.
         is_part: Whether it is part of a larger grammar.
+        style: Style of its texts.
 
     Raises:
         ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
     """
-    order = wire.Specify(_source(schema, "schema"), is_part)
+    order = wire.Specify(_source(schema, "schema"), is_part, style)
     return _expected(DECLARATIONS.answer(order), wire.Specified).spec
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.protocol.wire import Wire
 
 
@@ -29,10 +30,12 @@ class Specify:
     Attributes:
         source: The schema in normal form, as JSON.
         is_part: Whether it is part of a larger grammar.
+        style: Style of its texts.
     """
 
     source: str
     is_part: bool
+    style: JsonStyle
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.distinct import distinct_lark
 from agentrt.structured.json_schema.drafts import modernize
@@ -57,10 +58,10 @@ def _answer(order: wire.Order) -> wire.Answer:
             modernize(schema)
             check_schema(schema)
             return wire.NormalForm(_text((for_generation if narrow else normalize)(schema)))
-        case wire.Specify(source, is_part):
+        case wire.Specify(source, is_part, style):
             schema = _read(source)
             check_schema(schema)
-            return wire.Specified(_spec(schema, is_part=is_part))
+            return wire.Specified(_spec(schema, is_part=is_part, style=style))
         case wire.Relax(source, original):
             judged = checked_original(_read(original))
             enforced = relaxed(_read(source), _spec, is_checkable)
@@ -71,14 +72,14 @@ def _answer(order: wire.Order) -> wire.Answer:
             return wire.Texts(tuple(sample_texts(spec)))
 
 
-def _spec(schema: Any, *, is_part: bool = False) -> ConstraintSpec:
+def _spec(schema: Any, *, is_part: bool = False, style: JsonStyle = "compact") -> ConstraintSpec:
     """The spec of JSON that fits a schema in normal form."""
-    lark = None if is_part else distinct_lark(schema)
+    lark = None if is_part else distinct_lark(schema, style)
     if lark is not None:
         check_grammar(lark)
         return ConstraintSpec("grammar", source=lark)
     check_structure(schema)
-    return ConstraintSpec("json", source=_text(schema))
+    return ConstraintSpec("json", source=_text(schema), style=style)
 
 
 def _complaint(spec: ConstraintSpec) -> str:

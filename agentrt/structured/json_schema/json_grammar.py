@@ -1,33 +1,37 @@
-"""Grammar of the compact JSON texts of a schema: the compiler's own, with exact numbers."""
+"""Grammar of the JSON texts of a schema in a style: the compiler's own, with exact numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema.lark_text import LarkPart
 from agentrt.structured.json_schema.native import json_in_lark, lark_grammar, schema_grammar
 from agentrt.structured.json_schema.number_leaf import narrowed
 from agentrt.structured.json_schema.schema_rules import rules_of
 
 
-def json_grammar(schema: Any, *, exact: bool = True) -> str:
-    """The grammar of compact JSON texts that fit `schema`.
+def json_grammar(schema: Any, *, exact: bool = True, style: JsonStyle = "compact") -> str:
+    """The grammar of JSON texts that fit `schema`.
 
     Args:
         schema: A schema in normal form.
         exact: Whether to write rules where the compiler's numbers are not exact; without them,
             some numbers that fit the schema are refused, and some others need a check.
+        style: Style of the texts.
     """
-    part = rules_of(schema, _native) if exact else None
+    part = rules_of(schema, _native, style=style) if exact else None
     if part is None:
-        return schema_grammar(narrowed(schema))
+        return schema_grammar(narrowed(schema), style)
     return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]))
 
 
-def json_part(schema: Any, prefix: str, *, exact: bool = True) -> LarkPart:
+def json_part(
+    schema: Any, prefix: str, *, exact: bool = True, style: JsonStyle = "compact"
+) -> LarkPart:
     """The same as part of a Lark grammar, whose names begin with `prefix`."""
-    part = rules_of(schema, _native, prefix) if exact else None
-    return part or LarkPart(_native(schema))
+    part = rules_of(schema, _native, prefix, style=style) if exact else None
+    return part or LarkPart(_native(schema, style))
 
 
 def has_rules(schema: Any) -> bool:
@@ -35,5 +39,5 @@ def has_rules(schema: Any) -> bool:
     return rules_of(schema, _native) is not None
 
 
-def _native(schema: Any) -> str:
-    return json_in_lark(narrowed(schema))
+def _native(schema: Any, style: JsonStyle) -> str:
+    return json_in_lark(narrowed(schema), style)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.number_range import exact
 from agentrt.structured.json_schema.regex_text import escape_regex
@@ -14,7 +15,6 @@ from agentrt.structured.json_schema.regex_text import escape_regex
 NAME = r'"(?:\\(?:["\\bfnrt]|u00[01][0-9a-fA-F]|u007[fF])|[^"\\\x00-\x1F\x7F])*"'
 """A JSON string, as the compiler writes it."""
 
-_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -35,22 +35,22 @@ class LarkPart:
     rules: tuple[str, ...] = ()
 
 
-def listed(item: str, fewest: int, most: int | None, *, goes_on: bool) -> str:
-    """Items with commas between them, and one in front if the list `goes_on`."""
+def listed(item: str, comma: str, fewest: int, most: int | None, *, goes_on: bool) -> str:
+    """Items with a comma between them, and one in front if the list `goes_on`."""
     if not goes_on:
         left = None if most is None else most - 1
-        text = f"{item} {listed(item, max(0, fewest - 1), left, goes_on=True)}"
+        text = f"{item} {listed(item, comma, max(0, fewest - 1), left, goes_on=True)}"
         return text if fewest else f"({text})?"
     if most == 0:
         return ""
     if most is None and fewest == 0:
-        return f'("," {item})*'
-    return f'("," {item}){{{fewest},{"" if most is None else most}}}'
+        return f"({comma} {item})*"
+    return f"({comma} {item}){{{fewest},{'' if most is None else most}}}"
 
 
-def texts_of(value: Any) -> list[str]:
+def texts_of(value: Any, style: JsonStyle = "compact") -> list[str]:
     """The texts of a value: a whole float may be written without a point, too."""
-    text = _compact(value)
+    text = styled_json(value, style)
     if isinstance(value, float) and value.is_integer():
         return [text, str(int(exact(value)))]
     return [text]

@@ -7,13 +7,17 @@ from typing import Any
 from llguidance import LLMatcher, LLParserLimits, regex_to_lark
 
 from agentrt.base import canonical_json
+from agentrt.base.json_style import SEPARATORS, JsonStyle
 
-JSON_FORM: dict[str, Any] = {
-    "item_separator": ",",
-    "key_separator": ":",
-    "whitespace_flexible": False,
+JSON_FORMS: dict[JsonStyle, dict[str, Any]] = {
+    style: {
+        "item_separator": separators.item,
+        "key_separator": separators.key,
+        "whitespace_flexible": False,
+    }
+    for style, separators in SEPARATORS.items()
 }
-"""Compact JSON, as `canonical_json` writes it."""
+"""The compiler's options for each style."""
 
 
 def parser_limits() -> LLParserLimits:
@@ -21,20 +25,20 @@ def parser_limits() -> LLParserLimits:
     return LLParserLimits(verbose_errors=False)
 
 
-def schema_grammar(schema: Any) -> str:
-    """The grammar of compact JSON texts that fit `schema`."""
-    return LLMatcher.grammar_from_json_schema(_compact(schema))
+def schema_grammar(schema: Any, style: JsonStyle = "compact") -> str:
+    """The grammar of JSON texts in a style that fit `schema`."""
+    return LLMatcher.grammar_from_json_schema(_styled(schema, style))
 
 
-def json_in_lark(schema: Any) -> str:
+def json_in_lark(schema: Any, style: JsonStyle = "compact") -> str:
     """`%json {...}` for use inside a Lark rule."""
-    return f"%json {_compact(schema)}"
+    return f"%json {_styled(schema, style)}"
 
 
-def _compact(schema: Any) -> str:
-    """A schema with our form of JSON, which overrules the user's options for the compiler."""
+def _styled(schema: Any, style: JsonStyle) -> str:
+    """A schema with the form of a style, which overrules the user's options for the compiler."""
     whole = schema if isinstance(schema, dict) else {"allOf": [schema]}
-    return canonical_json.dumps({**whole, "x-guidance": JSON_FORM})
+    return canonical_json.dumps({**whole, "x-guidance": JSON_FORMS[style]})
 
 
 def regex_grammar(pattern: str) -> str:

@@ -44,9 +44,9 @@ def _matcher(spec: ConstraintSpec) -> LLMatcher:
     if spec.kind != "json":
         return _start(lark_grammar(spec.source))
     schema = json.loads(spec.source)
-    matcher = _start(json_grammar(schema))
+    matcher = _start(json_grammar(schema, style=spec.style))
     if matcher.is_error() and has_rules(schema):
-        return _start(json_grammar(schema, exact=False))
+        return _start(json_grammar(schema, exact=False, style=spec.style))
     return matcher
 
 

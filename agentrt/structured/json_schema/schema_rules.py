@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base import canonical_json
+from agentrt.base.json_style import SEPARATORS, JsonStyle
 from agentrt.structured.json_schema.inexact import around_inexact, is_open
 from agentrt.structured.json_schema.keywords import (
     DEFINITIONS,
@@ -53,21 +54,27 @@ _MAX_REFERENCES = 32
 
 
 def rules_of(
-    schema: Any, native: Callable[[Any], str], prefix: str = "", *, everywhere: bool = False
+    schema: Any,
+    native: Callable[[Any, JsonStyle], str],
+    prefix: str = "",
+    *,
+    everywhere: bool = False,
+    style: JsonStyle = "compact",
 ) -> LarkPart | None:
     """The rules of a schema; None if the compiler's own numbers are exact, or must do.
 
     Args:
         schema: The whole schema, in normal form.
-        native: Writes a schema as an expression of the compiler.
+        native: Writes a schema as an expression of the compiler, in a style.
         prefix: Prefix of all names: small letters, digits, underscores.
         everywhere: Whether to write rules for all that has any, not only around inexact numbers.
+        style: Style of the texts.
     """
     inexact = set() if everywhere else around_inexact(schema)
     if not everywhere and id(schema) not in inexact:
         return None
     try:
-        rules = _Rules(schema, native, prefix, inexact, everywhere)
+        rules = _Rules(schema, native, prefix, inexact, everywhere, style)
         expression = rules.expression(schema)
     except (Inexpressible, RecursionError):
         return None
@@ -79,10 +86,11 @@ class _Rules:
     """The rules of one schema, written as its subschemas are met."""
 
     root: Any
-    native: Callable[[Any], str]
+    native: Callable[[Any, JsonStyle], str]
     prefix: str
     inexact: set[int]
     everywhere: bool
+    style: JsonStyle
     written: list[str] = field(default_factory=list)
     _names: dict[int, str | None] = field(default_factory=dict)
     _by_text: dict[str, str] = field(default_factory=dict)
@@ -91,6 +99,16 @@ class _Rules:
     _count: int = 0
     _merges: int = 0
     _bytes: int = 0
+
+    @property
+    def comma(self) -> str:
+        """The text between two items or fields, for Lark."""
+        return quoted(SEPARATORS[self.style].item)
+
+    @property
+    def colon(self) -> str:
+        """The text between a key and its value, for Lark."""
+        return quoted(SEPARATORS[self.style].key)
 
     def expression(self, schema: Any) -> str | None:
         """The name of a schema's rule; None if nothing fits the schema."""
@@ -116,9 +134,9 @@ class _Rules:
             plain = self._native({"type": ["null", "boolean", "string"]})
             text = self._native({"type": "string"})
             number = self._number({}, "number")
-            array = f'"[" {listed(name, 0, None, goes_on=False)} "]"'
-            pair = f'{text} ":" {name}'
-            fields = f'"{{" {listed(pair, 0, None, goes_on=False)} "}}"'
+            array = f'"[" {listed(name, self.comma, 0, None, goes_on=False)} "]"'
+            pair = f"{text} {self.colon} {name}"
+            fields = f'"{{" {listed(pair, self.comma, 0, None, goes_on=False)} "}}"'
             self._write(name, f"{plain} | {number} | {array} | {fields}")
         return self._any
 
@@ -147,7 +165,7 @@ class _Rules:
             if '"#"' in text:
                 raise Inexpressible
             whole = {**whole, **{k: self.root[k] for k in DEFINITIONS if k in self.root}}
-        return self._shared(self.native(whole), "j")
+        return self._shared(self.native(whole, self.style), "j")
 
     def _body(self, schema: dict[str, Any]) -> str | None:
         here = without(schema, *UNREAD)
@@ -175,7 +193,7 @@ class _Rules:
             if is_exact(here):
                 return self._native(here)
             raise Inexpressible
-        texts = [text for value in values for text in texts_of(value)]
+        texts = [text for value in values for text in texts_of(value, self.style)]
         return self._shared(one_of(texts), "n") if texts else None
 
     def _merged(self, schemas: list[Any]) -> str | None:
@@ -276,7 +294,7 @@ class _Rules:
         text: str | None = None
         item = None if left == 0 else self.expression(items)
         if item is not None:
-            text = listed(item, max(0, fewest - len(first)), left, goes_on=bool(first))
+            text = listed(item, self.comma, max(0, fewest - len(first)), left, goes_on=bool(first))
         elif fewest <= len(first):
             text = ""
         for at in reversed(range(len(first))):
@@ -284,7 +302,7 @@ class _Rules:
             if place is None or text is None:
                 text = None if at < fewest else ""
                 continue
-            text = f"{place} {text}" if at == 0 else f'"," {place} {text}'
+            text = f"{place} {text}" if at == 0 else f"{self.comma} {place} {text}"
             text = text if at < fewest else f"({text})?"
         return None if text is None else f'"[" {text} "]"'
 
@@ -296,24 +314,25 @@ class _Rules:
         for name in names:
             value = self.expression(properties[name]) if name in properties else other
             if value is not None:
-                pairs.append((f'{quoted(json_text(name))} ":" {value}', name in required))
+                pairs.append((f"{quoted(json_text(name))} {self.colon} {value}", name in required))
             elif name in required:
                 return None
         fewest, most = here.get("minProperties", 0), here.get("maxProperties")
         if fewest or most is not None:
             return self._counted(pairs, names, other, fewest, most)
+        comma = self.comma
         rest = first = ""  # after another pair, and as the first
         if other is not None:
-            pair = f'{self._other_name(names)} ":" {other}'
-            rest, first = f'("," {pair})*', f'({pair} ("," {pair})*)?'
+            pair = f"{self._other_name(names)} {self.colon} {other}"
+            rest, first = f"({comma} {pair})*", f"({pair} ({comma} {pair})*)?"
         for pair, is_required in reversed(pairs):
             after = self._shared(rest, "o") if len(rest) > _LONG else rest
             if is_required:
-                first, rest = f"{pair} {after}", f'"," {pair} {after}'
+                first, rest = f"{pair} {after}", f"{comma} {pair} {after}"
                 continue
             first = f"({pair} {after} | {first})" if first else f"({pair} {after})?"
             first = self._shared(first, "o") if len(first) > _LONG else first
-            rest = f'("," {pair})? {after}'
+            rest = f"({comma} {pair})? {after}"
         return f'"{{" {first} "}}"'
 
     def _counted(
@@ -332,10 +351,10 @@ class _Rules:
         fewest -= len(pairs)
         if left is not None and left < max(0, fewest):
             return None
-        inner = ' "," '.join(texts)
+        inner = f" {self.comma} ".join(texts)
         if other is not None:
-            pair = f'{self._other_name(names)} ":" {other}'
-            inner += f" {listed(pair, max(0, fewest), left, goes_on=bool(texts))}"
+            pair = f"{self._other_name(names)} {self.colon} {other}"
+            inner += f" {listed(pair, self.comma, max(0, fewest), left, goes_on=bool(texts))}"
         elif fewest > 0:
             return None
         return f'"{{" {inner} "}}"'

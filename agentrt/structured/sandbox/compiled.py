@@ -73,12 +73,12 @@ def _searched(
         return CallsConstraint(spec, frame, alphabet)
     forces = not may_take_long(spec)
     try:
-        return LlguidanceConstraint(_grammar(spec), alphabet, forces=forces)
+        return LlguidanceConstraint(native_grammar(spec), alphabet, forces=forces)
     except ConstraintError:
         if spec.kind != "json":
             raise
         # A part that nothing fits ends a grammar of rules, not that of a schema.
-        return LlguidanceConstraint(_grammar(spec, exact=False), alphabet, forces=forces)
+        return LlguidanceConstraint(native_grammar(spec, exact=False), alphabet, forces=forces)
 
 
 def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:
@@ -116,10 +116,11 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return None
 
 
-def _grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
+def native_grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
+    """The compiler's own form of a constraint that is no set of tools."""
     match spec.kind:
         case "json":
-            return json_grammar(json.loads(spec.source), exact=exact)
+            return json_grammar(json.loads(spec.source), exact=exact, style=spec.style)
         case "regex":
             return regex_grammar(whole_match(spec.source))
         case "choice":

@@ -68,7 +68,7 @@ def _guess_of(
         return constraint.guess()
     match spec.kind:
         case "json":
-            text = shortest_instance(json.loads(spec.source))
+            text = shortest_instance(json.loads(spec.source), spec.style)
             return None if text is None else alphabet.tokenize(text.encode())
         case "grammar" if spec.options:
             return alphabet.tokenize(spec.options[0].encode())

@@ -7,6 +7,7 @@ JSON.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -18,6 +19,7 @@ from typing_extensions import TypeAliasType
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
@@ -25,7 +27,7 @@ from agentrt.structured.json_schema.limits import check_choice, check_size
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import reason_of
-from agentrt.structured.lark_json import with_compact_json
+from agentrt.structured.lark_json import with_styled_json
 from agentrt.structured.types.core_schemas import Reader, author_of, reader_of
 from agentrt.structured.types.late_options import with_holes
 from agentrt.structured.types.trial import check_reading
@@ -151,14 +153,18 @@ def choice_shape(*options: str) -> Shape:
     return _choice(options, same_text, "choice")
 
 
-def cfg_shape(lark: str) -> Shape:
+def cfg_shape(lark: str, style: JsonStyle = "compact") -> Shape:
     """Text of a context-free grammar in llguidance's dialect of Lark, from the rule `start`.
+
+    Args:
+        lark: The grammar.
+        style: Style of the JSON in it.
 
     Raises:
         ConstraintError: The grammar is invalid or too large.
     """
     check_size(lark, "grammar")
-    spec = ConstraintSpec("grammar", source=with_compact_json(lark))
+    spec = ConstraintSpec("grammar", source=with_styled_json(lark, style))
     complaint = complaint_about(spec)
     if complaint:
         raise ConstraintError(
@@ -176,6 +182,17 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     """
     plain = normal_form(schema)
     return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
+
+
+@functools.lru_cache(maxsize=1024)
+def in_style(shape: Shape, style: JsonStyle) -> Shape:
+    """A shape with its JSON in a style; one of other text as it is."""
+    spec = shape.spec
+    if spec is None or shape.schema is None:
+        return shape
+    if spec.kind == "json":
+        return replace(shape, spec=replace(spec, style=style))
+    return replace(shape, spec=json_spec(shape.schema, style=style))  # distinct items
 
 
 def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
