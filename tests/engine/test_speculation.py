@@ -4,12 +4,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
-from agentrt.engine.drafts.sequence_drafts import Guess, SequenceDrafts
 from agentrt.protocol.backend import HoleFill
 
 STEM = [(13 * at) % 249 for at in range(60)]
@@ -21,7 +20,11 @@ SPECS = (
     ConstraintSpec("json", '{"type":"array","items":{"type":"boolean"},"maxItems":4}'),
 )
 FREE = settings(
-    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 request = st.fixed_dictionaries(
     {
@@ -79,8 +82,10 @@ def compare(found, name, expected, at):
     assert ids == wanted
     assert found.text(name) == expected.text(at)
     assert found.logprobs(name) == expected.logprobs(at)
-    ends = found.ends[name], expected.ends[at]
-    assert len({(e.reason, e.closed_early, e.stopped_by, e.ledger.output_tokens) for e in ends}) == 1
+    end, other = found.ends[name], expected.ends[at]
+    assert (end.reason, end.closed_early) == (other.reason, other.closed_early)
+    assert end.stopped_by == other.stopped_by
+    assert end.ledger.output_tokens == other.ledger.output_tokens
 
 
 def holds_nothing(core):
@@ -90,7 +95,7 @@ def holds_nothing(core):
     assert tree.evictable_pages == pool.tree_pages
 
 
-@settings(FREE, max_examples=30)
+@settings(FREE, max_examples=20)
 @given(
     requests=st.lists(request, min_size=2, max_size=6),
     tokens=st.sampled_from([1, 3, 9, "auto"]),
@@ -98,12 +103,12 @@ def holds_nothing(core):
     kv_pages=st.sampled_from([24, 200]),
     slots=st.sampled_from([2, 8]),
     seed=st.integers(0, 99),
-    from_outputs=st.booleans(),
+    wrong_share=st.sampled_from([0.0, 0.1, 0.5]),
 )
 def test_any_drafts_leave_every_token_as_it_was(
-    requests, tokens, overlap, kv_pages, slots, seed, from_outputs, tokenizer_dir, engine
+    requests, tokens, overlap, kv_pages, slots, seed, wrong_share, tokenizer_dir, engine
 ):
-    """Drafts of the site's own outputs, or texts that are right for a while and then wrong."""
+    """The site's earlier outputs are these ones, right for a while and then wrong."""
     how: dict[str, Any] = {
         "kv_pages": kv_pages,
         "page_tokens": 8,
@@ -116,23 +121,20 @@ def test_any_drafts_leave_every_token_as_it_was(
     expected = serve(plain, engine, requests)
     core = engine.hash_core(tokenizer_dir, overlap=overlap, speculate_tokens=tokens, **how)
     random = Random(seed)
-
-    def guess(drafts, limit):
-        sequence = drafts._sequence
-        left = expected.ids(int(sequence.request.request_id) // 2 % 100)[sequence.output_tokens :]
-        right = left[: random.randint(0, limit)]
-        wrong = [random.randrange(250) for _ in range(limit - len(right))]
-        return Guess([*right, *wrong], ("site", False), 0.9)
-
-    with pytest.MonkeyPatch.context() as patch:
-        if not from_outputs:
-            patch.setattr(SequenceDrafts, "best_guess", guess)
-        for number in (0, 200):  # again, with the outputs of the first time
-            found = serve(core, engine, requests, copies=2, number=number)
-            for at in range(len(requests)):
-                for copy in range(2):
-                    compare(found, number + 2 * at + copy, expected, at)
-            holds_nothing(core)
+    for at in range(len(requests)):
+        text = [
+            token if random.random() > wrong_share else random.randrange(250)
+            for token in expected.ids(at)
+        ]
+        earlier = engine.request(900 + at, STEM, max_tokens=len(text) + 2)
+        core.submit(engine.replace(earlier, output_ids=tuple(text)))
+    engine.drain(core)
+    for number in (0, 200):  # again, with the outputs of the first time
+        found = serve(core, engine, requests, copies=2, number=number)
+        for at in range(len(requests)):
+            for copy in range(2):
+                compare(found, number + 2 * at + copy, expected, at)
+        holds_nothing(core)
     plain.close()
     core.close()
 
@@ -180,7 +182,7 @@ class Echo:
 
     @staticmethod
     def of(machine: type, text: list[int]) -> type:
-        class Echoing(machine):  # type: ignore[misc, valid-type]
+        class Echoing(machine):
             def forward(self, parts):
                 logits = super().forward(parts)
                 row = 0
@@ -209,7 +211,7 @@ def test_a_copied_prompt_is_drafted(tokenizer_dir, engine):
     assert served.ends[0].ledger.steps <= 20
 
 
-@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize("kind", ["llama"])
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_a_model_says_the_same_behind_drafts(kind, temperature, build, engine):
     """Rows of several tokens compute what rows of one do, over chunks, prefix hits and grammars."""
@@ -250,7 +252,7 @@ def test_an_output_goes_on_in_another_engine(constraint, temperature, tokenizer_
     plain = engine.hash_core(tokenizer_dir, eos_bias=-2.0)
     plain.submit(engine.request(0, STEM, **how))
     ids = engine.drain(plain).ids(0)
-    for killed_at in range(1, 8):
+    for killed_at in (1, 2, 5):
         told: list[int] = []
         for _ in range(2):  # the second engine ends the output
             core = engine.hash_core(tokenizer_dir, eos_bias=-2.0, speculate_tokens=4)

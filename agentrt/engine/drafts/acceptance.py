@@ -36,8 +36,8 @@ class AcceptanceRates:
         self._counts[key] = min(max(accepted, 0.01), 100.0), max(rejected, 0.01)
 
 
-class StepCosts:
-    """Seconds of a step by its rows, learned as a line through the last steps.
+class RowCosts:
+    """Seconds of a row of a step, learned by a line through the last steps.
 
     Attributes:
         MAX_ROWS: Longer steps compute prompts, and say little about a few rows more.

@@ -9,17 +9,16 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Rows
 
 from agentrt.base.config import EngineConfig
-from agentrt.engine.batch.shared_prefix import MAX_ROWS
-from agentrt.engine.drafts.acceptance import RateKey, StepCosts, draft_length
+from agentrt.engine.drafts.acceptance import RateKey, RowCosts, draft_length
 from agentrt.engine.drafts.sequence_drafts import SequenceDrafts
 from agentrt.engine.drafts.site_outputs import OutputsBySite
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.engine.scheduling.scheduler import ScheduledSequence
 from agentrt.engine.sequence.draft import Draft, Verification
 from agentrt.engine.sequence.sequence import Sequence
 
 _MAX_DRAFT_TOKENS = 15
-"""Tokens of a draft of adaptive length."""
+_MAX_CUDA_DRAFT_TOKENS = 7
+"""Tokens of a draft of adaptive length; a captured graph has at most eight rows a sequence."""
 
 _PROBE_STEPS = 16
 """Steps after which a source that does not pay is tried again, with one token."""
@@ -42,18 +41,22 @@ class Drafter:
         wanted = config.speculate_tokens
         self.is_adaptive = wanted == "auto"
         if wanted == "auto":
-            # A captured graph has so many rows a sequence.
-            self._limit = MAX_ROWS - 1 if config.device == "cuda" else _MAX_DRAFT_TOKENS
+            on_cuda = config.device == "cuda"
+            self._limit = _MAX_CUDA_DRAFT_TOKENS if on_cuda else _MAX_DRAFT_TOKENS
         else:
             self._limit = 0 if wanted == "off" else wanted
         self._sites = OutputsBySite()
         self._sequences: dict[Sequence, SequenceDrafts] = {}
         self._keys: dict[Sequence, RateKey] = {}
         self._unpaid_steps: dict[Sequence, int] = {}
-        self._costs = StepCosts()
+        self._costs = RowCosts()
 
-    def plan(self, scheduled: list[ScheduledSequence]) -> Mapping[Sequence, Draft]:
-        """Drafts to compute with a scheduled step; allocates the pages that they need."""
+    def plan(self, scheduled: Rows[tuple[Sequence, int]]) -> Mapping[Sequence, Draft]:
+        """Drafts to compute with a step; allocates the pages that they need.
+
+        Args:
+            scheduled: Sequences of the step, each with the number of tokens to compute.
+        """
         if not self._limit and not any(sequence.forced_draft for sequence, _ in scheduled):
             return {}
         drafts: dict[Sequence, Draft] = {}

@@ -35,10 +35,14 @@ class SequenceDrafts:
     Args:
         sequence: A sequence with a complete prompt.
         outputs: Outputs of its call site.
+
+    Attributes:
+        sequence: The sequence.
+        rates: Acceptance rates of its drafts; they begin as those of its call site.
     """
 
     def __init__(self, sequence: Sequence, outputs: SiteOutputs) -> None:
-        self._sequence = sequence
+        self.sequence = sequence
         self._outputs = outputs
         self._own_output = outputs.open()
         self._own_text = TextLookup()
@@ -75,12 +79,12 @@ class SequenceDrafts:
 
     def _update(self) -> None:
         """Follow the tokens that are new, and look up those texts that they left."""
-        tokens = self._sequence.tokens
+        tokens = self.sequence.tokens
         if self._trails and len(tokens) == self._known_tokens:
             return
         new = tokens[self._known_tokens :]
         self._own_text.extend(new)
-        output = tokens[max(self._known_tokens, self._sequence.prompt_tokens) :]
+        output = tokens[max(self._known_tokens, self.sequence.prompt_tokens) :]
         self._outputs.extend(self._own_output, output)
         self._known_tokens = len(tokens)
         own = self._own_output

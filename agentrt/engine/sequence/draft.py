@@ -39,7 +39,7 @@ class Verification:
 
     Attributes:
         sequence: The sequence.
-        draft: Its draft.
+        draft: The tokens to verify.
         logits: `[tokens, logits_size]` fp32, behind each token of the draft.
         known_tokens: Tokens of the sequence before the draft.
         matching_tokens: Tokens of the draft that the sequence has now.
