@@ -98,9 +98,10 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
-        ("lark_json",),
-        ("backends", "call_text", "expression", "partial", "tagged_text", "types"),
-        ("call_grammars", "calls", "closing", "parts"),
+        ("distinct_tokens", "lark_json"),
+        ("backends", "expression", "partial", "tagged_text", "types"),
+        ("call_arguments", "calls", "closing", "distinct_state", "parts"),
+        ("call_grammars", "call_text"),
         ("call_sets", "composition", "tags"),
         ("call_state", "spans"),
         ("captures", "masks"),

@@ -7,8 +7,10 @@ turns segments into ids, a remote backend turns them into messages.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
+from agentrt.base.json_style import styled_json
 from agentrt.base.record import record
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -132,10 +134,28 @@ class ToolSchema:
 
 
 @record
+class ArgumentFrame:
+    """The frame of one argument, where a model writes the arguments of a call one by one.
+
+    The value of a text is the text itself, without quotes. All other values are JSON. There are no
+    special tokens in it or directly behind it: a text must be told from its end in letters.
+
+    Attributes:
+        before: Text before the name, e.g. `<parameter=`.
+        middle: Text between name and value.
+        after: Text behind the value, which a text cannot hold.
+    """
+
+    before: str
+    middle: str
+    after: str
+
+
+@record
 class CallFrame:
     """The frame of a tool call in a model's output, as its chat template shows it.
 
-    `before + (name and arguments in `style`) + after`, several calls joined by `between`.
+    `before + name + middle + arguments + after`, several calls joined by `between`.
 
     Attributes:
         before: Text that opens one call, e.g. `<|call|>{"name":"`.
@@ -144,7 +164,8 @@ class CallFrame:
         between: Text between two calls; "" if they follow directly.
         first: Text before the first call (a list bracket, for example).
         last: Text after the last call.
-        special: Texts of special tokens that occur in the above.
+        special: Texts of special tokens that occur in the frame.
+        argument: Frame of each argument; None if the arguments are one JSON object.
     """
 
     before: str
@@ -154,6 +175,21 @@ class CallFrame:
     first: str = ""
     last: str = ""
     special: tuple[str, ...] = ()
+    argument: ArgumentFrame | None = None
+
+    def arguments_text(self, arguments_json: str) -> str:
+        """The arguments of a call as the model writes them."""
+        one = self.argument
+        if one is None:
+            return arguments_json
+        texts = argument_texts(arguments_json).items()
+        return "".join(f"{one.before}{key}{one.middle}{text}{one.after}" for key, text in texts)
+
+
+def argument_texts(arguments_json: str) -> dict[str, str]:
+    """The values of arguments that are written one by one: texts bare, the rest as JSON."""
+    values = json.loads(arguments_json).items()
+    return {key: one if isinstance(one, str) else styled_json(one) for key, one in values}
 
 
 JSON_ARRAY_FRAME = CallFrame(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentrt.base.segments import CallFrame
+from agentrt.base.segments import ArgumentFrame, CallFrame
+from agentrt.prompt.argument_probe import NoFrame, argument_of, units
 from agentrt.prompt.encoded import shared_length
 from agentrt.prompt.message_form import MessageForm, Turn
 from agentrt.prompt.probe import (
@@ -26,18 +27,15 @@ ONE = [USER, Turn("assistant", "", calls=(call_of(2),)), RESULTS[0]]
 TWO = [USER, Turn("assistant", "", calls=(call_of(2), call_of(3))), *RESULTS]
 
 
-class NoFrame(Exception):
-    """The reason why the template's own form of calls cannot be used."""
-
-
 def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
     """The message form with the template's own calls, or unchanged with the reason."""
     reason = ""
-    for arguments in ("object", "text"):
+    for arguments in ("object", "text", "texts"):
         for empty in ("", "none"):
             native = replace(probe.form, native=True, arguments=arguments, empty=empty)
+            shown = replace(probe, form=native, tools=(TOOL,))
             try:
-                frame = _frame(replace(probe, form=native, tools=(TOOL,)))
+                frame = _frame(shown, argument_of(shown) if arguments == "texts" else None)
             except NoFrame as error:
                 reason = reason or str(error)
             else:
@@ -45,23 +43,32 @@ def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
     return probe.form, reason
 
 
-def _frame(probe: TemplateProbe) -> CallFrame:
+def _frame(probe: TemplateProbe, argument: ArgumentFrame | None) -> CallFrame:
     one = probe.text(ONE)
     if one is None or name_of(2) not in one:
         raise NoFrame("the template shows no calls")
-    if args_of(2) not in one:
+    bare = CallFrame("", "", "", argument=argument)
+    if bare.arguments_text(args_of(2)) not in one:
         raise NoFrame("the template does not write arguments as JSON")
-    if one.index(args_of(2)) < one.index(name_of(2), len(_opened(probe, one))):
+    if one.index(bare.arguments_text(args_of(2))) < one.index(name_of(2), len(_opened(probe, one))):
         raise NoFrame("the template writes arguments before the name")
-    lead, middle, tail = _around(_opened(probe, one), one, 2)
+    lead, middle, tail = _around(_opened(probe, one), one, 2, bare)
     closing = probe.parts.first_marker(_closing(probe))
     tail = _before_end(tail, probe.parts, closing)
     two = probe.text(TWO)
-    if two is None or args_of(3) not in two:
+    if two is None or bare.arguments_text(args_of(3)) not in two:
         frame = CallFrame(before=lead, middle=middle, after=tail, between="\n")
     else:
-        frame = _joined(probe, two, lead, middle, closing)
-    texts = (frame.before, frame.middle, frame.after, frame.between, frame.first, frame.last)
+        frame = _joined(probe, two, lead, middle, closing, bare)
+    frame = replace(frame, argument=argument)
+    texts = [frame.before, frame.middle, frame.after, frame.between, frame.first, frame.last]
+    if argument is not None:
+        inner = argument.before + argument.middle + argument.after
+        if any(isinstance(one, Marker) for one in probe.parts.pieces(inner)) or isinstance(
+            next(iter(probe.parts.pieces(frame.after)), None), Marker
+        ):
+            raise NoFrame("special tokens stand around the arguments")  # see `ArgumentFrame`
+        texts.append(inner)
     if any(map(has_placeholder, texts)):
         raise NoFrame("the template writes ids or other things of a call that a model cannot know")
     if not frame.before and not frame.first:
@@ -93,28 +100,33 @@ def _closing(probe: TemplateProbe) -> str:
     return plain.partition(text_of(1))[2] if plain else ""
 
 
-def _around(opening: str, text: str, index: int) -> tuple[str, str, str]:
+def _around(opening: str, text: str, index: int, bare: CallFrame) -> tuple[str, str, str]:
     """The text before a call's name, between name and arguments, and after them."""
     head, _, rest = text[len(opening) :].partition(name_of(index))
-    middle, _, tail = rest.partition(args_of(index))
+    middle, _, tail = rest.partition(bare.arguments_text(args_of(index)))
     return head, middle, tail
 
 
 def _joined(
-    probe: TemplateProbe, two: str, lead: str, middle: str, closing: Marker | None
+    probe: TemplateProbe,
+    two: str,
+    lead: str,
+    middle: str,
+    closing: Marker | None,
+    bare: CallFrame,
 ) -> CallFrame:
     """The frame from a rendering of two calls: texts around each call and texts that occur once."""
     parts = probe.parts
-    first_lead, first_middle, rest = _around(_opened(probe, two), two, 2)
+    first_lead, first_middle, rest = _around(_opened(probe, two), two, 2, bare)
     gap, _, rest = rest.partition(name_of(3))
-    second_middle, _, tail = rest.partition(args_of(3))
+    second_middle, _, tail = rest.partition(bare.arguments_text(args_of(3)))
     if (first_lead, first_middle) != (lead, middle) or second_middle != middle:
         raise NoFrame("the template writes several calls in another way than one")
     tail = _before_end(tail, parts, closing)
-    gap_units, tail_units = _units(parts, gap), _units(parts, tail)
+    gap_units, tail_units = units(parts, gap), units(parts, tail)
     after = "".join(gap_units[: shared_length(gap_units, tail_units)])
     between = gap[len(after) :]
-    lead_units, between_units = _units(parts, lead)[::-1], _units(parts, between)[::-1]
+    lead_units, between_units = units(parts, lead)[::-1], units(parts, between)[::-1]
     before = "".join(lead_units[: shared_length(lead_units, between_units)][::-1])
     return CallFrame(
         before=before,
@@ -135,11 +147,3 @@ def _before_end(tail: str, parts: TokenizerParts, closing: Marker | None) -> str
     if not found:
         raise NoFrame("the template does not end a message of calls")
     return tail[: min(found)]
-
-
-def _units(parts: TokenizerParts, text: str) -> list[str]:
-    """Characters and whole markers."""
-    units: list[str] = []
-    for piece in parts.pieces(text):
-        units += [piece.text] if isinstance(piece, Marker) else list(piece)
-    return units

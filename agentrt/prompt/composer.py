@@ -17,6 +17,7 @@ from agentrt.base.segments import (
     ResultOf,
     Segment,
     Text,
+    argument_texts,
 )
 from agentrt.prompt.encoded import PrefixLoss
 from agentrt.prompt.id_writer import ESCAPE, IdWriter
@@ -195,7 +196,15 @@ class Composer:
         writer.write_template((frame.between if index else frame.first) + frame.before)
         writer.write_text(call.name)
         writer.write_template(frame.middle)
-        writer.write_text(call.arguments_json)
+        if frame.argument is None:
+            writer.write_text(call.arguments_json)
+        else:
+            for key, text in argument_texts(call.arguments_json).items():
+                writer.write_template(frame.argument.before)
+                writer.write_text(key)
+                writer.write_template(frame.argument.middle)
+                writer.write_text(text)
+                writer.write_template(frame.argument.after)
         writer.write_template(frame.after)
 
     def _closed(self, prefix: Prefix) -> Prefix:

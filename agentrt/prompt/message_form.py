@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agentrt.base.canonical_json import dumps
-from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, CallMade, Role, ToolSchema
+from agentrt.base.segments import (
+    JSON_ARRAY_FRAME,
+    CallFrame,
+    CallMade,
+    Role,
+    ToolSchema,
+    argument_texts,
+)
 
 JOIN = "\n\n"
 """Separator of texts joined into one message, if the template has no separate place for them."""
@@ -40,7 +47,8 @@ class MessageForm:
     Attributes:
         frame: Frame of calls.
         native: Whether the template writes calls itself, from `tool_calls`.
-        arguments: Form of the calls' arguments.
+        arguments: Form of the calls' arguments: an object, its JSON, or an object of texts, for
+            templates that write them one by one.
         empty: Content of a message with calls only.
         system: Whether it takes system messages; else their text opens the first user message.
         tool_role: Whether it takes tool messages; else results are user messages.
@@ -51,7 +59,7 @@ class MessageForm:
 
     frame: CallFrame = JSON_ARRAY_FRAME
     native: bool = False
-    arguments: Literal["object", "text"] = "object"
+    arguments: Literal["object", "text", "texts"] = "object"
     empty: Literal["", "none"] = ""
     system: bool = True
     tool_role: bool = True
@@ -111,6 +119,8 @@ class MessageForm:
         arguments: Any = call.arguments_json
         if self.arguments == "object":
             arguments = json.loads(call.arguments_json)
+        elif self.arguments == "texts":
+            arguments = argument_texts(call.arguments_json)
         function = {"name": call.name, "arguments": arguments}
         return {"id": call.call_id, "type": "function", "function": function}
 
@@ -122,7 +132,10 @@ def function_of(tool: ToolSchema) -> dict[str, Any]:
 
 def render_calls(frame: CallFrame, calls: Sequence[CallMade]) -> str:
     """Calls in the frame of a model."""
-    each = [f"{frame.before}{c.name}{frame.middle}{c.arguments_json}{frame.after}" for c in calls]
+    each = (
+        f"{frame.before}{one.name}{frame.middle}{frame.arguments_text(one.arguments_json)}{frame.after}"
+        for one in calls
+    )
     return frame.first + frame.between.join(each) + frame.last
 
 

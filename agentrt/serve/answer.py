@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentrt.base.segments import CallFrame
+from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.program import GenMeta
 from agentrt.protocol.step_output import Ledger
 from agentrt.serve.request_builder import CallsIn
@@ -22,15 +22,22 @@ class ChatAnswer:
         created: Seconds since 1970.
         calls_in: Places of tool calls in the text.
         frame: Form in which the model writes calls.
+        tools: The tools offered.
     """
 
     def __init__(
-        self, name: str, model: str, created: int, calls_in: CallsIn, frame: CallFrame
+        self,
+        name: str,
+        model: str,
+        created: int,
+        calls_in: CallsIn,
+        frame: CallFrame,
+        tools: tuple[ToolSchema, ...],
     ) -> None:
         self._name = name
         self._model = model
         self._created = created
-        self._scanner = None if calls_in == "none" else CallScanner(frame)
+        self._scanner = None if calls_in == "none" else CallScanner(frame, tools)
         self._told_chars = 0
         self._calls: list[Json] = []
 

@@ -87,6 +87,7 @@ class Completion:
                 self._model.unix_s(),
                 request.calls_in,
                 self._model.call_frame,
+                request.chat.tools,
             )
             self._wants_usage = request.wants_usage
             deliver = self._stream if request.stream else self._whole

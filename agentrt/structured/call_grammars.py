@@ -16,8 +16,9 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.base.vocabulary import Vocab
+from agentrt.structured.call_arguments import arguments_part
 from agentrt.structured.json_schema.json_grammar import json_part
-from agentrt.structured.json_schema.lark_text import quoted, spelled
+from agentrt.structured.json_schema.lark_text import LarkPart, pieces, quoted, spelled
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import escape_regex
 
@@ -147,7 +148,7 @@ class FrameText:
         fewest, most = max(spec.min_calls, 1), spec.max_calls
         rules: list[str] = []
         for index, tool in enumerate(spec.tools):
-            part = json_part(tool.parameters, f"t{index}_")
+            part = self._arguments(tool, f"t{index}_")
             opening = self.literal(self.frame.before + self.named(tool.name))
             rules += [f"call_{index}: {opening} {part.expression} {self.literal(self.frame.after)}"]
             rules += part.rules
@@ -173,7 +174,7 @@ class FrameText:
             endings: Texts that may follow the call, of which one has to if "" is not among them.
             exact: Whether numbers are written as rules; see `json_grammar`.
         """
-        arguments = json_part(tool.parameters, "t_", exact=exact)
+        arguments = self._arguments(tool, "t_", exact=exact)
         written = [self.literal(ending) for ending in endings if ending]
         end = f"({' | '.join(written)})" if written else ""
         if written and "" in endings:
@@ -181,22 +182,11 @@ class FrameText:
         opening, closing = self.literal(self.named(tool.name)), self.literal(self.frame.after)
         return _lark([f"start: {opening} {arguments.expression} {closing} {end}", *arguments.rules])
 
-
-def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
-    """`text` cut at its special tokens, which become ids."""
-    found: list[str | int] = []
-    rest = text
-    while rest:
-        positions = [(rest.find(token), -len(token), token) for token in tokens if token in rest]
-        if not positions:
-            found.append(rest)
-            break
-        at, _, token = min(positions)
-        if at:
-            found.append(rest[:at])
-        found.append(tokens[token])
-        rest = rest[at + len(token) :]
-    return found
+    def _arguments(self, tool: ToolSchema, prefix: str, *, exact: bool = True) -> LarkPart:
+        one = self.frame.argument
+        if one is None:
+            return json_part(tool.parameters, prefix, exact=exact)
+        return arguments_part(tool.parameters, one, prefix, exact=exact)
 
 
 def _lark(lines: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ class ToolGrammar:
 
     Attributes:
         constraint: The calls, from the tool's name on.
-        shortest: Shortest arguments found without the grammar, or None.
+        shortest: Shortest arguments found without the grammar, as written; or None.
     """
 
     constraint: LlguidanceConstraint
@@ -72,9 +72,10 @@ class ToolGrammars:
             if found is not None:
                 self._made.move_to_end(key)
                 return found
+        shortest = shortest_instance(tool.schema.parameters)
         made = ToolGrammar(
             _compiled_call(tool.schema, frame, alphabet, endings),
-            shortest_instance(tool.schema.parameters),
+            None if shortest is None else frame.frame.arguments_text(shortest),
         )
         with self._lock:
             self.compiled += 1
@@ -214,7 +215,7 @@ class ToolSet:
         return heads
 
     def _compiled(self, lark: str) -> LlguidanceConstraint:
-        return LlguidanceConstraint(lark_grammar(lark), self.alphabet)
+        return LlguidanceConstraint(lark_grammar(lark, forces=True), self.alphabet)
 
     def _opening_is_no_answer(self) -> bool:
         opening = self.frame.pieces(self.frame.opening)
@@ -246,6 +247,6 @@ def _compiled_call(
 def _exact_or_not(lark_of: Callable[[bool], str], alphabet: Alphabet) -> LlguidanceConstraint:
     """A grammar with exact numbers, or without: a part that nothing fits ends one of rules only."""
     try:
-        return LlguidanceConstraint(lark_grammar(lark_of(True)), alphabet)
+        return LlguidanceConstraint(lark_grammar(lark_of(True), forces=True), alphabet)
     except ConstraintError:
-        return LlguidanceConstraint(lark_grammar(lark_of(False)), alphabet)
+        return LlguidanceConstraint(lark_grammar(lark_of(False), forces=True), alphabet)

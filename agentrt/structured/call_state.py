@@ -18,6 +18,9 @@ from agentrt.structured.call_sets import ToolSet
 from agentrt.structured.matcher import MaskRow
 from agentrt.structured.vocabulary import Alphabet
 
+_RESTS_OF_LETTERS = [bytes([first, *[0x80] * more]) for first in (0x80, 0xA0) for more in range(3)]
+"""Bytes of which one series completes any letter that has begun."""
+
 
 @dataclass(slots=True, eq=False)
 class MatchedStretch:
@@ -122,7 +125,7 @@ class CallsState:
         return self.matcher.forced_text()
 
     def completion(self, limit: int) -> list[int] | None:
-        return find_completion(self, limit, self.tools.alphabet)
+        return self._out_of_text(limit) or find_completion(self, limit, self.tools.alphabet)
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
         ahead = self.fork()
@@ -133,6 +136,25 @@ class CallsState:
 
     def must_stop(self) -> bool:
         return self.matcher.must_stop()
+
+    def _out_of_text(self, limit: int) -> list[int] | None:
+        """A completion that first ends the bare text of an argument, which a search does not find.
+
+        Returns:
+            None if no such text is open, or no completion was found.
+        """
+        argument = self.tools.frame.frame.argument
+        if argument is None or self.stretches[-1].place is not None:
+            return None
+        after = argument.after.encode()
+        endings = [after[begun:] for begun in range(len(after))]  # the text may have begun it
+        for one in (*endings, *(rest + after for rest in _RESTS_OF_LETTERS)):
+            ahead = self.fork()
+            ending = self.tools.alphabet.tokenize(one)
+            if ahead.advance(ending) == len(ending):
+                rest = find_completion(ahead, limit - len(ending), self.tools.alphabet)
+                return None if rest is None else ending + rest
+        return None
 
     def _change_matcher(self, here: MatchedStretch, token: int) -> None:
         """Enter a call whose tool is named, or a head behind a call."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentrt.base.segments import CallFrame
+from agentrt.base import canonical_json
+from agentrt.base.segments import CallFrame, ToolSchema
+from agentrt.structured.call_arguments import ANY_KIND, argument_kinds, read_argument
 from agentrt.structured.json_scan import ValueScanner, overlap, skip_space
 
 
@@ -14,7 +17,7 @@ class CallText:
 
     Attributes:
         name: Name of the tool.
-        arguments_json: Arguments as written, not parsed.
+        arguments_json: Arguments as written, not parsed; those written one by one as one object.
     """
 
     name: str
@@ -27,17 +30,25 @@ class CallScanner:
     A call is returned when its arguments close: later text cannot change it. Each character is
     scanned once, except in a marker that is split between two pieces.
 
+    Args:
+        frame: Frame of the model's calls.
+        tools: The tools offered, whose schemas say which arguments are texts if these are written
+            one by one.
+
     Attributes:
         frame: Frame of the model's calls.
         calls: Number of calls found.
     """
 
-    def __init__(self, frame: CallFrame) -> None:
+    def __init__(self, frame: CallFrame, tools: Iterable[ToolSchema] = ()) -> None:
         self.frame = frame
+        self._tools = tools
         self._pending = ""  # pending: may be the beginning of a marker
         self._content: list[str] = []
         self._name = ""
         self._parts: list[str] = []
+        self._key = ""
+        self._text: list[str] = []  # of a value
         self._value = ValueScanner()
         self._found: list[CallText] = []
         self.calls = 0
@@ -51,7 +62,7 @@ class CallScanner:
     @property
     def in_call(self) -> bool:
         """Whether a frame is open: the text cannot end here."""
-        return self._step in (self._find_name, self._find_arguments, self._expect_after)
+        return self._step not in (self._find_opening, self._find_next)
 
     def feed_text(self, text: str) -> list[CallText]:
         """Calls completed by `text`."""
@@ -84,8 +95,54 @@ class CallScanner:
         self._name = self._pending[:at]
         self._pending = self._pending[at + len(self.frame.middle) :]
         self._value = ValueScanner()
-        self._step = self._find_arguments
+        self._step = self._find_arguments if self.frame.argument is None else self._find_argument
         return True
+
+    def _find_argument(self) -> bool:
+        """Parse one of the arguments that stand one by one, or the end of the call."""
+        one, after = self.frame.argument, self.frame.after
+        assert one is not None, "arguments stand one by one"
+        if self._pending.startswith(one.before):
+            key, has_key, rest = self._pending[len(one.before) :].partition(one.middle)
+            if not has_key:
+                return False
+            self._key, self._pending = key, rest
+            self._step = self._find_value_end
+            return True
+        if self._pending.startswith(after):
+            self._pending = self._pending[len(after) :]
+            self._take_call(f"{{{','.join(self._parts)}}}")
+            self._step = self._find_next
+            return True
+        if one.before.startswith(self._pending) or after.startswith(self._pending):
+            return False
+        self._parts.clear()
+        self._step = self._find_opening  # the model did not keep to the frame: content follows
+        return True
+
+    def _find_value_end(self) -> bool:
+        assert self.frame.argument is not None, "arguments stand one by one"
+        after = self.frame.argument.after
+        at = self._pending.find(after)
+        cut = at if at >= 0 else len(self._pending) - overlap(self._pending, after)
+        self._text.append(self._pending[:cut])
+        self._pending = self._pending[cut:]
+        if at < 0:
+            return False
+        self._pending = self._pending[len(after) :]
+        value = read_argument("".join(self._text), self._kinds())
+        self._parts.append(f"{canonical_json.dumps(self._key)}:{value}")
+        self._text.clear()
+        self._step = self._find_argument
+        return True
+
+    def _kinds(self) -> frozenset[str]:
+        """The kinds of values that the schema of the argument allows."""
+        for tool in self._tools:
+            if tool.name == self._name:
+                schema = tool.parameters.get("properties", {}).get(self._key, True)
+                return argument_kinds(schema, tool.parameters)
+        return ANY_KIND
 
     def _find_arguments(self) -> bool:
         start = 0 if self._value.started else skip_space(self._pending, 0)
@@ -97,9 +154,7 @@ class CallScanner:
         self._pending = "" if end is None else self._pending[end:]
         if end is None:
             return False
-        self._found.append(CallText(self._name, "".join(self._parts)))
-        self._parts.clear()
-        self.calls += 1
+        self._take_call("".join(self._parts))
         self._step = self._expect_after
         return True
 
@@ -128,6 +183,11 @@ class CallScanner:
             return False
         self._step = self._find_opening
         return True
+
+    def _take_call(self, arguments_json: str) -> None:
+        self._found.append(CallText(self._name, arguments_json))
+        self._parts.clear()
+        self.calls += 1
 
     def _open(self, marker_chars: int) -> None:
         self._pending = self._pending[marker_chars:]

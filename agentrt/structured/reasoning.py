@@ -11,7 +11,7 @@ import numpy as np
 
 from agentrt.base.segments import ThinkFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.structured.call_grammars import pieces
+from agentrt.structured.json_schema.lark_text import pieces
 from agentrt.structured.matcher import MaskRow, row_of, set_only
 from agentrt.structured.vocabulary import Alphabet, PerVocab, alphabet_of
 

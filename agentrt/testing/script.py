@@ -78,10 +78,11 @@ def calls_text(
         >>> calls_text(("price", {"symbol": "IBM"}))
         '[{"name":"price","arguments":{"symbol":"IBM"}}]'
     """
-    written = (
-        f"{frame.before}{name}{frame.middle}{canonical_json.dumps(dict(arguments))}{frame.after}"
+    texts = [
+        (name, frame.arguments_text(canonical_json.dumps(dict(arguments))))
         for name, arguments in calls
-    )
+    ]
+    written = (f"{frame.before}{name}{frame.middle}{text}{frame.after}" for name, text in texts)
     return f"{content}{frame.first}{frame.between.join(written)}{frame.last}"
 
 

@@ -189,7 +189,7 @@ def test_a_call_among_text_is_found(portal, codec):
     frame = codec.call_frame
     text = f'Let me see. {frame.first}{frame.before}paint{frame.middle}{{"colour":"red"}}'
     text += f"{frame.after}{frame.last}"
-    answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame)
+    answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame, ())
     chunks = [chunk for char in text for chunk in answer.chunks(char)]
     chunks += answer.closing(GenMeta(finish_reason="stop"), usage=False)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
@@ -197,3 +197,22 @@ def test_a_call_among_text_is_found(portal, codec):
     (call,) = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
     assert call["function"] == {"name": "paint", "arguments": '{"colour":"red"}'}
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_calls_in_markup_are_sent_as_json():
+    """A schema tells which arguments are texts; they may look like numbers."""
+    from agentrt.base.segments import ArgumentFrame, CallFrame, ToolSchema
+    from agentrt.program import GenMeta
+    from agentrt.serve.answer import ChatAnswer
+
+    one = ArgumentFrame("<parameter=", ">\n", "\n</parameter>\n")
+    frame = CallFrame("<call=", ">\n", "</call>", argument=one)
+    properties = {"zip": {"type": "string"}, "floor": {"type": "integer"}}
+    tool = ToolSchema("send", "", {"type": "object", "properties": properties})
+    text = frame.before + "send" + frame.middle
+    text += frame.arguments_text('{"zip":"04109","floor":3}') + frame.after
+    answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame, (tool,))
+    told = answer.whole(text, GenMeta(finish_reason="stop"))["choices"][0]["message"]
+    assert told["content"] is None
+    (call,) = told["tool_calls"]
+    assert call["function"] == {"name": "send", "arguments": '{"zip":"04109","floor":3}'}

@@ -1,13 +1,15 @@
 """How many schemas compile, and how right the verdicts are: suite and real schemas.
 
-Run as `python -m tests.structured.schema_table [--suite FILE] [--refusals]`. A valid instance is
-refused if its compact text, in the order of its keys, does not pass the masks. An invalid one is
-accepted if its text passes them; `handed on` counts those that pass the check of the value, too.
+Run as `python -m tests.structured.schema_table [--suite FILE] [--refusals]`. An instance is a
+value, not a text: to JSON Schema 1.0 is 1, and an object has no order. A valid instance is refused
+if none of its writings passes the masks. An invalid one is accepted if any of them passes; `handed
+on` counts those that pass the check of the value, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +35,8 @@ from agentrt.structured.vocabulary import alphabet_of
 HERE = Path(__file__).parent
 REAL = HERE / "real_schemas" / "schemas.jsonl"
 SUITE = HERE / "data" / "suite_cases.jsonl"
+MAX_WRITINGS = 24
+"""Maximum number of texts of one instance to try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +99,44 @@ def suite_subjects(path: Path = SUITE) -> list[Subject]:
     ]
 
 
+def writings(instance: Any) -> Iterator[str]:
+    """Texts of an instance: as it is given, with whole numbers as integers, in other orders."""
+    texts = map(canonical_json.dumps, itertools.chain([instance], _equals(instance)))
+    return iter(dict.fromkeys(itertools.islice(texts, MAX_WRITINGS)))
+
+
+def _equals(value: Any) -> Iterator[Any]:
+    """Values that are equal by JSON Schema."""
+    match value:
+        case float() if value.is_integer():
+            yield int(value)
+        case list():
+            yield from map(list, itertools.product(*map(_some_equals, value)))
+        case dict():
+            for order in itertools.permutations(value):
+                for children in itertools.product(*(_some_equals(value[name]) for name in order)):
+                    yield dict(zip(order, children, strict=True))
+        case _:
+            yield value
+
+
+def _some_equals(value: Any) -> list[Any]:
+    return list(itertools.islice(_equals(value), MAX_WRITINGS))
+
+
 def accepts(constraint: CompiledConstraint, vocab: Vocab, instance: Any) -> str | None:
-    """The text of an instance, if the constraint lets it pass as a whole."""
-    text = canonical_json.dumps(instance)
+    """A text of an instance that the constraint lets pass as a whole; None if there is none."""
+    return next((text for text in writings(instance) if passes(constraint, vocab, text)), None)
+
+
+def passes(constraint: CompiledConstraint, vocab: Vocab, text: str) -> bool:
+    """Whether a constraint lets a text pass as a whole."""
     ids = alphabet_of(vocab).tokenize(text.encode())
     state = constraint.start()
     try:
-        return text if state.advance(ids) == len(ids) and state.can_stop() else None
+        return state.advance(ids) == len(ids) and state.can_stop()
     except ConstraintError:
-        return None  # too ambiguous to go on: a refusal that comes late
+        return False  # too ambiguous to go on: a refusal that comes late
 
 
 def measure(subjects: Iterable[Subject], declare: Callable[[Any], Shape], vocab: Vocab) -> Counts:

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured import json_schema_shape
+from agentrt.structured import checked_schema_shape, json_schema_shape
 from agentrt.structured.json_schema.drafts import modernize
 
 URI = "http://json-schema.org/draft-0{}/schema#"
@@ -76,3 +76,37 @@ MALFORMED = [
 def test_malformed_keywords_are_left_to_be_refused(schema):
     with pytest.raises(ConstraintError):
         json_schema_shape(schema)
+
+
+NEW = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(("draft", "is_held"), [(None, True), (URI.format(7), True), (NEW, False)])
+def test_a_format_holds_unless_the_draft_calls_it_an_annotation(accepts, draft, is_held):
+    named = {} if draft is None else {"$schema": draft}
+    schema = {**named, "type": "string", "format": "ipv4"}
+    shape, checked = json_schema_shape(schema), checked_schema_shape(schema)
+    assert accepts(shape.spec, '"1.2.3.4"')
+    assert accepts(shape.spec, '"none"') != is_held
+    if is_held:
+        with pytest.raises(ValueError, match="ipv4"):
+            checked.parse('"none"')
+    else:
+        assert checked.parse('"none"') == "none"
+
+
+def test_a_reference_to_a_name_below_the_definitions(accepts):
+    schema = {
+        "$ref": "#/definitions/group/small",
+        "definitions": {"group": {"small": {"enum": [1], "default": 1}}},
+    }
+    spec = json_schema_shape(schema).spec
+    assert accepts(spec, "1")
+    assert not accepts(spec, "2")
+
+
+def test_definitions_of_a_draft_without_them_may_be_anything():
+    schema = {"$schema": URI.format(7), "$defs": {"note": "a text"}, "type": "null"}
+    assert json_schema_shape(schema).spec is not None
+    with pytest.raises(ConstraintError, match="note"):
+        json_schema_shape({"$defs": {"note": "a text"}})

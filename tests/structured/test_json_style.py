@@ -151,5 +151,18 @@ def test_a_final_answer_has_the_style_and_calls_are_compact(style: JsonStyle, vo
     assert state.can_stop()
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_items_are_distinct_in_every_style(style: JsonStyle, vocab):
+    items = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True}
+    shape = in_style(json_schema_shape(items), style)
+    assert shape.spec is not None
+    compiled = compile_constraint(shape.spec, vocab, JSON_ARRAY_FRAME)
+    for value, fits in ((["a", "b"], True), (["a", "a"], False)):
+        text = styled_json(value, style).encode()
+        tokens = [vocab.token_bytes.index(bytes([byte])) for byte in text]
+        state = compiled.start()
+        assert (state.advance(tokens) == len(tokens) and state.can_stop()) is fits
+
+
 def test_styles_are_the_separators():
     assert tuple(SEPARATORS) == STYLES

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from agentrt.base.errors import ConstraintError
 from agentrt.structured import json_schema_shape
 from agentrt.structured.json_schema.complement import complement, other_texts
-from agentrt.structured.json_schema.distinct import MAX_ITEMS
-from agentrt.structured.json_schema.lowering import MAX_ARRAYS
 from agentrt.structured.json_schema.references import localize
 
 OBJECTS = [
@@ -198,30 +196,20 @@ def permuted(count, most):
 
 
 @pytest.mark.parametrize(("fewest", "most"), [(0, 10), (2, 3), (1, 1)])
-def test_many_arrays_of_distinct_items_are_a_grammar(accepts, fewest, most):
+def test_many_arrays_of_distinct_items(accepts, fewest, most):
     schema = {
         "type": "array",
-        "items": {"type": "integer", "minimum": 0, "maximum": MAX_ITEMS - 1},
+        "items": {"type": "integer", "minimum": 0, "maximum": 9},
         "uniqueItems": True,
         "minItems": fewest,
         "maxItems": most,
     }
     spec = json_schema_shape(schema).spec
-    assert spec is not None
-    if most > 3:
-        assert spec.kind == "grammar"
     judge = jsonschema.Draft202012Validator(schema)
-    whole = list(range(MAX_ITEMS))
+    whole = list(range(10))
     for instance in [*permuted(3, 3), whole, whole[::-1], [*whole, 0], [*whole[:-1], 0], [1, 1]]:
         written = json.dumps(instance, separators=(",", ":"))
         assert accepts(spec, written) == judge.is_valid(instance), written
-
-
-def test_too_many_distinct_items_are_refused():
-    schema = {"type": "array", "items": {"enum": list(range(MAX_ITEMS + 1))}, "uniqueItems": True}
-    with pytest.raises(ConstraintError, match="uniqueItems"):
-        json_schema_shape(schema)
-    assert MAX_ARRAYS < 9 * 8 * 7 * 6
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,8 @@ def test_schema_cases_are_never_accepted_wrongly(accepts, name):
     refused, right = 0, 0
     lines = (DATA / name).read_text(encoding="utf-8").splitlines()
     for row in map(json.loads, lines):
+        if row["id"].startswith("optional/format/"):  # judged as if formats were asserted
+            row["schema"].pop("$schema")
         try:
             spec = json_schema_shape(row["schema"]).spec
         except ConstraintError:

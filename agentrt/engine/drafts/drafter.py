@@ -70,6 +70,8 @@ class Drafter:
             if draft is None:
                 continue
             wanted_tokens = min(len(draft.token_ids), free_tokens)
+            if sequence.rope_threshold:  # tokens beyond it have other angles
+                wanted_tokens = min(wanted_tokens, sequence.rope_threshold - len(sequence.tokens))
             tokens = self._allocate(sequence, wanted_tokens, len(scheduled))
             if tokens > 0:
                 del draft.token_ids[tokens:]

@@ -83,6 +83,7 @@ class ModelExecutor:
         self.model = model.name
         self.logits_size = model.logits_size
         self.window_tokens = model.window_tokens
+        self.rope_threshold = model.rope_threshold
         self.pages = self.runner.kv.pages
         self.tables: BlockTableWriter = self.runner.tables
         vocab = self.codec.vocab
@@ -186,8 +187,13 @@ def _slice(sequence: Sequence, count: int, draft: Draft | None) -> SequenceSlice
     if len(token_ids) < count:
         token_ids.append(-1 - sequence.slot)  # sampled by the last step, known on the device only
     is_last = computed + count == len(tokens) + sequence.in_flight
-    part = SequenceSlice(sequence.slot, token_ids, computed, sequence.complete and is_last)
-    if draft is not None:
-        token_ids += draft.token_ids
-        part.draft_tokens = len(draft.token_ids)
-    return part
+    is_sampled = sequence.complete and is_last
+    drafted = [] if draft is None else draft.token_ids
+    return SequenceSlice(
+        sequence.slot,
+        [*token_ids, *drafted],
+        computed,
+        is_sampled,
+        len(drafted),
+        angle_offset=sequence.angle_offset,
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.errors import RequestRejected, ToolFailed
-from agentrt.base.segments import CallFrame, CallMade
+from agentrt.base.segments import CallFrame, CallMade, ToolSchema
 from agentrt.program import Calls, Each, Final, Gen, Tagged, TaggedText, ToolCall
 
 if TYPE_CHECKING:
@@ -35,7 +35,15 @@ def item_texts(gen: Gen[Any], frame: CallFrame, text: str) -> list[str]:
 
     if gen.work.output.kind == "items":
         return ItemScanner().feed_text(text)
-    return [f"{one.name}({one.arguments_json})" for one in CallScanner(frame).feed_text(text)]
+    scanner = CallScanner(frame, _offered(gen, frame))
+    return [f"{one.name}({one.arguments_json})" for one in scanner.feed_text(text)]
+
+
+def _offered(gen: Gen[Any], frame: CallFrame) -> list[ToolSchema]:
+    """The tools of a generation if the frame is not read without their schemas."""
+    if frame.argument is None:
+        return []
+    return [tool.spec.schema for tool in gen.work.output.tools.values()]
 
 
 def _handed_out(gen: Gen[Any]) -> tuple[Any, ...]:
@@ -170,7 +178,7 @@ class CallReader(ValueReader):
         super().__init__(gen.work.output.parse, is_json=True)
         self._gen = gen
         self._output = gen.work.output
-        self._scanner = CallScanner(frame)
+        self._scanner = CallScanner(frame, _offered(gen, frame))
         self._handed_out = handed_out
         self._calls: list[ToolCall] = []
 

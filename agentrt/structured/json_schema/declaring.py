@@ -13,8 +13,12 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema import declaration_wire as wire
-from agentrt.structured.json_schema.distinct import distinct_lark
-from agentrt.structured.json_schema.drafts import modernize
+from agentrt.structured.json_schema.distinct import (
+    check_distinct,
+    holds_distinct,
+    without_distinct,
+)
+from agentrt.structured.json_schema.drafts import annotates_formats, drop_formats, modernize
 from agentrt.structured.json_schema.judged import checked_original, is_checkable
 from agentrt.structured.json_schema.limits import (
     check_grammar,
@@ -55,6 +59,8 @@ def _answer(order: wire.Order) -> wire.Answer:
     match order:
         case wire.Normalize(source, narrow):
             schema = _read(source)
+            if not narrow and annotates_formats(schema):
+                drop_formats(schema)
             modernize(schema)
             check_schema(schema)
             return wire.NormalForm(_text((for_generation if narrow else normalize)(schema)))
@@ -74,11 +80,11 @@ def _answer(order: wire.Order) -> wire.Answer:
 
 def _spec(schema: Any, *, is_part: bool = False, style: JsonStyle = "compact") -> ConstraintSpec:
     """The spec of JSON that fits a schema in normal form."""
-    lark = None if is_part else distinct_lark(schema, style)
-    if lark is not None:
-        check_grammar(lark)
-        return ConstraintSpec("grammar", source=lark)
-    check_structure(schema)
+    grammatical = schema
+    if not is_part and holds_distinct(schema):
+        check_distinct(schema)
+        grammatical = without_distinct(schema)
+    check_structure(grammatical)
     return ConstraintSpec("json", source=_text(schema), style=style)
 
 

@@ -1,44 +1,309 @@
-"""An array of distinct items with few values, but too many arrays to list them all.
+"""Arrays of distinct items: where a schema asks for them, and whether their texts show it.
 
-Written as a grammar with a rule for each set of items used so far.
+No grammar compares items, so the state of a sequence does (see `distinct_state`), by the texts of
+the items. So equal items must have equal texts, and items must not run out before `minItems`.
+What cannot be told apart by text is refused: numbers with fractions (1.0 is 1) and objects with
+free keys, which may come in any order.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt.base.json_style import SEPARATORS, JsonStyle, styled_json
-from agentrt.structured.json_schema.lark_text import quoted
-from agentrt.structured.json_schema.lowering import listed_values
+from agentrt.structured.json_schema.alternatives import (
+    TooManyAlternatives,
+    alternatives,
+    child_items,
+    types_of,
+)
+from agentrt.structured.json_schema.keywords import (
+    REFUSED,
+    children,
+    refusal,
+    resolve,
+    subschemas,
+    with_children,
+    without,
+)
 
-MAX_ITEMS = 10
-"""Maximum number of items for writing out all sets of them: 1,024 rules."""
+KEYWORD = "uniqueItems"
+MAX_PLACES = 5_000
+_MAX_DEPTH = 16
+_NARROWING = frozenset({"enum", "const", "pattern", "format", "maxLength"})
 
-_KNOWN = frozenset({"$schema", "type", "items", "uniqueItems", "minItems", "maxItems"})
+
+def holds_distinct(schema: Any) -> bool:
+    """Whether a schema asks for distinct items anywhere."""
+    return any(_asks(here) for _, here, _ in subschemas(schema))
 
 
-def distinct_lark(schema: Any, style: JsonStyle = "compact") -> str | None:
-    """A Lark grammar of the JSON of a whole schema, if it is such an array."""
-    if not isinstance(schema, dict) or schema.get("uniqueItems") is not True:
-        return None
-    values = listed_values(schema.get("items"))
-    if values is None or schema.get("type") != "array" or not schema.keys() <= _KNOWN:
-        return None
-    most = min(schema.get("maxItems", len(values)), len(values))
-    fewest = schema.get("minItems", 0)
-    if len(values) > MAX_ITEMS or fewest > most or most == 0:
-        return None
-    written = [quoted(styled_json(value, style)) for value in values]
-    comma = quoted(SEPARATORS[style].item)
-    lines = ['start: "[" next_0', f"next_0: {'item_0' if fewest else 'item_0 | close'}"]
-    lines.append('close: "]"')
-    for used in range(1 << len(values)):
-        count = used.bit_count()
-        if 0 < count <= most:
-            options = ["close"] * (count >= fewest) + [f"{comma} item_{used}"] * (count < most)
-            lines.append(f"next_{used}: {' | '.join(options)}")
-        if count < most:
-            free = (index for index in range(len(values)) if not used >> index & 1)
-            options = [f"{written[index]} next_{used | 1 << index}" for index in free]
-            lines.append(f"item_{used}: {' | '.join(options)}")
-    return "\n".join([*lines, ""])
+def without_distinct(schema: Any) -> Any:
+    """A schema with any items."""
+    if not isinstance(schema, dict):
+        return schema
+    return with_children(without(schema, KEYWORD), without_distinct)
+
+
+def check_distinct(schema: Any) -> None:
+    """Refuse a schema whose items cannot be told apart by their texts.
+
+    Raises:
+        ConstraintError: Names the first such array.
+    """
+    places = DistinctPlaces(schema)
+    for place in places.all():
+        if place.is_distinct and not places.are_told_apart(place):
+            asking = {id(one) for one in place.plain if _asks(one)}
+            at = next(path for path, here, _ in subschemas(schema) if id(here) in asking)
+            hint = f"Give check=True; or instead, {REFUSED[KEYWORD]}"
+            raise refusal(at, KEYWORD, "equal items may have different texts, or run out", hint)
+
+
+def _asks(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get(KEYWORD) is True
+
+
+@dataclass(slots=True, eq=False)
+class SchemaPlace:
+    """A place in a document, by the schemas that may hold there.
+
+    Attributes:
+        plain: Schemas without references and combinations, of all alternatives.
+        is_distinct: Whether the items of an array in this place must be distinct.
+        is_open: Whether such items are strings of which any beginning goes on in endless ways.
+    """
+
+    plain: list[dict[str, Any]]
+    is_distinct: bool
+    is_open: bool = False
+    _owner: Any = None
+    _steps: dict[Any, SchemaPlace | None] = field(default_factory=dict)
+
+    def field(self, key: bytes) -> SchemaPlace | None:
+        """The place of a field's value; None if nothing distinct is below.
+
+        Args:
+            key: The name, as a JSON string.
+        """
+        if key not in self._steps:
+            name = json.loads(key)
+            self._steps[key] = self._owner.place(self._values(name))
+        return self._steps[key]
+
+    def item(self, index: int) -> SchemaPlace | None:
+        """The place of an item; None if nothing distinct is below."""
+        index = min(index, max((len(s.get("prefixItems", ())) for s in self.plain), default=0))
+        if index not in self._steps:
+            found = [one for schema in self.plain for one in child_items([schema], index)]
+            self._steps[index] = self._owner.place(found)
+        return self._steps[index]
+
+    def below(self) -> Iterator[SchemaPlace]:
+        """All places right below."""
+        names = {name for schema in self.plain for name in schema.get("properties", {})}
+        found = [self.field(json.dumps(name).encode()) for name in sorted(names)]
+        found.append(self._owner.place(self._values(None)))
+        most = max((len(schema.get("prefixItems", ())) for schema in self.plain), default=0)
+        found += [self.item(index) for index in range(most + 1)]
+        return (place for place in found if place is not None)
+
+    def _values(self, name: str | None) -> list[Any]:
+        """Schemas that may hold for a field; None stands for all that are not named."""
+        found: list[Any] = []
+        for schema in self.plain:
+            found += schema.get("patternProperties", {}).values()
+            if name in schema.get("properties", {}):
+                found.append(schema["properties"][name])
+            else:
+                found.append(schema.get("additionalProperties", True))
+        return found
+
+
+class DistinctPlaces:
+    """The places of a schema from which an array of distinct items can be reached.
+
+    Args:
+        schema: The whole schema, in normal form.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._root = schema
+        self._reaching = _reaching(schema)
+        self._known: dict[tuple[int, ...], SchemaPlace] = {}
+        self.root = self.place([schema])
+
+    def place(self, schemas: list[Any]) -> SchemaPlace | None:
+        """The place of some schemas; None if nothing distinct is below."""
+        kept = {id(one): one for one in schemas if id(one) in self._reaching}
+        if not kept:
+            return None
+        key = tuple(sorted(kept))
+        if key not in self._known:
+            plain = [one for schema in kept.values() for one in self._plain(schema)]
+            distinct = any(map(_asks, plain))
+            made = self._known[key] = SchemaPlace(plain, distinct, _owner=self)
+            if distinct:
+                made.is_open = self._is_open(plain)
+        return self._known[key]
+
+    def all(self) -> Iterator[SchemaPlace]:
+        """All places, as long as they are not too many to look at."""
+        todo = [] if self.root is None else [self.root]
+        seen = set(map(id, todo))
+        for place in todo:  # grows as places are met
+            yield place
+            for below in place.below():
+                if id(below) not in seen and len(todo) < MAX_PLACES:
+                    seen.add(id(below))
+                    todo.append(below)
+
+    def are_told_apart(self, place: SchemaPlace) -> bool:
+        """Whether equal items have equal texts, and there are enough of them."""
+        arrays = [one for one in place.plain if "array" in types_of([one])]
+        try:
+            return all(self._has_enough(one) and self._are_plain_items(one) for one in arrays)
+        except TooManyAlternatives:
+            return False
+
+    def _plain(self, schema: Any) -> Iterator[dict[str, Any]]:
+        """The schemas that may hold with this one, without references and combinations."""
+        todo, seen = [schema], set[int]()
+        for here in todo:  # grows as schemas are met
+            if not isinstance(here, dict) or id(here) in seen:
+                continue
+            seen.add(id(here))
+            yield here
+            if "$ref" in here:
+                todo.append(resolve(self._root, here["$ref"]))
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                todo += here.get(keyword, ())
+
+    def _is_open(self, plain: list[dict[str, Any]]) -> bool:
+        arrays = [schema for schema in plain if "array" in types_of([schema])]
+        items = [schema.get("items", True) for schema in arrays if "$ref" not in schema]
+        try:
+            found = [alt for item in items for alt in alternatives(item, self._root)]
+        except TooManyAlternatives:
+            return False
+        if any("prefixItems" in schema for schema in arrays) or not found:
+            return False
+        return all(types_of(one) == {"string"} and not _is_narrow(one) for one in found)
+
+    def _has_enough(self, array: dict[str, Any]) -> bool:
+        """Whether items cannot run out before an array may end."""
+        fewest = array.get("minItems", 0)
+        if fewest < 2:
+            return True
+        if "prefixItems" in array:
+            return False
+        items = alternatives(array.get("items", True), self._root)
+        return any(_count_of(one) >= fewest for one in items)
+
+    def _are_plain_items(self, array: dict[str, Any]) -> bool:
+        if not _asks(array):
+            return True
+        most = len(array.get("prefixItems", ()))
+        return "items" in array and all(
+            self._shows(child_items([array], at), 0, ()) for at in range(most + 1)
+        )
+
+    def _shows(self, schemas: list[Any], depth: int, above: tuple[frozenset[int], ...]) -> bool:
+        """Whether values that fit all of some schemas have equal texts if they are equal."""
+        here = frozenset(map(id, schemas))
+        if here in above:
+            return True
+        if depth > _MAX_DEPTH or not schemas:
+            return False
+        orders: list[list[str]] = []
+        for alternative in alternatives({"allOf": schemas}, self._root):
+            below = (*above, here)
+            if not self._alternative_shows(alternative, depth + 1, below, orders):
+                return False
+        return all(_agree(*pair) for pair in itertools.combinations(orders, 2))
+
+    def _alternative_shows(
+        self,
+        alternative: list[dict[str, Any]],
+        depth: int,
+        above: tuple[frozenset[int], ...],
+        orders: list[list[str]],
+    ) -> bool:
+        kinds = types_of(alternative)
+        listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
+        if listed:
+            return all(map(_has_one_text, _values(listed[0])))
+        if "number" in kinds:
+            return False
+        if "array" in kinds:
+            most = max(len(schema.get("prefixItems", ())) for schema in alternative)
+            items = [child_items(alternative, at) for at in range(most + 1)]
+            if not all(self._shows(one, depth, above) for one in items):
+                return False
+        if "object" in kinds:
+            named = [schema["properties"] for schema in alternative if schema.get("properties")]
+            if len(named) > 1 or not any(map(_is_closed, alternative)):
+                return False
+            fields = named[0] if named else {}
+            orders.append(list(fields))
+            return all(self._shows([value], depth, above) for value in fields.values())
+        return True
+
+
+def _reaching(root: Any) -> set[int]:
+    """Ids of the subschemas from which distinct items are reached, through references too."""
+    above: dict[int, list[int]] = {}
+    todo: list[int] = []
+    for _, here, _ in subschemas(root):
+        if not isinstance(here, dict):
+            continue
+        below = [child for _, child in children(here)]
+        if isinstance(here.get("$ref"), str):
+            below.append(resolve(root, here["$ref"]))
+        for child in below:
+            above.setdefault(id(child), []).append(id(here))
+        if _asks(here):
+            todo.append(id(here))
+    found: set[int] = set()
+    while todo:
+        here_id = todo.pop()
+        if here_id not in found:
+            found.add(here_id)
+            todo += above.get(here_id, ())
+    return found
+
+
+def _values(schema: dict[str, Any]) -> list[Any]:
+    values: list[Any] = schema.get("enum", [schema.get("const")])
+    return values
+
+
+def _has_one_text(value: Any) -> bool:
+    if isinstance(value, float):
+        return not value.is_integer()
+    return not isinstance(value, dict | list)
+
+
+def _is_closed(schema: dict[str, Any]) -> bool:
+    return schema.get("additionalProperties") is False and not schema.get("patternProperties")
+
+
+def _agree(one: list[str], other: list[str]) -> bool:
+    """Whether the names that two lists share come in one order."""
+    return [name for name in one if name in other] == [name for name in other if name in one]
+
+
+def _count_of(alternative: list[dict[str, Any]]) -> float:
+    """A number of different values that an alternative has at least."""
+    listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
+    if listed:
+        return len({json.dumps(value) for value in _values(listed[0])}) if len(listed) == 1 else 1
+    is_endless = "string" in types_of(alternative) and not _is_narrow(alternative)
+    return float("inf") if is_endless else 1
+
+
+def _is_narrow(alternative: list[dict[str, Any]]) -> bool:
+    return any(schema.keys() & _NARROWING for schema in alternative)

@@ -13,12 +13,30 @@ from agentrt.structured.json_schema.keywords import DEFINITIONS, subschemas
 _BEFORE_SIBLINGS = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
 """Drafts in which a reference stands alone: keywords beside it say nothing."""
 _KEPT = frozenset({*DEFINITIONS, "$ref", "$id", "id", "$schema"})
+_ANNOTATING = ("draft/2019-09", "draft/2020-12")
+"""Drafts by which a format says nothing about validity."""
+
+
+def annotates_formats(schema: Any) -> bool:
+    """Whether a schema names a draft by which its formats are annotations."""
+    draft = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
+    return any(name in draft for name in _ANNOTATING)
+
+
+def drop_formats(schema: Any) -> None:
+    """Remove all formats of a schema, in place."""
+    for _, here, _ in subschemas(schema):
+        if isinstance(here, dict):
+            here.pop("format", None)
 
 
 def modernize(schema: Any) -> None:
     """Rewrite a schema in place."""
     draft = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
     stands_alone = any(name in draft for name in _BEFORE_SIBLINGS)
+    if stands_alone and isinstance(schema.get("$defs"), dict):  # no keyword of theirs
+        named = schema["$defs"].items()
+        schema["$defs"] = {name: one for name, one in named if isinstance(one, dict | bool)}
     anchors = _single_anchors(schema)
     for _, here, _ in subschemas(schema):
         if not isinstance(here, dict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentrt.base.json_style import JsonStyle
+from agentrt.structured.json_schema.distinct import holds_distinct, without_distinct
 from agentrt.structured.json_schema.lark_text import LarkPart
 from agentrt.structured.json_schema.native import json_in_lark, lark_grammar, schema_grammar
 from agentrt.structured.json_schema.number_leaf import narrowed
@@ -12,7 +13,7 @@ from agentrt.structured.json_schema.schema_rules import rules_of
 
 
 def json_grammar(schema: Any, *, exact: bool = True, style: JsonStyle = "compact") -> str:
-    """The grammar of JSON texts that fit `schema`.
+    """The grammar of JSON texts that fit `schema`, with any items instead of distinct ones.
 
     Args:
         schema: A schema in normal form.
@@ -20,10 +21,17 @@ def json_grammar(schema: Any, *, exact: bool = True, style: JsonStyle = "compact
             some numbers that fit the schema are refused, and some others need a check.
         style: Style of the texts.
     """
-    part = rules_of(schema, _native, style=style) if exact else None
+    is_distinct = holds_distinct(schema)
+    if is_distinct:
+        schema = without_distinct(schema)
+
+    def native(inner: Any, style: JsonStyle) -> str:
+        return json_in_lark(narrowed(inner), style, has_one_text=is_distinct)
+
+    part = rules_of(schema, native, style=style) if exact else None
     if part is None:
-        return schema_grammar(narrowed(schema), style)
-    return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]))
+        return schema_grammar(narrowed(schema), style, has_one_text=is_distinct)
+    return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]), forces=True)
 
 
 def json_part(
@@ -36,7 +44,7 @@ def json_part(
 
 def has_rules(schema: Any) -> bool:
     """Whether the exact grammar differs from the compiler's own."""
-    return rules_of(schema, _native) is not None
+    return rules_of(without_distinct(schema), _native) is not None
 
 
 def _native(schema: Any, style: JsonStyle) -> str:

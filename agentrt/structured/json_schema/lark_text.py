@@ -98,3 +98,20 @@ def quoted(text: str) -> str:
 def spelled(pieces: Iterable[str | int]) -> str:
     """Text and ids of special tokens, one after the other; "" for none."""
     return " ".join(f"<[{piece}]>" if isinstance(piece, int) else quoted(piece) for piece in pieces)
+
+
+def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
+    """`text` cut at its special tokens, which become ids."""
+    found: list[str | int] = []
+    rest = text
+    while rest:
+        positions = [(rest.find(token), -len(token), token) for token in tokens if token in rest]
+        if not positions:
+            found.append(rest)
+            break
+        at, _, token = min(positions)
+        if at:
+            found.append(rest[:at])
+        found.append(tokens[token])
+        rest = rest[at + len(token) :]
+    return found

@@ -19,26 +19,39 @@ JSON_FORMS: dict[JsonStyle, dict[str, Any]] = {
 }
 """The compiler's options for each style."""
 
+_WITHOUT_FORCING = '\n%llguidance {"no_forcing": true}\n'
+"""The last of such lines counts."""
+
+_SHORT_ESCAPES = {"json_allowed_escapes": 'nrbtf\\"'}
+"""Options that leave one text for each string, without control characters that need `\\u`."""
+
 
 def parser_limits() -> LLParserLimits:
     """Limits of compiling grammars and computing masks."""
     return LLParserLimits(verbose_errors=False)
 
 
-def schema_grammar(schema: Any, style: JsonStyle = "compact") -> str:
-    """The grammar of JSON texts in a style that fit `schema`."""
-    return LLMatcher.grammar_from_json_schema(_styled(schema, style))
+def schema_grammar(schema: Any, style: JsonStyle = "compact", *, has_one_text: bool = False) -> str:
+    """The grammar of JSON texts in a style that fit `schema`.
+
+    Args:
+        schema: The schema.
+        style: Style of the texts.
+        has_one_text: Whether a string has one text only, by short escapes.
+    """
+    return LLMatcher.grammar_from_json_schema(_styled(schema, style, has_one_text))
 
 
-def json_in_lark(schema: Any, style: JsonStyle = "compact") -> str:
-    """`%json {...}` for use inside a Lark rule."""
-    return f"%json {_styled(schema, style)}"
+def json_in_lark(schema: Any, style: JsonStyle = "compact", *, has_one_text: bool = False) -> str:
+    """`%json {...}` for use inside a Lark rule; see `schema_grammar`."""
+    return f"%json {_styled(schema, style, has_one_text)}"
 
 
-def _styled(schema: Any, style: JsonStyle) -> str:
+def _styled(schema: Any, style: JsonStyle, has_one_text: bool) -> str:
     """A schema with the form of a style, which overrules the user's options for the compiler."""
     whole = schema if isinstance(schema, dict) else {"allOf": [schema]}
-    return canonical_json.dumps({**whole, "x-guidance": JSON_FORMS[style]})
+    form = {**JSON_FORMS[style], **(_SHORT_ESCAPES if has_one_text else {})}
+    return canonical_json.dumps({**whole, "x-guidance": form})
 
 
 def regex_grammar(pattern: str) -> str:
@@ -51,9 +64,14 @@ def lark_regex(pattern: str) -> str:
     return f"/{regex_to_lark(pattern)}/"
 
 
-def lark_grammar(lark: str) -> str:
-    """The grammar of a Lark text."""
-    return LLMatcher.grammar_from_lark(lark)
+def lark_grammar(lark: str, *, forces: bool = False) -> str:
+    """The grammar of a Lark text.
+
+    Args:
+        lark: The text.
+        forces: Whether masks follow forced text, which must have an end; see `forced_text`.
+    """
+    return LLMatcher.grammar_from_lark(lark if forces else lark + _WITHOUT_FORCING)
 
 
 def grammar_error(grammar: str) -> str:

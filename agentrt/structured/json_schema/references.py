@@ -121,4 +121,6 @@ class _Resources:
         if resource is None or not fragment:
             return resource
         found = resolve(resource, "#" + unquote(fragment))
-        return found if isinstance(found, dict | bool) and id(found) in self._bases else None
+        if isinstance(found, dict) and id(found) not in self._bases:
+            self._learn(found, url)  # under a name that is no keyword
+        return found if isinstance(found, dict | bool) else None

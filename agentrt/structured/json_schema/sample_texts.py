@@ -10,6 +10,8 @@ from random import Random
 from llguidance import LLMatcher, LLTokenizer
 
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.structured.json_schema.distinct import DistinctPlaces
+from agentrt.structured.json_schema.distinct_text import DocumentPosition, follow
 from agentrt.structured.json_schema.json_grammar import has_rules, json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, parser_limits
 
@@ -29,11 +31,12 @@ def sample_texts(spec: ConstraintSpec) -> list[str]:
     Fewer are drawn if they take more than their share of CPU time.
     """
     matcher = _matcher(spec)
+    start = _start_of(spec)
     ends_s = time.process_time() + _TEXTS_CPU_S
     texts: dict[str, None] = {}
     for number in range(_TEXTS):
         text = _walk(matcher.deep_copy(), Random(number), is_short=number == 0)
-        if text is not None:
+        if text is not None and follow(start, b"", text.encode()) is not None:
             texts[text] = None
         if time.process_time() > ends_s:
             break
@@ -48,6 +51,12 @@ def _matcher(spec: ConstraintSpec) -> LLMatcher:
     if matcher.is_error() and has_rules(schema):
         return _start(json_grammar(schema, exact=False, style=spec.style))
     return matcher
+
+
+def _start_of(spec: ConstraintSpec) -> DocumentPosition:
+    """The position before a text, whose items may have to be distinct."""
+    schema = json.loads(spec.source) if spec.kind == "json" else True
+    return DocumentPosition.at_start(DistinctPlaces(schema).root)
 
 
 def _start(grammar: str) -> LLMatcher:

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from agentrt.base.errors import ConstraintError
 from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import normal_form, relaxed_form
+from agentrt.structured.json_schema.drafts import annotates_formats
 from agentrt.structured.json_schema.exact_check import Unmet, exact_validator, read_written
 from agentrt.structured.types.shape import Shape, enforced_shape, shape_of
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
@@ -96,9 +97,10 @@ def _validator(schema: Any) -> Callable[[Any], None]:
     import referencing
 
     validator_class = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    asserted = None if annotates_formats(schema) else validator_class.FORMAT_CHECKER
     validator = exact_validator(validator_class)(
         schema,
-        format_checker=validator_class.FORMAT_CHECKER,
+        format_checker=asserted,
         registry=referencing.Registry(),  # nothing is fetched
     )
 

@@ -108,7 +108,7 @@ def json_shape_of(form: Any) -> Shape:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
     adapter, late = adapter_of(form), dict[str, OneOf]()
-    shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late)
+    shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late, is_part=True)
     return _read(shape, adapter)
 
 
@@ -188,11 +188,9 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
 def in_style(shape: Shape, style: JsonStyle) -> Shape:
     """A shape with its JSON in a style; one of other text as it is."""
     spec = shape.spec
-    if spec is None or shape.schema is None:
+    if spec is None or spec.kind != "json":
         return shape
-    if spec.kind == "json":
-        return replace(shape, spec=replace(spec, style=style))
-    return replace(shape, spec=json_spec(shape.schema, style=style))  # distinct items
+    return replace(shape, spec=replace(spec, style=style))
 
 
 def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
@@ -210,9 +208,14 @@ def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
 
 
 def _json(
-    schema: dict[str, Any], adapter: TypeAdapter[Any], name: str, late: Mapping[str, OneOf]
+    schema: dict[str, Any],
+    adapter: TypeAdapter[Any],
+    name: str,
+    late: Mapping[str, OneOf],
+    *,
+    is_part: bool = False,
 ) -> Shape:
-    spec = with_holes(json_spec(schema), late)
+    spec = with_holes(json_spec(schema, is_part=is_part or bool(late)), late)
     return Shape(spec, adapter.validate_json, name, schema, late=late)
 
 

@@ -1,0 +1,79 @@
+"""The frame of one argument, found from renderings of a call with one and with two arguments."""
+
+from __future__ import annotations
+
+import json
+
+from agentrt.base.segments import ArgumentFrame, CallMade
+from agentrt.prompt.encoded import shared_length
+from agentrt.prompt.message_form import Turn
+from agentrt.prompt.probe import TemplateProbe, call_id, name_of, text_of
+from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
+
+KEYS = ("\U0010fe04k", "\U0010fe04l")
+VALUES = ("2\U0010fe05", '"4\n\U0010fe05')
+_ENDS = (">", "\n")
+"""Ends of a piece of markup."""
+
+
+class NoFrame(Exception):
+    """The reason why the template's own form of calls cannot be used."""
+
+
+def argument_of(probe: TemplateProbe) -> ArgumentFrame:
+    """The frame of one argument in the calls of a template.
+
+    Raises:
+        NoFrame: The template does not write arguments one by one, or not as bare texts.
+    """
+    one, two = (_call(probe, count) for count in (1, 2))
+    lead, middle, tail = _around(one, 0)
+    first_lead, first_middle, rest = _around(two, 0)
+    if (first_lead, first_middle) != (lead, middle):
+        raise NoFrame("the template writes two arguments in another way than one")
+    between, second_middle, _ = _around(rest, 1)
+    if second_middle != middle or not middle:
+        raise NoFrame("the template writes two arguments in another way than one")
+    after = _whole_markup(probe.parts, between, tail)
+    before = between[len(after) :]
+    if not before or not after or not lead.endswith(before) or KEYS[1] in rest[: len(after)]:
+        raise NoFrame("nothing tells one argument from the next")
+    return ArgumentFrame(before, middle, after)
+
+
+def _call(probe: TemplateProbe, count: int) -> str:
+    """The rendering of a call with so many arguments, from its name on."""
+    arguments = json.dumps(dict(zip(KEYS[:count], VALUES, strict=False)), ensure_ascii=False)
+    call = CallMade(call_id(2), name_of(2), arguments)
+    result = Turn("tool", text_of(2), call_id=call_id(2), name=name_of(2))
+    turns = [Turn("user", text_of(0)), Turn("assistant", "", calls=(call,)), result]
+    text = probe.text(turns)
+    _, found, rest = (text or "").partition(name_of(2))
+    if not found:
+        raise NoFrame("the template shows no calls")
+    return rest
+
+
+def _around(text: str, index: int) -> tuple[str, str, str]:
+    """The text before an argument's name, between name and value, and after the value."""
+    lead, has_key, rest = text.partition(KEYS[index])
+    middle, has_value, tail = rest.partition(VALUES[index])
+    if not has_key or not has_value:
+        raise NoFrame("the template does not write arguments as JSON")
+    return lead, middle, tail
+
+
+def _whole_markup(parts: TokenizerParts, between: str, tail: str) -> str:
+    """The end of an argument: what `between` and `tail` begin with, up to a whole marker."""
+    left, right = units(parts, between), units(parts, tail)
+    shared = left[: shared_length(left, right)]
+    whole = [at for at, unit in enumerate(shared, 1) if len(unit) > 1 or unit in _ENDS]
+    return "".join(shared[: whole[-1]] if whole else shared)
+
+
+def units(parts: TokenizerParts, text: str) -> list[str]:
+    """Characters and whole markers."""
+    found: list[str] = []
+    for piece in parts.pieces(text):
+        found += [piece.text] if isinstance(piece, Marker) else list(piece)
+    return found

@@ -1,0 +1,124 @@
+"""The open containers of compact JSON while it is written, and the items of those held distinct."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from agentrt.structured.json_schema.distinct import SchemaPlace
+
+_INSIDE = re.compile(rb'["\\]')
+_OUTSIDE = re.compile(rb'["\[\]{},:]')
+_OUTSIDE_HELD = re.compile(rb'["\[\]{},:0]')
+
+
+class OpenContainer(NamedTuple):
+    """An array or object that is being written.
+
+    Attributes:
+        is_array: Whether it is an array.
+        place: Place in the schema; None if nothing distinct is below.
+        begins: Offset in the text of its present item, or of its present key.
+        items_before: Number of items before the present one.
+        written: Texts of the items before the present one; None if they need not be distinct.
+        value: SchemaPlace of the present item or value.
+    """
+
+    is_array: bool
+    place: SchemaPlace | None
+    begins: int
+    items_before: int
+    written: frozenset[bytes] | None
+    value: SchemaPlace | None
+
+    def begun(self, text: bytes | bytearray) -> bytes:
+        """The present item as far as it is written; `text` is the whole text."""
+        return bytes(text[self.begins :]).lstrip()
+
+
+class DocumentPosition(NamedTuple):
+    """How far a text has come.
+
+    Attributes:
+        containers: The open containers, the whole document first.
+        in_string: Whether a string is open.
+        is_escaped: Whether the next character is escaped.
+    """
+
+    containers: tuple[OpenContainer, ...]
+    in_string: bool = False
+    is_escaped: bool = False
+
+    @classmethod
+    def at_start(cls, place: SchemaPlace | None) -> DocumentPosition:
+        """The position before a document, which is at `place`."""
+        return cls((OpenContainer(False, None, 0, 0, None, place),))
+
+    def held(self) -> list[OpenContainer]:
+        """The open arrays of distinct items."""
+        return [one for one in self.containers if one.written is not None]
+
+
+def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> DocumentPosition | None:
+    """The position after more text; None if that repeats an item, or writes 0 as -0.
+
+    Args:
+        at: The position after `text`.
+        text: The text so far.
+        more: Text that the grammar allows next.
+    """
+    containers, in_string, is_escaped = at
+    offset, index = len(text), 0
+    pattern = _OUTSIDE_HELD if at.held() else _OUTSIDE
+
+    def piece(begins: int, ends: int) -> bytes:
+        if begins >= offset:
+            return more[begins - offset : ends - offset]
+        return bytes(text[begins:ends]) + more[: max(0, ends - offset)]
+
+    while index < len(more):
+        if is_escaped:
+            is_escaped, index = False, index + 1
+            continue
+        found = (_INSIDE if in_string else pattern).search(more, index)
+        if found is None:
+            break
+        index, mark = found.end(), found[0]
+        here = offset + index
+        if mark == b'"':
+            in_string = not in_string
+        elif mark == b"\\":
+            is_escaped = True
+        elif mark == b"0":
+            if piece(here - 2, here - 1) == b"-":
+                return None
+        elif mark in (b"[", b"{"):
+            containers = (*containers, _opened(containers[-1].value, here, is_array=mark == b"["))
+            pattern = _OUTSIDE_HELD if containers[-1].written is not None else pattern
+        else:
+            top = containers[-1]
+            ended = piece(top.begins, here - 1).strip()
+            if mark == b":":
+                value = None if top.place is None else top.place.field(ended)
+                containers = (*containers[:-1], top._replace(value=value))
+                continue
+            if top.written is not None and ended in top.written:
+                return None
+            containers = containers[:-1]
+            if mark == b",":
+                containers = (*containers, _next_item(top, ended, here))
+    return DocumentPosition(containers, in_string, is_escaped)
+
+
+def _opened(place: SchemaPlace | None, begins: int, *, is_array: bool) -> OpenContainer:
+    if not is_array or place is None:
+        return OpenContainer(is_array, place, begins, 0, None, None)
+    written = frozenset[bytes]() if place.is_distinct else None
+    return OpenContainer(True, place, begins, 0, written, place.item(0))
+
+
+def _next_item(top: OpenContainer, ended: bytes, begins: int) -> OpenContainer:
+    index = top.items_before + 1
+    value = top.place.item(index) if top.is_array and top.place is not None else None
+    written = None if top.written is None else top.written | {ended}
+    return OpenContainer(top.is_array, top.place, begins, index, written, value)

@@ -1,0 +1,176 @@
+"""Arrays of distinct items: no mask lets an item be written twice, and every walk ends."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from agentrt.base.errors import ConstraintError
+from agentrt.structured import Budgeted, bitmask_words, json_schema_shape
+from agentrt.structured.distinct_state import DistinctConstraint
+from agentrt.structured.matcher import allowed_ids
+
+TEXT = {"type": "string"}
+POINT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"x": {"enum": [0, 1]}, "y": {"type": "boolean"}},
+    "required": ["x", "y"],
+    "additionalProperties": False,
+}
+
+TNIOP = {**POINT, "properties": {name: POINT["properties"][name] for name in ("y", "x")}}
+
+
+def array_of(items, **more):
+    return {"type": "array", "items": items, "uniqueItems": True, **more}
+
+
+WALKED = [
+    array_of(TEXT, maxItems=6),
+    array_of({"type": "string", "pattern": "^[ab]{0,2}$"}),
+    array_of({"enum": [f"word{n}" for n in range(30)]}),
+    array_of({"type": ["integer", "null", "boolean"], "minimum": -12, "maximum": 12}),
+    array_of(POINT),
+    array_of(array_of({"type": "string", "pattern": "^a?$"})),
+    array_of({"anyOf": [{"enum": ["a", "ab"]}, {"type": "integer", "minimum": 0, "maximum": 2}]}),
+    array_of({"enum": [*"abcdefghijkl"]}, minItems=9),
+    {
+        "type": "object",
+        "properties": {"names": array_of({"type": "string", "maxLength": 1}), "n": TEXT},
+        "required": ["names", "n"],
+    },
+    {
+        "$defs": {"tags": array_of({"type": "string", "pattern": "^(on|off)$"}, minItems=1)},
+        "type": "object",
+        "additionalProperties": {"anyOf": [{"$ref": "#/$defs/tags"}, {"type": "null"}]},
+        "maxProperties": 2,
+    },
+]
+
+
+def written(constraint, vocab, dice, most=300):
+    """A text by tokens drawn evenly from the masks; None if it is too long."""
+    state, row, text = constraint.start(), np.zeros(bitmask_words(vocab.logits_size), np.int32), b""
+    for _ in range(most):
+        state.fill_bitmask(row)
+        allowed = [token for token in allowed_ids(row) if token not in vocab.eos_ids]
+        if state.can_stop() and (not allowed or dice.random() < 0.2):
+            return text.decode()
+        assert allowed, text
+        ends = [t for t in allowed if b'"' in vocab.token_bytes[t] or b"," in vocab.token_bytes[t]]
+        token = dice.choice(ends if ends and dice.random() < 0.6 else allowed)
+        assert state.advance([token]) == 1
+        text += vocab.token_bytes[token]
+    return None
+
+
+@pytest.mark.parametrize("schema", WALKED, ids=lambda schema: json.dumps(schema)[:60])
+def test_every_walk_ends_with_distinct_items(schema, compiled, vocab):
+    constraint = compiled(json_schema_shape(schema).spec)
+    assert isinstance(constraint, DistinctConstraint)
+    judge, dice, seen = jsonschema.Draft202012Validator(schema), random.Random(0), set()
+    for _ in range(12):
+        text = written(constraint, vocab, dice)
+        if text is not None:
+            seen.add(text)
+            assert judge.is_valid(json.loads(text)), text
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    ("items", "values"),
+    [
+        (TEXT, ["", "a", "ab", 'a"', "a\n"]),
+        ({"type": "integer"}, [0, 1, 12, -1]),
+        ({"enum": ["a", "ab", None, 1.5]}, ["a", "ab", None, 1.5]),
+        (POINT, [{"x": 0, "y": True}, {"x": 0, "y": False}, {"x": 1, "y": True}]),
+        ({"type": "array", "items": TEXT}, [[], ["a"], ["a", "a"]]),
+    ],
+)
+def test_the_same_arrays_are_valid(items, values, accepts):
+    spec = json_schema_shape(array_of(items)).spec
+    for count in range(4):
+        for array in itertools.product(values, repeat=count):
+            text = json.dumps(array, separators=(",", ":"))
+            distinct = len({json.dumps(item) for item in array}) == count
+            assert accepts(spec, text) == distinct, text
+
+
+def test_one_item_has_one_text(accepts):
+    texts = json_schema_shape(array_of(TEXT)).spec
+    assert accepts(texts, r'["\n"]')
+    assert not accepts(texts, r'["\u000a"]')
+    numbers = json_schema_shape(array_of({"type": "integer"})).spec
+    assert accepts(numbers, "[0,-10]")
+    assert not accepts(numbers, "[0,-0]")
+
+
+def test_items_of_different_arrays_may_be_equal(accepts):
+    spec = json_schema_shape(array_of({"type": "array", "items": TEXT})).spec
+    assert accepts(spec, '[["a","a"],["a"]]')
+    assert not accepts(spec, '[["a","a"],["a","a"]]')
+    named = json_schema_shape({"properties": {"a": array_of(TEXT), "b": {"type": "array"}}}).spec
+    assert accepts(named, '{"a":["x"],"b":["x","x"]}')
+    assert not accepts(named, '{"a":["x","x"]}')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        array_of({"type": "number"}),
+        array_of({"type": "object"}),
+        array_of(True),
+        array_of({"enum": [*"abcdefghijkl"]}, minItems=13),
+        array_of({"anyOf": [POINT, TNIOP]}),
+    ],
+)
+def test_what_texts_do_not_tell_apart_is_refused(schema):
+    with pytest.raises(ConstraintError, match="uniqueItems") as refused:
+        json_schema_shape({"items": schema, "type": "array", "maxItems": 40})
+    assert "check=True" in refused.value.hint
+
+
+def test_a_state_goes_back_and_forks(compiled, vocab):
+    state = compiled(json_schema_shape(array_of({"enum": [*"abcdefghijkl"]})).spec).start()
+    spelled = {text: token for token, text in enumerate(vocab.token_bytes) if text}
+    tokens = [spelled[bytes([byte])] for byte in b'["a","b"]']
+    assert state.advance(tokens) == len(tokens)
+    state.rollback(3)
+    fork = state.fork()
+    for here in (state, fork):
+        assert here.advance([spelled[b"a"]]) == 0
+        assert here.advance(tokens[-3:]) == 3
+        assert here.can_stop()
+
+
+def test_an_output_closes_within_its_tokens(compiled, vocab):
+    constraint = compiled(json_schema_shape(array_of({"enum": [*"abcdefghij"]}, minItems=5)).spec)
+    assert constraint.shortest is not None
+    state, dice = Budgeted.start(constraint, constraint.min_tokens + 3), random.Random(1)
+    row, text = np.zeros(bitmask_words(vocab.logits_size), np.int32), b""
+    while not state.can_stop():
+        state.fill_bitmask(row)
+        token = dice.choice(allowed_ids(row))
+        if not state.advance([token]):
+            token = state.fallback()
+            assert state.advance([token]) == 1
+        text += vocab.token_bytes[token]
+    assert len(set(json.loads(text))) == len(json.loads(text)) >= 5
+
+
+@pytest.mark.parametrize("schema", WALKED[:6], ids=lambda schema: json.dumps(schema)[:60])
+def test_blanks_between_items_make_no_difference(schema, compiled, vocab):
+    spec = json_schema_shape(schema).spec
+    assert spec is not None
+    constraint = compiled(replace(spec, style="spaced"))
+    judge, dice = jsonschema.Draft202012Validator(schema), random.Random(0)
+    texts = [written(constraint, vocab, dice) for _ in range(8)]
+    assert any(text is not None and ", " in text for text in texts)
+    assert all(judge.is_valid(json.loads(text)) for text in texts if text is not None)
