@@ -75,7 +75,7 @@ class TextLanguage:
         """A JSON Schema `pattern` of exactly these texts.
 
         Raises:
-            TooComplex: It would be too long.
+            TooComplex: The pattern has more than 8,000 characters.
         """
         return f"^(?:{_regex_of(self)})$"
 
