@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.base.json_style import JsonStyle
+from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.base.segments import ToolSchema
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.declaration import json_spec, normal_form
@@ -107,13 +107,33 @@ def held_tools(spec: ConstraintSpec) -> tuple[HeldTool, ...]:
     return tuple(_HELD.get(tool, is_raw=spec.is_raw) for tool in spec.tools)
 
 
+def parameter_digests(tools: Sequence[ToolSchema]) -> list[bytes]:
+    """Digests of the parameters of tools, each worked out once."""
+    return list(map(_HELD.digest, tools))
+
+
 class _HeldTools:
     """Tools that were checked; the last ones are kept. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._digests: OrderedDict[int, tuple[object, bytes]] = OrderedDict()
         self._by_object: OrderedDict[tuple[int, bool], tuple[object, HeldTool]] = OrderedDict()
-        self._by_text: OrderedDict[tuple[str, str, bool], HeldTool] = OrderedDict()
+        self._by_digest: OrderedDict[tuple[str, bytes, bool], HeldTool] = OrderedDict()
+
+    def digest(self, tool: ToolSchema) -> bytes:
+        """The digest of a tool's parameters."""
+        with self._lock:
+            parameters, known = self._digests.get(id(tool.parameters), (None, b""))
+        if known and parameters is tool.parameters:
+            return known
+        text = _text_of(tool).encode(errors="surrogatepass")
+        found = hashlib.blake2b(text, digest_size=32).digest()
+        with self._lock:
+            self._digests[id(tool.parameters)] = (tool.parameters, found)
+            if len(self._digests) > MAX_HELD:
+                self._digests.popitem(last=False)
+        return found
 
     def get(self, tool: ToolSchema, *, is_raw: bool) -> HeldTool:
         place = (id(tool.parameters), is_raw)
@@ -121,17 +141,18 @@ class _HeldTools:
             parameters, known = self._by_object.get(place, (None, None))
             if known and parameters is tool.parameters and known.schema.name == tool.name:
                 return known
-        text = (tool.name, _text_of(tool), is_raw)
+        same = (tool.name, self.digest(tool), is_raw)
         with self._lock:
-            found = self._by_text.get(text)
+            found = self._by_digest.get(same)
         if found is None:
             found = _held(tool, is_raw=is_raw)
         with self._lock:
-            self._by_text[text] = found
+            self._by_digest[same] = found
             self._by_object[place] = (tool.parameters, found)
-            for kept in (self._by_object, self._by_text):
-                while len(kept) > MAX_HELD:
-                    kept.popitem(last=False)
+            if len(self._by_object) > MAX_HELD:
+                self._by_object.popitem(last=False)
+            if len(self._by_digest) > MAX_HELD:
+                self._by_digest.popitem(last=False)
         return found
 
 
@@ -141,7 +162,7 @@ _HELD = _HeldTools()
 def _text_of(tool: ToolSchema) -> str:
     """The parameters as JSON; "" for what is no JSON, which is refused."""
     try:
-        return canonical_json.dumps(tool.parameters)
+        return styled_json(tool.parameters)
     except (TypeError, ValueError, RecursionError):
         return ""
 

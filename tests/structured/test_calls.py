@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import styled_json
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, ToolSchema
 from agentrt.structured import CallScanner, CallText, calls_spec, choice_shape, compile_constraint
+from agentrt.structured import calls as calls_module
 from agentrt.structured.matcher import allowed_ids, bitmask_words
+from agentrt.structured.sandbox.cache import cache_key
 from agentrt.structured.vocabulary import alphabet_of
 
 PRICE = ToolSchema(
@@ -276,3 +279,26 @@ WRONG = [
 def test_wrong_calls_are_refused(arguments, said):
     with pytest.raises(ConstraintError, match=said):
         calls_spec(**arguments)
+
+
+def test_the_key_of_a_tool_set_reads_each_schema_once(vocab, frame, monkeypatch):
+    """Of a set with one changed tool, only that tool's schema is written out."""
+    tools = [ToolSchema(f"digest_{n}", "", {"type": "object", "title": f"t{n}"}) for n in range(20)]
+    written: list[object] = []
+
+    def watched(value: object) -> str:
+        written.append(value)
+        return styled_json(value)
+
+    monkeypatch.setattr(calls_module, "styled_json", watched)
+    key = cache_key(calls_spec(tools, checks_tools=False), vocab, frame)
+    assert len(written) == 20
+    assert cache_key(calls_spec(tools, checks_tools=False), vocab, frame) == key
+    assert len(written) == 20
+    changed = {"type": "object", "title": "other"}
+    tools[7] = ToolSchema("digest_7", "", changed)
+    assert cache_key(calls_spec(tools, checks_tools=False), vocab, frame) != key
+    assert written[20:] == [changed]
+    tools[7] = ToolSchema("digest_7", "", {"type": "object", "title": "t7"})
+    assert cache_key(calls_spec(tools, checks_tools=False), vocab, frame) == key
+    assert cache_key(calls_spec(tools[::-1], checks_tools=False), vocab, frame) != key
