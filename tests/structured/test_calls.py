@@ -281,6 +281,41 @@ def test_wrong_calls_are_refused(arguments, said):
         calls_spec(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"type": "objekt"}, "tool t: /type: must be one or more of"),
+        ({"properties": {"a": {"minLength": -1}}}, "tool t: /properties/a/minLength: must be"),
+        ({"properties": {"a": {"enum": [object()]}}}, "tool t: no JSON value"),
+        ({"properties": {"a": {"pattern": "a\x00"}}}, "tool t: regex holds a NUL"),
+    ],
+)
+def test_malformed_schemas_are_refused_at_once_without_native_code(monkeypatch, parameters, said):
+    monkeypatch.setattr(calls_module, "normal_form", None)
+    with pytest.raises(ConstraintError, match=said):
+        calls_spec([NOW, ToolSchema("t", "", parameters)], checks_tools=False)
+
+
+def test_few_schemas_are_read_at_once(monkeypatch):
+    """Reading goes on the caller's thread, so its cost is bounded; each is read once."""
+    read: list[object] = []
+    monkeypatch.setattr(calls_module, "check_schema", read.append)
+    long = {"type": "object", "properties": {f"p{n}": {"type": "null"} for n in range(200)}}
+    tools = [ToolSchema(f"t{n}", "", {**long, "title": f"{n}"}) for n in range(30)]
+    calls_spec(tools, checks_tools=False)
+    few = len(read)
+    assert 1 < few < 10
+    assert sum(len(styled_json(one)) for one in read) <= calls_module.MAX_READ_CHARACTERS
+    calls_spec(tools[: few - 1], checks_tools=False)
+    assert len(read) == few
+
+
+def test_schemas_of_older_drafts_are_no_fault():
+    older = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}
+    bound = {"a": {"type": "integer", "minimum": 0, "exclusiveMinimum": True}}
+    calls_spec([ToolSchema("t", "", {**older, "properties": bound})], checks_tools=False)
+
+
 def test_the_key_of_a_tool_set_reads_each_schema_once(vocab, frame, monkeypatch):
     """Of a set with one changed tool, only that tool's schema is written out."""
     tools = [ToolSchema(f"digest_{n}", "", {"type": "object", "title": f"t{n}"}) for n in range(20)]
