@@ -25,9 +25,9 @@ from agentrt.engine.request_checks import (
     check_ids,
     check_length,
     check_no_holes,
+    check_options,
     check_pages,
     check_request,
-    check_shortest,
     out_of_pages,
 )
 from agentrt.engine.runner.executor import ScheduledBatch, StepExecutor
@@ -94,7 +94,7 @@ class EngineCore:
             executor.offload,
         )
         self.hints = KvHints(self.allocator)
-        self.scheduler = Scheduler(config, self.allocator)
+        self.scheduler = Scheduler(config, self.allocator, executor.rope_threshold)
         self._grammars = executor.grammars
         self._outputs = StepOutputs(self.scheduler, executor.forget, self.allocator)
         self._steps = StepRunner(executor, self.scheduler, self.allocator, self._outputs, clock)
@@ -356,9 +356,9 @@ class EngineCore:
                 self._outputs.end(sequence, finish, ended_s)
 
     def _tokenize_options(self, sequence: Sequence) -> None:
-        longest_tokens = self._scorer.tokenize_options(sequence)
-        check_shortest(sequence.prompt_tokens, longest_tokens, self._window_tokens)
-        tokens = sequence.prompt_tokens + longest_tokens + 1
+        longest = self._scorer.tokenize_options(sequence)
+        check_options(sequence.prompt_tokens, longest, self._window_tokens, sequence.rope_threshold)
+        tokens = sequence.prompt_tokens + longest + 1
         check_pages(tokens, self._config.page_tokens, self.allocator.pool.total_pages)
 
     def _score_options(self) -> StepDone | None:

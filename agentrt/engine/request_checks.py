@@ -109,6 +109,19 @@ def check_pages(tokens: int, page_tokens: int, total_pages: int) -> None:
         raise out_of_pages(tokens, page_tokens, total_pages)
 
 
+def check_options(
+    prompt_tokens: int, longest_tokens: int, window_tokens: int, rope_threshold: int
+) -> None:
+    """Check that a prompt and its longest option fit one window, with the same angles.
+
+    Raises:
+        ContextOverflow: They do not.
+    """
+    if prompt_tokens <= rope_threshold:
+        window_tokens = min(window_tokens or rope_threshold, rope_threshold)
+    check_shortest(prompt_tokens, longest_tokens, window_tokens)
+
+
 def check_shortest(prompt_tokens: int, shortest_tokens: int | None, window_tokens: int) -> None:
     """Refuse a prompt behind which not even the shortest complete output fits.
 

@@ -215,7 +215,7 @@ class ToolSet:
         return heads
 
     def _compiled(self, lark: str) -> LlguidanceConstraint:
-        return LlguidanceConstraint(lark_grammar(lark), self.alphabet)
+        return LlguidanceConstraint(lark_grammar(lark, forces=True), self.alphabet)
 
     def _opening_is_no_answer(self) -> bool:
         opening = self.frame.pieces(self.frame.opening)
@@ -247,6 +247,6 @@ def _compiled_call(
 def _exact_or_not(lark_of: Callable[[bool], str], alphabet: Alphabet) -> LlguidanceConstraint:
     """A grammar with exact numbers, or without: a part that nothing fits ends one of rules only."""
     try:
-        return LlguidanceConstraint(lark_grammar(lark_of(True)), alphabet)
+        return LlguidanceConstraint(lark_grammar(lark_of(True), forces=True), alphabet)
     except ConstraintError:
-        return LlguidanceConstraint(lark_grammar(lark_of(False)), alphabet)
+        return LlguidanceConstraint(lark_grammar(lark_of(False), forces=True), alphabet)

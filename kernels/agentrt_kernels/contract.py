@@ -13,6 +13,7 @@ operation allocates in proportion to a history (the reference does, for it is wr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,8 +92,8 @@ class HeadNorms:
     """RMS norms of each head's query and key.
 
     Attributes:
-        query: `[D]`.
-        key: `[D]`.
+        query: `[D]`, of the dtype of the heads or fp32.
+        key: `[D]`, likewise.
         epsilon: Added to the mean square.
     """
 
@@ -101,21 +102,67 @@ class HeadNorms:
     epsilon: float
 
 
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """How a gate opens: `gate * sigmoid(slope * gate + cubic * gate^3) * (up + shift)`.
+
+    Attributes:
+        slope: Factor of the gate inside the sigmoid.
+        cubic: Factor of its third power there.
+        shift: Added to what the gate opens for.
+        limit: Largest gate, and largest size of what it opens for; infinite for none.
+    """
+
+    slope: float = 1.0
+    cubic: float = 0.0
+    shift: float = 0.0
+    limit: float = math.inf
+
+
+SILU = Activation()
+_GELU_SLOPE = 2 * math.sqrt(2 / math.pi)
+GELU_TANH = Activation(_GELU_SLOPE, _GELU_SLOPE * 0.044715)
+"""GELU by its tanh approximation: `(1 + tanh(x)) / 2` is `sigmoid(2 * x)`."""
+
+
 class Kernels(Protocol):
     """One set. Every operation fills what it is given (`out`, pages) and returns nothing."""
 
     name: str
 
-    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
-        """`out = x / rms(x) * weight`, for `x` and `out` `[T, W]`; `out` may be `x`."""
+    def rms_norm(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
+    ) -> None:
+        """`out = x / rms(x) * weight`, for `x` and `out` `[T, W]`; `out` may be `x`.
+
+        Args:
+            x: `[T, W]`.
+            weight: `[W]`, of the dtype of `x` or fp32.
+            epsilon: Added to the mean square.
+            out: `[T, W]`.
+            centered: Whether the mean of a row is subtracted first, as in a layer norm.
+        """
 
     def add_rms_norm(
-        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+        self,
+        delta: Tensor,
+        residual: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
     ) -> None:
         """`residual += delta`, then `out` is its norm; all `[T, W]`; `out` may be `delta`."""
 
-    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
-        """`out = silu(gate) * up` for `gate_up` `[T, 2 * I]`, gate first, and `out` `[T, I]`."""
+    def gate_mul(self, gate_up: Tensor, out: Tensor, activation: Activation = SILU) -> None:
+        """Open gates, for `gate_up` `[T, 2 * I]`, gate first, and `out` `[T, I]`."""
 
     def rope_store(
         self,

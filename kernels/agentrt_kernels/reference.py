@@ -10,9 +10,8 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 
 NEGLIGIBLE = 40.0
 """A token whose logit is this much below the largest, e^-40 times as likely, is never drawn."""
@@ -23,21 +22,42 @@ class Reference:
 
     name = "reference"
 
-    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+    def rms_norm(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
+    ) -> None:
         """See `Kernels.rms_norm`."""
-        out.copy_(_normed(x, weight, epsilon))
+        wide = x.float()
+        if centered:
+            wide = wide - wide.mean(-1, keepdim=True)
+        out.copy_(_normed(wide, weight, epsilon))
 
     def add_rms_norm(
-        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+        self,
+        delta: Tensor,
+        residual: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
     ) -> None:
         """See `Kernels.add_rms_norm`; the norm is of the residual as it was rounded."""
         residual.copy_(residual.float() + delta.float())
-        out.copy_(_normed(residual, weight, epsilon))
+        self.rms_norm(residual, weight, epsilon, out, centered=centered)
 
-    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
-        """See `Kernels.silu_mul`."""
+    def gate_mul(self, gate_up: Tensor, out: Tensor, activation: Activation = SILU) -> None:
+        """See `Kernels.gate_mul`."""
         gate, up = gate_up.float().chunk(2, -1)
-        out.copy_(functional.silu(gate) * up)
+        gate = gate.clamp(max=activation.limit)
+        up = up.clamp(-activation.limit, activation.limit) + activation.shift
+        opening = torch.sigmoid(activation.slope * gate + activation.cubic * gate**3)
+        out.copy_(gate * opening * up)
 
     def rope_store(
         self,

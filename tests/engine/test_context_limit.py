@@ -27,6 +27,13 @@ def test_longrope_ends_at_the_original_length(config):
     assert "over 24 tokens" in limit.reason
 
 
+def test_angles_of_each_length_reach_as_far_as_the_config_says():
+    config = {"max_position_embeddings": 96, "rope_scaling": LONGROPE}
+    config["original_max_position_embeddings"] = 24
+    limit = context_limit(config, follows_length=True)
+    assert (limit.tokens, limit.reason) == (96, "")
+
+
 @pytest.mark.parametrize(
     ("config", "tokens"),
     [
@@ -48,7 +55,7 @@ def test_longer_sequences_are_refused(engine, tmp_path):
     """One that would cross is cut at the threshold; one that begins beyond it is refused."""
     rope = {**LONGROPE, "rope_theta": 1e4, "rope_type": LONGROPE["type"]}
     sizes = {"max_position_embeddings": 96, "original_max_position_embeddings": 40}
-    engine.save_model("phi3", tmp_path, rope_parameters=rope, **sizes)
+    engine.save_model("llama", tmp_path, rope_parameters=rope, **sizes)
     core = engine.core(tmp_path, page_tokens=4)
     core.submit(engine.request(0, range(36), max_tokens=9, ignore_eos=True))
     core.submit(engine.request(1, range(50), max_tokens=9))

@@ -12,6 +12,13 @@ from tests.engine.transformers_said import EPSILON, said
 NEW_TOKENS = 8
 MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 WINDOWS = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}
+TYPES = {"layer_types": ["sliding_attention", "full_attention"]}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
 
 FAST = [
     ("llama", {}),
@@ -51,10 +58,21 @@ FAST = [
         },
     ),
     ("olmoe", {}),
+    ("gemma", {}),
+    ("gemma2", {}),
+    ("gemma2", {"query_pre_attn_scalar": 20, "attn_logit_softcapping": None}),
+    ("gemma3_text", {"sliding_window": 7, "final_logit_softcapping": 2.0}),
+    ("olmo2", {}),
+    ("olmo2", {"tie_word_embeddings": True, "rope_parameters": YARN}),
+    ("olmo3", {**TYPES, "sliding_window": 6}),
+    ("cohere", {"logit_scale": 0.3}),
+    ("cohere2", {**TYPES, "sliding_window": 6}),
+    ("glm", {}),
+    ("glm4", {"attention_bias": True}),
+    ("smollm3", {"no_rope_layers": [1, 0]}),
 ]
 SLOW = [
-    ("gemma2", {}),
-    ("gemma3_text", {}),
+    ("cohere", {"use_qk_norm": True}),
     ("gpt_oss", {}),
     ("llama", {"hidden_act": "gelu"}),
 ]
@@ -119,14 +137,21 @@ def test_greedy_output_equals_generate(path, case, engine, tmp_path):
         agree(mine, *expected(tmp_path, prompt))
 
 
+OWN_FORM = FAST[4:17]
+"""Cases whose layers are Llama's but for one thing or two."""
+OTHER_FORM = FAST[17:]
+"""Cases with norms, gates, rotations or bounds of their own."""
 SETS = [
-    *((kernels, case) for kernels in ("torch", "reference") for case in FAST[:1] + FAST[4:]),
+    *((kernels, case) for kernels in ("torch", "reference") for case in FAST[:1] + OWN_FORM),
+    *(("torch", case) for case in OTHER_FORM),
+    *(pytest.param("reference", case, marks=pytest.mark.slow) for case in OTHER_FORM),
     *(("cpu", case) for case in FAST[:2]),
+    *(pytest.param("cpu", case, marks=pytest.mark.slow) for case in OTHER_FORM),
 ]
 
 
 @pytest.mark.parametrize(
-    ("kernels", "case"), SETS, ids=[f"{kernels}-{name(case)}" for kernels, case in SETS]
+    ("kernels", "case"), SETS, ids=lambda part: part if isinstance(part, str) else name(part)
 )
 def test_every_set_of_kernels_gives_the_logits_of_transformers(kernels, case, engine, tmp_path):
     """In both precisions, by the check that a start makes."""

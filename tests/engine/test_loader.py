@@ -126,7 +126,7 @@ def test_sinks_and_windows_page_too(tile_tokens, engine, tmp_path):
         {"hidden_act": "gelu"},
         {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}},
         {"layer_types": ["full_attention", "sliding_attention"]},
-        {"model_type": "olmo2"},
+        {"model_type": "gptj"},
         {"rms_norm_eps": None},
     ],
     ids=str,
@@ -146,7 +146,7 @@ def test_weights_that_are_not_known_are_left_to_transformers(own_dir):
     assert shape_mismatch(shape, {**held, odd: (4, 32)}) == f"it holds {odd}"
 
 
-@pytest.mark.parametrize(("kind", "loud"), [("llama", True), ("gemma2", False)])
+@pytest.mark.parametrize(("kind", "loud"), [("llama", True), ("gpt_neox", False)])
 def test_a_known_family_that_is_slow_is_a_warning(kind, loud, engine, tmp_path, caplog):
     engine.save_model(kind, tmp_path)
     if kind == "llama":

@@ -75,7 +75,7 @@ def test_without_a_compiler_the_engine_serves_and_says_why(
 
 def test_queries_of_another_type_are_turned_into_the_memorys(native, build):
     """Some architectures compute their queries wider than their cache."""
-    core = build("gemma2", kernels="cpu", dtype="bfloat16")
+    core = build("gpt_neox", kernels="cpu", dtype="bfloat16")
     attention: PagedAttention = core.executor.runner.attention
     wide = torch.randn(1, 4, 8)
     found = []

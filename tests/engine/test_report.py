@@ -30,7 +30,7 @@ def unavailable(*_):
     ("kind", "change", "reason"),
     [
         ("llama", {"hidden_act": "gelu"}, "its activation is gelu"),
-        ("llama", {"model_type": "olmo2"}, "olmo2 is no architecture that is computed here"),
+        ("llama", {"model_type": "gptj"}, "gptj is no architecture that is computed here"),
         ("llama", {"model_type": None}, "None is no architecture that is computed here"),
         ("llama", {"rms_norm_eps": None}, "its config does not say rms_norm_eps"),
         ("llama", {"num_key_value_heads": None}, "its config does not say num_key_value_heads"),
@@ -108,6 +108,24 @@ def test_configs_of_older_versions_say_the_same(facts):
     assert isinstance(scaled, DecoderShape)
 
 
+def test_older_configs_of_windows_have_a_theta_of_their_own(facts):
+    new = facts("gemma3_text")
+    later = ("rope_parameters", "layer_types", "tie_word_embeddings")
+    old = {name: value for name, value in new.items() if name not in later}
+    scaling = {"rope_type": "linear", "factor": 8.0}
+    thetas = {"rope_theta": 2e6, "rope_local_base_freq": 5e4}
+    shape = shape_of({**old, **thetas, "rope_scaling": scaling, "sliding_window_pattern": 2})
+    ropes = {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 5e4},
+        "full_attention": {**scaling, "rope_theta": 2e6},
+    }
+    types = ["sliding_attention", "full_attention"]
+    assert shape == shape_of({**new, "rope_parameters": ropes, "layer_types": types})
+    assert isinstance(shape, DecoderShape)
+    assert shape.windows == (8, None)
+    assert shape.tied
+
+
 def test_weights_are_those_of_the_shape_or_it_is_said_which_are_not(model_dir, facts):
     for kind in ("llama", "phi3", "mixtral", "qwen2_moe", "olmoe"):
         shape, held = shape_of(facts(kind)), tensor_shapes(model_dir(kind))
@@ -128,9 +146,9 @@ def test_a_report_is_of_plain_facts(model_dir):
     assert (fast.linear, fast.dtype, fast.device) == ("plain", "float32", "cpu")
     assert fast.self_check == "trusted: self_check=never"
     assert str(fast).startswith("llama on the fast path (")
-    slow = model_report(EngineConfig(model_dir("gemma2")))
+    slow = model_report(EngineConfig(model_dir("gpt_neox")))
     assert (slow.path, slow.linear) == ("slow", "transformers'")
-    assert slow.path_reason == "gemma2 is no architecture that is computed here"
+    assert slow.path_reason == "gpt_neox is no architecture that is computed here"
 
 
 def test_what_is_refused_is_unsupported_and_why(tmp_path):

@@ -10,6 +10,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.engine.sampling import grammar_masks, sequence_output
 from agentrt.engine.sequence import grammar_state
+from agentrt.engine.sequence.sequence import Sequence
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
 NUMBERS = ConstraintSpec("json", '{"type":"array","items":{"type":"integer"},"maxItems":9}')
@@ -36,6 +37,17 @@ class Held:
     def fill_bitmask(self, row):
         assert self._let_go.wait(60)
         return self._state.fill_bitmask(row)
+
+
+def hold_masks(monkeypatch, let_go, is_held):
+    """Let the masks of some grammar states wait."""
+    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
+
+    def state_of(grammar):
+        state = mask_state(grammar)
+        return Held(state, let_go) if is_held(grammar) else state
+
+    monkeypatch.setattr(grammar_state.GrammarState, "mask_state", property(state_of))
 
 
 class Late:
@@ -68,12 +80,7 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     plain = serve(build(overlap=overlap))
 
     let_go = threading.Event()
-    mask_state = vars(grammar_state.GrammarState)["mask_state"].fget
-    monkeypatch.setattr(
-        grammar_state.GrammarState,
-        "mask_state",
-        property(lambda self: Held(mask_state(self), let_go)),
-    )
+    hold_masks(monkeypatch, let_go, lambda grammar: True)
     core = build(overlap=overlap)
     core.executor.sampler.mask_filler.row_budget_s = 0.0
     core.prewarm((NUMBERS,), wait_s=60.0)
@@ -125,15 +132,22 @@ def test_hostile_constraints_hurt_nobody_else(build, engine, name):
     assert served.ends[4].error is None
 
 
-def test_a_grammar_that_is_stuck_later_fails_alone(build, engine):
-    """The first mask is quick; behind the number, masks and forced tokens take seconds."""
-    lark = 'start: HEAD "-" /a{1,100000}/ /a{1,100000}/ | "never"\nHEAD: /[0-9]{12}/'
-    spec = ConstraintSpec("grammar", lark)
+def test_a_grammar_that_is_stuck_later_fails_alone(build, engine, monkeypatch):
+    """The first masks are quick; behind four digits, one never comes."""
+    spec = ConstraintSpec("grammar", 'start: HEAD "-" TAIL\nHEAD: /[0-9]{12}/\nTAIL: /[a-c]+/')
+    let_go = threading.Event()
+    stuck: list[Sequence] = []
+
+    def is_held(grammar):
+        return any(one.grammar is grammar and one.output_tokens >= 4 for one in stuck)
+
+    hold_masks(monkeypatch, let_go, is_held)
     core = build()
     core.executor.sampler.mask_filler.limit_s = 0.2
     core.submit(engine.request(1, PROMPT, max_tokens=8))
     alone = engine.drain(core).ids(1)
     core.submit(engine.request(2, PROMPT, constraint=spec, max_tokens=400, temperature=1.0))
+    stuck.append(one_of(core))
     core.submit(engine.request(3, PROMPT, max_tokens=8))
     core.submit(engine.request(4, PROMPT[1:], constraint=NUMBERS, on_limit="close", max_tokens=8))
     served = engine.drain(core)
@@ -146,6 +160,19 @@ def test_a_grammar_that_is_stuck_later_fails_alone(build, engine):
     assert served.ends[4].error is None
     core.submit(engine.request(5, PROMPT, constraint=ConstraintSpec("grammar", TWO), max_tokens=40))
     assert engine.drain(core).ends[5].error is None, "the threads that are left go on"
+    let_go.set()
+
+
+@pytest.mark.parametrize("tail", ["/a{1,100000}/ /a{1,100000}/", '/a+/ "a"', "(/(?:01){2,}/){3,4}"])
+def test_a_text_that_is_forced_without_end_costs_no_more(build, engine, tail):
+    """Behind the digits one byte may follow at a time, for 100,000 bytes or forever."""
+    spec = ConstraintSpec("grammar", f'start: HEAD "-" {tail} | "never"\nHEAD: /[0-9]{{12}}/')
+    core = build()
+    core.executor.sampler.mask_filler.limit_s = 60.0
+    core.submit(engine.request(2, PROMPT, constraint=spec, max_tokens=40, temperature=1.0))
+    served = engine.drain(core)
+    assert served.ends[2].error is None
+    assert len(served.ids(2)) == 40
 
 
 TWO = 'start: WORD "," WORD\nWORD: /[a-c]{1,4}/'

@@ -82,7 +82,7 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
         kernels.attend(query, pages, rows, Score(0.1), query)
     x, weight = torch.empty(4, hidden, dtype=dtype), torch.empty(width, dtype=dtype)
     kernels.add_rms_norm(x, x, torch.empty(hidden, dtype=dtype), 1e-6, x)
-    kernels.silu_mul(torch.empty(4, 2 * hidden, dtype=dtype), x)
+    kernels.gate_mul(torch.empty(4, 2 * hidden, dtype=dtype), x)
     slots = torch.zeros(4, dtype=torch.int64)
     qkv = torch.empty(4, heads + 2 * kv_heads, width, dtype=dtype)
     norms = HeadNorms(weight, weight, 1e-6)

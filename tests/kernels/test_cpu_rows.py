@@ -1,15 +1,18 @@
 """Row operations and linears of the native set against the reference."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from agentrt_kernels.contract import HeadNorms
+from agentrt_kernels.contract import GELU_TANH, SILU, Activation, HeadNorms
 from agentrt_kernels.reference import Reference
 
 LOOSE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+CLAMPED = Activation(1.7, 0.0, 1.0, 0.8)
 DTYPES = [torch.float32, torch.bfloat16]
 quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
@@ -31,26 +34,29 @@ def rows_of(rows, width, dtype, source):
     width=st.sampled_from([1, 8, 32, 40, 384, 1024, 9000]),
     dtype=st.sampled_from(DTYPES),
     seed=st.integers(0, 9),
+    wide=st.booleans(),
+    centered=st.booleans(),
+    activation=st.sampled_from([SILU, GELU_TANH, CLAMPED]),
 )
-def check_rows(kernels, rows, width, dtype, seed):
+def check_rows(kernels, rows, width, dtype, seed, wide, centered, activation):
     source = torch.Generator().manual_seed(seed)
     x, delta = (rows_of(rows, width, dtype, source) for _ in range(2))
-    weight = torch.randn(width, generator=source).to(dtype)
+    weight = torch.randn(width, generator=source).to(torch.float32 if wide else dtype)
     for given_delta in (None, delta):
         results = []
         for one in (Reference(), kernels):
             residual, out = x.clone(), torch.empty(rows, width, dtype=dtype)
             if given_delta is None:
-                one.rms_norm(residual, weight, 1e-5, out)
+                one.rms_norm(residual, weight, 1e-5, out, centered=centered)
             else:
-                one.add_rms_norm(given_delta, residual, weight, 1e-5, out)
+                one.add_rms_norm(given_delta, residual, weight, 1e-5, out, centered=centered)
             results.append((residual, out))
         near(results[1][0], results[0][0])
         near(results[1][1], results[0][1])
     both = rows_of(rows, 2 * width, dtype, source)
     outs = [torch.empty(rows, width, dtype=dtype) for _ in range(2)]
     for one, out in zip((Reference(), kernels), outs, strict=True):
-        one.silu_mul(both, out)
+        one.gate_mul(both, out, activation)
     near(outs[1], outs[0])
 
 
@@ -74,7 +80,7 @@ def test_the_norm_may_take_the_place_of_what_was_added(kernels):
     page=st.sampled_from([1, 4, 16]),
     heads=st.sampled_from([(1, 1), (6, 2)]),
     dim=st.sampled_from([8, 16, 64, 80]),
-    normed=st.booleans(),
+    normed=st.sampled_from(["", "as the heads", "wide"]),
     dtype=st.sampled_from(DTYPES),
 )
 def check_rope(kernels, rows, page, heads, dim, normed, dtype):
@@ -85,7 +91,8 @@ def check_rope(kernels, rows, page, heads, dim, normed, dtype):
     positions = torch.randint(0, 50, (rows,), generator=source)
     slots = torch.randperm(8 * page, generator=source)[:rows]
     slots[0] = -1
-    weights = [torch.randn(dim, generator=source).to(dtype) for _ in range(2)]
+    kind = torch.float32 if normed == "wide" else dtype
+    weights = [torch.randn(dim, generator=source).to(kind) for _ in range(2)]
     norms = HeadNorms(weights[0], weights[1], 1e-5) if normed else None
     results = []
     for one in (Reference(), kernels):
@@ -134,6 +141,15 @@ def test_a_weight_that_cannot_be_packed_is_refused(kernels):
         kernels.pack(torch.zeros(4, 4, dtype=torch.float16))
     with pytest.raises(ValueError, match="bfloat16 with 5 inputs"):
         kernels.pack(torch.zeros(4, 5, dtype=torch.bfloat16))
+
+
+def test_a_gate_that_is_no_number_stays_none(kernels):
+    both = torch.tensor([[torch.nan, 1.0, 2.0, 1.0, torch.nan, torch.inf]])
+    for one in (Reference(), kernels):
+        out = torch.empty(1, 3)
+        one.gate_mul(both, out, CLAMPED)
+        assert out[0, :2].isnan().all()
+        assert out[0, 2] == pytest.approx(1.8 * 0.8 / (1 + math.exp(-1.7 * 0.8)))
 
 
 def test_types_that_are_not_computed_are_refused(kernels):

@@ -1,10 +1,12 @@
 """All layers in one native call, against the reference's operations one by one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional
 
-from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+from agentrt_kernels.contract import GELU_TANH, HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
 from agentrt_kernels.reference import Reference
 
@@ -15,8 +17,20 @@ LOOSE = {torch.float32: 1e-5, torch.bfloat16: 0.1}
 sharp softmaxes widen that; another operation would be apart by about 1."""
 
 
-def layer_of(number, full, dtype, source):
-    """`full`: with biases, head norms and sinks."""
+SHAPE = StackShape(LAYERS, HIDDEN, HEADS, INNER, EPSILON, 1.5, 0.4, 0.3)
+KINDS = {
+    "plain": SHAPE,
+    "with everything": SHAPE,
+    "norms on both sides": replace(SHAPE, activation=GELU_TANH, logits_softcap=0.7),
+    "norms behind": SHAPE,
+    "parallel": replace(SHAPE, parallel=True, centered=True),
+}
+
+
+def layer_of(number, kind, dtype, source):
+    """With everything: with biases, head norms and sinks."""
+    full = kind == "with everything"
+    behind = kind in ("norms on both sides", "norms behind")
 
     def random(*shape, scale=0.2):
         return (torch.randn(shape, generator=source) * scale).to(dtype)
@@ -25,12 +39,14 @@ def layer_of(number, full, dtype, source):
         return Matrix(random(outputs, inputs), random(outputs) if full else None)
 
     return StackLayer(
-        norm=random(HIDDEN, scale=1),
+        norm=None if kind == "norms behind" else random(HIDDEN, scale=1),
+        out_norm=random(HIDDEN, scale=1) if behind else None,
         qkv=matrix((HEADS + 2 * PAIRS) * DIM, HIDDEN),
         query_norm=random(DIM, scale=1) if full else None,
         key_norm=random(DIM, scale=1) if full else None,
         out=matrix(HIDDEN, HEADS * DIM),
-        inner_norm=random(HIDDEN, scale=1),
+        inner_norm=None if kind in ("norms behind", "parallel") else random(HIDDEN, scale=1),
+        inner_out_norm=random(HIDDEN, scale=1) if behind else None,
         gate_up=matrix(2 * INNER, HIDDEN),
         down=matrix(HIDDEN, INNER),
         score=Score(0.2, window=7 if number == 1 else None, sinks=random(HEADS) if full else None),
@@ -69,9 +85,11 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
     ids, positions, slots, rows = inputs
     stream = embedding[ids].float() * shape.embedding_scale
 
-    def normed(weight):
-        out = torch.empty_like(stream)
-        one.rms_norm(stream, weight.float(), EPSILON, out)
+    def normed(x, weight):
+        if weight is None:
+            return x.clone()
+        out = torch.empty_like(x)
+        one.rms_norm(x, weight.float(), EPSILON, out, centered=shape.centered)
         return out
 
     def times(x, matrix):
@@ -79,32 +97,37 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
         return functional.linear(x, matrix.weight.float(), bias)
 
     for number, layer in enumerate(layers):
-        qkv = times(normed(layer.norm), layer.qkv).view(len(ids), HEADS + 2 * PAIRS, DIM)
+        x = normed(stream, layer.norm)
+        qkv = times(x, layer.qkv).view(len(ids), HEADS + 2 * PAIRS, DIM)
         norms = None
         if layer.query_norm is not None:
             norms = HeadNorms(layer.query_norm.float(), layer.key_norm.float(), EPSILON)
         query = torch.empty(len(ids), HEADS, DIM)
         pages = memory[:, number]
-        one.rope_store(qkv, positions, angles, slots, norms, pages, query)
+        one.rope_store(qkv, positions, angles[number], slots, norms, pages, query)
         mixed = torch.empty_like(query)
         one.attend(query, pages, rows, layer.score, mixed)
-        stream += times(mixed.flatten(1), layer.out) * shape.residual_scale
+        stream += normed(times(mixed.flatten(1), layer.out), layer.out_norm) * shape.residual_scale
+        if not shape.parallel:
+            x = normed(stream, layer.inner_norm)
         inner = torch.empty(len(ids), INNER)
-        one.silu_mul(times(normed(layer.inner_norm), layer.gate_up), inner)
-        stream += times(inner, layer.down) * shape.residual_scale
-    return normed(norm)[wanted] @ head.float().T * shape.logits_scale
+        one.gate_mul(times(x, layer.gate_up), inner, shape.activation)
+        stream += normed(times(inner, layer.down), layer.inner_out_norm) * shape.residual_scale
+    logits = normed(stream, norm)[wanted] @ head.float().T * shape.logits_scale
+    cap = shape.logits_softcap
+    return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
-@pytest.mark.parametrize("full", [False, True], ids=["plain", "with everything"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_stack_computes_what_its_operations_do(kernels, dtype, full):
+def test_a_stack_computes_what_its_operations_do(kernels, dtype, kind):
     source = torch.Generator().manual_seed(2)
-    shape = StackShape(LAYERS, HIDDEN, HEADS, INNER, EPSILON, 1.5, 0.4, 0.3)
+    shape = KINDS[kind]
     embedding, head = (torch.randn(TOKENS, HIDDEN, generator=source).to(dtype) for _ in range(2))
     norm = torch.randn(HIDDEN, generator=source).to(dtype)
-    layers = [layer_of(number, full, dtype, source) for number in range(LAYERS)]
+    layers = [layer_of(number, kind, dtype, source) for number in range(LAYERS)]
     stack = kernels.stack(shape, embedding, iter(layers), norm, head)
-    angles = torch.randn(64, DIM, generator=source)
+    angles = [torch.randn(64, DIM, generator=source) for _ in range(LAYERS)]
     memory = torch.randn(100, LAYERS, 2, PAGE, PAIRS, DIM, generator=source).to(dtype)
     theirs = memory.float()
     stack.bind(memory, angles)

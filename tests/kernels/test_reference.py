@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from agentrt_kernels import NAMES, load
-from agentrt_kernels.contract import HeadNorms, Kernels, PagedRows, Score
+from agentrt_kernels.contract import GELU_TANH, Activation, HeadNorms, Kernels, PagedRows, Score
 
 REFERENCE: Kernels = load("reference")
 
@@ -38,11 +38,29 @@ def test_the_sum_is_kept_and_normed() -> None:
     torch.testing.assert_close(delta, functional.rms_norm(total, (8,), weight, 1e-6))
 
 
-def test_silu_mul_is_torchs() -> None:
+def test_gate_mul_is_torchs() -> None:
     gate_up = random(4, 14)
     out = torch.empty(4, 7)
-    REFERENCE.silu_mul(gate_up, out)
+    REFERENCE.gate_mul(gate_up, out)
     torch.testing.assert_close(out, functional.silu(gate_up[:, :7]) * gate_up[:, 7:])
+
+
+def test_a_centered_norm_is_torchs_layer_norm() -> None:
+    x, weight = random(5, 24) + 2, random(24, seed=1)
+    out = torch.empty_like(x)
+    REFERENCE.rms_norm(x, weight, 1e-5, out, centered=True)
+    torch.testing.assert_close(out, functional.layer_norm(x, (24,), weight, None, 1e-5))
+
+
+def test_other_activations_are_torchs() -> None:
+    gate_up = 3 * random(4, 14)
+    gate, up = gate_up.chunk(2, -1)
+    out = torch.empty(4, 7)
+    REFERENCE.gate_mul(gate_up, out, GELU_TANH)
+    torch.testing.assert_close(out, functional.gelu(gate, approximate="tanh") * up)
+    REFERENCE.gate_mul(gate_up, out, Activation(1.7, 0.0, 1.0, 2.0))
+    gate, up = gate.clamp(max=2), up.clamp(-2, 2)
+    torch.testing.assert_close(out, gate * torch.sigmoid(1.7 * gate) * (up + 1))
 
 
 @pytest.mark.parametrize("normed", [False, True])

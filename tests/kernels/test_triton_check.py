@@ -26,7 +26,7 @@ from agentrt_kernels.check.work import (
     rope,
     siblings,
 )
-from agentrt_kernels.contract import PagedRows
+from agentrt_kernels.contract import SILU, PagedRows
 from agentrt_kernels.reference import Reference
 
 CPU = torch.device("cpu")
@@ -59,7 +59,7 @@ def test_the_check_finds_a_mistake() -> None:
 
 def test_a_kernel_that_fails_is_a_fact() -> None:
     class Failing(Reference):
-        def silu_mul(self, gate_up, out) -> None:
+        def gate_mul(self, gate_up, out, activation=SILU) -> None:
             raise RuntimeError("out of shared memory")
 
     facts = run("cpu", Failing())

@@ -17,8 +17,8 @@ def test_norms(interpreted, width: int, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("width", [5, 1030])
-def test_silu_mul(interpreted, width: int, dtype: torch.dtype) -> None:
-    assert difference.silu_mul(interpreted, 3, width, dtype, CPU) <= 1
+def test_gate_mul(interpreted, width: int, dtype: torch.dtype) -> None:
+    assert difference.gate_mul(interpreted, 3, width, dtype, CPU) <= 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -56,6 +56,6 @@ def test_nothing_to_do_is_done(interpreted) -> None:
     """No rows, no pairs: nothing is launched."""
     none = torch.empty(0, 8)
     interpreted.rms_norm(none, torch.ones(8), 1e-6, none)
-    interpreted.silu_mul(none, torch.empty(0, 4))
+    interpreted.gate_mul(none, torch.empty(0, 4))
     interpreted.copy_pages(torch.ones(1, 8), none, torch.empty(0, 2, dtype=torch.int64))
     interpreted.grouped_linear(none, torch.ones(2, 3, 8), torch.zeros(3).int(), torch.empty(0, 3))

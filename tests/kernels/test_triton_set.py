@@ -14,7 +14,7 @@ WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "non
 def call_all(kernels, made, row, logits, mask, out, weight, start) -> None:
     kernels.attend(made.query, made.layer_pages, made.rows, made.score, made.out)
     kernels.add_rms_norm(row, row, row[0], 1e-6, row)
-    kernels.silu_mul(row, row[:, :8])
+    kernels.gate_mul(row, row[:, :8])
     kernels.copy_pages(row, row, out[:, None].expand(2, 2).contiguous())
     kernels.grouped_linear(row, weight, start, row[:, :3])
     one = logits[:, 0]

@@ -26,6 +26,7 @@ class SequenceSlice:
         wants_logits: Whether the logits behind the last token are needed.
         draft_tokens: How many of the last tokens are guesses. Logits are then needed behind the
             last known token and behind each guess.
+        angle_offset: Added to positions where angles are looked up; see `Sequence.angle_offset`.
     """
 
     slot: int
@@ -33,6 +34,7 @@ class SequenceSlice:
     first_position: int
     wants_logits: bool
     draft_tokens: int = 0
+    angle_offset: int = 0
 
 
 def logit_rows(slices: Sequence[SequenceSlice]) -> list[int]:
@@ -53,7 +55,7 @@ class InputFields:
     Attributes:
         flat: Used part of the buffer, int64.
         token_ids: `[T]` int64.
-        positions: `[T]` int64.
+        positions: `[T]` int64, rows of the table of angles.
         slot_mapping: `[T]` int64, where each token's KV goes: `page * page_tokens + offset`; a
             negative slot stores nothing.
         table_rows: `[B]` int64, rows of the block tables.
@@ -152,11 +154,11 @@ class InputPacker:
             first, count = part.first_position, len(part.token_ids)
             ids += part.token_ids
             if count == 1:  # a decode
-                positions.append(first)
+                positions.append(first + part.angle_offset)
                 slot_mapping.append(page_of(part.slot, first // size) * size + first % size)
             elif len(ids) <= _FEW_ROWS:
                 for position in range(first, first + count):
-                    positions.append(position)
+                    positions.append(position + part.angle_offset)
                     page = page_of(part.slot, position // size)
                     slot_mapping.append(page * size + position % size)
             ends.append(len(ids))
@@ -180,7 +182,8 @@ class InputPacker:
             return packed
         columns = flat[: 3 * total].reshape(3, total)
         pack_into(f"={total}q", flat.data, 0, *ids, *more)
-        columns[1:, :tokens] = self._map_rows(tables, contexts, ends)
+        offsets = [part.angle_offset for part in slices]
+        columns[1:, :tokens] = self._map_rows(tables, contexts, ends, offsets)
         columns[1, tokens:] = 0
         columns[2, tokens - padding :] = -1
         start = 3 * total * flat.itemsize
@@ -188,12 +191,13 @@ class InputPacker:
         return packed
 
     def _map_rows(
-        self, tables: list[int], contexts: list[int], ends: list[int]
+        self, tables: list[int], contexts: list[int], ends: list[int], offsets: list[int]
     ) -> NDArray[np.int64]:
-        """`[2, rows]`, the position and the slot of each row."""
-        slots, kv_tokens, row_ends = np.array((tables, contexts, ends[1:]))
+        """`[2, rows]`, the row of the angles and the slot of each row."""
+        slots, kv_tokens, row_ends, angle_offsets = np.array((tables, contexts, ends[1:], offsets))
         counts = np.diff(ends)
         positions = np.arange(ends[-1]) + np.repeat(kv_tokens - row_ends, counts)
         block, offset = np.divmod(positions, self._page_tokens)
         pages = self._pages[np.repeat(slots, counts), block]
+        positions += np.repeat(angle_offsets, counts)
         return np.stack((positions, pages * self._page_tokens + offset))

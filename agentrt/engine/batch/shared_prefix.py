@@ -50,7 +50,11 @@ def split_rows(slices: Sequence[SequenceSlice], max_sequences: int) -> Sequence[
         first = count - 1 - part.draft_tokens
         found += [
             SequenceSlice(
-                part.slot, [token], part.first_position + at, part.wants_logits and at >= first
+                part.slot,
+                [token],
+                part.first_position + at,
+                part.wants_logits and at >= first,
+                angle_offset=part.angle_offset,
             )
             for at, token in enumerate(part.token_ids)
         ]

@@ -1,9 +1,11 @@
 """Longest context of a model, up to where its positions are those of every shorter context.
 
 Longrope and dynamic scaling choose the angles of all positions by the length of the sequence:
-beyond a threshold, keys that are already stored would have to be rotated anew. Pages are shared by
-sequences of every length, so that a context ends at the threshold: for longrope at the original
-length, for dynamic scaling at the length that the config names.
+beyond a threshold, keys that are already stored have to be computed anew. The engine does so where
+`generate()` does, for longrope in a decoder of its own; else a context ends at the threshold: for
+longrope at the original length, for dynamic scaling at the length that the config names. With
+dynamic scaling beyond it, `generate()` gives no text of its own to a prompt: the angles depend on
+the longest sequence that the model has seen before.
 """
 
 from __future__ import annotations
@@ -29,8 +31,13 @@ class ContextLimit:
     reason: str = ""
 
 
-def context_limit(hf_config: Mapping[str, Any]) -> ContextLimit:
-    """Longest context of the model with this `config.json`."""
+def context_limit(hf_config: Mapping[str, Any], *, follows_length: bool = False) -> ContextLimit:
+    """Longest context of the model with this `config.json`.
+
+    Args:
+        hf_config: Content of the file.
+        follows_length: Whether each sequence has the angles of its own length.
+    """
     text = hf_config.get("text_config")
     config = {**hf_config, **text} if isinstance(text, dict) else hf_config
     named = (config.get(name) for name in ("max_position_embeddings", "n_positions", "max_seq_len"))
@@ -42,7 +49,7 @@ def context_limit(hf_config: Mapping[str, Any]) -> ContextLimit:
             original = min(
                 (int(size) for size in named if _is_positive(size)), default=_ORIGINAL_TOKENS
             )
-            if original < tokens:
+            if original < tokens and not follows_length:
                 reason = f"longrope has other angles in sequences of over {original} tokens"
                 return ContextLimit(original, reason)
     return ContextLimit(tokens)

@@ -78,7 +78,8 @@ def plan_load(config: EngineConfig) -> LoadPlan:
         )
     backend = LinearBackend(dtype, device, kernels.kernels)
     unchecked = SelfCheckResult("unknown", "")
-    context = context_limit(hf_config)
+    follows = isinstance(shape, DecoderShape) and shape.rope_threshold > 0
+    context = context_limit(hf_config, follows_length=follows)
     plan = _checked_plan(
         LoadPlan(config, hf_config, dtype, device, shape, kernels, backend, context, "", unchecked)
     )
@@ -94,7 +95,8 @@ def declined_plan(plan: LoadPlan) -> LoadPlan:
     reason = plan.self_check.reason
     if isinstance(plan.shape, Declined):
         raise differs(plan)
-    plan = _checked_plan(dataclasses.replace(plan, shape=Declined(reason)))
+    context = context_limit(plan.hf_config)
+    plan = _checked_plan(dataclasses.replace(plan, shape=Declined(reason), context=context))
     if plan.self_check.state == "failed":
         raise differs(plan)
     return plan

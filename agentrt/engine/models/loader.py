@@ -63,6 +63,8 @@ class LoadedModel:
         heads: Query heads.
         layout: Shape of its KV.
         window_tokens: Longest context it was made for; 0 if its config does not say.
+        rope_threshold: Length beyond which a sequence has other angles in all its positions, so
+            that its KV is computed anew; 0 if there is none.
         logits_size: Width of its logits.
         name: Name of its directory, for display.
         parameters: Number of parameters.
@@ -74,6 +76,7 @@ class LoadedModel:
     heads: int
     layout: KvLayout
     window_tokens: int
+    rope_threshold: int
     logits_size: int
     name: str
     parameters: int
@@ -194,6 +197,7 @@ def _loaded_model(
         heads=sizes.heads,
         layout=_layout(plan, sizes),
         window_tokens=plan.context.tokens,
+        rope_threshold=sizes.rope_threshold if isinstance(sizes, DecoderShape) else 0,
         logits_size=sizes.vocabulary,
         name=plan.config.model_path.resolve().name,
         parameters=network.parameters,

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from agentrt.engine.ops.attention import current_attention
 from agentrt.engine.sampling.torch_sampler import sample_rows
-from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.reference import Reference
 
 
@@ -80,19 +80,42 @@ class TorchKernels(Reference):
     def __init__(self) -> None:
         self._rotation: RopeRotation | None = None
 
-    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+    def rms_norm(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
+    ) -> None:
         """See `Kernels.rms_norm`."""
-        out.copy_(functional.rms_norm(x, weight.shape, weight, epsilon))
+        if weight.dtype != x.dtype:  # torch has no fused norm of two dtypes
+            super().rms_norm(x, weight, epsilon, out, centered=centered)
+        elif centered:
+            out.copy_(functional.layer_norm(x, weight.shape, weight, None, epsilon))
+        else:
+            out.copy_(functional.rms_norm(x, weight.shape, weight, epsilon))
 
     def add_rms_norm(
-        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+        self,
+        delta: Tensor,
+        residual: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
     ) -> None:
         """See `Kernels.add_rms_norm`."""
         residual.add_(delta)
-        out.copy_(functional.rms_norm(residual, weight.shape, weight, epsilon))
+        self.rms_norm(residual, weight, epsilon, out, centered=centered)
 
-    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
-        """See `Kernels.silu_mul`."""
+    def gate_mul(self, gate_up: Tensor, out: Tensor, activation: Activation = SILU) -> None:
+        """See `Kernels.gate_mul`."""
+        if activation != SILU:
+            super().gate_mul(gate_up, out, activation)
+            return
         gate, up = gate_up.chunk(2, -1)
         torch.mul(functional.silu(gate), up, out=out)
 
@@ -110,10 +133,10 @@ class TorchKernels(Reference):
         heads, pairs = query.shape[1], layer_pages.shape[3]
         turning = qkv[:, : heads + pairs]
         if norms is not None:
-            width = norms.query.shape
-            first = functional.rms_norm(turning[:, :heads], width, norms.query, norms.epsilon)
-            second = functional.rms_norm(turning[:, heads:], width, norms.key, norms.epsilon)
-            turning = torch.cat((first, second), 1)
+            normed = torch.empty_like(turning)
+            self.rms_norm(turning[:, :heads], norms.query, norms.epsilon, normed[:, :heads])
+            self.rms_norm(turning[:, heads:], norms.key, norms.epsilon, normed[:, heads:])
+            turning = normed
         turn = self._rotation
         if turn is None or not turn.is_for(positions, angles, rows, layer_pages):
             turn = self._rotation = RopeRotation.build(

@@ -85,6 +85,7 @@ class StepExecutor(Protocol[BatchT]):
         pages: Pages of the KV cache.
         logits_size: Width of the logits; token ids are below it.
         window_tokens: Context length of the weights; 0 if they do not limit it.
+        rope_threshold: Length beyond which a sequence has other angles; 0 if there is none.
         model: Name of the model.
         overlaps: Whether a batch may be launched before the tokens of the last are known.
     """
@@ -96,6 +97,7 @@ class StepExecutor(Protocol[BatchT]):
     pages: int
     logits_size: int
     window_tokens: int
+    rope_threshold: int
     model: str
     overlaps: bool
 

@@ -83,6 +83,7 @@ class ModelExecutor:
         self.model = model.name
         self.logits_size = model.logits_size
         self.window_tokens = model.window_tokens
+        self.rope_threshold = model.rope_threshold
         self.pages = self.runner.kv.pages
         self.tables: BlockTableWriter = self.runner.tables
         vocab = self.codec.vocab
@@ -176,6 +177,8 @@ class ModelExecutor:
                 continue
             known_tokens = part.first_position + len(part.token_ids)
             free_tokens = len(sequence.pages) * self._page_tokens - known_tokens
+            if sequence.rope_threshold:
+                free_tokens = min(free_tokens, sequence.rope_threshold - known_tokens)
             draft = sequence.draft_tokens[: max(0, min(step_tokens, free_tokens))]
             part.token_ids = [*part.token_ids, *draft]
             part.draft_tokens = len(draft)
@@ -205,4 +208,10 @@ def _slice(sequence: Sequence, count: int) -> SequenceSlice:
     if len(token_ids) < count:
         token_ids.append(-1 - sequence.slot)  # sampled by the last step, known on the device only
     is_last = computed + count == len(tokens) + sequence.in_flight
-    return SequenceSlice(sequence.slot, token_ids, computed, sequence.complete and is_last)
+    return SequenceSlice(
+        sequence.slot,
+        token_ids,
+        computed,
+        sequence.complete and is_last,
+        angle_offset=sequence.angle_offset,
+    )

@@ -166,7 +166,15 @@ class Scorer:
         for row in rows:
             one = row.sequence
             pending = one.tokens[one.computed_tokens :]
-            slices.append(SequenceSlice(one.slot, pending, one.computed_tokens, wants_logits=False))
+            slices.append(
+                SequenceSlice(
+                    one.slot,
+                    pending,
+                    one.computed_tokens,
+                    wants_logits=False,
+                    angle_offset=one.angle_offset,
+                )
+            )
             first = start + row.owner.prompt_tokens - 1 - one.computed_tokens
             logit_rows += range(first, first + row.logit_count)
             start += len(pending)

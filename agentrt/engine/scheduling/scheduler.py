@@ -23,14 +23,22 @@ ScheduledSequence = tuple[Sequence, int]
 class Scheduler:
     """All unfinished sequences, and the schedule of each step.
 
+    Args:
+        config: Config of the engine.
+        allocator: Allocator of the KV pages.
+        rope_threshold: Length beyond which a sequence has other angles; 0 if there is none.
+
     Attributes:
         running: Sequences that hold a slot, in the order in which they got it.
         queue: Order of the waiting sequences.
         failed: Errors of sequences that could not be scheduled; the caller ends them and clears it.
     """
 
-    def __init__(self, config: EngineConfig, allocator: KvAllocator) -> None:
+    def __init__(
+        self, config: EngineConfig, allocator: KvAllocator, rope_threshold: int = 0
+    ) -> None:
         self._config = config
+        self._rope_threshold = rope_threshold
         self._allocator = allocator
         self._sequences: dict[RequestId, Sequence] = {}
         self.running: dict[RequestId, Sequence] = {}
@@ -61,6 +69,7 @@ class Scheduler:
 
     def add_sequence(self, sequence: Sequence) -> None:
         """Add a new sequence."""
+        sequence.rope_threshold = self._rope_threshold
         self._sequences[sequence.request.request_id] = sequence
 
     def extend_prompt(self, sequence: Sequence, token_ids: tuple[int, ...]) -> None:
@@ -119,6 +128,8 @@ class Scheduler:
 
     def schedule(self, now_s: float) -> list[ScheduledSequence]:
         """Schedule the next step; sequences are admitted, preempted and given pages here."""
+        if self._rope_threshold:
+            self._switch_angles(now_s)
         budget = TokenBudget(self._config.step_tokens)
         self._schedule_decodes(budget, now_s)
         self._schedule_prefills(budget, now_s)
@@ -126,6 +137,19 @@ class Scheduler:
             (self.running[request_id], count)
             for request_id, count in budget.scheduled_tokens.items()
         ]
+
+    def _switch_angles(self, now_s: float) -> None:
+        """Give sequences past the threshold other angles: their KV is computed anew.
+
+        What they have computed stays in the radix tree, for sequences within the threshold.
+        """
+        for sequence in self._sequences.values():
+            if not sequence.has_outgrown_angles or sequence.in_flight:
+                continue
+            if sequence.phase is Phase.RUNNING:
+                self._preempt(sequence, now_s)
+            sequence.take_long_angles()
+            self._unchanged.invalidate()
 
     def hold(self, sequence: Sequence) -> None:
         """Release an incomplete prompt of which every known token is computed, until it grows."""

@@ -110,6 +110,9 @@ class Sequence:
         lent_page: Leaf by which others find the first tokens of its last page.
         computed_tokens: Tokens with KV in its pages.
         reached_tokens: Highest value that `computed_tokens` has had; below it KV is recomputed.
+        rope_threshold: Length beyond which all its KV is computed anew with other angles; 0 if it
+            has these already, or never will.
+        angle_offset: Where its angles begin in the model's table; 0, or the threshold it is past.
         in_flight: Tokens that are being sampled for it and are not known on the host yet.
         draft_tokens: Guessed next tokens, computed together with the known ones.
         preempted: Whether it lost its pages; it goes before others of the same urgency.
@@ -139,6 +142,8 @@ class Sequence:
     lent_page: RadixNode | None = None
     computed_tokens: int = 0
     reached_tokens: int = 0
+    rope_threshold: int = 0
+    angle_offset: int = 0
     in_flight: int = 0
     draft_tokens: list[int] = field(default_factory=list)
     preempted: bool = False
@@ -149,11 +154,24 @@ class Sequence:
 
     @property
     def key(self) -> bytes:
-        """Tokens as a key of the radix tree, under the salt of the request."""
+        """Tokens as a key of the radix tree, under the salt of the request and its angles."""
         known = len(self._key) // TOKEN_BYTES
         if known < len(self.tokens):
-            self._key += key_of(self.tokens[known:], self.request.cache_salt, known)
+            salt = self.request.cache_salt
+            if self.angle_offset:
+                salt = f"{salt}\0{self.angle_offset}"
+            self._key += key_of(self.tokens[known:], salt, known)
         return self._key
+
+    @property
+    def has_outgrown_angles(self) -> bool:
+        """Whether it is longer than the sequences that have its angles."""
+        return 0 < self.rope_threshold < len(self.tokens)
+
+    def take_long_angles(self) -> None:
+        """Have the angles of sequences past the threshold from now on, without any KV yet."""
+        self.angle_offset, self.rope_threshold = self.rope_threshold, 0
+        self._key = b""
 
     @property
     def demanded(self) -> bool:
@@ -230,5 +248,7 @@ class Sequence:
         elif self.in_flight:
             if known + self.in_flight - self.prompt_tokens >= self.max_output_tokens:
                 return 0
+            if 0 < self.rope_threshold < known + self.in_flight:
+                return 0  # the token is computed with all others once it is known
             known += self.in_flight
         return max(0, known - self.computed_tokens)

@@ -70,7 +70,7 @@ class SimulatedExecutor:
         self.tables: BlockTableWriter = NoTables()
         self.pages = config.kv_pages
         self.logits_size = _MOST_ID
-        self.window_tokens = 0
+        self.window_tokens = self.rope_threshold = 0
         self.model = "simulated"
         self.overlaps = False
         self.until_s = NO_END_S

@@ -62,12 +62,15 @@ class LarkRules:
 
     Attributes:
         rules: Symbols by name, of all texts read so far.
+        lexemes: Symbols that the lexer matches as one: regexes, terminals, rules with attributes,
+            and texts that are ignored.
         ignores: Whether other text may stand between terminals.
     """
 
     special_ids: Mapping[str, int]
     json_symbol: Callable[[Any], Symbol]
     rules: dict[str, Symbol] = field(default_factory=dict)
+    lexemes: list[Symbol] = field(default_factory=list)
     ignores: bool = False
     _tokens: list[_Token] = field(default_factory=list)
     _at: int = 0
@@ -125,7 +128,7 @@ class LarkRules:
             if not self._take("ignore"):
                 raise NotModeled(f"%{self._next()}")
             self.ignores = True
-            self._alternatives(0)
+            self._lexeme(self._alternatives(0))
             return
         self._take("?", "!")
         name = self._tokens[self._at]
@@ -135,11 +138,15 @@ class LarkRules:
         if self._take("."):
             self._take("-")
             self._at += 1
+        is_lexeme = name.text.isupper()
         if self._take("["):
             self._attributes()
+            is_lexeme = True
         if not self._take(":"):
             raise NotModeled(f"{self._next()!r} after {name.text}")
-        self.rules[self._scope + name.text] = self._alternatives(0)
+        symbol = self.rules[self._scope + name.text] = self._alternatives(0)
+        if is_lexeme:
+            self._lexeme(symbol)
 
     def _attributes(self) -> None:
         while not self._take("]"):
@@ -164,7 +171,7 @@ class LarkRules:
         kept = [self._sequence(depth)]
         while self._take("&"):
             kept.append(self._sequence(depth))
-        return kept[0] if len(kept) == 1 else Conjunction(tuple(kept), ())
+        return kept[0] if len(kept) == 1 else self._lexeme(Conjunction(tuple(kept), ()))
 
     def _sequence(self, depth: int) -> Symbol:
         parts: list[Symbol] = []
@@ -186,7 +193,7 @@ class LarkRules:
 
     def _counted(self, depth: int) -> Symbol:
         if self._take("~"):
-            return Conjunction((_ANYTHING,), (self._counted(depth),))
+            return self._lexeme(Conjunction((_ANYTHING,), (self._counted(depth),)))
         part = self._atom(depth)
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
@@ -211,7 +218,7 @@ class LarkRules:
                 return self._string(token.text)
             case "regex":
                 pattern, _, flags = token.text[1:].rpartition("/")
-                return regex_symbol(whole_match(pattern), flags)
+                return self._lexeme(regex_symbol(whole_match(pattern), flags))
             case "json":
                 return self.json_symbol(token.value)
             case "special":
@@ -226,6 +233,10 @@ class LarkRules:
                 raise NotModeled("an open group of a grammar")
             return inner if token.text == "(" else optional(inner)
         raise NotModeled(f"{token.text!r} in a grammar")
+
+    def _lexeme(self, symbol: Symbol) -> Symbol:
+        self.lexemes.append(symbol)
+        return symbol
 
     def _nested(self) -> Symbol:
         """A grammar within the grammar; its names are its own."""

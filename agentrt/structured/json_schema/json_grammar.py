@@ -31,7 +31,7 @@ def json_grammar(schema: Any, *, exact: bool = True, style: JsonStyle = "compact
     part = rules_of(schema, native, style=style) if exact else None
     if part is None:
         return schema_grammar(narrowed(schema), style, has_one_text=is_distinct)
-    return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]))
+    return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]), forces=True)
 
 
 def json_part(

@@ -19,6 +19,9 @@ JSON_FORMS: dict[JsonStyle, dict[str, Any]] = {
 }
 """The compiler's options for each style."""
 
+_WITHOUT_FORCING = '\n%llguidance {"no_forcing": true}\n'
+"""The last of such lines counts."""
+
 _SHORT_ESCAPES = {"json_allowed_escapes": 'nrbtf\\"'}
 """Options that leave one text for each string, without control characters that need `\\u`."""
 
@@ -61,9 +64,14 @@ def lark_regex(pattern: str) -> str:
     return f"/{regex_to_lark(pattern)}/"
 
 
-def lark_grammar(lark: str) -> str:
-    """The grammar of a Lark text."""
-    return LLMatcher.grammar_from_lark(lark)
+def lark_grammar(lark: str, *, forces: bool = False) -> str:
+    """The grammar of a Lark text.
+
+    Args:
+        lark: The text.
+        forces: Whether masks follow forced text, which must have an end; see `forced_text`.
+    """
+    return LLMatcher.grammar_from_lark(lark if forces else lark + _WITHOUT_FORCING)
 
 
 def grammar_error(grammar: str) -> str:

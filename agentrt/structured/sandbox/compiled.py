@@ -14,6 +14,7 @@ from agentrt.structured.backends.llguidance_backend import (
 )
 from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.call_state import CallsConstraint
+from agentrt.structured.closing.forced_text import is_forced_text_short
 from agentrt.structured.distinct_state import DistinctConstraint
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, may_take_long
 from agentrt.structured.json_schema.distinct import DistinctPlaces, holds_distinct
@@ -82,8 +83,11 @@ def _searched(
 
 def _parsed(spec: ConstraintSpec, alphabet: Alphabet) -> LlguidanceConstraint:
     forces = not may_take_long(spec)
+    if spec.kind == "grammar" and not forces:
+        forces = is_forced_text_short(spec.source, alphabet.vocab.special_ids)
     try:
-        return LlguidanceConstraint(native_grammar(spec), alphabet, forces=forces)
+        grammar = native_grammar(spec, forces=forces)
+        return LlguidanceConstraint(grammar, alphabet, forces=forces)
     except ConstraintError:
         if spec.kind != "json":
             raise
@@ -126,8 +130,14 @@ def _pattern(spec: ConstraintSpec) -> str | None:
             return None
 
 
-def native_grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
-    """The compiler's own form of a constraint that is no set of tools."""
+def native_grammar(spec: ConstraintSpec, *, exact: bool = True, forces: bool = False) -> str:
+    """The compiler's own form of a constraint that is no set of tools.
+
+    Args:
+        spec: The constraint.
+        exact: Whether numbers of JSON are written as rules.
+        forces: Whether masks of a grammar follow forced text.
+    """
     match spec.kind:
         case "json":
             return json_grammar(json.loads(spec.source), exact=exact, style=spec.style)
@@ -135,7 +145,8 @@ def native_grammar(spec: ConstraintSpec, *, exact: bool = True) -> str:
             return regex_grammar(whole_match(spec.source))
         case "choice":
             options = (json.dumps(option, ensure_ascii=False) for option in spec.options)
-            return lark_grammar(f"start: TEXT\nTEXT: {' | '.join(options)}")  # rules have limits
+            lark = f"start: TEXT\nTEXT: {' | '.join(options)}"  # rules have limits
+            return lark_grammar(lark, forces=True)
         case "grammar":
-            return lark_grammar(spec.source)
+            return lark_grammar(spec.source, forces=forces)
     raise ConstraintError(f"unknown kind of constraint: {spec.kind!r}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.check.batch import Attention, batch_of
-from agentrt_kernels.contract import HeadNorms, Kernels
+from agentrt_kernels.contract import GELU_TANH, SILU, Activation, HeadNorms, Kernels
 from agentrt_kernels.reference import Reference
 
 ALLOWED = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -35,25 +35,30 @@ def norms(
     draw = _drawn(rows + width, device)
     x, residual = (draw(rows, width + 8).to(dtype)[:, :width] for _ in range(2))
     weight = draw(width).to(dtype)
-    plain, carried, summed = [], [], []
+    plain, carried, summed, layers = [], [], [], []
     for one in (kernels, _REFERENCE):
         plain.append(torch.full((rows, width), torch.nan, dtype=dtype, device=device))
         one.rms_norm(x, weight, 1e-6, plain[-1])
+        layers.append(torch.full((rows, width), torch.nan, dtype=dtype, device=device))
+        one.rms_norm(x, weight.float(), 1e-2, layers[-1], centered=True)
         carried.append(x.clone())
         summed.append(residual.clone())
         one.add_rms_norm(carried[-1], summed[-1], weight, 1e-6, carried[-1])
-    return max(worst(*pair) for pair in (plain, carried, summed))
+    return max(worst(*pair) for pair in (plain, layers, carried, summed))
 
 
-def silu_mul(
+def gate_mul(
     kernels: Kernels, rows: int, width: int, dtype: torch.dtype, device: torch.device
 ) -> float:
-    """The gate."""
+    """The gate, with every kind of activation."""
     gate_up = 3 * _drawn(rows + width, device)(rows, 2 * width)
-    outs = [torch.full((rows, width), torch.nan, dtype=dtype, device=device) for _ in range(2)]
-    for one, out in zip((kernels, _REFERENCE), outs, strict=True):
-        one.silu_mul(gate_up.to(dtype), out)
-    return worst(*outs)
+    errors = []
+    for activation in (SILU, GELU_TANH, Activation(1.7, 0.0, 1.0, 2.0)):
+        outs = [torch.full((rows, width), torch.nan, dtype=dtype, device=device) for _ in range(2)]
+        for one, out in zip((kernels, _REFERENCE), outs, strict=True):
+            one.gate_mul(gate_up.to(dtype), out, activation)
+        errors.append(worst(*outs))
+    return max(errors)
 
 
 def rope_store(

@@ -160,7 +160,7 @@ def _others(
 ) -> Iterator[Check]:
     kind = f"{dtype}, {width} wide"
     yield "rms_norm", kind, partial(difference.norms, kernels, 5, width, dtype, device)
-    yield "silu_mul", kind, partial(difference.silu_mul, kernels, 5, width, dtype, device)
+    yield "gate_mul", kind, partial(difference.gate_mul, kernels, 5, width, dtype, device)
     for normed in (False, True):
         case = f"{dtype}, heads {heads}, normed {normed}"
         measure = partial(difference.rope_store, kernels, 5, heads, dtype, device, normed=normed)

@@ -123,9 +123,9 @@ def gate(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Wor
     out = torch.empty(rounds, rows, width, dtype=dtype, device=device)
 
     def call(kernels: Kernels, at: int) -> None:
-        kernels.silu_mul(gate_up[at], out[at])
+        kernels.gate_mul(gate_up[at], out[at])
 
-    return Work("silu_mul", f"{rows} x {width}", call, rounds, moved, 0)
+    return Work("gate_mul", f"{rows} x {width}", call, rounds, moved, 0)
 
 
 def rope(rows: int, heads: Heads, dtype: torch.dtype, device: torch.device) -> Work:

@@ -9,10 +9,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from agentrt_kernels.contract import HeadNorms, PagedRows, Score
+from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
-from agentrt_kernels.cpu.operands import set_pages, set_rows, set_score
+from agentrt_kernels.cpu.operands import set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.stack import Stack, StackLayer, StackShape
 
 _FEW_ROWS = 4
@@ -44,18 +44,39 @@ class CpuKernels:
         """Compute with so many threads from now on; it holds for all sets of this process."""
         self._native.threads(threads, spins)
 
-    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+    def rms_norm(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
+    ) -> None:
         """See `Kernels.rms_norm`."""
-        self._normed(None, x, weight, epsilon, out)
+        self._normed(None, x, weight, epsilon, out, centered)
 
     def add_rms_norm(
-        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+        self,
+        delta: Tensor,
+        residual: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
     ) -> None:
         """See `Kernels.add_rms_norm`."""
-        self._normed(delta, residual, weight, epsilon, out)
+        self._normed(delta, residual, weight, epsilon, out, centered)
 
     def _normed(
-        self, delta: Tensor | None, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+        self,
+        delta: Tensor | None,
+        residual: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        centered: bool,
     ) -> None:
         call = self._norm
         call.delta = None if delta is None else delta.data_ptr()
@@ -64,15 +85,17 @@ class CpuKernels:
         call.weight = weight.data_ptr()
         call.out, call.out_stride = out.data_ptr(), out.stride(0)
         call.rows, call.width = residual.shape
-        call.kind, call.epsilon = _kind(residual, weight, out), epsilon
+        call.kind, call.epsilon = _kind(residual, out), epsilon
+        call.wide, call.centered = _is_wide(weight, residual), centered
         self._native.norm(addressof(call))
 
-    def silu_mul(self, gate_up: Tensor, out: Tensor) -> None:
-        """See `Kernels.silu_mul`."""
+    def gate_mul(self, gate_up: Tensor, out: Tensor, activation: Activation = SILU) -> None:
+        """See `Kernels.gate_mul`."""
         call = self._gate
         call.gate_up, call.gate_stride = gate_up.data_ptr(), gate_up.stride(0)
         call.out, call.out_stride = out.data_ptr(), out.stride(0)
         call.rows, call.width = out.shape
+        set_activation(call.activation, activation)
         call.kind = _kind(gate_up, out)
         self._native.gate(addressof(call))
 
@@ -99,6 +122,7 @@ class CpuKernels:
         rope.heads = query.shape[1]
         set_pages(call.pages, layer_pages)
         call.rows, call.kind = query.shape[0], _kind(qkv, layer_pages, query)
+        call.wide = norms is not None and _is_wide(norms.query, qkv)
         self._native.rope(addressof(call))
 
     def attend(
@@ -187,6 +211,13 @@ class CpuKernels:
 def _rows_of(x: Tensor) -> tuple[int, int, int]:
     """Address and the two strides of `[rows, heads, D]`."""
     return x.data_ptr(), x.stride(0), x.stride(1)
+
+
+def _is_wide(weight: Tensor, x: Tensor) -> bool:
+    """Whether the weight of a norm is fp32, whatever the rows are."""
+    if weight.dtype not in (torch.float32, x.dtype):
+        raise TypeError(f"the norm of {x.dtype} takes a weight of it or fp32, not {weight.dtype}")
+    return weight.dtype is torch.float32
 
 
 def _kind(*tensors: Tensor) -> int:

@@ -17,6 +17,12 @@ def fields(*runs: tuple[str, type[Any]]) -> list[tuple[str, type[Any]]]:
     return [(name, kind) for names, kind in runs for name in names.split()]
 
 
+class Activation(ctypes.Structure):
+    """`struct Activation`: how a gate opens."""
+
+    _fields_ = fields(("slope cubic shift limit", c_float))
+
+
 class Linear(ctypes.Structure):
     """`struct Linear`: one packed matrix and what becomes of its products."""
 
@@ -24,6 +30,7 @@ class Linear(ctypes.Structure):
         ("weight bias", c_void_p),
         ("inputs outputs after", c_int32),
         ("scale", c_float),
+        ("activation", Activation),
     )
 
 
@@ -89,7 +96,7 @@ class NormCall(ctypes.Structure):
     _fields_ = fields(
         ("delta residual weight out", c_void_p),
         ("delta_stride residual_stride out_stride", c_int64),
-        ("rows width kind", c_int32),
+        ("rows width kind wide centered", c_int32),
         ("epsilon", c_float),
     )
 
@@ -100,6 +107,7 @@ class GateCall(ctypes.Structure):
     _fields_ = fields(
         ("gate_up out", c_void_p),
         ("gate_stride out_stride", c_int64),
+        ("activation", Activation),
         ("rows width kind", c_int32),
     )
 
@@ -107,7 +115,7 @@ class GateCall(ctypes.Structure):
 class RopeCall(ctypes.Structure):
     """`struct RopeCall`."""
 
-    _fields_ = fields(("rope", Rope), ("pages", Pages), ("rows kind", c_int32))
+    _fields_ = fields(("rope", Rope), ("pages", Pages), ("rows kind wide", c_int32))
 
 
 class AttentionCall(ctypes.Structure):
@@ -181,7 +189,7 @@ class StackLayer(ctypes.Structure):
 
     _fields_ = fields(
         ("qkv out gate_up down", Linear),
-        ("norm inner_norm query_norm key_norm", c_void_p),
+        ("norm out_norm inner_norm inner_out_norm query_norm key_norm angles", c_void_p),
         ("page_offset", c_int64),
         ("epsilon", c_float),
         ("how", Score),
@@ -195,14 +203,15 @@ class StackCall(ctypes.Structure):
         ("layers embedding norm", c_void_p),
         ("embedding_stride", c_int64),
         ("head", Linear),
-        ("token_ids positions slots wanted angles", c_void_p),
+        ("token_ids positions slots wanted", c_void_p),
         ("angles_stride", c_int64),
         ("logits", c_void_p),
         ("logits_stride", c_int64),
         ("pages", Pages),
         ("rows", Rows),
-        ("layer_count heads hidden inner tokens wanted_tokens kind", c_int32),
-        ("embedding_scale epsilon", c_float),
+        ("layer_count heads hidden inner tokens wanted_tokens kind centered parallel", c_int32),
+        ("activation", Activation),
+        ("embedding_scale residual_scale epsilon logits_softcap", c_float),
     )
 
 

@@ -86,7 +86,7 @@ def pack(
         library: The native code.
         weight: Rows are outputs; with `gated`, gates and then what they open for.
         bias: `[N]` of the same dtype, or None.
-        gated: Whether the product is `silu(gate) * up`, half as wide.
+        gated: Whether the product is half as wide: values, each through a gate.
 
     Raises:
         ValueError: The native code does not take this dtype, or an odd K of bf16.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from agentrt_kernels.contract import PagedRows, Score
+from agentrt_kernels.contract import Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 
 
@@ -37,3 +37,9 @@ def set_score(to: c.Score, score: Score, sinks: Tensor | None) -> None:
     to.scaling, to.softcap = score.scaling, score.softcap or 0.0
     to.window = score.window or 0
     to.sinks = None if sinks is None else sinks.data_ptr()
+
+
+def set_activation(to: c.Activation, activation: Activation) -> None:
+    """How a gate opens."""
+    to.slope, to.cubic = activation.slope, activation.cubic
+    to.shift, to.limit = activation.shift, activation.limit

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ctypes import addressof
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from agentrt_kernels.contract import PagedRows, Score
+from agentrt_kernels.contract import SILU, Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
-from agentrt_kernels.cpu.operands import set_rows
+from agentrt_kernels.cpu.operands import set_activation, set_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,13 @@ class StackShape:
         heads: Query heads.
         inner: Width of the gated layer.
         epsilon: Added to the mean square in every norm.
+        activation: How gates open.
+        centered: Whether norms subtract the mean first.
+        parallel: Whether the gated layer takes what attention takes.
         embedding_scale: Factor of the embedding.
         residual_scale: Factor of each sum that a layer adds to the stream.
         logits_scale: Factor of the logits.
+        logits_softcap: Bound of a logit, by `softcap * tanh(logit / softcap)`, or None.
     """
 
     layers: int
@@ -38,6 +42,10 @@ class StackShape:
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
     logits_scale: float = 1.0
+    logits_softcap: float | None = None
+    activation: Activation = SILU
+    centered: bool = False
+    parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +63,30 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class StackLayer:
-    """One layer, its tensors of one dtype.
+    """One layer, its matrices of one dtype.
 
     Attributes:
-        norm: `[hidden]` before attention.
+        norm: `[hidden]` before attention, or None for the stream as it is.
+        out_norm: `[hidden]` of what attention adds to the stream, or None.
         qkv: Queries, keys and values, `[(H + 2 * K) * D, hidden]`.
         query_norm: `[D]` or None.
         key_norm: `[D]` or None.
         out: `[hidden, H * D]`.
-        inner_norm: `[hidden]` before the gated layer.
+        inner_norm: `[hidden]` before the gated layer, or None.
+        inner_out_norm: `[hidden]` of what the gated layer adds, or None.
         gate_up: `[2 * inner, hidden]`, gate first.
         down: `[hidden, inner]`.
         score: How the layer scores.
     """
 
-    norm: Tensor
+    norm: Tensor | None
+    out_norm: Tensor | None
     qkv: Matrix
     query_norm: Tensor | None
     key_norm: Tensor | None
     out: Matrix
-    inner_norm: Tensor
+    inner_norm: Tensor | None
+    inner_out_norm: Tensor | None
     gate_up: Matrix
     down: Matrix
     score: Score
@@ -111,29 +123,32 @@ class Stack:
         call = self._call = c.StackCall()
         call.layers, call.layer_count = addressof(self._layers), shape.layers
         call.embedding, call.embedding_stride = self._held(embedding), embedding.stride(0)
-        call.norm = self._held(norm)
+        call.norm = self._norm(norm)
         call.head = self._packed(Matrix(head)).described(After.STORE, shape.logits_scale)
         call.heads, call.hidden, call.inner = shape.heads, shape.hidden, shape.inner
         call.kind, call.epsilon = KINDS[embedding.dtype], shape.epsilon
-        call.embedding_scale = shape.embedding_scale
+        call.embedding_scale, call.residual_scale = shape.embedding_scale, shape.residual_scale
+        call.logits_softcap = shape.logits_softcap or 0.0
+        call.centered, call.parallel = shape.centered, shape.parallel
         self._at = addressof(call)
         library.trim()
 
-    def bind(self, memory: Tensor, angles: Tensor) -> None:
+    def bind(self, memory: Tensor, angles: Sequence[Tensor]) -> None:
         """Set the memory of keys and values.
 
         Args:
             memory: `[pages, layers, 2, P, K, D]` of the weights' dtype.
-            angles: `[positions, D]` fp32, cosines of a position and then sines.
+            angles: `[positions, D]` fp32 of each layer, cosines of a position and then sines.
         """
         call, pages = self._call, self._call.pages
         strides = memory.stride()
         pages.memory, pages.page_stride, pages.value_offset = memory.data_ptr(), *strides[::2][:2]
         pages.token_stride, pages.head_stride = strides[3], strides[4]
         pages.page_tokens, pages.kv_heads, pages.head_dim = memory.shape[3:]
-        for index, layer in enumerate(self._layers):
+        for index, (layer, table) in enumerate(zip(self._layers, angles, strict=True)):
             layer.page_offset = index * strides[1]
-        call.angles, call.angles_stride = angles.data_ptr(), angles.stride(0)
+            layer.angles = table.data_ptr()
+        call.angles_stride = angles[0].stride(0)
         self._bound = memory, angles
 
     def __call__(
@@ -159,17 +174,29 @@ class Stack:
         return logits
 
     def _take(self, to: c.StackLayer, layer: StackLayer) -> None:
-        scale = self._shape.residual_scale
         to.qkv = self._packed(layer.qkv).described(After.STORE)
-        to.out = self._packed(layer.out).described(After.ADD, scale)
+        to.out = self._added(layer.out, layer.out_norm)
         to.gate_up = self._packed(layer.gate_up, gated=True).described(After.GATE)
-        to.down = self._packed(layer.down).described(After.ADD, scale)
-        to.norm, to.inner_norm = self._held(layer.norm), self._held(layer.inner_norm)
-        to.query_norm, to.key_norm = self._held(layer.query_norm), self._held(layer.key_norm)
+        set_activation(to.gate_up.activation, self._shape.activation)
+        to.down = self._added(layer.down, layer.inner_out_norm)
+        to.norm, to.out_norm = self._norm(layer.norm), self._norm(layer.out_norm)
+        to.inner_norm = self._norm(layer.inner_norm)
+        to.inner_out_norm = self._norm(layer.inner_out_norm)
+        to.query_norm, to.key_norm = self._norm(layer.query_norm), self._norm(layer.key_norm)
         to.epsilon = self._shape.epsilon
         score = layer.score
         sinks = None if score.sinks is None else score.sinks.float().contiguous()
         to.how = c.Score(score.scaling, score.softcap or 0.0, score.window or 0, self._held(sinks))
+
+    def _added(self, matrix: Matrix, norm: Tensor | None) -> c.Linear:
+        """A matrix whose products are added to the stream, at once or when they are normed."""
+        packed = self._packed(matrix)
+        if norm is not None:
+            return packed.described(After.STORE)
+        return packed.described(After.ADD, self._shape.residual_scale)
+
+    def _norm(self, weight: Tensor | None) -> int | None:
+        return self._held(None if weight is None else weight.float().contiguous())
 
     def _packed(self, matrix: Matrix, *, gated: bool = False) -> PackedLinear:
         made = pack(self._library, matrix.weight, matrix.bias, gated=gated)

@@ -13,16 +13,23 @@ from agentrt_kernels.triton.blocks import row_warps
 
 
 def rms_norm(
-    x: Tensor, residual: Tensor | None, weight: Tensor, epsilon: float, out: Tensor
+    x: Tensor,
+    residual: Tensor | None,
+    weight: Tensor,
+    epsilon: float,
+    out: Tensor,
+    *,
+    centered: bool,
 ) -> None:
     """`out = norm(x)`, or `residual += x; out = norm(residual)`.
 
     Args:
         x: `[T, W]` fp32, fp16 or bf16, any row stride.
         residual: Like `x`, changed in place, or None. The norm is of the sum as it was rounded.
-        weight: `[W]`.
+        weight: `[W]`, like `x` or fp32.
         epsilon: Added to the mean square.
         out: Like `x`; may be `x`.
+        centered: Whether the mean is subtracted first.
     """
     rows, width = x.shape
     if rows == 0:
@@ -38,6 +45,7 @@ def rms_norm(
         out.stride(0),
         width,
         epsilon,
+        CENTERED=centered,
         BLOCK=block,
         num_warps=row_warps(block),
     )
@@ -54,6 +62,7 @@ def _rms_norm(
     out_stride,
     width,
     epsilon,
+    CENTERED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -66,6 +75,8 @@ def _rms_norm(
         rounded = wide.to(residual.dtype.element_ty)
         tl.store(place, rounded, mask=inside)
         wide = rounded.to(tl.float32)
+    if CENTERED:
+        wide = tl.where(inside, wide - tl.sum(wide, 0) / width, 0.0)
     scale = tl.rsqrt(tl.sum(wide * wide, 0) / width + epsilon)
     scaled = wide * scale * tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
     tl.store(out + row * out_stride + column, scaled.to(out.dtype.element_ty), mask=inside)

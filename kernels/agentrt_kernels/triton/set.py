@@ -10,6 +10,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
+from agentrt_kernels.triton.gate_mul import gate_mul
 from agentrt_kernels.triton.grouped_gemm import grouped_gemm
 from agentrt_kernels.triton.merge import MOST_SHARES, Partials, merge
 from agentrt_kernels.triton.page_copy import copy_pages
@@ -19,7 +20,6 @@ from agentrt_kernels.triton.rms_norm import rms_norm
 from agentrt_kernels.triton.rope_store import rope_store
 from agentrt_kernels.triton.sample import sample
 from agentrt_kernels.triton.shared_prefix import shared_prefix
-from agentrt_kernels.triton.silu_mul import silu_mul
 from agentrt_kernels.triton.tile import is_interpreted
 from agentrt_kernels.triton.workspace import Workspace
 
@@ -45,7 +45,7 @@ class TritonKernels:
     """
 
     name = "triton"
-    silu_mul = staticmethod(silu_mul)
+    gate_mul = staticmethod(gate_mul)
     rope_store = staticmethod(rope_store)
     copy_pages = staticmethod(copy_pages)
 
@@ -53,15 +53,30 @@ class TritonKernels:
         self._table = table or Table.read([SHIPPED, cached()])
         self._workspaces: dict[torch.device, Workspace] = {}
 
-    def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float, out: Tensor) -> None:
+    def rms_norm(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
+    ) -> None:
         """See `Kernels.rms_norm`."""
-        rms_norm(x, None, weight, epsilon, out)
+        rms_norm(x, None, weight, epsilon, out, centered=centered)
 
     def add_rms_norm(
-        self, delta: Tensor, residual: Tensor, weight: Tensor, epsilon: float, out: Tensor
+        self,
+        delta: Tensor,
+        residual: Tensor,
+        weight: Tensor,
+        epsilon: float,
+        out: Tensor,
+        *,
+        centered: bool = False,
     ) -> None:
         """See `Kernels.add_rms_norm`."""
-        rms_norm(delta, residual, weight, epsilon, out)
+        rms_norm(delta, residual, weight, epsilon, out, centered=centered)
 
     def attend(
         self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor

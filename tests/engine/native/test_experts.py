@@ -15,7 +15,7 @@ from agentrt.engine.models.native.workspace import ActivationRows
 from agentrt.engine.ops.linear import LinearBackend, LoopedExperts
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
-from agentrt_kernels.contract import KernelsUnavailable
+from agentrt_kernels.contract import SILU, KernelsUnavailable
 
 HIDDEN, INNER, SHARED = 12, 6, 10
 CPU = torch.device("cpu")
@@ -43,11 +43,11 @@ def weights_for(experts, source):
 
 
 def experts_of(shape, weights, backend):
-    shared = Gated(
-        backend.linear(weights.shared.gate_up), backend.linear(weights.shared.down), SHARED
-    )
+    gate_up, down = weights.shared.gate_up, weights.shared.down
+    shared = Gated(backend.linear(gate_up), backend.linear(down), SHARED, SILU)
     return Experts(
         shape=shape,
+        activation=SILU,
         bounds=torch.arange(shape.count + 1),
         router=backend.linear(weights.router),
         gate_up=backend.grouped(weights.gate_up),

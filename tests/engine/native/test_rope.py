@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig, Phi3Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from agentrt.engine.models.native.rope import angles, frequencies, head_order
+from agentrt.engine.models.native.rope import angle_tables, angles, frequencies, head_order
 from agentrt.engine.models.native.rope_config import rope_of
 from agentrt.engine.models.native.shape import Rope
 
@@ -21,10 +21,10 @@ def turned(head, cosines, sines):
 
 
 @settings(derandomize=True, database=None, deadline=None, max_examples=30)
-@given(half=st.integers(1, 8), data=st.data())
-def test_part_of_a_head_turns_as_it_would_alone(half, data):
+@given(half=st.integers(1, 8), interleaved=st.booleans(), data=st.data())
+def test_part_of_a_head_turns_as_it_would_alone(half, interleaved, data):
     head_dim, width = 2 * half, 2 * data.draw(st.integers(1, half))
-    rope = Rope(100.0, width)
+    rope = Rope(100.0, width, interleaved=interleaved)
     table = angles(rope, head_dim, POSITIONS, torch.device("cpu"))
     order = head_order(rope, head_dim)
     assert sorted(order) == list(range(head_dim))
@@ -33,8 +33,11 @@ def test_part_of_a_head_turns_as_it_would_alone(half, data):
     mine = turned(heads[:, order], *table.chunk(2, -1))
 
     alone = angles(Rope(100.0, width), width, POSITIONS, torch.device("cpu"))
-    theirs = torch.cat((turned(heads[:, :width], *alone.chunk(2, -1)), heads[:, width:]), -1)
-    torch.testing.assert_close(mine, theirs[:, order])
+    part = heads[:, :width]
+    if interleaved:
+        part = torch.cat((part[:, ::2], part[:, 1::2]), -1)
+    theirs = torch.cat((turned(part, *alone.chunk(2, -1)), heads[:, width:]), -1)
+    torch.testing.assert_close(mine, theirs[:, head_order(Rope(100.0, width), head_dim)])
 
 
 def test_a_whole_head_keeps_its_order():
@@ -81,6 +84,13 @@ def test_scaled_angles_are_those_of_transformers(kind, rope):
     assert mine is not None
     torch.testing.assert_close(frequencies(mine, 8), expected)
     assert mine.amplitude == pytest.approx(amplitude)
+
+
+def test_layers_without_a_rope_do_not_turn_and_others_share_a_table():
+    tables = angle_tables([Rope(100.0, 8), None, Rope(100.0, 8)], 8, POSITIONS, torch.device("cpu"))
+    assert tables[0] is tables[2]
+    heads = torch.randn(POSITIONS, 8)
+    torch.testing.assert_close(turned(heads, *tables[1].chunk(2, -1)), heads)
 
 
 def test_only_what_turns_has_an_amplitude():

@@ -39,14 +39,14 @@ def asked(monkeypatch):
 
 def wrong_angles(*args):
     """Positions that turn the wrong way."""
-    return rope.angles(*args).flip(0)
+    return [table.flip(0) for table in rope.angle_tables(*args)]
 
 
 @pytest.fixture
 def broken(monkeypatch):
     """The engine's own decoders compute something else."""
-    monkeypatch.setattr(torch_network, "angles", wrong_angles)
-    monkeypatch.setattr(stack_network, "angles", wrong_angles)
+    monkeypatch.setattr(torch_network, "angle_tables", wrong_angles)
+    monkeypatch.setattr(stack_network, "angle_tables", wrong_angles)
 
 
 def test_an_unknown_checkpoint_is_checked_once(path, asked):

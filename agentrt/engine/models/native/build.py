@@ -35,7 +35,7 @@ def random_weights(
     weights: dict[str, Tensor] = {}
     for name, size in weight_shapes(shape).items():
         if name.endswith("norm.weight"):
-            tensor = torch.ones(size)
+            tensor = torch.full(size, 1.0 - shape.norm_offset)
         elif name.endswith(".bias"):
             tensor = torch.zeros(size)
         else:

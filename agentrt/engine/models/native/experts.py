@@ -17,7 +17,7 @@ from torch import Tensor
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.models.native.workspace import ActivationRows
 from agentrt.engine.ops.linear import GroupedLinear, Linear
-from agentrt_kernels.contract import Kernels
+from agentrt_kernels.contract import Activation, Kernels
 
 LinearT = TypeVar("LinearT")
 """Format of a matrix: a `Linear`, or one that the native call packs."""
@@ -25,17 +25,19 @@ LinearT = TypeVar("LinearT")
 
 @dataclass(frozen=True, slots=True)
 class Gated(Generic[LinearT]):
-    """A gated MLP: `down(silu(gate(x)) * up(x))`.
+    """A gated MLP: `down(activation(gate(x)) * up(x))`.
 
     Attributes:
         gate_up: Gate and up projection in one.
         down: Down projection.
         width: I.
+        activation: How gates open.
     """
 
     gate_up: LinearT
     down: LinearT
     width: int
+    activation: Activation
 
     def apply(
         self: Gated[Linear], kernels: Kernels, x: Tensor, rows: ActivationRows, out: Tensor
@@ -43,7 +45,7 @@ class Gated(Generic[LinearT]):
         """`[T, hidden]` to the same, which may be written to `out`."""
         gate_up = self.gate_up.apply(x, rows.gate_up[:, : 2 * self.width])
         inner = rows.inner[:, : self.width]
-        kernels.silu_mul(gate_up, inner)
+        kernels.gate_mul(gate_up, inner, self.activation)
         return self.down.apply(inner, out)
 
 
@@ -53,6 +55,7 @@ class Experts(Generic[LinearT]):
 
     Attributes:
         shape: Shape of the experts.
+        activation: How their gates open.
         bounds: `[E + 1]` numbers of the experts, and one more.
         router: Scores of the experts.
         gate_up: Gate and up projections of all experts.
@@ -62,6 +65,7 @@ class Experts(Generic[LinearT]):
     """
 
     shape: ExpertShape
+    activation: Activation
     bounds: Tensor
     router: LinearT
     gate_up: GroupedLinear
@@ -79,7 +83,7 @@ class Experts(Generic[LinearT]):
         expert_start = torch.searchsorted(expert_ids, self.bounds, out_int32=True)
         rows = torch.index_select(x, 0, order // self.shape.experts_per_token, out=buffers.sorted)
         self.gate_up.apply(rows, expert_start, buffers.expert_gate_up)
-        kernels.silu_mul(buffers.expert_gate_up, buffers.expert_inner)
+        kernels.gate_mul(buffers.expert_gate_up, buffers.expert_inner, self.activation)
         made = self.down.apply(buffers.expert_inner, expert_start, rows)
         buffers.returned.index_copy_(0, order, made)
         returned = buffers.returned.view(tokens, self.shape.experts_per_token, width)

@@ -1,8 +1,13 @@
-"""Architectures that the engine computes itself, each as data."""
+"""Descriptions of layers by `model_type`, for what a `config.json` does not say of them.
+
+A config gives sizes and settings; where norms sit, whether their weights have an offset, or which
+activation a gate has follow from the architecture that it names.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agentrt.engine.models.native.shape import WeightNames
@@ -12,42 +17,86 @@ _LLAMA_NAMES = WeightNames()
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Differences of one architecture from Llama's.
+    """Description of one architecture's layers; the defaults are Llama's.
+
+    Where a field is the name of a setting, "" stands for none.
 
     Attributes:
         needs: Settings that must be present, since their defaults depend on the version.
+        defaults: Settings that a config may leave out.
+        absent: Settings that must not be set, since their effect is not implemented.
+        names: Names of the weights, which say where norms sit, too.
+        epsilon: Setting of the norms' epsilon.
+        norm_offset: As in `DecoderShape`.
+        centered: As in `DecoderShape`.
+        parallel: As in `DecoderShape`.
+        activation: Setting of the gates' activation.
+        head_norms: As in `DecoderShape`.
         qkv_bias: Whether projections have biases, or the setting that says so.
         out_bias: The same for attention's output.
         mlp_bias: The same for the gated MLP.
-        window: Layers with a sliding window: none, all, all if `use_sliding_window` is set, or
-            those listed in `layer_types`.
-        head_norms: See `DecoderShape`.
-        experts: Setting of an expert's width; "" if there are none.
+        sinks: As in `DecoderShape`.
+        window: Layers with a sliding window: none, all, all if `use_sliding_window` is set, those
+            listed in `layer_types` if it is set, or those listed there in any case.
+        window_period: Period of the layers without a window, if `layer_types` does not list them.
+        period_setting: Setting of that period.
+        interleaved: As in `Rope`.
+        local_theta: Setting and default of `rope_theta` in layers with a window, whose ropes are
+            not those of the other layers; None if all are alike.
+        follows_length: Whether `generate()` computes a sequence anew when it outgrows the threshold
+            of its rope; sequences of other families end there.
+        rotated: Setting that lists whether each layer has rotary positions; all have without it.
+        rotates_windows: Whether only layers with a window have rotary positions.
+        query_scalar: Setting of which attention's factor is the inverse root.
+        score_factor: Setting of attention's factor.
+        score_softcap: Setting of the bound of attention's scores.
+        embedding_factor: Setting of the embeddings' factor.
+        embedding_root: Whether that factor is the root of their width, rounded.
+        residual_factor: Setting of the factor of what a layer adds.
+        logits_factor: Setting of the factor of the logits.
+        logits_divisor: Setting of their divisor.
+        logits_softcap: Setting of their bound.
+        experts: Setting of an expert's width.
         normalizes_weights: As in `ExpertShape`, or the setting that says so.
         rounds_weights: As in `ExpertShape`.
-        shared: Setting of the shared expert's width; "" if there is none.
-        rotated: Setting that lists whether each layer has rotary positions; "" if all have.
-        scales: Whether it has Granite's multipliers.
-        names: Names of the weights.
-        absent: Settings that must not be set, since their effect is not implemented.
-        theta: `rope_theta` of configs older than this setting; 0 if there are none.
+        shared: Setting of the shared expert's width.
     """
 
     needs: tuple[str, ...] = ()
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    names: WeightNames = _LLAMA_NAMES
+    epsilon: str = "rms_norm_eps"
+    norm_offset: float = 0.0
+    centered: bool = False
+    parallel: bool = False
+    activation: str = "hidden_act"
+    head_norms: Literal["none", "each", "all"] = "none"
     qkv_bias: bool | str = False
     out_bias: bool | str = False
     mlp_bias: bool | str = False
-    window: Literal["none", "all", "used", "types"] = "none"
-    head_norms: Literal["none", "each", "all"] = "none"
+    sinks: bool = False
+    window: Literal["none", "all", "used", "used types", "types"] = "none"
+    window_period: int = 0
+    period_setting: str = ""
+    interleaved: bool = False
+    local_theta: tuple[str, float] | None = None
+    follows_length: bool = False
+    rotated: str = ""
+    rotates_windows: bool = False
+    query_scalar: str = ""
+    score_factor: str = ""
+    score_softcap: str = ""
+    embedding_factor: str = ""
+    embedding_root: bool = False
+    residual_factor: str = ""
+    logits_factor: str = ""
+    logits_divisor: str = ""
+    logits_softcap: str = ""
     experts: str = ""
     normalizes_weights: bool | str = False
     rounds_weights: bool = True
     shared: str = ""
-    rotated: str = ""
-    scales: bool = False
-    names: WeightNames = _LLAMA_NAMES
-    absent: tuple[str, ...] = ()
-    theta: float = 0.0
 
 
 _MIXTRAL_NAMES = WeightNames(
@@ -57,11 +106,70 @@ _MIXTRAL_NAMES = WeightNames(
     expert_down="w2",
 )
 _PHI3_NAMES = WeightNames(qkv=("self_attn.qkv_proj",), gate_up=("mlp.gate_up_proj",))
-_GRANITE = (
-    "embedding_multiplier",
-    "residual_multiplier",
-    "attention_multiplier",
-    "logits_scaling",
+_SANDWICHED_NAMES = WeightNames(
+    out_norm="post_attention_layernorm",
+    inner_norm="pre_feedforward_layernorm",
+    inner_out_norm="post_feedforward_layernorm",
+)
+_BEHIND_NAMES = WeightNames(
+    norm="",
+    out_norm="post_attention_layernorm",
+    inner_norm="",
+    inner_out_norm="post_feedforward_layernorm",
+)
+_GLM4_NAMES = WeightNames(
+    out_norm="post_self_attn_layernorm",
+    inner_out_norm="post_mlp_layernorm",
+    gate_up=("mlp.gate_up_proj",),
+)
+_TIED = {"tie_word_embeddings": True}
+_GEMMA_DEFAULTS = {**_TIED, "hidden_activation": "gelu_pytorch_tanh"}
+_OLMO = Family(
+    names=_BEHIND_NAMES,
+    head_norms="all",
+    qkv_bias="attention_bias",
+    out_bias="attention_bias",
+)
+_GEMMA = Family(
+    needs=("head_dim",),
+    defaults=_TIED,
+    norm_offset=1.0,
+    qkv_bias="attention_bias",
+    out_bias="attention_bias",
+    embedding_root=True,
+)
+_GEMMA2 = replace(
+    _GEMMA,
+    needs=("head_dim", "query_pre_attn_scalar"),
+    defaults=_GEMMA_DEFAULTS,
+    absent=("use_bidirectional_attention",),
+    names=_SANDWICHED_NAMES,
+    activation="hidden_activation",
+    window="types",
+    window_period=2,
+    query_scalar="query_pre_attn_scalar",
+    score_softcap="attn_logit_softcapping",
+    logits_softcap="final_logit_softcapping",
+)
+_COHERE = Family(
+    needs=("logit_scale",),
+    defaults=_TIED,
+    absent=("use_qk_norm",),
+    names=WeightNames(inner_norm=""),
+    epsilon="layer_norm_eps",
+    centered=True,
+    parallel=True,
+    qkv_bias="attention_bias",
+    out_bias="attention_bias",
+    interleaved=True,
+    logits_factor="logit_scale",
+)
+_GLM = Family(
+    needs=("head_dim", "attention_bias"),
+    defaults={"partial_rotary_factor": 0.5},
+    names=WeightNames(gate_up=("mlp.gate_up_proj",)),
+    qkv_bias="attention_bias",
+    interleaved=True,
 )
 
 FAMILIES = {
@@ -69,24 +177,24 @@ FAMILIES = {
         qkv_bias="attention_bias",
         out_bias="attention_bias",
         mlp_bias="mlp_bias",
-        theta=10_000.0,
+        defaults={"rope_theta": 10_000.0},
     ),
     "mistral": Family(needs=("sliding_window",), window="all"),
-    "qwen2": Family(qkv_bias=True, window="types"),
+    "qwen2": Family(qkv_bias=True, window="used types"),
     "qwen3": Family(
         needs=("head_dim",),
         qkv_bias="attention_bias",
         out_bias="attention_bias",
-        window="types",
+        window="used types",
         head_norms="each",
     ),
-    "phi3": Family(window="all", names=_PHI3_NAMES),
+    "phi3": Family(window="all", names=_PHI3_NAMES, follows_length=True),
     "smollm3": Family(
         needs=("no_rope_layers",),
         qkv_bias="attention_bias",
         out_bias="attention_bias",
         mlp_bias="mlp_bias",
-        window="types",
+        window="used types",
         rotated="no_rope_layers",
     ),
     "seed_oss": Family(
@@ -96,11 +204,13 @@ FAMILIES = {
         mlp_bias="mlp_bias",
     ),
     "granite": Family(
-        needs=_GRANITE,
         qkv_bias="attention_bias",
         out_bias="attention_bias",
         mlp_bias="mlp_bias",
-        scales=True,
+        score_factor="attention_multiplier",
+        embedding_factor="embedding_multiplier",
+        residual_factor="residual_multiplier",
+        logits_divisor="logits_scaling",
     ),
     "mixtral": Family(
         window="all",
@@ -135,4 +245,27 @@ FAMILIES = {
         normalizes_weights="norm_topk_prob",
         absent=("clip_qkv", "sliding_window"),
     ),
+    "gemma": _GEMMA,
+    "gemma2": _GEMMA2,
+    "gemma3_text": replace(
+        _GEMMA2,
+        head_norms="each",
+        window_period=6,
+        period_setting="sliding_window_pattern",
+        local_theta=("rope_local_base_freq", 10_000.0),
+        score_softcap="",
+    ),
+    "olmo2": _OLMO,
+    "olmo3": replace(_OLMO, window="types", window_period=4, local_theta=("", 500_000.0)),
+    "cohere": _COHERE,
+    "cohere2": replace(
+        _COHERE,
+        absent=(),
+        window="types",
+        window_period=4,
+        period_setting="sliding_window_pattern",
+        rotates_windows=True,
+    ),
+    "glm": _GLM,
+    "glm4": replace(_GLM, names=_GLM4_NAMES),
 }

@@ -37,25 +37,29 @@ class Layer(Generic[LinearT]):
     """One decoder layer.
 
     Attributes:
-        norm: `[hidden]`, before attention.
+        norm: `[hidden]`, before attention, or None.
+        out_norm: `[hidden]`, of what attention adds to the stream, or None.
         qkv: Query, key and value projections in one, `[(H + 2 * K) * D, hidden]`.
         query_norm: `[D]` for each head, `[H * D]` for all, or None.
         key_norm: `[D]`, `[K * D]`, or None.
         head_norms: Both norms if they are for each head, or None.
-        score: Attention score: scaling, window.
+        score: Attention score: scaling, bound, window, sinks.
         out: Output projection of attention, `[hidden, H * D]`.
-        inner_norm: `[hidden]`, before the MLP.
+        inner_norm: `[hidden]`, before the MLP, or None.
+        inner_out_norm: `[hidden]`, of what the MLP adds to the stream, or None.
         inner: The gated MLP, or experts.
     """
 
-    norm: Tensor
+    norm: Tensor | None
+    out_norm: Tensor | None
     qkv: LinearT
     query_norm: Tensor | None
     key_norm: Tensor | None
     head_norms: HeadNorms | None
     score: Score
     out: LinearT
-    inner_norm: Tensor
+    inner_norm: Tensor | None
+    inner_out_norm: Tensor | None
     inner: Gated[LinearT] | Experts[LinearT]
 
 
@@ -67,11 +71,12 @@ def take_layer(
     own = {
         name.removeprefix(at): weights.pop(name) for name in list(weights) if name.startswith(at)
     }
-    qkv, bias = _concatenated(own, shape.names.qkv, "weight"), None
+    names = shape.names
+    qkv, bias = _concatenated(own, names.qkv, "weight"), None
     if shape.qkv_bias:
-        bias = _concatenated(own, shape.names.qkv, "bias")
-    query_norm, key_norm = own.get("self_attn.q_norm.weight"), own.get("self_attn.k_norm.weight")
-    order = head_order(shape.rope, shape.head_dim)
+        bias = _concatenated(own, names.qkv, "bias")
+    query_norm, key_norm = (_norm(shape, own, f"self_attn.{name}_norm") for name in "qk")
+    order = head_order(shape.ropes[number], shape.head_dim)
     if order != list(range(shape.head_dim)):
         head_indices = torch.tensor(order, device=qkv.device)
         rotated_rows = shape.query_width + shape.kv_width
@@ -85,16 +90,37 @@ def take_layer(
         head_norms = HeadNorms(query_norm, key_norm, shape.epsilon)
     experts = shape.experts if shape.has_experts(number) else None
     return Layer(
-        norm=own["input_layernorm.weight"],
+        norm=_norm(shape, own, names.norm),
+        out_norm=_norm(shape, own, names.out_norm),
         qkv=matrices.linear(qkv, bias),
         query_norm=query_norm,
         key_norm=key_norm,
         head_norms=head_norms,
-        score=Score(shape.scaling, window=shape.windows[number]),
+        score=Score(
+            shape.scaling, shape.softcap, shape.windows[number], own.get("self_attn.sinks")
+        ),
         out=matrices.linear(own["self_attn.o_proj.weight"], own.get("self_attn.o_proj.bias")),
-        inner_norm=own["post_attention_layernorm.weight"],
+        inner_norm=_norm(shape, own, names.inner_norm),
+        inner_out_norm=_norm(shape, own, names.inner_out_norm),
         inner=_experts(shape, experts, own, matrices) if experts else _gated(shape, own, matrices),
     )
+
+
+def norm_weight(shape: DecoderShape, weight: Tensor) -> Tensor:
+    """Weight of a norm with its offset, which is added in fp32."""
+    return weight.float() + shape.norm_offset if shape.norm_offset else weight
+
+
+def embedding_scale(shape: DecoderShape, dtype: torch.dtype) -> float:
+    """Factor of the embeddings in a model of this dtype."""
+    if shape.rounds_embedding_scale:
+        return float(torch.tensor(shape.embedding_scale, dtype=dtype))
+    return shape.embedding_scale
+
+
+def _norm(shape: DecoderShape, own: Weights, name: str) -> Tensor | None:
+    weight = own.get(f"{name}.weight")
+    return None if weight is None else norm_weight(shape, weight)
 
 
 def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -> Gated[LinearT]:
@@ -105,6 +131,7 @@ def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -
         matrices.linear(_concatenated(own, names.gate_up, "weight"), bias),
         matrices.linear(down, own.get(f"{names.down}.bias")),
         down.shape[1],
+        shape.activation,
     )
 
 
@@ -120,11 +147,14 @@ def _experts(
         both = ("mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj")
         down = own["mlp.shared_expert.down_proj.weight"]
         shared_gate_up = matrices.linear(_concatenated(own, both))
-        shared = Gated(shared_gate_up, matrices.linear(down), experts.shared_inner)
+        shared = Gated(
+            shared_gate_up, matrices.linear(down), experts.shared_inner, shape.activation
+        )
         shared_gate = matrices.linear(own["mlp.shared_expert_gate.weight"])
     down_weights = [own.pop(f"{one}{names.expert_down}.weight") for one in at]
     return Experts(
         shape=experts,
+        activation=shape.activation,
         bounds=torch.arange(experts.count + 1, device=router.device),
         router=matrices.linear(router),
         gate_up=matrices.grouped(torch.stack(gate_up)),

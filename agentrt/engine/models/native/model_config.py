@@ -6,18 +6,21 @@ model to transformers: a wrong guess would be wrong text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentrt.engine.models.native.families import FAMILIES, Family
 from agentrt.engine.models.native.rope_config import (
     ROPE_KINDS,
     are_positive,
+    layer_config,
     rope_of,
     rope_settings,
 )
-from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
+from agentrt.engine.models.native.shape import DecoderShape, ExpertShape, Rope
+from agentrt_kernels.contract import GELU_TANH, SILU
 
 HfConfig = dict[str, Any]
 
@@ -30,7 +33,8 @@ _SIZES = (
     "vocab_size",
     "max_position_embeddings",
 )
-_SETTINGS = ("rms_norm_eps", "tie_word_embeddings")
+_LAYER_TYPES = ("full_attention", "sliding_attention")
+_ACTIVATIONS = {"silu": SILU, "gelu_pytorch_tanh": GELU_TANH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,7 @@ def shape_of(config: HfConfig) -> DecoderShape | Declined:
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return Declined(f"{kind} is no architecture that is computed here")
-    if family.theta and config.get("rope_theta") is None:
-        config = {**config, "rope_theta": family.theta}
+    config = {**config, **_defaults(family, config)}
     try:
         reason = next(_objections(family, config), None)
         return Declined(reason) if reason else _shape(family, config)
@@ -59,29 +62,35 @@ def shape_of(config: HfConfig) -> DecoderShape | Declined:
         return Declined(f"its config cannot be read: {error}")
 
 
+def _defaults(family: Family, config: HfConfig) -> HfConfig:
+    return {name: value for name, value in family.defaults.items() if config.get(name) is None}
+
+
 def _objections(family: Family, config: HfConfig) -> Iterator[str]:
     missing = [name for name in (*_SIZES, *_expert_sizes(family)) if not _is_size(config, name)]
-    missing += [name for name in (*_SETTINGS, *family.needs) if config.get(name) is None]
+    missing += [name for name in _settings(family) if config.get(name) is None]
     if missing and (missing != ["sliding_window"] or "sliding_window" not in config):
         yield f"its config does not say {missing[0]}"
-    if config.get("hidden_act") != "silu":
-        yield f"its activation is {config.get('hidden_act')}"
+    if config.get(family.activation) not in _ACTIVATIONS:
+        yield f"its activation is {config.get(family.activation)}"
     for name in family.absent:
         if config.get(name):
             yield f"its config sets {name}"
     for name in ("attention_bias", "mlp_bias"):
         if config.get(name) and name not in (family.qkv_bias, family.mlp_bias):
             yield f"its config sets {name}"
-    odd = set(config.get("layer_types") or ()) - {"full_attention", "sliding_attention"}
-    if odd or (family.window != "types" and "sliding_attention" in _types(config)):
+    odd = set(_types(config)) - set(_LAYER_TYPES)
+    by_type = family.window in ("types", "used types")
+    if odd or (not by_type and "sliding_attention" in _types(config)):
         yield f"it has layers of types {sorted(set(_types(config)))}"
-    if family.window == "types":
-        yield from _objections_to_windows(config)
+    if by_type:
+        yield from _objections_to_windows(family, config)
     if family.rotated and len(config[family.rotated]) != config["num_hidden_layers"]:
         yield f"its {family.rotated} are not one a layer"
     if config["num_attention_heads"] % config["num_key_value_heads"]:
         yield "its heads do not share keys evenly"
-    yield from _objections_to_positions(config)
+    for layer_type in _LAYER_TYPES:
+        yield from _objections_to_positions(_rope_config(family, config, layer_type))
 
 
 def _objections_to_positions(config: HfConfig) -> Iterator[str]:
@@ -96,9 +105,11 @@ def _objections_to_positions(config: HfConfig) -> Iterator[str]:
         yield "its heads do not turn in halves"
 
 
-def _objections_to_windows(config: HfConfig) -> Iterator[str]:
+def _objections_to_windows(family: Family, config: HfConfig) -> Iterator[str]:
     types = _types(config)
-    if config.get("use_sliding_window") and not types and config.get("max_window_layers") is None:
+    if family.window == "types":
+        types = types or _periodic_types(family, config)
+    elif config.get("use_sliding_window") and not types and config.get("max_window_layers") is None:
         yield "its config does not say which layers have a window"
     if "sliding_attention" not in types:
         return
@@ -111,12 +122,13 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         int(config[name]) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")
     )
     head_dim = _head_dim(config)
-    rope = rope_of(config, head_dim)
-    assert rope is not None
+    windows = _windows(family, config, layers)
 
-    def scale(name: str) -> float:
-        return float(config[name]) if family.scales else 1.0
+    def number(name: str, otherwise: float = 1.0) -> float:
+        return float(config[name]) if name else otherwise
 
+    scaling = number(family.score_factor, number(family.query_scalar, head_dim) ** -0.5)
+    root = math.sqrt(hidden) if family.embedding_root else 1.0
     return DecoderShape(
         hidden=hidden,
         inner=int(config["intermediate_size"]),
@@ -126,39 +138,85 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         head_dim=head_dim,
         vocabulary=int(config["vocab_size"]),
         positions=int(config["max_position_embeddings"]),
-        epsilon=float(config["rms_norm_eps"]),
-        rope=rope,
-        unrotated=_unrotated(family, config),
-        windows=_windows(family, config, layers),
-        scaling=scale("attention_multiplier") if family.scales else head_dim**-0.5,
+        epsilon=float(config[family.epsilon]),
+        norm_offset=family.norm_offset,
+        centered=family.centered,
+        parallel=family.parallel,
+        activation=_ACTIVATIONS[config[family.activation]],
+        ropes=_ropes(family, config, windows),
+        windows=windows,
+        scaling=scaling,
+        softcap=_softcap(config, family.score_softcap),
+        sinks=family.sinks,
         qkv_bias=_is_set(config, family.qkv_bias),
         out_bias=_is_set(config, family.out_bias),
         mlp_bias=_is_set(config, family.mlp_bias),
         head_norms=family.head_norms,
         experts=_experts(family, config, layers),
         tied=bool(config["tie_word_embeddings"]),
-        embedding_scale=scale("embedding_multiplier"),
-        residual_scale=scale("residual_multiplier"),
-        logits_scale=1.0 / scale("logits_scaling"),
+        embedding_scale=number(family.embedding_factor, root),
+        rounds_embedding_scale=family.embedding_root,
+        residual_scale=number(family.residual_factor),
+        logits_scale=number(family.logits_factor) / number(family.logits_divisor),
+        logits_softcap=_softcap(config, family.logits_softcap),
         names=family.names,
         initial_deviation=float(config.get("initializer_range") or 0.02),
     )
 
 
-def _unrotated(family: Family, config: HfConfig) -> frozenset[int]:
-    rotated = config[family.rotated] if family.rotated else ()
-    return frozenset(at for at, turns in enumerate(rotated) if not turns)
+def _ropes(
+    family: Family, config: HfConfig, windows: tuple[int | None, ...]
+) -> tuple[Rope | None, ...]:
+    kinds = {kind: _rope(family, config, kind) for kind in _LAYER_TYPES}
+    ropes = [
+        kinds["full_attention" if window is None else "sliding_attention"] for window in windows
+    ]
+    if family.rotates_windows:
+        return tuple(rope if window else None for rope, window in zip(ropes, windows, strict=True))
+    rotated = config[family.rotated] if family.rotated else [True] * len(ropes)
+    return tuple(rope if turns else None for rope, turns in zip(ropes, rotated, strict=True))
+
+
+def _rope(family: Family, config: HfConfig, layer_type: str) -> Rope:
+    rope = rope_of(_rope_config(family, config, layer_type), _head_dim(config))
+    assert rope is not None
+    if not family.follows_length:
+        rope = replace(rope, long_factors=(), threshold=0)
+    return replace(rope, interleaved=family.interleaved)
+
+
+def _rope_config(family: Family, config: HfConfig, layer_type: str) -> HfConfig:
+    if family.local_theta is None:
+        return config
+    return layer_config(config, layer_type, family.local_theta)
+
+
+def _softcap(config: HfConfig, name: str) -> float | None:
+    value = config.get(name) if name else None
+    return None if value is None else float(value)
 
 
 def _windows(family: Family, config: HfConfig, layers: int) -> tuple[int | None, ...]:
     window = config.get("sliding_window") or None
-    if family.window == "none" or (family.window != "all" and not config.get("use_sliding_window")):
+    if family.window == "none":
         window = None
-    if window is None or family.window != "types":
+    if family.window in ("used", "used types") and not config.get("use_sliding_window"):
+        window = None
+    if window is None or family.window in ("all", "used"):
         return (window,) * layers
-    first = config.get("max_window_layers", 0)
-    types = _types(config) or ["sliding_attention" if at >= first else "" for at in range(layers)]
+    types = _types(config)
+    if not types and family.window == "types":
+        types = _periodic_types(family, config)
+    elif not types:
+        first = config.get("max_window_layers", 0)
+        types = ["sliding_attention" if at >= first else "" for at in range(layers)]
     return tuple(window if kind == "sliding_attention" else None for kind in types)
+
+
+def _periodic_types(family: Family, config: HfConfig) -> list[str]:
+    period = int(config.get(family.period_setting) or family.window_period)
+    layers = range(1, int(config["num_hidden_layers"]) + 1)
+    return ["sliding_attention" if layer % period else "full_attention" for layer in layers]
 
 
 def _experts(family: Family, config: HfConfig, layers: int) -> ExpertShape | None:
@@ -175,6 +233,18 @@ def _experts(family: Family, config: HfConfig, layers: int) -> ExpertShape | Non
         shared_inner=int(config[family.shared]) if family.shared else 0,
         layers=frozenset(at for at in range(layers) if (at + 1) % step == 0 and at not in plain),
     )
+
+
+def _settings(family: Family) -> Iterator[str]:
+    """Settings that a config has to give."""
+    yield family.epsilon
+    yield "tie_word_embeddings"
+    yield from family.needs
+    factors = (
+        *(family.query_scalar, family.score_factor, family.embedding_factor),
+        *(family.residual_factor, family.logits_factor, family.logits_divisor),
+    )
+    yield from (name for name in factors if name)
 
 
 def _expert_sizes(family: Family) -> tuple[str, ...]:

@@ -1,14 +1,16 @@
 """Angles of rotary positions.
 
 Kernels rotate the two halves of a head against each other. If only the first values of a head are
-rotated, the rest get an angle of zero, and the rows of the projections are reordered so that values
-that rotate together are half a head apart: queries and keys in the same order, so that their
-products stay the same.
+rotated, the rest get an angle of zero. The rows of the projections are reordered so that values
+that rotate together are half a head apart, also where they are neighbours in a checkpoint: queries
+and keys in the same order, so that their products stay the same.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -30,8 +32,29 @@ def frequencies(rope: Rope, head_dim: int) -> Tensor:
     return torch.cat((rotated, unrotated))
 
 
-def angles(rope: Rope, head_dim: int, positions: int, device: torch.device) -> Tensor:
-    """`[positions, head_dim]` fp32: cosines of each angle, then sines."""
+def angle_tables(
+    ropes: Sequence[Rope | None], head_dim: int, positions: int, device: torch.device
+) -> list[Tensor]:
+    """Angles of each layer; layers with the same rope share a table."""
+    tables = {rope: angles(rope, head_dim, positions, device) for rope in dict.fromkeys(ropes)}
+    return [tables[rope] for rope in ropes]
+
+
+def angles(rope: Rope | None, head_dim: int, positions: int, device: torch.device) -> Tensor:
+    """`[positions, head_dim]` fp32: cosines of each angle, then sines; all zero without a rope.
+
+    A rope with a threshold has two tables, one behind the other: as many positions as sequences
+    within the threshold have, and then those of longer sequences.
+    """
+    if rope is not None and rope.threshold:
+        short = replace(rope, threshold=0)
+        long = replace(short, factors=rope.long_factors)
+        tables = ((short, rope.threshold), (long, positions))
+        return torch.cat([angles(one, head_dim, count, device) for one, count in tables])
+    if rope is None:
+        still = torch.zeros((positions, head_dim), device=device)
+        still[:, : head_dim // 2] = 1.0
+        return still
     angle = torch.arange(positions, device=device).float()[:, None]
     angle = angle * frequencies(rope, head_dim).to(device)  # [positions, head_dim / 2]
     values = torch.cat((angle.cos(), angle.sin()), -1)
@@ -42,11 +65,16 @@ def angles(rope: Rope, head_dim: int, positions: int, device: torch.device) -> T
     return values
 
 
-def head_order(rope: Rope, head_dim: int) -> list[int]:
+def head_order(rope: Rope | None, head_dim: int) -> list[int]:
     """Index from which each value of a head is taken."""
+    if rope is None:
+        return list(range(head_dim))
     half, rotated = head_dim // 2, rope.width // 2
-    first = [*range(rotated), *range(rope.width, rope.width + half - rotated)]
-    second = [*range(rotated, rope.width), *range(rope.width + half - rotated, head_dim)]
+    order = list(range(rope.width))
+    if rope.interleaved:
+        order = order[::2] + order[1::2]
+    first = [*order[:rotated], *range(rope.width, rope.width + half - rotated)]
+    second = [*order[rotated:], *range(rope.width + half - rotated, head_dim)]
     return first + second
 
 

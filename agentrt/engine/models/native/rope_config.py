@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agentrt.engine.models.native.shape import Rope, Yarn
@@ -11,6 +12,27 @@ from agentrt.engine.models.native.shape import Rope, Yarn
 ROPE_KINDS = ("default", "dynamic", "linear", "llama3", "longrope", "yarn")
 _ORIGINAL = "original_max_position_embeddings"
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", _ORIGINAL)
+
+
+def layer_config(
+    config: Mapping[str, Any], layer_type: str, local_theta: tuple[str, float]
+) -> dict[str, Any]:
+    """The config with the rope settings of one type of layer alone.
+
+    Configs of old versions scale layers without a window only, and give the others a theta of their
+    own.
+
+    Args:
+        config: Config of the model.
+        layer_type: As in `layer_types`.
+        local_theta: Setting and default of the theta of layers with a window.
+    """
+    new = config.get("rope_parameters") or {}
+    own = {**config, "rope_parameters": new.get(layer_type)}
+    if layer_type == "sliding_attention":
+        setting, default = local_theta
+        own |= {"rope_scaling": None, "rope_theta": config.get(setting) or default}
+    return own
 
 
 def rope_settings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,7 +68,7 @@ def rope_of(config: Mapping[str, Any], head_dim: int) -> Rope | None:
 def _longrope(
     config: Mapping[str, Any], rope: Mapping[str, Any], theta: float, width: int
 ) -> Rope | None:
-    """Angles up to the original length, where a context ends."""
+    """Angles up to the original length, and beyond it if the config gives factors for that."""
     factors, original = rope.get("short_factor"), config.get(_ORIGINAL) or rope.get(_ORIGINAL)
     if not isinstance(factors, list) or not are_positive([*factors, original]):
         return None
@@ -56,7 +78,13 @@ def _longrope(
     amplitude = rope.get("attention_factor")
     if amplitude is None:
         amplitude = math.sqrt(1 + max(0.0, math.log(factor)) / math.log(original))
-    return Rope(theta, width, factors=tuple(map(float, factors)), amplitude=float(amplitude))
+    short = Rope(theta, width, factors=tuple(map(float, factors)), amplitude=float(amplitude))
+    longer, most = rope.get("long_factor"), config["max_position_embeddings"]
+    if config.get(_ORIGINAL) != original or most <= original or not isinstance(longer, list):
+        return short
+    if len(longer) != width // 2 or not are_positive(longer):
+        return None
+    return replace(short, long_factors=tuple(map(float, longer)), threshold=int(original))
 
 
 def _yarn(

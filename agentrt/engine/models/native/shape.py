@@ -1,13 +1,16 @@
 """Shape of a decoder that the engine computes itself: data, no tensors.
 
-One layer is: norm, query-key-value projection, rotation, attention, norm, gated MLP or experts,
-with a residual stream. The fields are the differences between architectures.
+One layer is: query-key-value projection, rotation, attention, gated MLP or experts, with a residual
+stream, and norms before a part, behind it, or both. The fields are the differences between
+architectures.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+from agentrt_kernels.contract import Activation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,11 @@ class Rope:
             None.
         yarn: Scaling of YaRN, or None.
         factors: Factor of each wavelength, as of longrope; () for none.
+        long_factors: The same in sequences of more than `threshold` tokens; () if those of all
+            lengths turn alike.
+        threshold: Length in tokens; 0 if those of all lengths turn alike.
         amplitude: Factor of cosines and sines.
+        interleaved: Whether neighbours rotate together, not values half a width apart.
     """
 
     theta: float
@@ -50,7 +57,10 @@ class Rope:
     llama3: tuple[float, float, float, float] | None = None
     yarn: Yarn | None = None
     factors: tuple[float, ...] = ()
+    long_factors: tuple[float, ...] = ()
+    threshold: int = 0
     amplitude: float = 1.0
+    interleaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,10 @@ class WeightNames:
     """Names of a layer's parts in a checkpoint.
 
     Attributes:
+        norm: Norm before attention; "" for none, as of the other norms.
+        out_norm: Norm of what attention adds to the stream.
+        inner_norm: Norm before the MLP.
+        inner_out_norm: Norm of what the MLP adds to the stream.
         qkv: Queries, keys, values: one matrix, or three.
         gate_up: Gate and up: one matrix, or two.
         down: Down projection of the MLP.
@@ -90,6 +104,10 @@ class WeightNames:
         expert_down: Down projection of an expert.
     """
 
+    norm: str = "input_layernorm"
+    out_norm: str = ""
+    inner_norm: str = "post_attention_layernorm"
+    inner_out_norm: str = ""
     qkv: tuple[str, ...] = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
     gate_up: tuple[str, ...] = ("mlp.gate_proj", "mlp.up_proj")
     down: str = "mlp.down_proj"
@@ -113,10 +131,15 @@ class DecoderShape:
         vocabulary: Rows of the embedding.
         positions: Longest context, in tokens.
         epsilon: Epsilon of the norms.
-        rope: Rotary positions.
-        unrotated: Layers without rotary positions.
+        norm_offset: Added to the weight of every norm.
+        centered: Whether norms subtract the mean first, as layer norms do.
+        parallel: Whether the MLP takes what attention takes.
+        activation: How the gates of MLPs and experts open.
+        ropes: Rotary positions of each layer, or None.
         windows: Sliding window of each layer, in tokens; None attends to all.
         scaling: Factor of query times key.
+        softcap: Bound of attention's scores, or None.
+        sinks: Whether each head has a logit of a place that holds nothing.
         qkv_bias: Whether query, key and value projections have biases.
         out_bias: Whether the output projection of attention has a bias.
         mlp_bias: Whether the gated MLP has biases.
@@ -124,8 +147,10 @@ class DecoderShape:
         experts: Experts instead of gated MLPs, or None.
         tied: Whether the output layer is the embedding.
         embedding_scale: Factor of the embeddings.
+        rounds_embedding_scale: Whether that factor is rounded to the model's dtype.
         residual_scale: Factor of what a layer adds to the stream.
         logits_scale: Factor of the logits.
+        logits_softcap: Bound of the logits, or None.
         names: Names of the weights.
         initial_deviation: Standard deviation of random weights.
     """
@@ -139,10 +164,15 @@ class DecoderShape:
     vocabulary: int
     positions: int
     epsilon: float
-    rope: Rope
-    unrotated: frozenset[int]
+    norm_offset: float
+    centered: bool
+    parallel: bool
+    activation: Activation
+    ropes: tuple[Rope | None, ...]
     windows: tuple[int | None, ...]
     scaling: float
+    softcap: float | None
+    sinks: bool
     qkv_bias: bool
     out_bias: bool
     mlp_bias: bool
@@ -150,8 +180,10 @@ class DecoderShape:
     experts: ExpertShape | None
     tied: bool
     embedding_scale: float
+    rounds_embedding_scale: bool
     residual_scale: float
     logits_scale: float
+    logits_softcap: float | None
     names: WeightNames
     initial_deviation: float
 
@@ -164,6 +196,11 @@ class DecoderShape:
     def kv_width(self) -> int:
         """Width of all key heads."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def rope_threshold(self) -> int:
+        """Length beyond which a sequence turns by other angles, in all its positions; 0 if none."""
+        return max((rope.threshold for rope in self.ropes if rope is not None), default=0)
 
     def has_experts(self, layer: int) -> bool:
         """Whether a layer has experts."""

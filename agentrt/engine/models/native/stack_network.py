@@ -15,8 +15,8 @@ from agentrt.base.errors import InternalError
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.experts import Gated
-from agentrt.engine.models.native.layer import take_layer
-from agentrt.engine.models.native.rope import angles
+from agentrt.engine.models.native.layer import embedding_scale, norm_weight, take_layer
+from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
@@ -61,13 +61,17 @@ class StackNetwork:
                 heads=shape.heads,
                 inner=shape.inner,
                 epsilon=shape.epsilon,
-                embedding_scale=shape.embedding_scale,
+                embedding_scale=embedding_scale(shape, embedding.dtype),
                 residual_scale=shape.residual_scale,
                 logits_scale=shape.logits_scale,
+                logits_softcap=shape.logits_softcap,
+                activation=shape.activation,
+                centered=shape.centered,
+                parallel=shape.parallel,
             ),
             embedding,
             _layers(shape, weights),
-            weights.pop("model.norm.weight"),
+            norm_weight(shape, weights.pop("model.norm.weight")),
             embedding if shape.tied else weights.pop("lm_head.weight"),
         )
 
@@ -75,8 +79,8 @@ class StackNetwork:
         """Prepare for this KV cache; the workspace grows with the forwards."""
         shape = self._shape
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
-        angle_table = angles(shape.rope, shape.head_dim, positions, kv.memory.device)
-        self._stack.bind(kv.memory, angle_table)
+        tables = angle_tables(shape.ropes, shape.head_dim, positions, kv.memory.device)
+        self._stack.bind(kv.memory, tables)
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
@@ -89,7 +93,7 @@ class StackNetwork:
 
 def fits_stack(shape: DecoderShape) -> bool:
     """Whether the native call implements all parts of this shape."""
-    return shape.experts is None and shape.head_norms != "all" and not shape.unrotated
+    return shape.experts is None and shape.head_norms != "all"
 
 
 def _layers(shape: DecoderShape, weights: dict[str, Tensor]) -> Iterator[StackLayer]:
@@ -98,11 +102,13 @@ def _layers(shape: DecoderShape, weights: dict[str, Tensor]) -> Iterator[StackLa
         assert isinstance(layer.inner, Gated)
         yield StackLayer(
             norm=layer.norm,
+            out_norm=layer.out_norm,
             qkv=layer.qkv,
             query_norm=layer.query_norm,
             key_norm=layer.key_norm,
             out=layer.out,
             inner_norm=layer.inner_norm,
+            inner_out_norm=layer.inner_out_norm,
             gate_up=layer.inner.gate_up,
             down=layer.inner.down,
             score=layer.score,

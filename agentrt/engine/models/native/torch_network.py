@@ -17,8 +17,8 @@ from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
-from agentrt.engine.models.native.layer import Layer, take_layer
-from agentrt.engine.models.native.rope import angles
+from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weight, take_layer
+from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
 from agentrt.engine.ops.linear import Linear, LinearBackend
@@ -51,11 +51,12 @@ class TorchNetwork:
         self._kernels = kernels
         self.parameters = sum(weight.numel() for weight in weights.values())
         self._embedding = weights.pop("model.embed_tokens.weight")  # [vocabulary, hidden]
-        self._norm = weights.pop("model.norm.weight")
+        self._norm = norm_weight(shape, weights.pop("model.norm.weight"))
         head = self._embedding if shape.tied else weights.pop("lm_head.weight")
         self._head = backend.linear(head)
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
-        self._embedding_scale = shape.embedding_scale / shape.residual_scale
+        scale = embedding_scale(shape, self._embedding.dtype)
+        self._embedding_scale = scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2
         self._pages: list[Tensor] = []
 
@@ -64,10 +65,7 @@ class TorchNetwork:
         memory, shape = kv.memory, self._shape
         self._pages = [memory[:, layer] for layer in range(shape.layers)]
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
-        turning = angles(shape.rope, shape.head_dim, positions, memory.device)
-        still = torch.zeros_like(turning)
-        still[:, : shape.head_dim // 2] = 1.0  # cosines of no rotation
-        self._angles = [still if at in shape.unrotated else turning for at in range(shape.layers)]
+        self._angles = angle_tables(shape.ropes, shape.head_dim, positions, memory.device)
         self._workspace = Workspace(shape, max_rows, memory.dtype, memory.device)
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
@@ -78,21 +76,55 @@ class TorchNetwork:
         torch.index_select(self._embedding, 0, ids, out=stream)
         if self._embedding_scale != 1.0:
             stream.mul_(self._embedding_scale)
-        kernels.rms_norm(stream, self._layers[0].norm, self._epsilon, rows.normed)
+        x, first = stream, self._layers[0].norm  # what the next part of a layer takes
+        if first is not None:
+            x = rows.normed
+            kernels.rms_norm(stream, first, self._epsilon, x, centered=self._shape.centered)
         last = len(self._layers) - 1
         for index, layer in enumerate(self._layers):
-            delta = self._attend(index, layer, batch, positions, rows)
+            delta = self._attend(index, layer, batch, positions, x, rows)
             if index == last:  # the rest is computed for the rows with logits only
                 if not batch.logit_rows.shape[0]:
                     return stream.new_empty((0, self._shape.vocabulary))
                 rows, delta = self._select_rows(batch.logit_rows, rows, delta)
+                x = rows.normed
             delta = layer.out.apply(delta, rows.added)
-            kernels.add_rms_norm(delta, rows.stream, layer.inner_norm, self._epsilon, rows.normed)
-            delta = layer.inner.apply(kernels, rows.normed, rows, rows.added)
+            if self._shape.parallel:
+                rows.stream.add_(delta)
+            else:
+                x = self._add(delta, layer.out_norm, layer.inner_norm, rows)
+            delta = layer.inner.apply(kernels, x, rows, rows.added)
             norm = self._norm if index == last else self._layers[index + 1].norm
-            kernels.add_rms_norm(delta, rows.stream, norm, self._epsilon, rows.normed)
-        logits = self._head.apply(rows.normed)
-        return logits if self._shape.logits_scale == 1.0 else logits.mul_(self._shape.logits_scale)
+            x = self._add(delta, layer.inner_out_norm, norm, rows)
+        return self._scaled(self._head.apply(x))
+
+    def _add(
+        self, delta: Tensor, behind: Tensor | None, before: Tensor | None, rows: ActivationRows
+    ) -> Tensor:
+        """Add a part of a layer to the stream; returns what the next part takes.
+
+        Args:
+            delta: `[T, hidden]`, overwritten.
+            behind: Norm of `delta`.
+            before: Norm of what the next part takes.
+            rows: Holds the stream.
+        """
+        kernels, centered = self._kernels, self._shape.centered
+        if behind is not None:
+            kernels.rms_norm(delta, behind, self._shape.epsilon, delta, centered=centered)
+        if before is None:
+            return rows.stream.add_(delta)
+        kernels.add_rms_norm(
+            delta, rows.stream, before, self._epsilon, rows.normed, centered=centered
+        )
+        return rows.normed
+
+    def _scaled(self, logits: Tensor) -> Tensor:
+        """The logits times their factor, and within their bound."""
+        scale, softcap = self._shape.logits_scale, self._shape.logits_softcap
+        if scale != 1.0:
+            logits.mul_(scale)
+        return logits if softcap is None else logits.div_(softcap).tanh_().mul_(softcap)
 
     def _attend(
         self,
@@ -100,11 +132,12 @@ class TorchNetwork:
         layer: Layer[Linear],
         batch: ForwardBatch,
         positions: Tensor,
+        x: Tensor,
         rows: ActivationRows,
     ) -> Tensor:
-        """Output of the heads, `[T, H * D]`."""
+        """Output of the heads for `x` `[T, hidden]`: `[T, H * D]`."""
         shape, kernels, pages = self._shape, self._kernels, self._pages[index]
-        qkv = layer.qkv.apply(rows.normed, rows.qkv)
+        qkv = layer.qkv.apply(x, rows.qkv)
         if layer.query_norm is not None and layer.key_norm is not None and not layer.head_norms:
             query = qkv[:, : shape.query_width]
             key = qkv[:, shape.query_width : shape.query_width + shape.kv_width]
@@ -127,10 +160,17 @@ class TorchNetwork:
     def _select_rows(
         self, logit_rows: Tensor, rows: ActivationRows, mixed: Tensor
     ) -> tuple[ActivationRows, Tensor]:
-        """The rows with logits of the stream and of `mixed`, at the start of the workspace."""
+        """The rows with logits of the stream and of `mixed`, at the start of the workspace.
+
+        In a parallel layer those of the norm, too, which the MLP takes after attention.
+        """
         selected = self._workspace.rows(logit_rows.shape[0])
+        if self._shape.parallel:
+            torch.index_select(rows.normed, 0, logit_rows, out=selected.added)
         torch.index_select(rows.stream, 0, logit_rows, out=selected.normed)
         selected.stream.copy_(selected.normed)
+        if self._shape.parallel:
+            selected.normed.copy_(selected.added)
         selected_mixed = selected.query.view(logit_rows.shape[0], mixed.shape[1])
         torch.index_select(mixed, 0, logit_rows, out=selected_mixed)
         return selected, selected_mixed

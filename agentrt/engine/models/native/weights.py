@@ -44,17 +44,18 @@ def shape_mismatch(shape: DecoderShape, found: Mapping[str, tuple[int, ...]]) ->
 def _attention(shape: DecoderShape) -> Shapes:
     query, pair = shape.query_width, shape.kv_width
     rows = (query, pair, pair) if len(shape.names.qkv) > 1 else (query + 2 * pair,)
-    found: Shapes = {
-        "input_layernorm.weight": (shape.hidden,),
-        "post_attention_layernorm.weight": (shape.hidden,),
-        "self_attn.o_proj.weight": (shape.hidden, query),
-    }
+    names = shape.names
+    norms = (names.norm, names.out_norm, names.inner_norm, names.inner_out_norm)
+    found: Shapes = {f"{name}.weight": (shape.hidden,) for name in norms if name}
+    found["self_attn.o_proj.weight"] = (shape.hidden, query)
     for name, count in zip(shape.names.qkv, rows, strict=True):
         found[f"{name}.weight"] = (count, shape.hidden)
         if shape.qkv_bias:
             found[f"{name}.bias"] = (count,)
     if shape.out_bias:
         found["self_attn.o_proj.bias"] = (shape.hidden,)
+    if shape.sinks:
+        found["self_attn.sinks"] = (shape.heads,)
     if shape.head_norms != "none":
         each = shape.head_norms == "each"
         found["self_attn.q_norm.weight"] = (shape.head_dim if each else query,)

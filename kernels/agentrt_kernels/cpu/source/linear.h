@@ -25,6 +25,7 @@ struct Linear {
   int32_t inputs, outputs;
   After after;
   float scale;  // of what is stored or added
+  Activation activation;  // of what is gated
 };
 
 INLINE int panels_of(int outputs) { return (outputs + PANEL - 1) / PANEL; }
@@ -123,23 +124,6 @@ static void multiply_rows(int rows, const T *x, int64_t stride, const T *panel, 
 #undef ROWS_ARE
 }
 
-template <class Out>
-INLINE void put(Out *out, f32 value, int count) {
-  if (count >= LANES) {
-    store(out, value);
-  } else {
-    for (int i = 0; i < count; i++) narrow(out + i, value[i]);
-  }
-}
-
-template <class T>
-INLINE f32 take(const T *from, int count) {
-  if (count >= LANES) return load(from);
-  f32 v = all(0);
-  for (int i = 0; i < count; i++) v[i] = widen(from[i]);
-  return v;
-}
-
 // Write the sums of a panel.
 template <class T, class Out>
 static void finish_panel(const Linear &linear, const float *sums, int rows, int panel, Out *out,
@@ -153,7 +137,7 @@ static void finish_panel(const Linear &linear, const float *sums, int rows, int 
         gate += take(bias, left);
         value += take(bias + linear.outputs, left);
       }
-      put(out + row * out_stride + first, gate * sigmoid(gate) * value, left);
+      put(out + row * out_stride + first, opened(linear.activation, gate, value), left);
     }
     return;
   }

@@ -24,18 +24,18 @@ struct NormCall {
   const void *weight;
   void *out;
   int64_t delta_stride, residual_stride, out_stride;
-  int32_t rows, width, kind;
+  int32_t rows, width, kind, wide, centered;  // wide: the weight is fp32
   float epsilon;
 };
 
-template <class T>
+template <class T, class W>
 static void norm(const NormCall &call) {
   auto work = [&](Worker &me) {
     me.share(call.rows, [&](int row) {
       T *residual = (T *)call.residual + row * call.residual_stride;
       if (call.delta != nullptr)
         add_row((const T *)call.delta + row * call.delta_stride, residual, call.width);
-      norm_row(residual, (const T *)call.weight, call.epsilon, call.width,
+      norm_row(residual, (const W *)call.weight, Norm{call.epsilon, call.centered != 0}, call.width,
                (T *)call.out + row * call.out_stride);
     });
   };
@@ -43,13 +43,19 @@ static void norm(const NormCall &call) {
 }
 
 EXPORT void agentrt_norm(const NormCall *call) {
-  call->kind == BF16 ? norm<bf16>(*call) : norm<float>(*call);
+  if (call->kind == FP32)
+    norm<float, float>(*call);
+  else if (call->wide)
+    norm<bf16, float>(*call);
+  else
+    norm<bf16, bf16>(*call);
 }
 
 struct GateCall {
   const void *gate_up;
   void *out;
   int64_t gate_stride, out_stride;
+  Activation activation;
   int32_t rows, width, kind;
 };
 
@@ -58,7 +64,8 @@ static void gate(const GateCall &call) {
   auto work = [&](Worker &me) {
     me.share(call.rows, [&](int row) {
       const T *from = (const T *)call.gate_up + row * call.gate_stride;
-      silu_row(from, from + call.width, call.width, (T *)call.out + row * call.out_stride);
+      gate_row(call.activation, from, from + call.width, call.width,
+               (T *)call.out + row * call.out_stride);
     });
   };
   together((int64_t)call.rows * call.width > WORTH_VALUES, work);
@@ -71,16 +78,18 @@ EXPORT void agentrt_gate(const GateCall *call) {
 struct RopeCall {
   Rope rope;
   Pages pages;
-  int32_t rows, kind;
+  int32_t rows, kind, wide;  // wide: the weights of the norms are fp32
 };
 
 EXPORT void agentrt_rope(const RopeCall *call) {
   auto work = [&](Worker &me) {
     me.share(call->rows, [&](int row) {
-      if (call->kind == BF16)
-        rope_row<bf16>(call->rope, call->pages, row);
+      if (call->kind == FP32)
+        rope_row<float, float>(call->rope, call->pages, row);
+      else if (call->wide)
+        rope_row<bf16, float>(call->rope, call->pages, row);
       else
-        rope_row<float>(call->rope, call->pages, row);
+        rope_row<bf16, bf16>(call->rope, call->pages, row);
     });
   };
   int64_t width = (call->rope.heads + 2 * call->pages.kv_heads) * call->pages.head_dim;

@@ -4,22 +4,39 @@
 
 #include "vector.h"
 
+template <class In>
+static float mean_of(const In *x, int width) {
+  f32 values = all(0);
+  int at = 0;
+  for (; at + LANES <= width; at += LANES) values += load(x + at);
+  float total = sum(values);
+  for (; at < width; at++) total += widen(x[at]);
+  return total / (float)width;
+}
+
+// What a norm of rows is, beside its weight.
+struct Norm {
+  float epsilon;
+  bool centered;  // whether the mean is subtracted first
+};
+
 // out = x / rms(x) * weight
 template <class In, class Out, class W>
-static void norm_row(const In *x, const W *weight, float epsilon, int width, Out *out) {
+static void norm_row(const In *x, const W *weight, Norm how, int width, Out *out) {
+  float mean = how.centered ? mean_of(x, width) : 0.0f;
   f32 squares = all(0), more = all(0);
   int at = 0;
   for (; at + 2 * LANES <= width; at += 2 * LANES) {
-    f32 a = load(x + at), b = load(x + at + LANES);
+    f32 a = load(x + at) - all(mean), b = load(x + at + LANES) - all(mean);
     squares += a * a;
     more += b * b;
   }
   float total = sum(squares + more);
-  for (; at < width; at++) total += widen(x[at]) * widen(x[at]);
-  float scale = 1.0f / std::sqrt(total / (float)width + epsilon);
+  for (; at < width; at++) total += (widen(x[at]) - mean) * (widen(x[at]) - mean);
+  float scale = 1.0f / std::sqrt(total / (float)width + how.epsilon);
   for (at = 0; at + LANES <= width; at += LANES)
-    store(out + at, load(x + at) * all(scale) * load(weight + at));
-  for (; at < width; at++) narrow(out + at, widen(x[at]) * scale * widen(weight[at]));
+    store(out + at, (load(x + at) - all(mean)) * all(scale) * load(weight + at));
+  for (; at < width; at++) narrow(out + at, (widen(x[at]) - mean) * scale * widen(weight[at]));
 }
 
 template <class T>
@@ -31,21 +48,16 @@ static void add_row(const T *delta, T *residual, int width) {
 }
 
 template <class T>
-static void silu_row(const T *gate, const T *up, int width, T *out) {
-  int at = 0;
-  for (; at + LANES <= width; at += LANES) {
-    f32 g = load(gate + at);
-    store(out + at, g * sigmoid(g) * load(up + at));
-  }
-  for (; at < width; at++) {
-    float g = widen(gate[at]);
-    narrow(out + at, g / (1.0f + std::exp(-g)) * widen(up[at]));
+static void gate_row(const Activation &how, const T *gate, const T *up, int width, T *out) {
+  for (int at = 0; at < width; at += LANES) {
+    int count = width - at;
+    put(out + at, opened(how, take(gate + at, count), take(up + at, count)), count);
   }
 }
 
 // The halves of a head are turned against each other; `angles` holds cosines, then sines.
-template <class T>
-static void rotate_head(const T *head, const T *norm, float epsilon, const float *angles, int dim,
+template <class T, class W>
+static void rotate_head(const T *head, const W *norm, float epsilon, const float *angles, int dim,
                         T *out) {
   float scale = 1.0f;
   if (norm != nullptr) {
@@ -105,14 +117,14 @@ struct Rope {
   int64_t query_stride, query_head_stride;
 };
 
-template <class T>
+template <class T, class W>
 static void rope_row(const Rope &how, const Pages &pages, int row) {
   const T *qkv = (const T *)how.qkv + row * how.qkv_stride;
   const float *angles = how.angles + how.positions[row] * how.angles_stride;
   int dim = pages.head_dim;
   T *query = (T *)how.query + row * how.query_stride;
   for (int head = 0; head < how.heads; head++)
-    rotate_head(qkv + head * how.qkv_head_stride, (const T *)how.query_norm, how.epsilon, angles, dim,
+    rotate_head(qkv + head * how.qkv_head_stride, (const W *)how.query_norm, how.epsilon, angles, dim,
                 query + head * how.query_head_stride);
   int64_t slot = how.slots[row];
   if (slot < 0) return;
@@ -120,7 +132,7 @@ static void rope_row(const Rope &how, const Pages &pages, int row) {
             (slot % pages.page_tokens) * pages.token_stride;
   for (int head = 0; head < pages.kv_heads; head++) {
     T *key = keys + head * pages.head_stride;
-    rotate_head(qkv + (how.heads + head) * how.qkv_head_stride, (const T *)how.key_norm, how.epsilon,
+    rotate_head(qkv + (how.heads + head) * how.qkv_head_stride, (const W *)how.key_norm, how.epsilon,
                 angles, dim, key);
     memcpy(key + pages.value_offset,
            qkv + (how.heads + pages.kv_heads + head) * how.qkv_head_stride, dim * sizeof(T));

@@ -1,5 +1,8 @@
 // All layers of a dense decoder in one call: token ids in, logits out.
 //
+// A layer without a norm takes the stream as it is; one with a norm behind a part adds that part
+// normed. In a parallel layer the gated part takes what attention takes.
+//
 // Threads are called once and meet between the parts of a layer. The residual stream is fp32; a norm
 // of few rows is computed by every thread for itself, which costs less than to meet. After the last
 // attention only the rows whose logits are wanted go on.
@@ -12,7 +15,8 @@
 
 struct StackLayer {
   Linear qkv, out, gate_up, down;
-  const void *norm, *inner_norm, *query_norm, *key_norm;  // the last two may be null
+  const float *norm, *out_norm, *inner_norm, *inner_out_norm, *query_norm, *key_norm;  // or null
+  const float *angles;
   int64_t page_offset;  // of this layer's keys inside a page
   float epsilon;
   Score how;
@@ -20,25 +24,26 @@ struct StackLayer {
 
 struct StackCall {
   const StackLayer *layers;
-  const void *embedding, *norm;
+  const void *embedding;
+  const float *norm;
   int64_t embedding_stride;
   Linear head;
   const int64_t *token_ids, *positions, *slots, *wanted;
-  const float *angles;
   int64_t angles_stride;
   float *logits;
   int64_t logits_stride;
   Pages pages;
   Rows rows;
-  int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind;
-  float embedding_scale, epsilon;
+  int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind, centered, parallel;
+  Activation activation;
+  float embedding_scale, residual_scale, epsilon, logits_softcap;  // softcap 0: none
 };
 
 struct StackRoom {
   std::vector<float> memory, partials;
   std::vector<int> windows;
   std::vector<Plan> plans;
-  float *stream;
+  float *stream, *added;
   void *normed, *qkv, *query, *mixed, *inner;
 };
 
@@ -54,12 +59,13 @@ static void fit_room(StackRoom &room, const StackCall &call) {
   const Pages &pages = call.pages;
   size_t tokens = call.tokens, width = (size_t)(call.heads + 2 * pages.kv_heads) * pages.head_dim;
   size_t mixed = (size_t)call.heads * pages.head_dim;
-  size_t bytes = tokens * (call.hidden * (sizeof(float) + sizeof(T)) +
-                           (width + 2 * mixed + call.inner) * sizeof(T)) + 7 * 64;
+  size_t bytes = tokens * (call.hidden * (2 * sizeof(float) + sizeof(T)) +
+                           (width + 2 * mixed + call.inner) * sizeof(T)) + 8 * 64;
   if (room.memory.size() * sizeof(float) < bytes) room.memory.resize(bytes / sizeof(float) + 1);
   char *at = (char *)room.memory.data();
   at += (64 - (uintptr_t)at % 64) % 64;
   room.stream = lay_out<float>(at, tokens * call.hidden);
+  room.added = lay_out<float>(at, tokens * call.hidden);
   room.normed = lay_out<T>(at, tokens * call.hidden);
   room.qkv = lay_out<T>(at, tokens * width);
   room.query = lay_out<T>(at, tokens * mixed);
@@ -90,26 +96,64 @@ static void make_plans(StackRoom &room, const StackCall &call, int threads) {
   if (room.partials.size() < slots * stride) room.partials.resize(slots * stride);
 }
 
-// Rows of the stream, normed for the linear that follows.
+// Rows of the stream, normed for the linear that follows if there is a weight.
 template <class T>
-static const T *norm_stream(Worker &me, const float *stream, int rows, int width,
-                            const void *weight, float epsilon, T *shared) {
+static const T *norm_stream(Worker &me, const StackCall &call, const StackRoom &room, int rows,
+                            const float *weight, float epsilon) {
   static thread_local std::vector<float> mine;
+  int width = call.hidden;
   bool alone = rows <= me.team->threads && me.team->threads > 1;
-  T *out = shared;
+  T *out = (T *)room.normed;
   if (alone) {
     if (mine.size() < (size_t)rows * width + LANES) mine.resize((size_t)rows * width + LANES);
     out = (T *)mine.data();
   }
   auto work = [&](int row) {
-    norm_row(stream + (int64_t)row * width, (const T *)weight, epsilon, width,
-             out + (int64_t)row * width);
+    const float *from = room.stream + (int64_t)row * width;
+    T *to = out + (int64_t)row * width;
+    if (weight != nullptr) {
+      norm_row(from, weight, Norm{epsilon, call.centered != 0}, width, to);
+    } else {
+      for (int at = 0; at < width; at += LANES) put(to + at, take(from + at, width - at), width - at);
+    }
   };
   if (alone)
     for (int row = 0; row < rows; row++) work(row);
   else
     me.share(rows, work);
   return out;
+}
+
+// Add a part of a layer to the stream, normed if there is a weight.
+template <class T>
+static void add_part(Worker &me, const StackCall &call, const StackRoom &room, const Linear &linear,
+                     const T *x, int x_width, int rows, const float *weight, float epsilon) {
+  int width = call.hidden;
+  if (weight == nullptr) {
+    apply_linear(me, linear, x, x_width, rows, room.stream, width);
+    return;
+  }
+  apply_linear(me, linear, x, x_width, rows, room.added, width);
+  me.share(rows, [&](int row) {
+    float *part = room.added + (int64_t)row * width, *to = room.stream + (int64_t)row * width;
+    norm_row(part, weight, Norm{epsilon, call.centered != 0}, width, part);
+    for (int at = 0; at < width; at += LANES) {
+      int count = width - at;
+      put(to + at, take(to + at, count) + take(part + at, count) * all(call.residual_scale), count);
+    }
+  });
+}
+
+static void cap_logits(Worker &me, const StackCall &call) {
+  constexpr int PIECE = 4096;
+  int width = call.head.outputs, pieces = (width + PIECE - 1) / PIECE;
+  f32 cap = all(call.logits_softcap);
+  me.share(call.wanted_tokens * pieces, [&](int piece) {
+    int first = piece % pieces * PIECE, past = std::min(width, first + PIECE);
+    float *row = call.logits + piece / pieces * call.logits_stride;
+    for (int at = first; at < past; at += LANES)
+      put(row + at, cap * tanh_of(take(row + at, past - at) / cap), past - at);
+  });
 }
 
 template <class T>
@@ -134,14 +178,13 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
   for (int index = 0; index < call.layer_count; index++) {
     const StackLayer &layer = call.layers[index];
     pages.memory = memory + layer.page_offset;
-    const T *normed = norm_stream(me, room.stream, tokens, hidden, layer.norm,
-                                  layer.epsilon, (T *)room.normed);
+    const T *normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
     apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width);
     Rope rope{qkv,        width,         dim,           call.positions,
-              call.angles, call.angles_stride, call.slots, layer.query_norm,
+              layer.angles, call.angles_stride, call.slots, layer.query_norm,
               layer.key_norm, layer.epsilon, call.heads,  query,
               mixed,      dim};
-    me.share(tokens, [&](int row) { rope_row<T>(rope, pages, row); });
+    me.share(tokens, [&](int row) { rope_row<T, float>(rope, pages, row); });
     bool last = index + 1 == call.layer_count;
     if (last && call.wanted_tokens == 0) return;
     AttendCall attend{&heads, &pages, &call.rows, &layer.how, &plan_of(room, layer.how.window),
@@ -157,16 +200,23 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
         }
       });
       tokens = call.wanted_tokens;
+      if (call.parallel)  // the rows that have moved
+        normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
     }
-    apply_linear(me, layer.out, values, mixed, tokens, room.stream, hidden);
-    normed = norm_stream(me, room.stream, tokens, hidden, layer.inner_norm, layer.epsilon,
-                         (T *)room.normed);
-    apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner);
-    apply_linear(me, layer.down, inner, call.inner, tokens, room.stream, hidden);
+    if (call.parallel) {  // before the stream changes
+      apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner);
+      add_part(me, call, room, layer.out, values, mixed, tokens, layer.out_norm, layer.epsilon);
+    } else {
+      add_part(me, call, room, layer.out, values, mixed, tokens, layer.out_norm, layer.epsilon);
+      normed = norm_stream<T>(me, call, room, tokens, layer.inner_norm, layer.epsilon);
+      apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner);
+    }
+    add_part(me, call, room, layer.down, inner, call.inner, tokens, layer.inner_out_norm,
+             layer.epsilon);
   }
-  const T *normed = norm_stream(me, room.stream, tokens, hidden, call.norm, call.epsilon,
-                                (T *)room.normed);
+  const T *normed = norm_stream<T>(me, call, room, tokens, call.norm, call.epsilon);
   apply_linear(me, call.head, normed, hidden, tokens, call.logits, call.logits_stride);
+  if (call.logits_softcap > 0) cap_logits(me, call);
 }
 
 static void run_stack(const StackCall &call) {

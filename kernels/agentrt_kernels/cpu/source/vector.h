@@ -225,6 +225,38 @@ INLINE f32 power_of_two(f32 x) {
 
 INLINE f32 sigmoid(f32 x) { return all(1.0f) / (all(1.0f) + exponential(-x)); }
 
+// Up to sixteen values at the end of a row.
+template <class Out>
+INLINE void put(Out *out, f32 value, int count) {
+  if (count >= LANES) {
+    store(out, value);
+  } else {
+    for (int i = 0; i < count; i++) narrow(out + i, value[i]);
+  }
+}
+
+template <class T>
+INLINE f32 take(const T *from, int count) {
+  if (count >= LANES) return load(from);
+  f32 v = all(0);
+  for (int i = 0; i < count; i++) v[i] = widen(from[i]);
+  return v;
+}
+
+// How a gate opens: gate * sigmoid(slope * gate + cubic * gate^3) * (up + shift).
+struct Activation {
+  float slope, cubic, shift, limit;
+};
+
+INLINE f32 opened(const Activation &how, f32 gate, f32 up) {
+  f32 most = all(how.limit);
+  gate = gate > most ? most : gate;  // a NaN stays one
+  up = up > most ? most : up;
+  up = up < -most ? -most : up;
+  f32 opening = sigmoid(gate * (all(how.slope) + all(how.cubic) * gate * gate));
+  return gate * opening * (up + all(how.shift));
+}
+
 INLINE f32 tanh_of(f32 x) { return all(1.0f) - all(2.0f) / (exponential(x + x) + all(1.0f)); }
 
 // Rows become columns: sixteen by sixteen words of 32 bits.

@@ -1,0 +1,89 @@
+"""Text that a Lark grammar forces: appended without a forward where it is known to end soon."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.structured import bitmask_words, cfg_shape, compile_constraint
+from agentrt.structured.closing.forced_text import is_forced_text_short
+from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.vocabulary import alphabet_of
+from tests.structured.closing_cases import FRAME, tiny_vocabulary
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return tiny_vocabulary()
+
+
+def compiled(lark, vocab):
+    spec = cfg_shape(lark).spec
+    assert spec is not None
+    return compile_constraint(spec, vocab, FRAME, searches=False)
+
+
+@pytest.mark.parametrize(
+    "lark",
+    [
+        'start: /[ab]+/ "x"',
+        'start: /(?:ab|b)+/ "xy" /[0-9]{4,9}/',
+        'start: ("ab" ",")* WORD\nWORD: "xy"{3} /[ab]/+',
+        'start: "x" %json {"type": "object"} "y"',
+        "start: /(?:ab){1,400}/ /[ab]/",
+        'start: r2+\nr2: /[0-9]?/ | r2 "[" "]"',
+    ],
+)
+def test_lexemes_with_choices_force_short_texts(lark):
+    assert is_forced_text_short(lark, {})
+
+
+@pytest.mark.parametrize(
+    "lark",
+    [
+        'start: /a+/ "a"',
+        "start: (/(?:01){2,}/){3,4}",
+        "start: /x(?:ab){600}/ /[ab]/",
+        'start: WORD "a"\nWORD: ("a" | "a")+',
+        'start: "a" " b"\n%ignore / +/',
+        'start: /(?s:.+)/ & ~/(?s:.*)b/ "b"',
+        'start: %json {"type": "number"} "0"',
+        'start: %lark {\nstart: /a+/ "a"\n}',
+        'start: r "b"\nr[lazy]: "a"+ "b"',
+        'start: @other "a"',
+    ],
+)
+def test_lexemes_that_may_go_on_alone_are_known(lark):
+    assert not is_forced_text_short(lark, {})
+
+
+def test_rules_of_several_lexemes_force_tokens(tiny):
+    state = compiled('start: /[0-9]{1,3}/ ":" "abab" "xy" /[ab]/', tiny).start()
+    encode = alphabet_of(tiny).tokenize
+    assert state.forced_tokens(20) == []
+    assert state.advance(encode(b"100")) == 1
+    assert state.forced_text() == b":ababxy"
+    assert alphabet_of(tiny).bytes_of(state.forced_tokens(20)) == b":ababxy"
+
+
+@pytest.mark.parametrize(
+    ("lark", "text"),
+    [
+        ("start: /a+/ /a+/", "aaa"),
+        ("start: WORD (/(?:01){2,}/){3,4}\nWORD: /[xy]/", "x0101010101"),
+        ('start: %lark {\nstart: "b" /a+/ "a"\n}', "baaaa"),
+        ('%llguidance {"no_forcing": false}\nstart: /a+/ "a"', "aaaa"),
+    ],
+)
+def test_masks_of_texts_without_an_end_of_their_own_come(lark, text, tiny):
+    """The parser would follow such a text forever."""
+    spec = ConstraintSpec("grammar", lark)
+    state = compile_constraint(spec, tiny, FRAME, searches=False).start()
+    row = np.zeros(bitmask_words(tiny.logits_size), dtype=np.int32)
+    for byte in text.encode():
+        assert state.forced_tokens(20) == []
+        state.fill_bitmask(row)
+        token = tiny.token_bytes.index(bytes([byte]))
+        assert token in allowed_ids(row)
+        assert state.advance([token]) == 1
