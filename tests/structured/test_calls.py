@@ -13,7 +13,7 @@ from agentrt.base.errors import ConstraintError
 from agentrt.base.json_style import styled_json
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, ToolSchema
 from agentrt.structured import CallScanner, CallText, calls_spec, choice_shape, compile_constraint
-from agentrt.structured import calls as calls_module
+from agentrt.structured.calls import MAX_READ_CHARACTERS
 from agentrt.structured.matcher import allowed_ids, bitmask_words
 from agentrt.structured.sandbox.cache import cache_key
 from agentrt.structured.vocabulary import alphabet_of
@@ -290,24 +290,20 @@ def test_wrong_calls_are_refused(arguments, said):
         ({"properties": {"a": {"pattern": "a\x00"}}}, "tool t: regex holds a NUL"),
     ],
 )
-def test_malformed_schemas_are_refused_at_once_without_native_code(monkeypatch, parameters, said):
-    monkeypatch.setattr(calls_module, "normal_form", None)
+def test_malformed_schemas_are_refused_at_once(parameters, said):
     with pytest.raises(ConstraintError, match=said):
         calls_spec([NOW, ToolSchema("t", "", parameters)], checks_tools=False)
 
 
-def test_few_schemas_are_read_at_once(monkeypatch):
+def test_few_schemas_are_read_at_once():
     """Reading goes on the caller's thread, so its cost is bounded; each is read once."""
-    read: list[object] = []
-    monkeypatch.setattr(calls_module, "check_schema", read.append)
     long = {"type": "object", "properties": {f"p{n}": {"type": "null"} for n in range(200)}}
-    tools = [ToolSchema(f"t{n}", "", {**long, "title": f"{n}"}) for n in range(30)]
+    tools = [ToolSchema(f"t{n}", "", {**long, "title": f"{n}"}) for n in range(6)]
+    assert sum(len(styled_json(tool.parameters)) for tool in tools) > MAX_READ_CHARACTERS
+    tools.append(ToolSchema("bad", "", {"type": "objekt"}))
     calls_spec(tools, checks_tools=False)
-    few = len(read)
-    assert 1 < few < 10
-    assert sum(len(styled_json(one)) for one in read) <= calls_module.MAX_READ_CHARACTERS
-    calls_spec(tools[: few - 1], checks_tools=False)
-    assert len(read) == few
+    with pytest.raises(ConstraintError, match="tool bad: /type"):
+        calls_spec(tools, checks_tools=False)
 
 
 def test_schemas_of_older_drafts_are_no_fault():
@@ -316,24 +312,30 @@ def test_schemas_of_older_drafts_are_no_fault():
     calls_spec([ToolSchema("t", "", {**older, "properties": bound})], checks_tools=False)
 
 
-def test_the_key_of_a_tool_set_reads_each_schema_once(vocab, frame, monkeypatch):
+class Watched(dict):
+    """A schema that counts how often it is written out."""
+
+    written = 0
+
+    def items(self):
+        self.written += 1
+        return super().items()
+
+
+def test_the_key_of_a_tool_set_reads_each_schema_once(vocab, frame):
     """Of a set with one changed tool, only that tool's schema is written out."""
-    tools = [ToolSchema(f"digest_{n}", "", {"type": "object", "title": f"t{n}"}) for n in range(20)]
-    written: list[object] = []
 
-    def watched(value: object) -> str:
-        written.append(value)
-        return styled_json(value)
+    def key(tools):
+        return cache_key(calls_spec(tools, checks_tools=False), vocab, frame)
 
-    monkeypatch.setattr(calls_module, "styled_json", watched)
-    key = cache_key(calls_spec(tools, checks_tools=False), vocab, frame)
-    assert len(written) == 20
-    assert cache_key(calls_spec(tools, checks_tools=False), vocab, frame) == key
-    assert len(written) == 20
-    changed = {"type": "object", "title": "other"}
-    tools[7] = ToolSchema("digest_7", "", changed)
-    assert cache_key(calls_spec(tools, checks_tools=False), vocab, frame) != key
-    assert written[20:] == [changed]
+    schemas = [Watched({"type": "object", "title": f"t{n}"}) for n in range(20)]
+    tools = [ToolSchema(f"digest_{n}", "", schema) for n, schema in enumerate(schemas)]
+    first = key(tools)
+    assert key(tools) == first
+    assert [schema.written for schema in schemas] == [1] * 20
+    tools[7] = ToolSchema("digest_7", "", Watched({"type": "object", "title": "other"}))
+    assert key(tools) != first
+    assert [schema.written for schema in schemas] == [1] * 20
     tools[7] = ToolSchema("digest_7", "", {"type": "object", "title": "t7"})
-    assert cache_key(calls_spec(tools, checks_tools=False), vocab, frame) == key
-    assert cache_key(calls_spec(tools[::-1], checks_tools=False), vocab, frame) != key
+    assert key(tools) == first
+    assert key(tools[::-1]) != first
