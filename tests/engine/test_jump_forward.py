@@ -93,6 +93,32 @@ def test_right_and_wrong_guesses_leave_every_token_as_it_was(merging, engine, tr
     assert sum(spared.values()) > sum(before.values())
 
 
+@pytest.mark.parametrize("threshold", [54, 63])
+def test_no_guess_crosses_the_length_at_which_angles_change(merging, engine, tried, threshold):
+    behind = []
+
+    class Turning(engine.hash_machine):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.model.rope_threshold = threshold
+
+        def forward(self, parts):
+            for part in parts:
+                behind.append(part.angle_offset)
+                last = part.first_position + len(part.token_ids)
+                assert part.angle_offset or last <= threshold
+            return super().forward(parts)
+
+    expected = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
+    tried.clear()
+    found = serve(engine.hash_core(merging, page_tokens=4, runner=Turning), engine, 0.0)
+    assert {*behind} == {0, threshold}
+    assert tried
+    assert [found.ids(number) for number in range(12)] == [
+        expected.ids(number) for number in range(12)
+    ]
+
+
 def test_without_jumps_nothing_is_guessed(merging, engine, tried):
     serve(engine.hash_core(merging, jump_forward=False), engine, 0.0)
     assert not tried

@@ -47,6 +47,8 @@ def seen(monkeypatch):
         ("mistral", 16),
         pytest.param("qwen3", 9, marks=pytest.mark.slow),
         pytest.param("mixtral", 16, marks=pytest.mark.slow),
+        pytest.param("gemma2", 9, marks=pytest.mark.slow),
+        pytest.param("cohere2", 16, marks=pytest.mark.slow),
     ],
 )
 def test_generation_is_the_references(

@@ -33,6 +33,12 @@ A_BOOLEAN = {"type": "boolean"}
 SMALL = {"$anchor": "here", "type": "integer", "maximum": 1}
 A_TO_C = {name: {"type": "integer"} for name in "abc"}
 
+
+def closed(*names):
+    fields = {name: {"type": "integer"} for name in names}
+    return {"type": "object", "properties": fields, "additionalProperties": False}
+
+
 ROWS = [
     ({"properties": A_TO_C, "dependentRequired": {"a": ["b"]}}, OBJECTS),
     ({"properties": A_TO_C, "dependentRequired": {"a": ["b"], "b": ["c"]}}, OBJECTS),
@@ -168,6 +174,46 @@ ROWS = [
         ARRAYS,
     ),
     ({"contains": {"type": "integer", "minimum": 2}, "minItems": 2, "maxItems": 3}, ARRAYS),
+    ({"type": "string", "not": {"pattern": "b"}}, SCALARS),
+    ({"pattern": "^a", "not": {"pattern": "b$"}}, SCALARS),
+    ({"if": {"pattern": "^a"}, "then": {"pattern": "b$"}, "else": {"minLength": 1}}, SCALARS),
+    ({"oneOf": [{"pattern": "^a"}, {"pattern": "b$"}], "type": "string"}, SCALARS),
+    ({"oneOf": [{"enum": ["a", 1]}, {"type": "string", "pattern": "^b"}, A_BOOLEAN]}, SCALARS),
+    ({"oneOf": [closed("a"), closed("b")]}, OBJECTS),
+    ({"oneOf": [closed("a", "c"), closed("b", "c"), {"type": "string"}]}, OBJECTS),
+    ({"oneOf": [closed("a", "c"), {**closed("b", "c"), "required": ["c"]}]}, OBJECTS),
+    ({"oneOf": [{"required": ["a"], "properties": {"a": A_STRING}}, {"required": ["b"]}]}, OBJECTS),
+    ({"not": {"oneOf": [{"type": "string"}, {"type": "number", "minimum": 2}]}}, SCALARS),
+    ({"not": {"anyOf": [{}, {"multipleOf": 2}], "type": "string", "instanceof": "x"}}, SCALARS),
+    ({"propertyNames": {"minLength": 1, "not": {"const": "a"}}, "properties": A_TO_C}, OBJECTS),
+    ({"propertyNames": {"anyOf": [A_STRING, {"const": "a"}]}}, OBJECTS),
+    (
+        {
+            "type": "object",
+            "propertyNames": {"enum": ["a", "b"]},
+            "patternProperties": {"^[bc]": {"const": 1}},
+            "additionalProperties": {"const": 0},
+        },
+        OBJECTS,
+    ),
+    (
+        {
+            "patternProperties": {"^[ab]": {"type": "integer"}, "[bc]$": {"minimum": 1}},
+            "additionalProperties": False,
+        },
+        OBJECTS,
+    ),
+    ({**closed(*"abc"), "minProperties": 1}, OBJECTS),
+    ({**closed(*"abc"), "maxProperties": 1}, OBJECTS),
+    (
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"const": 0}},
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
+        OBJECTS,
+    ),
     ({"prefixItems": [True, True], "items": False, "contains": A_STRING}, ARRAYS),
 ]
 
@@ -215,13 +261,13 @@ def test_many_arrays_of_distinct_items(accepts, fewest, most):
 @pytest.mark.parametrize(
     "schema",
     [
-        {"pattern": "a"},
+        {"pattern": f"^{'(a|b)' * 300}$"},
         {"multipleOf": 2},
         {"items": {"type": "string"}},
         {"type": "integer"},
         {"const": {}},
         {"$ref": "#"},
-        {"properties": {"a": {"pattern": "a"}}},
+        {"properties": {"a": {"multipleOf": 2}}},
     ],
 )
 def test_what_has_no_exact_complement_gets_none(schema):

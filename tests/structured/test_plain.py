@@ -101,7 +101,9 @@ def test_types_and_simple_texts_start_no_process():
 def test_one_process_serves_many_declarations_and_is_replaced_when_it_dies(declarations):
     for factor in range(2, 6):
         source = json.dumps({"type": "integer", "multipleOf": factor})
-        assert isinstance(declarations.answer(wire.Specify(source, True)), wire.Specified)
+        assert isinstance(
+            declarations.answer(wire.Specify(source, True, "compact")), wire.Specified
+        )
     assert declarations.starts == 1
     deep = ConstraintSpec("grammar", source=f"start: %json {json.dumps(chain(1_500))}\n")
     for _ in range(3):
@@ -136,7 +138,9 @@ def test_what_is_not_plain_is_not_even_rewritten_here(schema):
     assert declarations.answer(plain) == wire.NormalForm('{"type":"string"}')
     found = declarations.answer(wire.Normalize(json.dumps(schema), False))
     assert isinstance(found, wire.NormalForm)
-    assert isinstance(declarations.answer(wire.Specify(found.source, False)), wire.Specified)
+    assert isinstance(
+        declarations.answer(wire.Specify(found.source, False, "compact")), wire.Specified
+    )
     assert isinstance(declarations.answer(wire.Relax(found.source, "{}")), wire.RelaxedSpec)
     assert (here, declarations.starts) == ([plain], 1)
     declarations.close()

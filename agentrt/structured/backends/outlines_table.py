@@ -22,14 +22,9 @@ from outlines_core import Index, Vocabulary
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.vocabulary import Vocab
+from agentrt.structured.json_schema.regex_text import END_MARKER, START_MARKER
 from agentrt.structured.matcher import MaskRow, row_of
 from agentrt.structured.vocabulary import PerVocab
-
-END_MARKER = "\U0010ffff"
-"""A noncharacter for the end of the text."""
-
-START_MARKER = "\U0010fffe"
-"""A noncharacter for the beginning of the text."""
 
 FAR = 1 << 30
 """Distance of states from which no end can be reached."""

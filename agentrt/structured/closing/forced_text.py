@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt.structured.closing.byte_automaton import ByteAutomaton
 from agentrt.structured.closing.lark_rules import LarkRules
 from agentrt.structured.closing.symbols import (
     NOTHING,
@@ -25,6 +24,7 @@ from agentrt.structured.closing.symbols import (
     Repeat,
     Symbol,
 )
+from agentrt.structured.json_schema.byte_automaton import ByteAutomaton
 
 MAX_FORCED_BYTES = 1_000
 """Maximum length of a text that one lexeme may force."""

@@ -9,11 +9,6 @@ import re
 from dataclasses import dataclass
 
 from agentrt.base import canonical_json
-from agentrt.structured.closing.byte_automaton import (
-    AutomatonTooLarge,
-    automaton_of,
-    in_json_string,
-)
 from agentrt.structured.closing.symbols import (
     Choice,
     Concatenation,
@@ -22,6 +17,11 @@ from agentrt.structured.closing.symbols import (
     Pattern,
     Repeat,
     Symbol,
+)
+from agentrt.structured.json_schema.byte_automaton import (
+    AutomatonTooLarge,
+    automaton_of,
+    in_json_string,
 )
 from agentrt.structured.json_schema.regex_text import ATOM, COUNTED, GROUP
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-from agentrt.structured.closing.byte_automaton import ByteAutomaton
+from agentrt.structured.json_schema.byte_automaton import ByteAutomaton
 
 
 class NotModeled(Exception):

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agentrt.structured.closing.byte_automaton import ByteAutomaton
 from agentrt.structured.closing.symbols import (
     Choice,
     Concatenation,
@@ -20,6 +19,7 @@ from agentrt.structured.closing.symbols import (
     SpecialToken,
     Symbol,
 )
+from agentrt.structured.json_schema.byte_automaton import ByteAutomaton
 
 
 @dataclass(slots=True, eq=False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from agentrt.structured.json_schema.complement import TYPES
-from agentrt.structured.json_schema.keywords import UNREAD, resolve, without
+from agentrt.structured.json_schema.keywords import TYPES, UNREAD, resolve, without
 
 MAX_ALTERNATIVES = 64
 _MAX_DEPTH = 12

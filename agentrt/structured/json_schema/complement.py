@@ -1,8 +1,8 @@
 """Complement of a schema: the schema of all that it refuses, if it can be expressed exactly.
 
 Source: each keyword of JSON Schema 2020-12 constrains one type and lets all others pass, so its
-complement is that type with the opposite keyword. Keywords without an opposite (patterns,
-multiples, unbounded items) give None, never an approximation.
+complement is that type with the opposite keyword. Keywords without an opposite (multiples, large
+patterns, unbounded items) give None, never an approximation.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from agentrt.structured.json_schema.keywords import ANNOTATIONS, DEFINITIONS, resolve
+from agentrt.structured.json_schema.disjoint import exclude_each_other
+from agentrt.structured.json_schema.keywords import KEYWORDS, TYPES, UNREAD, resolve
+from agentrt.structured.json_schema.object_context import ANY_OBJECT, ObjectContext
 from agentrt.structured.json_schema.regex_text import escape_regex
+from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex, matching
 
-TYPES = ("null", "boolean", "object", "array", "string", "number")
 MAX_DEPTH = 12
 
 _OPPOSITE = {
@@ -35,17 +37,26 @@ Parts = list[Any] | None
 """Schemas of which at least one holds; None if the complement cannot be expressed."""
 
 
-def complement(schema: Any, root: Any, depth: int = 0) -> Any | None:
-    """A schema that accepts exactly what `schema` refuses; None if it cannot be expressed."""
+def complement(
+    schema: Any, root: Any, depth: int = 0, within: ObjectContext = ANY_OBJECT
+) -> Any | None:
+    """A schema that accepts what `schema` refuses; None if it cannot be expressed.
+
+    Args:
+        schema: The schema.
+        root: The whole schema, for references.
+        depth: Number of combinations around it.
+        within: What the object fits besides; the complement is exact for such objects.
+    """
     if isinstance(schema, bool):
         return not schema
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return None
     parts: list[Any] = []
     for keyword, value in schema.items():
-        if keyword in ANNOTATIONS or keyword in DEFINITIONS:
+        if keyword in UNREAD or keyword not in KEYWORDS:  # annotations
             continue
-        found = _of_keyword(keyword, value, schema, root, depth)
+        found = _of_keyword(keyword, value, schema, root, depth, within)
         if found is None:
             return None
         parts += [part for part in found if part is not False]
@@ -61,7 +72,14 @@ def any_of(parts: Sequence[Any]) -> Any:
     return parts[0] if len(parts) == 1 else {"anyOf": list(parts)}
 
 
-def _of_keyword(keyword: str, value: Any, schema: dict[str, Any], root: Any, depth: int) -> Parts:
+def _of_keyword(
+    keyword: str,
+    value: Any,
+    schema: dict[str, Any],
+    root: Any,
+    depth: int,
+    within: ObjectContext,
+) -> Parts:
     if keyword in _OPPOSITE and isinstance(value, int | float):
         kind, opposite, moved = _OPPOSITE[keyword]
         bound = value + moved
@@ -73,14 +91,26 @@ def _of_keyword(keyword: str, value: Any, schema: dict[str, Any], root: Any, dep
             return _other_values([value])
         case "enum":
             return _other_values(value)
+        case "pattern":
+            return _other_matches(value)
         case "required":
             return [{"type": "object", "properties": {name: False}} for name in value]
         case "properties":
-            return _other_properties(value, root, depth)
+            known = {name: within.fields(name) for name in value}
+            wanted = {
+                name: one
+                for name, one in value.items()
+                if one not in known[name] and False not in known[name]
+            }
+            return _other_properties(wanted, root, depth)
         case "prefixItems":
             return _other_items(value, root, depth)
         case "items" | "additionalProperties" if value is True or value == {}:
             return []
+        case "additionalProperties" if value is False:
+            return _other_names(schema, within)
+        case "items" if any(value == one.get("items") for one in within.plain):
+            return None if any("prefixItems" in one for one in (schema, *within.plain)) else []
         case "items" if value is False:
             fixed = len(schema.get("prefixItems", ()))
             return [{"type": "array", "minItems": fixed + 1}]
@@ -89,20 +119,28 @@ def _of_keyword(keyword: str, value: Any, schema: dict[str, Any], root: Any, dep
         case "not":
             return [value]
         case "allOf":
-            return _each(value, root, depth)
+            return _each(value, root, depth, within)
         case "anyOf":
-            refused = _each(value, root, depth)
-            return None if refused is None else [{"allOf": refused}]
+            return _none_of(value, root, depth, within)
+        case "oneOf" if exclude_each_other(value, root):
+            return _none_of(value, root, depth, within)
         case "$ref" if isinstance(root, dict):
             meant = resolve(root, value)
-            return None if meant is None else _each([meant], root, depth)
+            return None if meant is None else _each([meant], root, depth, within)
         case _:
             return None
 
 
-def _each(schemas: list[Any], root: Any, depth: int) -> Parts:
-    found = [complement(schema, root, depth + 1) for schema in schemas]
+def _each(schemas: list[Any], root: Any, depth: int, within: ObjectContext = ANY_OBJECT) -> Parts:
+    found = [complement(schema, root, depth + 1, within) for schema in schemas]
     return None if any(part is None for part in found) else found
+
+
+def _none_of(options: list[Any], root: Any, depth: int, within: ObjectContext) -> Parts:
+    found = [complement(option, root, depth + 1, within) for option in options]
+    if False in found:
+        return []
+    return None if None in found else [{"allOf": found}]
 
 
 def _other_types(value: Any) -> Parts:
@@ -150,6 +188,23 @@ def other_texts(texts: Sequence[str]) -> str:
         cases.append(f"{escape_regex(head)}(?:{other_texts(tails)})")
     whole = "|".join(cases)
     return whole if ends else f"(?:{whole})?"
+
+
+def _other_matches(pattern: str) -> Parts:
+    try:
+        others = ANY_TEXT.without(matching(pattern))
+        return [] if others.is_empty else [{"type": "string", "pattern": others.pattern()}]
+    except TooComplex:
+        return None
+
+
+def _other_names(schema: dict[str, Any], within: ObjectContext) -> Parts:
+    """Objects with a field that the schema does not name."""
+    names = within.names()
+    if names is None or "patternProperties" in schema:
+        return None
+    named = schema.get("properties", {})
+    return [{"type": "object", "required": [name]} for name in names if name not in named]
 
 
 def _other_properties(wanted: dict[str, Any], root: Any, depth: int) -> Parts:

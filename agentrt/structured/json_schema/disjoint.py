@@ -6,15 +6,15 @@ Each type that both allow needs a proof of its own. What is not proved may still
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base import canonical_json
-from agentrt.structured.json_schema.complement import TYPES
-from agentrt.structured.json_schema.keywords import resolve
-from agentrt.structured.json_schema.plain import is_plain_regex
+from agentrt.structured.json_schema.field_names import texts_of
+from agentrt.structured.json_schema.keywords import TYPES, resolve
+from agentrt.structured.json_schema.object_context import ObjectContext
+from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex
 
 MAX_DEPTH = 8
 MAX_PAIRS = 2_000
@@ -30,6 +30,11 @@ def exclude_each_other(options: list[Any], root: Any) -> bool:
     proof = _Proof(root)
     pairs = itertools.combinations(options, 2)
     return all(proof.are_disjoint(one, other) for one, other in pairs)
+
+
+def context_of(schema: Any, root: Any) -> ObjectContext:
+    """The plain schemas that an object fits if it fits a schema."""
+    return ObjectContext(tuple(_Proof(root)._parts(schema).plain))
 
 
 @dataclass(slots=True)
@@ -88,11 +93,13 @@ class _Proof:
         if _bounds_cross(kind, here, there) or _bounds_cross(kind, there, here):
             return True
         values = _values(here, kind), _values(there, kind)
+        if {} in values:
+            return True
         if values[0] is not None and values[1] is not None:
             return not values[0].keys() & values[1].keys()
         match kind:
             case "string":
-                return _unmatched(values[0], there) or _unmatched(values[1], here)
+                return _share_no_text(here, there)
             case "object":
                 needed = dict.fromkeys((*_required(here), *_required(there)))
                 return any(self._no_field(name, here, there, depth) for name in needed)
@@ -160,16 +167,17 @@ def _bounds_cross(kind: str, here: _Parts, there: _Parts) -> bool:
     return False
 
 
-def _unmatched(values: dict[str, Any] | None, parts: _Parts) -> bool:
-    """Whether none of the texts has a pattern that both regex dialects read alike."""
-    named = [s["pattern"] for s in parts.plain if "pattern" in s]
-    patterns = [pattern for pattern in named if is_plain_regex(pattern)]
-    if values is None or not patterns or not all(map(str.isascii, values.values())):
-        return False
-    try:
-        return not any(all(re.search(p, text) for p in patterns) for text in values.values())
-    except re.error:  # reported by the compiler
-        return False
+def _share_no_text(here: _Parts, there: _Parts) -> bool:
+    """Whether no text has the patterns, formats and values of both, as far as they are small."""
+    keywords = {"pattern", "enum", "const", "format"}
+    stated = [{k: s[k] for k in s.keys() & keywords} for s in (*here.plain, *there.plain)]
+    found = ANY_TEXT
+    for one in stated:
+        try:
+            found = found.both(texts_of(one, None))
+        except TooComplex:
+            continue
+    return found.is_empty
 
 
 def _required(parts: _Parts) -> Iterator[str]:

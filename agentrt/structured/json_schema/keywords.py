@@ -33,6 +33,9 @@ SCHEMA_MAP_KEYWORDS = frozenset(
 )
 """Keywords with schemas by name."""
 
+TYPES = ("null", "boolean", "object", "array", "string", "number")
+"""The types of values; integers are numbers."""
+
 DEFINITIONS = ("$defs", "definitions")
 """Keywords with schemas used by reference."""
 

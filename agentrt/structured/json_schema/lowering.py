@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.base import canonical_json
-from agentrt.structured.json_schema.complement import TYPES, complement
-from agentrt.structured.json_schema.disjoint import exclude_each_other
+from agentrt.structured.json_schema.complement import complement, other_texts
+from agentrt.structured.json_schema.disjoint import context_of, exclude_each_other
 from agentrt.structured.json_schema.evaluated import SIMPLE, closed
-from agentrt.structured.json_schema.keywords import without
+from agentrt.structured.json_schema.field_names import apart
+from agentrt.structured.json_schema.keywords import TYPES, without
 
 MAX_ARRAYS = 2000
 """Maximum number of arrays of distinct items to list one by one."""
@@ -21,8 +22,10 @@ MAX_ARRAYS = 2000
 MAX_POSITIONS = 16
 """Maximum number of positions of an array to try one by one."""
 
+MAX_OVERLAPS = 40
+"""Maximum number of pairs of branches that overlap, in one `oneOf`."""
+
 _MAX_SPAN = 64
-_MAX_EXCLUSIVE = 8
 
 
 def lower(schema: dict[str, Any], root: Any) -> dict[str, Any]:
@@ -94,15 +97,19 @@ def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         if "anyOf" in schema:
             return _and(rest, {"anyOf": branches})
         return {("anyOf" if k == "oneOf" else k): v for k, v in schema.items()}
-    if len(branches) > _MAX_EXCLUSIVE:
-        return schema
-    others = [complement(branch, root) for branch in branches]
-    if any(other is None for other in others):
-        return schema
-    cases = [
-        {"allOf": [branch, *(others[:index] + others[index + 1 :])]}
-        for index, branch in enumerate(branches)
-    ]
+    cases = []
+    left = MAX_OVERLAPS
+    for index, branch in enumerate(branches):
+        whole = {"allOf": [rest, branch]}
+        context, others = context_of(whole, root), []
+        for other in branches[:index] + branches[index + 1 :]:
+            if exclude_each_other([whole, {"allOf": [rest, other]}], root):
+                continue
+            left -= 1
+            others.append(complement(other, root, within=context))
+            if left < 0 or others[-1] is None:
+                return schema
+        cases.append({"allOf": [branch, *others]} if others else branch)
     return _and(rest, {"anyOf": cases})
 
 
@@ -140,13 +147,42 @@ def _most_items(schema: dict[str, Any]) -> int | None:
 
 
 def _patterns(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    """Drop patterns that allow anything if all other properties may be anything, too."""
-    open_ended = schema.get("additionalProperties", True) in (True, {})
-    if not open_ended:
-        return schema
-    kept = {p: v for p, v in schema["patternProperties"].items() if v not in (True, {})}
+    """Patterns that do not overlap, without those that allow anything as all other names do."""
+    kept = schema["patternProperties"]
+    if schema.get("additionalProperties", True) in (True, {}):
+        kept = {p: v for p, v in kept.items() if v not in (True, {})}
+    kept = apart(kept)
     rest = without(schema, "patternProperties")
     return {**rest, "patternProperties": kept} if kept else rest
+
+
+def _counted_fields(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """One field at most, or at least one of those named: a case for each name."""
+    fewest, most = schema.get("minProperties", 0), schema.get("maxProperties")
+    fields, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    is_object = schema.get("type") == "object" and "patternProperties" not in schema
+    if not is_object or not 0 < len(fields) <= MAX_POSITIONS or schema.get("required"):
+        return schema
+    if fewest == 1 and most is None and others is False:
+        return _and(without(schema, "minProperties"), {"anyOf": [_has(name) for name in fields]})
+    if fewest > 1 or most != 1:
+        return schema
+    cases: list[Any] = [
+        {"properties": {name: value}, **_has(name), "additionalProperties": False}
+        for name, value in fields.items()
+    ]
+    if others is not False:
+        pattern = f"^(?:{other_texts(list(fields))})$"
+        one = {"minProperties": 1, "maxProperties": 1, "additionalProperties": False}
+        cases.append({"patternProperties": {pattern: others}, **one})
+    if fewest == 0:
+        cases.append({"additionalProperties": False})
+    counts = ("minProperties", "maxProperties", "properties", "additionalProperties")
+    return _and(without(schema, *counts), {"anyOf": [{"type": "object", **one} for one in cases]})
+
+
+def _has(name: str) -> dict[str, Any]:
+    return {"required": [name]}
 
 
 def _no_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
@@ -236,5 +272,7 @@ _REWRITES: dict[str, Callable[[dict[str, Any], Any], dict[str, Any]]] = {
     "contains": _contains,
     "patternProperties": _patterns,
     "propertyNames": _no_names,
+    "minProperties": _counted_fields,
+    "maxProperties": _counted_fields,
     "uniqueItems": _arrays_listed,
 }

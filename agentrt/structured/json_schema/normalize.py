@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.base.errors import ConstraintError
+from agentrt.structured.json_schema.field_names import without_names
 from agentrt.structured.json_schema.formats import PATTERNS, anchored
 from agentrt.structured.json_schema.keywords import (
     ANNOTATIONS,
@@ -132,23 +133,16 @@ def _without_format(schema: dict[str, Any]) -> dict[str, Any]:
 def _without_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     """`propertyNames` as properties or patternProperties, if they are equivalent."""
     names = _branch(schema["propertyNames"], root) if isinstance(root, dict) else {}
-    if schema.keys() & {"properties", "patternProperties"}:
-        return schema
+    stated = names.keys() - ANNOTATIONS - {"type"}
+    if schema.keys() & {"properties", "patternProperties"} or not stated <= {"enum", "const"}:
+        return without_names(schema, root)
+    fixed = _fixed_values(names, root)
+    if not fixed:
+        return without_names(schema, root)
     rest = without(schema, "propertyNames", "additionalProperties")
     value = schema.get("additionalProperties", True)
-    stated = names.keys() - ANNOTATIONS - {"type"}
-    if stated <= {"enum", "const"} and (fixed := _fixed_values(names, root)):
-        ordered = [n for n in names.get("enum", [names.get("const")]) if n in fixed]
-        return {**rest, "properties": dict.fromkeys(ordered, value), "additionalProperties": False}
-    pattern = names.get("pattern")
-    if stated == {"format"} and names["format"] in PATTERNS:
-        pattern = anchored(PATTERNS[names["format"]])
-    elif stated and stated <= {"minLength", "maxLength"}:
-        most = names.get("maxLength", "")
-        pattern = f"^(?s:.){{{names.get('minLength', 0)},{most}}}$"
-    elif stated != {"pattern"}:
-        return schema
-    return {**rest, "patternProperties": {pattern: value}, "additionalProperties": False}
+    ordered = [n for n in names.get("enum", [names.get("const")]) if n in fixed]
+    return {**rest, "properties": dict.fromkeys(ordered, value), "additionalProperties": False}
 
 
 def _narrow(schema: dict[str, Any]) -> dict[str, Any]:

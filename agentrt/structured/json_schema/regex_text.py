@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+END_MARKER = "\U0010ffff"
+"""A noncharacter for the end of the text."""
+
+START_MARKER = "\U0010fffe"
+"""A noncharacter for the beginning of the text."""
+
 _ASCII = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r\\f\\v"}
 _SPECIAL = set("\\.+*?()|[]{}^$")
 

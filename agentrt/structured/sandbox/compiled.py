@@ -12,7 +12,6 @@ from agentrt.structured.backends.automaton import AutomatonConstraint
 from agentrt.structured.backends.llguidance_backend import (
     LlguidanceConstraint,
 )
-from agentrt.structured.backends.outlines_table import START_MARKER
 from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.closing.forced_text import is_forced_text_short
 from agentrt.structured.distinct_state import DistinctConstraint
@@ -20,7 +19,12 @@ from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, m
 from agentrt.structured.json_schema.distinct import DistinctPlaces, holds_distinct
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
-from agentrt.structured.json_schema.regex_text import cost_of, escape_regex, whole_match
+from agentrt.structured.json_schema.regex_text import (
+    START_MARKER,
+    cost_of,
+    escape_regex,
+    whole_match,
+)
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.probe_wire import Closes, MatchMethod
 from agentrt.structured.sandbox.shortest_output import find_shortest

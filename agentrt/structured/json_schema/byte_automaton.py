@@ -9,8 +9,7 @@ from typing import Any
 
 from outlines_core import Index, Vocabulary
 
-from agentrt.structured.backends.outlines_table import END_MARKER, START_MARKER
-from agentrt.structured.json_schema.regex_text import cost_of
+from agentrt.structured.json_schema.regex_text import END_MARKER, START_MARKER, cost_of
 
 _START, _END, _UNUSED = 256, 257, 258
 _MAX_STATES = 500
