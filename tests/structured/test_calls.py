@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -312,7 +313,7 @@ def test_schemas_of_older_drafts_are_no_fault():
     calls_spec([ToolSchema("t", "", {**older, "properties": bound})], checks_tools=False)
 
 
-class Watched(dict):
+class Watched(dict[str, Any]):
     """A schema that counts how often it is written out."""
 
     written = 0
