@@ -61,7 +61,7 @@ class OneOf:
 
     Raises:
         ConstraintError: An option has no JSON form.
-        UsageError: The options are one text.
+        UsageError: The options are one text, number or dict.
     """
 
     __slots__ = ("_choose", "_parts", "_texts")
@@ -81,6 +81,11 @@ class OneOf:
             self._parts = (source,)
         elif callable(source):
             self._choose = source
+        elif isinstance(source, Mapping) or not isinstance(source, Iterable):
+            raise UsageError(
+                f"OneOf was given one value of the type {type(source).__name__}",
+                hint="Give a list of values",
+            )
         else:
             self._parts = tuple(source)
         if self._choose is None and not self.sources:
@@ -194,7 +199,8 @@ def held_schema(
     if not isinstance(one_of, OneOf):
         return None
     if one_of._texts is not None and not one_of.sources:
-        return {"enum": [json.loads(text) for text in one_of.texts]}
+        options = [json.loads(text) for text in one_of.texts]
+        return {"enum": options} if options else {"not": {}}
     known = (name for name, other in late.items() if other is one_of)
     name = next(known, f"{prefix}:{len(late)}")
     late[name] = one_of
@@ -202,7 +208,9 @@ def held_schema(
 
 
 def _is_equal(value: Any, option: Any) -> bool:
-    """Whether a value equals an option; an integer equals the float read from its digits."""
+    """Whether a value equals an option in JSON: true is not 1, but 1 is 1.0."""
+    if isinstance(value, bool) or isinstance(option, bool):
+        return value is option
     match value, option:
         case dict(), dict():
             return value.keys() == option.keys() and all(
@@ -210,7 +218,7 @@ def _is_equal(value: Any, option: Any) -> bool:
             )
         case list(), list():
             return len(value) == len(option) and all(map(_is_equal, value, option))
-        case int(), float():
+        case int(), float():  # the float that is read from its digits
             return len(str(value)) <= _MAX_DIGITS and float(str(value)) == option
     return bool(value == option)
 

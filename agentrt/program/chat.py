@@ -75,8 +75,8 @@ class GenOptions(PlainGenOptions, total=False):
         model: Role of the engine, one of those that the runtime was opened with.
         logprobs: How many alternatives to report a token.
         ignore_eos: End only at a limit; for free text, without special tokens.
-        describe: Describe the type to the model at the end of the last message: its fields, their
-            bounds, and what docstrings and `Field(description=...)` say of them.
+        describe: Describe the type, unless it is free text, to the model at the end of the last
+            message: its fields, bounds, and what docstrings and `Field(description=...)` say.
         thinking: Most tokens of free reasoning before the output. They count towards `max_tokens`
             and are no part of the value; `gen.thinking` has them. With 0 the model answers at once;
             by default it reasons as it was trained to, if the output's type leaves it free to.

@@ -22,13 +22,16 @@ from agentrt.structured import (
     calls_spec,
     cfg_shape,
     choice_shape,
+    compile_constraint,
     json_schema_shape,
     regex_shape,
     shape_of,
 )
+from agentrt.structured.backends.llguidance_closing import MASKS_ON_THE_WAY, find_completion
 from agentrt.structured.closing.budget import MAX_PATHS, EndPaths
 from agentrt.structured.json_schema.exact_check import Unmet
 from agentrt.structured.matcher import allowed_ids
+from agentrt.structured.vocabulary import alphabet_of
 
 DATA = Path(__file__).parent / "data"
 NODE = {
@@ -275,6 +278,35 @@ def test_a_way_out_is_searched_for_once(compiled, vocab):
         counts.append(len(searches))
     assert counts[0] > 0
     assert counts[1:] == [0, 0]
+
+
+class CountedMasks:
+    """A state that counts the masks of all its copies."""
+
+    def __init__(self, state, counts):
+        self._state = state
+        self._counts = counts
+
+    def fork(self):
+        return CountedMasks(self._state.fork(), self._counts)
+
+    def fill_bitmask(self, row):
+        self._counts.append(row.nbytes)
+        return self._state.fill_bitmask(row)
+
+    def __getattr__(self, name):
+        return getattr(self._state, name)
+
+
+def test_a_search_on_the_way_has_a_bound(vocab, frame):
+    """An end is 400 letters away, whatever the order in which letters are tried."""
+    spec = regex_shape("(?:[a-c][d-f]){200}").spec
+    assert spec is not None
+    constraint = compile_constraint(spec, vocab, frame, method="parser", searches=False)
+    masks: list[int] = []
+    state = CountedMasks(constraint.start(), masks)
+    assert find_completion(state, 100_000, alphabet_of(vocab)) is None
+    assert 0 < len(masks) <= MASKS_ON_THE_WAY
 
 
 def test_ways_are_kept_within_bounds():

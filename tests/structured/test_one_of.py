@@ -247,6 +247,36 @@ def test_one_text_is_no_list_of_options() -> None:
         OneOf("abc")
 
 
+@pytest.mark.parametrize("source", [3, None, {"a": 1}])
+def test_one_value_is_no_list_of_options(source: Any) -> None:
+    with pytest.raises(UsageError, match="one value of the type"):
+        OneOf(source)
+
+
+def test_no_options_at_all_leave_a_list_empty(vocab: Any) -> None:
+    constraint = compiled(shape_of(list[Annotated[str, OneOf([])]]).spec, vocab)
+    assert accepts(constraint, "[]", vocab)
+    assert not accepts(constraint, '["a"]', vocab)
+    with pytest.raises(ConstraintError, match="Unsatisfiable"):
+        shape_of(Annotated[str, OneOf([])])
+
+
+@pytest.mark.parametrize(("value", "option"), [(True, 1), (1, True), (True, 1.0), ([False], [0])])
+def test_true_is_not_one(value: Any, option: Any) -> None:
+    with pytest.raises(ValueError, match="none of the options"):
+        OneOf([option]).check(value)
+    assert OneOf([option, value]).check(value) is value
+
+
+def test_options_that_their_type_refuses_are_named() -> None:
+    """One among thousands, too, which no walk of the grammar meets."""
+    options = [*range(5_000), 12_000]
+    with pytest.raises(ConstraintError, match="the option 12000 of OneOf is none of its type"):
+        shape_of(list[Annotated[int, Field(le=10_000), OneOf(options)]])
+    with pytest.raises(ConstraintError, match='the option "a" of OneOf'):
+        shape_of(Annotated[int, OneOf(["a", 5])])
+
+
 def test_equal_options_make_equal_types() -> None:
     one, other = OneOf(["a", "b"]), OneOf(iter(("a", "b", "a")))
     assert one == other

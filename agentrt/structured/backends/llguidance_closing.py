@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,8 +27,14 @@ NO_LIMIT = 1 << 20
 
 _STEPS_ON_THE_WAY = (64, 256)
 
+MASKS_ON_THE_WAY = 256
+"""Maximum number of masks of one search between two steps: the other rows of the batch wait."""
+
 PATIENCE_S = 1.0
-"""Processor time of one search; after that a grammar counts as not closable."""
+"""Processor time of one search before the output; a grammar counts as not closable after that."""
+
+_PATIENCE_ON_THE_WAY_S = 0.1
+"""The same between two steps, for grammars with masks that are slow."""
 
 _FIXED = 2
 _ROOMY = 4
@@ -49,9 +56,12 @@ def find_completion(state: ConstraintState, limit: int, alphabet: Alphabet) -> l
     if state.can_stop():
         return []
     on_the_way = limit < NO_LIMIT  # the batch waits then, and an older completion is known
-    until_s = time.thread_time() + PATIENCE_S
+    patience = _Patience(
+        MASKS_ON_THE_WAY if on_the_way else NO_LIMIT,
+        time.thread_time() + (_PATIENCE_ON_THE_WAY_S if on_the_way else PATIENCE_S),
+    )
     for steps in _STEPS_ON_THE_WAY if on_the_way else STEPS:
-        best = _best(state, limit, alphabet, steps, until_s)
+        best = _best(state, limit, alphabet, steps, patience)
         if best is not None:
             return best if len(best) <= limit else None
         if steps >= limit * alphabet.longest_bytes:
@@ -59,8 +69,26 @@ def find_completion(state: ConstraintState, limit: int, alphabet: Alphabet) -> l
     return None
 
 
+@dataclass(slots=True)
+class _Patience:
+    """The work that is left to one search.
+
+    Attributes:
+        masks: Number of masks.
+        until_s: Processor time of the thread.
+    """
+
+    masks: int
+    until_s: float
+
+    def spend_mask(self) -> bool:
+        """Whether another mask may be computed."""
+        self.masks -= 1
+        return self.masks >= 0 and time.thread_time() <= self.until_s
+
+
 def _best(
-    state: ConstraintState, limit: int, alphabet: Alphabet, steps: int, until_s: float
+    state: ConstraintState, limit: int, alphabet: Alphabet, steps: int, patience: _Patience
 ) -> list[int] | None:
     """The shortest of the walks; the first that is far within the limit suffices."""
     best: list[int] | None = None
@@ -71,7 +99,7 @@ def _best(
     for tried, order in enumerate(orders):
         if best is not None and (tried >= _FIXED or _ROOMY * len(best) <= limit < NO_LIMIT):
             break
-        walk = _walk(state, order, alphabet, steps, until_s)
+        walk = _walk(state, order, alphabet, steps, patience)
         found = None if walk is None else _shortest_spelling(state, walk, alphabet)
         if found is not None and (best is None or len(found) < len(best)):
             best = found
@@ -95,7 +123,7 @@ def _walk(
     order: Callable[[], bytes],
     alphabet: Alphabet,
     steps: int,
-    until_s: float,
+    patience: _Patience,
 ) -> list[int] | None:
     """Walk a copy until the text is complete; None if the walk is too long or fails."""
     row = np.zeros(bitmask_words(alphabet.vocab.logits_size), dtype=np.int32)
@@ -103,7 +131,7 @@ def _walk(
     with suppress(ConstraintError):  # the parser failed on this walk, not on the constraint
         here = state.fork()
         while not here.can_stop():
-            if len(path) >= steps or time.thread_time() > until_s:
+            if len(path) >= steps or not patience.spend_mask():
                 return None
             tokens = here.forced_tokens(steps) or _next(here, row, order(), alphabet)
             if not tokens or here.advance(tokens) != len(tokens):

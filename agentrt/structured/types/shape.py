@@ -277,7 +277,8 @@ def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape
 
 def _is_text(schema: dict[str, Any]) -> bool:
     """Whether a schema says no more than patterns and lengths of a string."""
-    patterns = all(part.keys() == {"pattern"} for part in schema.get("allOf", ()))
+    terms = schema.get("allOf", ())
+    patterns = all(isinstance(term, dict) and term.keys() == {"pattern"} for term in terms)
     return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
 
 

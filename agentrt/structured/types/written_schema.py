@@ -17,7 +17,13 @@ from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.normalize import MAX_NUMBER
 from agentrt.structured.types import text_forms
 from agentrt.structured.types.alias_paths import with_alias_paths
-from agentrt.structured.types.core_schemas import function_of, is_library, predicate_of
+from agentrt.structured.types.core_schemas import (
+    author_of,
+    function_of,
+    is_library,
+    predicate_of,
+)
+from agentrt.structured.types.late_options import check_options
 
 _MAX_EXACT = 2**53 - 1
 _SCALARS = ["string", "number", "boolean", "null"]
@@ -157,6 +163,8 @@ class WrittenSchema(GenerateJsonSchema):
     ) -> JsonSchemaValue:
         held = held_schema(schema, self._late, "options")
         if held is not None:
+            if not author_of(schema["schema"]):
+                check_options(held.get("enum", ()), schema["schema"])
             return held
         predicate = predicate_of(schema)
         if predicate is not None:
