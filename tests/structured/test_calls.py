@@ -270,8 +270,8 @@ WRONG = [
     ({"tools": (NOW, NOW)}, "one name"),
     ({"tools": (NOW,), "min_calls": 3, "max_calls": 2}, "min_calls=3"),
     ({"tools": (NOW,), "min_calls": 0, "max_calls": 0}, "max_calls=0"),
-    ({"tools": (ToolSchema("t", "", {"not": {"pattern": "a"}}),)}, "tool t: /not"),
-    ({"tools": (NOW,), "final_schema": {"not": {"pattern": "a"}}}, "/not"),
+    ({"tools": (ToolSchema("t", "", {"$ref": "other.json"}),)}, r"tool t: /\$ref"),
+    ({"tools": (NOW,), "final_schema": {"$ref": "other.json"}}, r"/\$ref"),
     ({"tools": (NOW,), "text": True}, "free text"),
 ]
 
