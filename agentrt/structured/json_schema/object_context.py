@@ -12,7 +12,7 @@ class ObjectContext:
     """The other schemas of an object, beside the complement that holds.
 
     Attributes:
-        plain: Those schemas, without references and combinations.
+        plain: Schemas without references and combinations.
     """
 
     plain: tuple[dict[str, Any], ...] = ()
