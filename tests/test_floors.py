@@ -38,7 +38,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("capabilities", "request_checks", "sequence"),
         ("kv",),
         ("batch", "sampling", "scheduling"),
-        ("ops", "outputs"),
+        ("drafts", "ops", "outputs"),
         ("models",),
         ("runner",),
         ("step",),

@@ -12,6 +12,7 @@ from typing import Literal
 
 Device = Literal["cpu", "cuda"]
 PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle"]
+SpeculateTokens = int | Literal["auto", "off"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 
@@ -54,6 +55,10 @@ class EngineConfig:
             tokens are the same if the model spells its text as the tokenizer does. Forced bytes
             that have several spellings are guessed, computed along, and kept if the model samples
             exactly the guess: these tokens are the same always.
+        speculate_tokens: Speculative decoding: maximum number of tokens of one sequence that are
+            guessed and computed along in a step. Guesses come from earlier outputs of the same call
+            site and from the prompt. "auto" takes as many as pay; "off" guesses forced bytes only.
+            Guesses never change a token.
         policy: Order of waiting requests; see `SchedulerConfig`.
     """
 
@@ -75,6 +80,7 @@ class EngineConfig:
     graphs: Literal["auto", "off"] = "auto"
     host_kv_bytes: int = 0
     jump_forward: bool = True
+    speculate_tokens: SpeculateTokens = "off"
     policy: PolicyName = "rwa"
 
 

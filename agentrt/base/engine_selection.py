@@ -7,10 +7,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast, get_args
 
-from agentrt.base.config import Device, EngineConfig
+from agentrt.base.config import Device, EngineConfig, SpeculateTokens
 from agentrt.base.errors import UsageError
 
 EMBEDDED = "embedded"
+
+
+def speculate_tokens(text: str) -> SpeculateTokens:
+    """A setting of speculative decoding: `auto`, `off` or a number of tokens.
+
+    Raises:
+        UsageError: The text is anything else.
+    """
+    if text == "auto":
+        return "auto"
+    if text == "off":
+        return "off"
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(
+            f"--speculate-tokens {text!r} is no number of tokens", hint="give auto, off or 8"
+        )
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)

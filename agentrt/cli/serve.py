@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentrt.base.cpu_cores import at_most_cores
+from agentrt.base.engine_selection import speculate_tokens
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
@@ -64,6 +65,15 @@ def serve(
         typer.Option(min=0, help="Tokens that the KV memory holds; 0 sizes it by what is free."),
     ] = 0,
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
+    speculate: Annotated[
+        str,
+        typer.Option(
+            "--speculate-tokens",
+            metavar="auto|off|N",
+            envvar="AGENTRT_SPECULATE_TOKENS",
+            help="Tokens that the engine guesses and computes along; never changes one.",
+        ),
+    ] = "off",
     requests: Annotated[
         int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,
@@ -78,6 +88,7 @@ def serve(
     from agentrt.telemetry import collector_of
 
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
+    engine = replace(engine, speculate_tokens=speculate_tokens(speculate))
     _check_choice("policy", policy)
     name = name or (engine.model_path.resolve().name if model else "embedded")
     keys, hosts = _keys(api_key or ()), tuple(allow_host or ())

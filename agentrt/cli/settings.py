@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -11,7 +11,7 @@ import typer
 
 from agentrt import embedded
 from agentrt.base.config import Device, EngineConfig, PolicyName
-from agentrt.base.engine_selection import EMBEDDED, EngineSelection
+from agentrt.base.engine_selection import EMBEDDED, EngineSelection, speculate_tokens
 from agentrt.base.errors import UsageError
 from agentrt.cli.limits import GivenLimits, given_limits
 
@@ -55,6 +55,7 @@ class RunSettings:
         priority: Priority of each run relative to others of the tenant.
         policy: Name of the scheduling policy of the engine.
         speculate: Whether tools without effects are called ahead.
+        speculate_tokens: Speculative decoding of the embedded engine, as given.
         seed: Seed of each run.
         trace: Destination of spans as given.
         as_json: One `agentrt.run/1` object a run on standard output.
@@ -166,6 +167,15 @@ class RunSettings:
             help="Call tools ahead that change nothing, where past runs say what is next.",
         ),
     ] = False
+    speculate_tokens: Annotated[
+        str,
+        typer.Option(
+            "--speculate-tokens",
+            metavar="auto|off|N",
+            envvar="AGENTRT_SPECULATE_TOKENS",
+            help="Tokens that the embedded engine guesses and computes along; never changes one.",
+        ),
+    ] = "off"
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
     trace: Annotated[
         str,
@@ -198,6 +208,10 @@ class RunSettings:
             raise UsageError("--again replaces rows of a batch", hint="give --resume FILE too")
         # A wrong text is refused here.
         _ = self.selection, self.deadline_s, self.policy_name, self.trace_target
+        if speculate_tokens(self.speculate_tokens) != "off" and self.engine != EMBEDDED:
+            raise UsageError(
+                "--speculate-tokens is for the embedded engine", hint="leave it, or leave --engine"
+            )
         if self.limits.of_servers and self.engine == EMBEDDED:
             raise UsageError(
                 f"--limit {min(self.limits.of_servers)} is for an engine with an address",
@@ -232,7 +246,10 @@ class RunSettings:
     @property
     def engine_choice(self) -> EngineConfig | str:
         """Settings of the embedded engine, or the address of a remote one."""
-        return self.selection.config(embedded.path())
+        config = self.selection.config(embedded.path())
+        if isinstance(config, str):
+            return config
+        return replace(config, speculate_tokens=speculate_tokens(self.speculate_tokens))
 
 
 def policy_of(text: str) -> PolicyName:

@@ -18,6 +18,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, RequestRejected
 from agentrt.base.ids import RequestId
 from agentrt.engine.capabilities import capabilities_of
+from agentrt.engine.drafts.drafter import Drafter
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.kv.hints import KvHints
 from agentrt.engine.outputs import StepOutputs
@@ -30,7 +31,7 @@ from agentrt.engine.request_checks import (
     check_request,
     out_of_pages,
 )
-from agentrt.engine.runner.executor import ScheduledBatch, StepExecutor
+from agentrt.engine.runner.executor import StepExecutor
 from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.engine.runner.scoring import Scorer, ready_to_score
 from agentrt.engine.sampling import sequence_output
@@ -96,8 +97,10 @@ class EngineCore:
         self.hints = KvHints(self.allocator)
         self.scheduler = Scheduler(config, self.allocator, executor.rope_threshold)
         self._grammars = executor.grammars
-        self._outputs = StepOutputs(self.scheduler, executor.forget, self.allocator)
-        self._steps = StepRunner(executor, self.scheduler, self.allocator, self._outputs, clock)
+        drafter = Drafter(config, self.allocator)
+        forget = (executor.forget, drafter.forget)
+        self._outputs = outputs = StepOutputs(self.scheduler, forget, self.allocator)
+        self._steps = StepRunner(executor, self.scheduler, self.allocator, outputs, clock, drafter)
         self._scorer = Scorer(executor, self.allocator, self.codec, config.step_tokens)
         self._scored_last_step = False
         self._next_step: InFlightStep | None = None
@@ -209,11 +212,10 @@ class EngineCore:
             return scored
         step, self._next_step = self._next_step or self.begin_step(), None
         if step is None:
-            if self._outputs.has_ends:
-                return self._outputs.take(None)
-            wait(self._grammars.pending_compiles(self.scheduler), timeout=_COMPILE_WAIT_S)
-            return None
-        next_step = self._launch_step(before_tokens=True) if self.executor.overlaps else None
+            if (ends := self.take_ends()) is None:
+                wait(self._grammars.pending_compiles(self.scheduler), timeout=_COMPILE_WAIT_S)
+            return ends
+        next_step = self._launch_step(before_tokens=True) if self._steps.may_overlap(step) else None
         (done,) = self.end_step(step)
         if next_step is not None:
             self._steps.sample(next_step)
@@ -262,19 +264,17 @@ class EngineCore:
             self.on_launch(sum(count for _, count in scheduled if count > 1))
         if max_steps > 1:
             max_steps = min(max_steps, self._equal_steps(scheduled, spare_pages))
-        waiting = self.scheduler.waiting_count
-        batch = ScheduledBatch(scheduled, began_s, waiting, before_tokens, max_steps)
-        step = self._steps.launch(batch)
-        step.admissions = self.scheduler.queue.take_admissions()
-        return step
+        return self._steps.launch(
+            scheduled, began_s, before_tokens=before_tokens, max_steps=max_steps
+        )
 
     def _equal_steps(self, scheduled: list[ScheduledSequence], spare_pages: int) -> int:
         """Decode steps that may be computed at once, beginning with the scheduled one."""
         free_pages = self.allocator.pool.free_pages
         if free_pages < spare_pages and free_pages != self._outputs.reported_free_pages:
             return 1
-        plain_steps = self.executor.plain_steps
-        return equal_steps(self.scheduler, self.allocator, scheduled, plain_steps, spare_pages)
+        plain = self.executor.plain_steps
+        return equal_steps(self.scheduler, self.allocator, scheduled, plain, spare_pages)
 
     def _update_waiting(self, now_s: float) -> None:
         """Expire hints, attach compiled grammars, and close outputs near their deadline."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentrt.base.errors import record_of
 from agentrt.base.ids import RequestId
@@ -23,15 +23,18 @@ class StepOutputs:
 
     Args:
         scheduler: Scheduler of the sequences.
-        forget: Releases what the executor keeps for a finished sequence.
+        forget: Each releases what its owner keeps for a finished sequence.
         allocator: Source of the number of free pages.
     """
 
     def __init__(
-        self, scheduler: Scheduler, forget: Callable[[Sequence], None], allocator: KvAllocator
+        self,
+        scheduler: Scheduler,
+        forget: Iterable[Callable[[Sequence], None]],
+        allocator: KvAllocator,
     ) -> None:
         self._scheduler = scheduler
-        self._forget = forget
+        self._forget = tuple(forget)
         self._allocator = allocator
         self.reported_free_pages = allocator.pool.free_pages
         self._deltas: list[Delta] = []
@@ -62,7 +65,8 @@ class StepOutputs:
         metrics.record_until(sequence.time_bucket, now_s)
         if metrics.first_token_at_s == 0.0 and sequence.output_tokens:
             metrics.first_token_at_s = now_s
-        self._forget(sequence)
+        for forget in self._forget:
+            forget(sequence)
         self._scheduler.remove_sequence(sequence)
         self._ends.append(
             End(

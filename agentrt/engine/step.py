@@ -12,11 +12,12 @@ from typing import Any
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import record_of
+from agentrt.engine.drafts.drafter import Drafter
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.outputs import StepOutputs
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch, StepExecutor
 from agentrt.engine.sampling.sequence_output import Finish
-from agentrt.engine.scheduling.scheduler import Scheduler
+from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.metrics import Bucket
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.protocol.step_output import Admission, StepRecord
@@ -59,8 +60,10 @@ class StepRunner:
         allocator: KvAllocator,
         outputs: StepOutputs,
         clock: Clock,
+        drafter: Drafter,
     ) -> None:
         self._executor = executor
+        self._drafter = drafter
         self._scheduler = scheduler
         self._allocator = allocator
         self._outputs = outputs
@@ -71,8 +74,25 @@ class StepRunner:
         self.decode_forwards = 0
         self.step_s = 0.0
 
-    def launch(self, scheduled: ScheduledBatch) -> InFlightStep:
-        """Start to compute a batch; its tokens count as computed from here on."""
+    def launch(
+        self,
+        sequences: list[ScheduledSequence],
+        began_s: float,
+        *,
+        before_tokens: bool,
+        max_steps: int,
+    ) -> InFlightStep:
+        """Start to compute a scheduled step; its tokens count as computed from here on.
+
+        Args:
+            sequences: The scheduled sequences, each with the number of tokens to compute.
+            began_s: Instant at which scheduling began.
+            before_tokens: Whether the tokens of the last step are not known yet.
+            max_steps: Up to so many equal steps are computed at once.
+        """
+        waiting = self._scheduler.waiting_count
+        drafts = {} if before_tokens else self._drafter.plan(sequences)
+        scheduled = ScheduledBatch(sequences, began_s, waiting, before_tokens, max_steps, drafts)
         decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in scheduled.sequences]
         batch = self._executor.launch(scheduled)
         steps = batch.steps
@@ -91,7 +111,17 @@ class StepRunner:
             if not decoded:
                 prefill_tokens += count
                 self._allocator.cache_prefix(sequence)  # its readers are launched later
-        return InFlightStep(scheduled, batch, decodes, prefill_tokens, kv_tokens)
+        admissions = self._scheduler.queue.take_admissions()
+        return InFlightStep(scheduled, batch, decodes, prefill_tokens, kv_tokens, admissions)
+
+    def may_overlap(self, step: InFlightStep) -> bool:
+        """Whether the next step may be launched before the tokens of this one are known.
+
+        A draft follows known tokens only, and saves more than the wait for them costs.
+        """
+        if not self._executor.overlaps or step.scheduled.drafts:
+            return False
+        return not self._drafter.expects_drafts(step.batch.sampled)
 
     def sample(self, step: InFlightStep) -> None:
         """Start to sample a token for each row with exactly the tokens that the batch assumed."""
@@ -115,6 +145,8 @@ class StepRunner:
         all_unfinished = len(members) == len(step.scheduled.sequences)
         alive = [all_unfinished or self._is_unfinished(sequence) for sequence in batch.sampled]
         sampled = self._executor.collect(batch, alive)
+        if sampled.verified:
+            self._drafter.note_verified(sampled.verified)
         spans = batch.spans
         ended_s = spans[-1].ended_s if spans else self._clock.now_s()
         for sequence, decoded in members:
@@ -187,6 +219,8 @@ class StepRunner:
         self._ended_s = ended_s
         if not any(step.decodes):
             self._note_prefill(records[0])
+        elif self._drafter.is_adaptive and len(records) == 1:
+            self._drafter.note_step(step.scheduled.rows, records[0].ended_at_s - spans[0][0])
         return records
 
     def _note_prefill(self, record: StepRecord) -> None:

@@ -354,8 +354,8 @@ class Chat(PromptPrefix[Gen[Any]]):
     ) -> Gen[Calls | Final[T]]:
         """Tool calls or the final answer, as the model prefers; see `generate` for errors.
 
-        A tool's schema fails with the result. The bounds are those of the number of calls, if there
-        are any. With `text`, free text may stand around the calls, and is the final `str` alone.
+        A malformed tool schema is refused here, one that cannot be held with the result. The bounds
+        hold if there are calls. With `text`, free text may stand around calls, or be the answer.
         """
         style = options.get("json_style")
         output = step_of(tuple(tools), final, min_calls, max_calls, text=text, style=style)

@@ -14,6 +14,10 @@ from agentrt.base.record import record
 
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
 
+DraftSource = Literal["grammar", "site", "sibling", "prompt"]
+"""Source of drafted tokens: bytes that a grammar forces, earlier outputs of the same call site,
+unfinished outputs of it, or the prompt and output of the request itself."""
+
 
 @record
 class TokenLogprob:
@@ -53,6 +57,21 @@ class Delta:
 
 
 @record
+class DraftCount:
+    """Tokens of one request that were computed as drafts from one source.
+
+    Attributes:
+        source: Source of the drafts.
+        accepted_tokens: Tokens that were drawn as drafted; they took no step of their own.
+        rejected_tokens: Tokens that were computed in vain.
+    """
+
+    source: DraftSource
+    accepted_tokens: int = 0
+    rejected_tokens: int = 0
+
+
+@record
 class Ledger:
     """Account of the time and the tokens of one request, measured by the backend.
 
@@ -84,6 +103,7 @@ class Ledger:
         thinking_tokens: Output tokens before the answer: reasoning and its frame.
         retried_tokens: Tokens of attempts that broke off with a remote engine, which produced them
             again; not part of `output_tokens`.
+        drafts: Drafted tokens by source; sources without any are left out.
     """
 
     received_at_s: float = 0.0
@@ -109,6 +129,7 @@ class Ledger:
     cached_host_tokens: int = 0
     thinking_tokens: int = 0
     retried_tokens: int = 0
+    drafts: tuple[DraftCount, ...] = ()
 
 
 @record

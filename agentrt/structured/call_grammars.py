@@ -195,4 +195,4 @@ def _lark(lines: Sequence[str]) -> str:
 
 def _in_json(name: str) -> str:
     """A name as written inside a JSON string."""
-    return json.dumps(name, ensure_ascii=False)[1:-1]
+    return quoted(name)[1:-1]

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.base.json_style import JsonStyle
+from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.base.segments import ToolSchema
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.declaration import json_spec, normal_form
+from agentrt.structured.json_schema.drafts import modernize
+from agentrt.structured.json_schema.limits import check_schema
 
 MAX_TOOLS = 512
 MAX_CALLS = 1024
 MAX_HELD = 4096
 """Tools that are kept as they were checked."""
+
+MAX_READ_CHARACTERS = 16_000
+"""Length of schemas that are read on the caller's thread: it takes up to 5 ms."""
 
 
 def calls_spec(
@@ -42,7 +48,8 @@ def calls_spec(
         text: Whether free text may stand around the calls; then `min_calls` is 0.
         style: Style of the final answer.
         checks_tools: Whether to check and narrow the tools here, which takes about a millisecond
-            for each new one; else the compiler does, on a thread of its own.
+            for each new one; else only what is quick to see in a few of them, and the compiler
+            does the rest, on a thread of its own.
 
     Raises:
         ConstraintError: A schema cannot be enforced, or the counts are contradictory.
@@ -71,6 +78,8 @@ def calls_spec(
     offered = tuple(ToolSchema(tool.name, "", tool.parameters) for tool in tools)
     if checks_tools:
         offered = tuple(_HELD.get(one, is_raw=True).schema for one in offered)
+    else:
+        _check_shapes(offered)
     return ConstraintSpec(
         "calls",
         source=final,
@@ -107,13 +116,77 @@ def held_tools(spec: ConstraintSpec) -> tuple[HeldTool, ...]:
     return tuple(_HELD.get(tool, is_raw=spec.is_raw) for tool in spec.tools)
 
 
+def _check_shapes(tools: Sequence[ToolSchema]) -> None:
+    """Refuse malformed schemas among the first new ones, without native code.
+
+    Raises:
+        ConstraintError: A schema is malformed; the message names the tool.
+    """
+    left = MAX_READ_CHARACTERS
+    for tool in tools:
+        left -= _HELD.check_shape(tool, left)
+        if left <= 0:
+            return
+
+
+def parameter_digests(tools: Sequence[ToolSchema]) -> list[bytes]:
+    """Digests of the parameters of tools, each worked out once."""
+    return list(map(_HELD.digest, tools))
+
+
 class _HeldTools:
     """Tools that were checked; the last ones are kept. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._digests: OrderedDict[int, tuple[object, bytes]] = OrderedDict()
+        self._shaped: OrderedDict[int, object] = OrderedDict()
         self._by_object: OrderedDict[tuple[int, bool], tuple[object, HeldTool]] = OrderedDict()
-        self._by_text: OrderedDict[tuple[str, str, bool], HeldTool] = OrderedDict()
+        self._by_digest: OrderedDict[tuple[str, bytes, bool], HeldTool] = OrderedDict()
+
+    def check_shape(self, tool: ToolSchema, most_characters: int) -> int:
+        """Refuse a malformed schema, unless it is longer than `most_characters`.
+
+        Returns:
+            Length of the schema, 0 if it was read before.
+        """
+        parameters = tool.parameters
+        with self._lock:
+            if self._shaped.get(id(parameters)) is parameters:
+                return 0
+        text, _ = self._written(tool)
+        try:
+            if not text:
+                raise ConstraintError("no JSON value", hint="Give a JSON Schema as a dict")
+            if len(text) <= most_characters:
+                schema = json.loads(text)
+                modernize(schema)
+                check_schema(schema)
+        except ConstraintError as wrong:
+            raise of_tool(tool, wrong) from None
+        with self._lock:
+            self._shaped[id(parameters)] = parameters
+            if len(self._shaped) > MAX_HELD:
+                self._shaped.popitem(last=False)
+        return len(text)
+
+    def digest(self, tool: ToolSchema) -> bytes:
+        """The digest of a tool's parameters."""
+        with self._lock:
+            parameters, known = self._digests.get(id(tool.parameters), (None, b""))
+        if known and parameters is tool.parameters:
+            return known
+        return self._written(tool)[1]
+
+    def _written(self, tool: ToolSchema) -> tuple[str, bytes]:
+        """The parameters as JSON, with their digest, which is kept."""
+        text = _text_of(tool)
+        found = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=32).digest()
+        with self._lock:
+            self._digests[id(tool.parameters)] = (tool.parameters, found)
+            if len(self._digests) > MAX_HELD:
+                self._digests.popitem(last=False)
+        return text, found
 
     def get(self, tool: ToolSchema, *, is_raw: bool) -> HeldTool:
         place = (id(tool.parameters), is_raw)
@@ -121,17 +194,18 @@ class _HeldTools:
             parameters, known = self._by_object.get(place, (None, None))
             if known and parameters is tool.parameters and known.schema.name == tool.name:
                 return known
-        text = (tool.name, _text_of(tool), is_raw)
+        same = (tool.name, self.digest(tool), is_raw)
         with self._lock:
-            found = self._by_text.get(text)
+            found = self._by_digest.get(same)
         if found is None:
             found = _held(tool, is_raw=is_raw)
         with self._lock:
-            self._by_text[text] = found
+            self._by_digest[same] = found
             self._by_object[place] = (tool.parameters, found)
-            for kept in (self._by_object, self._by_text):
-                while len(kept) > MAX_HELD:
-                    kept.popitem(last=False)
+            if len(self._by_object) > MAX_HELD:
+                self._by_object.popitem(last=False)
+            if len(self._by_digest) > MAX_HELD:
+                self._by_digest.popitem(last=False)
         return found
 
 
@@ -141,7 +215,7 @@ _HELD = _HeldTools()
 def _text_of(tool: ToolSchema) -> str:
     """The parameters as JSON; "" for what is no JSON, which is refused."""
     try:
-        return canonical_json.dumps(tool.parameters)
+        return styled_json(tool.parameters)
     except (TypeError, ValueError, RecursionError):
         return ""
 

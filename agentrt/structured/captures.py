@@ -14,7 +14,7 @@ from typing_extensions import ReadOnly, is_typeddict
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.structured.composition import composed_spec
-from agentrt.structured.parts import CaptureField, Part, fields_of
+from agentrt.structured.parts import CaptureField, Part, check_nesting, fields_of
 from agentrt.structured.spans import spans_of
 from agentrt.structured.types.core_schemas import Reader, reader_of
 from agentrt.structured.types.shape import Shape, same_text
@@ -29,6 +29,7 @@ def composed_shape(part: Part) -> Shape:
     Raises:
         ConstraintError: The composition cannot be enforced, or two captures have one name.
     """
+    check_nesting(part)
     fields_of(part)
     return Shape(composed_spec(part), same_text, "composition")
 

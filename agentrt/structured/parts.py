@@ -12,6 +12,8 @@ from agentrt.structured.json_schema.limits import check_text
 from agentrt.structured.types.shape import Shape
 
 MAX_REPEATS = 1_000
+MAX_NESTED = 128
+"""Levels of parts within parts, which writing and reading descend."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -75,6 +77,30 @@ def literal_part(text: str) -> Part:
     """A text as a part."""
     check_text(text, "composition")
     return Leaf(ConstraintSpec("choice", options=(text,)))
+
+
+def check_nesting(part: Part) -> None:
+    """Refuse a composition of too many levels.
+
+    Raises:
+        ConstraintError: There are more than `MAX_NESTED`.
+    """
+    level, levels = [part], 0
+    while level:
+        levels += 1
+        if levels > MAX_NESTED:
+            raise ConstraintError(
+                f"composition: more than {MAX_NESTED} levels of parts within parts",
+                hint="Join parts in groups, repeat them, or write one regex or cfg",
+            )
+        below: dict[int, Part] = {}
+        for one in level:
+            match one:
+                case Joined(parts) | Either(parts):
+                    below |= {id(each): each for each in parts}
+                case Repeated(inner) | Captured(_, inner):
+                    below[id(inner)] = inner
+        level = list(below.values())
 
 
 def repeated(part: Part, fewest: int, most: int | None) -> Part:

@@ -6,6 +6,7 @@ matched by the compiler that made the mask, byte by byte.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -82,10 +83,10 @@ class _Reader:
                 return self.ends(inner, start)
             case Either(parts):
                 return frozenset().union(*(self.ends(one, start) for one in parts))
-            case Joined() | Repeated():
-                layers = self._layers(part, start)
-                fewest = len(part.parts) if isinstance(part, Joined) else part.fewest
-                return frozenset().union(*layers[fewest:])
+            case Joined():
+                return self._layers(part, start)[-1]
+            case Repeated():
+                return self._onward(part, self._layers(part, start)[-1])
 
     def _matched(self, leaf: Leaf, start: int) -> set[int]:
         matcher = leaf_matcher(leaf).deep_copy()
@@ -98,15 +99,34 @@ class _Reader:
         return found
 
     def _layers(self, part: Joined | Repeated, start: int) -> list[frozenset[int]]:
-        """The places reached after no part, one part, two parts, and so on."""
+        """The places reached after none of the parts that must be there, after one, and so on."""
         layers = [frozenset({start})]
-        for index in range(_most(part, len(self.data))):
-            one = part.parts[index] if isinstance(part, Joined) else part.part
-            reached = frozenset().union(*(self.ends(one, at) for at in layers[-1]))
-            if not reached and isinstance(part, Repeated):
-                break
-            layers.append(reached)
+        for index in range(_count(part)):
+            one = _part_at(part, index)
+            layers.append(frozenset().union(*(self.ends(one, at) for at in layers[-1])))
         return layers
+
+    def _onward(self, part: Repeated, starts: frozenset[int]) -> frozenset[int]:
+        """The places reached from others by as many repetitions as may be there beyond them.
+
+        Each place is left once, at the first repetition that reaches it.
+        """
+        reached, latest, left = set(starts), set(starts), _optional(part)
+        while latest and left > 0:
+            latest = set().union(*(self.ends(part.part, at) for at in latest)) - reached
+            reached |= latest
+            left -= 1
+        return frozenset(reached)
+
+    def _distances(self, part: Repeated, starts: frozenset[int], end: int) -> dict[int, int]:
+        """The fewest repetitions to an end, by place."""
+        found = {end: 0}
+        for at in sorted(self._onward(part, starts), reverse=True):
+            if at < end:  # no repetition goes back
+                ahead = self.ends(part.part, at) & found.keys()
+                if ahead:
+                    found[at] = 1 + min(map(found.__getitem__, ahead))
+        return found
 
     def read(self, part: Part, start: int, end: int) -> None:
         """Find the captures of a part that has this span."""
@@ -124,28 +144,39 @@ class _Reader:
 
     def _read_row(self, part: Joined | Repeated, start: int, end: int) -> None:
         layers = self._layers(part, start)
-        fewest = len(part.parts) if isinstance(part, Joined) else part.fewest
-        leads: list[set[int]] = [set() for _ in layers]
-        for index in range(len(layers) - 1, -1, -1):
-            for at in layers[index]:
-                is_end = at == end and index >= fewest
-                onward = leads[index + 1] if index + 1 < len(layers) else set()
-                if is_end or (onward and self._step(part, index, at) & onward):
-                    leads[index].add(at)
-        at, index = start, 0
-        while not (at == end and index >= fewest):
-            one = part.parts[index] if isinstance(part, Joined) else part.part
-            after = max(self._step(part, index, at) & leads[index + 1])
-            self.read(one, at, after)
-            at, index = after, index + 1
+        distances, left = {end: 0}, 0.0
+        if isinstance(part, Repeated):
+            distances, left = self._distances(part, layers[-1], end), _optional(part)
+        leads = [{at for at in layers[-1] if at in distances and distances[at] <= left}]
+        for index in reversed(range(len(layers) - 1)):
+            one, onward = _part_at(part, index), leads[-1]
+            leads.append({at for at in layers[index] if not onward.isdisjoint(self.ends(one, at))})
+        at = start
+        for index, onward in enumerate(leads[-2::-1]):
+            at = self._read_on(_part_at(part, index), at, onward)
+        near = set(distances)
+        while at != end:
+            left -= 1
+            if left < math.inf:
+                near = {place for place in near if distances[place] <= left}
+            at = self._read_on(_part_at(part, len(layers)), at, near)
 
-    def _step(self, part: Joined | Repeated, index: int, at: int) -> set[int]:
-        one = part.parts[index] if isinstance(part, Joined) else part.part
-        return set(self.ends(one, at))
+    def _read_on(self, part: Part, start: int, onward: set[int]) -> int:
+        """Read a part up to the last of the places `onward` that it reaches."""
+        after = max(self.ends(part, start) & onward)
+        self.read(part, start, after)
+        return after
 
 
-def _most(part: Joined | Repeated, length: int) -> int:
-    if isinstance(part, Joined):
-        return len(part.parts)
-    most = max(part.fewest, length + 1)
-    return most if part.most is None else min(part.most, most)
+def _count(part: Joined | Repeated) -> int:
+    """The number of parts that must be there."""
+    return len(part.parts) if isinstance(part, Joined) else part.fewest
+
+
+def _part_at(part: Joined | Repeated, index: int) -> Part:
+    return part.parts[index] if isinstance(part, Joined) else part.part
+
+
+def _optional(part: Repeated) -> float:
+    """The number of repetitions that may be there beyond those that must."""
+    return math.inf if part.most is None else part.most - part.fewest

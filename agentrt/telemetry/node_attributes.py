@@ -160,6 +160,9 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
         names.PREEMPTED: ledger.preemptions,
         names.RETRIED: ledger.retried_tokens,
     }
+    for drafts in ledger.drafts:
+        counts[names.DRAFT_ACCEPTED.format(drafts.source)] = drafts.accepted_tokens
+        counts[names.DRAFT_REJECTED.format(drafts.source)] = drafts.rejected_tokens
     attributes.update({name: count for name, count in counts.items() if count})
 
 

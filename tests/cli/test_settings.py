@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.cli.settings import TraceTarget, seconds, trace_target
+from agentrt.cli.main import answer
+from agentrt.cli.settings import RunSettings, TraceTarget, seconds, trace_target
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,23 @@ def test_trace_targets(text: str, target: TraceTarget) -> None:
 def test_no_trace_target(text: str) -> None:
     with pytest.raises(UsageError, match="names no place for traces"):
         trace_target(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("auto", "auto"), ("off", "off"), ("8", 8)])
+def test_speculative_decoding_is_the_engines(text: str, value: object) -> None:
+    engine = RunSettings("job.py", speculate_tokens=text).engine_choice
+    assert isinstance(engine, EngineConfig)
+    assert engine.speculate_tokens == value
+
+
+@pytest.mark.parametrize("text", ["-1", "many", "", "1.5"])
+def test_no_number_of_draft_tokens(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="is no number of tokens"):
+        RunSettings("job.py", speculate_tokens=text)
+    assert answer(["serve", f"--speculate-tokens={text}"]) == 2
+    assert f"--speculate-tokens {text!r} is no number of tokens" in capsys.readouterr().err
+
+
+def test_a_server_speculates_by_its_own_settings() -> None:
+    with pytest.raises(UsageError, match="is for the embedded engine"):
+        RunSettings("job.py", engine="http://localhost:1", speculate_tokens="auto")

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.engine.sampling import token_sampler
-from agentrt.engine.sequence import forced_drafts
+from agentrt.engine.sequence import draft, forced_drafts
 from agentrt.structured import compile_constraint
 from agentrt.structured.vocabulary import alphabet_of
 
@@ -43,16 +43,16 @@ def merging(tokenizer_dir, tmp_path_factory):
 
 @pytest.fixture
 def tried(monkeypatch):
-    """Guesses that were computed, and how many tokens of each were right at last."""
+    """Guesses that were computed, and how many tokens of each are right so far, if all were."""
     seen = []
-    right = forced_drafts.DraftedTokens.count_matching
+    right = draft.Verification.accept
 
-    def noted(self, token_ids):
-        count = right(self, token_ids)
-        seen.append((self, count))
-        return count
+    def noted(self):
+        accepted = right(self)
+        seen.append((self, self.matching_tokens if accepted else 0))
+        return accepted
 
-    monkeypatch.setattr(forced_drafts.DraftedTokens, "count_matching", noted)
+    monkeypatch.setattr(draft.Verification, "accept", noted)
     return seen
 
 
@@ -84,10 +84,12 @@ def test_right_and_wrong_guesses_leave_every_token_as_it_was(merging, engine, tr
     for number in range(12):
         assert found.ids(number) == expected.ids(number)
         assert found.text(number) == expected.text(number)
-    counts = [count for _, count in tried]
-    assert 0 in counts
-    assert any(counts)
+    assert tried
     assert core.forwards < plain.forwards
+    drafts = [one for end in found.ends.values() for one in end.ledger.drafts]
+    assert {one.source for one in drafts} == {"grammar"}
+    assert sum(one.accepted_tokens for one in drafts) > 0
+    assert sum(one.rejected_tokens for one in drafts) > 0
     spared = {number: end.ledger.forced_tokens for number, end in found.ends.items()}
     before = {number: end.ledger.forced_tokens for number, end in expected.ends.items()}
     assert sum(spared.values()) > sum(before.values())
@@ -131,9 +133,10 @@ def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypat
 
     def drawn(self, rows, logits, begun):
         made = draw(self, rows, logits, begun)
-        if tried and len(rows) == 1 and logits.data_ptr() == _behind(tried[-1]):
-            made.masks.late.add(0)
-            late.append(rows[0])
+        if {one.sequence for one, count in tried if count} == set(rows):  # behind right guesses
+            made.masks.late.update(range(len(rows)))
+            late.extend(rows)
+        tried.clear()
         return made
 
     monkeypatch.setattr(token_sampler.TokenSampler, "sample", drawn)
@@ -143,11 +146,6 @@ def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypat
     assert [found.ids(number) for number in range(12)] == [
         expected.ids(number) for number in range(12)
     ]
-
-
-def _behind(one):
-    drafted, count = one
-    return drafted.logits[count - 1 : count].data_ptr() if count else 0
 
 
 @pytest.fixture(scope="module")

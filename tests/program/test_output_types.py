@@ -167,3 +167,12 @@ def test_a_list_has_a_length(item: Any) -> None:
         items_of(item, 3, 2)
     with pytest.raises(ConstraintError, match="min_items=-1"):
         items_of(item, -1)
+
+
+def test_a_malformed_tool_is_refused_where_it_is_offered() -> None:
+    @tool(effects="pure")
+    def bad(name: Annotated[str, Field(json_schema_extra={"minLength": -1})]) -> str:
+        return name
+
+    with pytest.raises(ConstraintError, match="tool bad: /properties/name/minLength: must be"):
+        calls_of((bad,))

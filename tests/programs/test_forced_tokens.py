@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 import closes
 import finance
+import pytest
 
 from agentrt import embedded, program
 from agentrt.app import open_runtime
-from agentrt.base.config import EngineConfig
+from agentrt.base.config import EngineConfig, SpeculateTokens
 
 QUESTIONS = (
     "What was the volatility of MSFT from 2003 to 2006?",
@@ -23,7 +24,7 @@ LEAST_SHARE = 0.16
 
 
 @program(deadline=300.0)
-async def report(question: str) -> Any:
+async def report(question: str, temperature: float) -> Any:
     """The finance program, up to what is told of each token of its report."""
     table = closes.load(finance.STOCKS)
     ask = finance.ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
@@ -32,17 +33,30 @@ async def report(question: str) -> Any:
     facts = [call.start() async for call in plan]
     written = plan.ctx.results(facts).user("Write the report.")
     output = finance.held(facts)
-    gen = written.generate(output, max_tokens=900, on_limit="close", logprobs=1)
+    gen = written.generate(
+        output, max_tokens=900, on_limit="close", logprobs=1, temperature=temperature
+    )
     await gen
     return gen.meta
 
 
-def written(*, jump_forward: bool) -> Any:
-    config = EngineConfig(Path(embedded.path()), threads=1, jump_forward=jump_forward)
+def written(
+    *,
+    jump_forward: bool = True,
+    speculate_tokens: SpeculateTokens = "off",
+    temperature: float = 0.0,
+) -> Any:
+    config = EngineConfig(
+        Path(embedded.path()),
+        threads=1,
+        jump_forward=jump_forward,
+        dtype="float32",
+        speculate_tokens=speculate_tokens,
+    )
 
     async def run() -> Any:
         async with open_runtime(engine=config, place="thread") as runtime:
-            return [await runtime.run(report, question) for question in QUESTIONS]
+            return [await runtime.run(report, question, temperature) for question in QUESTIONS]
 
     return anyio.run(run)
 
@@ -63,3 +77,15 @@ def test_forced_tokens_are_what_the_model_writes() -> None:
         forced_tokens += jumped.ledger.forced_tokens
         output_tokens += len(said)
     assert forced_tokens >= LEAST_SHARE * output_tokens
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_drafts_change_no_token_of_a_report(temperature: float) -> None:
+    """They are of what the same node wrote before, and of the facts in the prompt."""
+    plain = written(temperature=temperature)
+    drafted = written(speculate_tokens="auto", temperature=temperature)
+    for alone, along in zip(plain, drafted, strict=True):
+        assert [one.token_id for one in along.logprobs] == [one.token_id for one in alone.logprobs]
+    last = drafted[-1].ledger
+    assert sum(one.accepted_tokens for one in last.drafts if one.source != "grammar") >= 5
+    assert last.steps < 0.8 * plain[-1].ledger.steps

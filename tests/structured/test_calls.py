@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import styled_json
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, ToolSchema
 from agentrt.structured import CallScanner, CallText, calls_spec, choice_shape, compile_constraint
+from agentrt.structured.calls import MAX_READ_CHARACTERS
 from agentrt.structured.matcher import allowed_ids, bitmask_words
+from agentrt.structured.sandbox.cache import cache_key
 from agentrt.structured.vocabulary import alphabet_of
 
 PRICE = ToolSchema(
@@ -266,8 +270,8 @@ WRONG = [
     ({"tools": (NOW, NOW)}, "one name"),
     ({"tools": (NOW,), "min_calls": 3, "max_calls": 2}, "min_calls=3"),
     ({"tools": (NOW,), "min_calls": 0, "max_calls": 0}, "max_calls=0"),
-    ({"tools": (ToolSchema("t", "", {"not": {"pattern": "a"}}),)}, "tool t: /not"),
-    ({"tools": (NOW,), "final_schema": {"not": {"pattern": "a"}}}, "/not"),
+    ({"tools": (ToolSchema("t", "", {"$ref": "other.json"}),)}, r"tool t: /\$ref"),
+    ({"tools": (NOW,), "final_schema": {"$ref": "other.json"}}, r"/\$ref"),
     ({"tools": (NOW,), "text": True}, "free text"),
 ]
 
@@ -276,3 +280,63 @@ WRONG = [
 def test_wrong_calls_are_refused(arguments, said):
     with pytest.raises(ConstraintError, match=said):
         calls_spec(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"type": "objekt"}, "tool t: /type: must be one or more of"),
+        ({"properties": {"a": {"minLength": -1}}}, "tool t: /properties/a/minLength: must be"),
+        ({"properties": {"a": {"enum": [object()]}}}, "tool t: no JSON value"),
+        ({"properties": {"a": {"pattern": "a\x00"}}}, "tool t: regex holds a NUL"),
+    ],
+)
+def test_malformed_schemas_are_refused_at_once(parameters, said):
+    with pytest.raises(ConstraintError, match=said):
+        calls_spec([NOW, ToolSchema("t", "", parameters)], checks_tools=False)
+
+
+def test_few_schemas_are_read_at_once():
+    """Reading goes on the caller's thread, so its cost is bounded; each is read once."""
+    long = {"type": "object", "properties": {f"p{n}": {"type": "null"} for n in range(200)}}
+    tools = [ToolSchema(f"t{n}", "", {**long, "title": f"{n}"}) for n in range(6)]
+    assert sum(len(styled_json(tool.parameters)) for tool in tools) > MAX_READ_CHARACTERS
+    tools.append(ToolSchema("bad", "", {"type": "objekt"}))
+    calls_spec(tools, checks_tools=False)
+    with pytest.raises(ConstraintError, match="tool bad: /type"):
+        calls_spec(tools, checks_tools=False)
+
+
+def test_schemas_of_older_drafts_are_no_fault():
+    older = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}
+    bound = {"a": {"type": "integer", "minimum": 0, "exclusiveMinimum": True}}
+    calls_spec([ToolSchema("t", "", {**older, "properties": bound})], checks_tools=False)
+
+
+class Watched(dict[str, Any]):
+    """A schema that counts how often it is written out."""
+
+    written = 0
+
+    def items(self):
+        self.written += 1
+        return super().items()
+
+
+def test_the_key_of_a_tool_set_reads_each_schema_once(vocab, frame):
+    """Of a set with one changed tool, only that tool's schema is written out."""
+
+    def key(tools):
+        return cache_key(calls_spec(tools, checks_tools=False), vocab, frame)
+
+    schemas = [Watched({"type": "object", "title": f"t{n}"}) for n in range(20)]
+    tools = [ToolSchema(f"digest_{n}", "", schema) for n, schema in enumerate(schemas)]
+    first = key(tools)
+    assert key(tools) == first
+    assert [schema.written for schema in schemas] == [1] * 20
+    tools[7] = ToolSchema("digest_7", "", Watched({"type": "object", "title": "other"}))
+    assert key(tools) != first
+    assert [schema.written for schema in schemas] == [1] * 20
+    tools[7] = ToolSchema("digest_7", "", {"type": "object", "title": "t7"})
+    assert key(tools) == first
+    assert key(tools[::-1]) != first

@@ -17,12 +17,23 @@ from typing_extensions import TypedDict
 
 from agentrt import capture, cfg, choice, json_schema, regex, typed
 from agentrt.base.errors import ConstraintError
-from agentrt.structured import Joined, bitmask_words, compile_constraint, literal_part
+from agentrt.structured import (
+    Captured,
+    Joined,
+    Leaf,
+    Part,
+    bitmask_words,
+    compile_constraint,
+    composed_shape,
+    literal_part,
+    regex_shape,
+)
 from agentrt.structured.composition import BYTES
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.matcher import allowed_ids
-from agentrt.structured.parts import fields_of
+from agentrt.structured.parts import MAX_NESTED, Repeated, fields_of
 from agentrt.structured.spans import spans_of
+from agentrt.structured.types.shape import json_shape_of
 
 
 class Point(BaseModel):
@@ -276,3 +287,34 @@ def test_text_choices_and_regexes_stay_a_regex():
     assert made.shape.spec is not None
     assert made.shape.spec.kind == "regex"
     assert matcher_of(made).try_consume_tokens(list(b"a(c)1x9")) == 7
+
+
+def nested(levels: int) -> Part:
+    """A chain as `+` builds it, of as many levels as parts."""
+    shape = json_shape_of(list[int])
+    part: Part = Captured("first", Leaf(shape.spec, shape.schema), shape, list[int])
+    for _ in range(levels - 2):
+        part = Joined((part, literal_part("x")))
+    return part
+
+
+def test_many_levels_are_written_and_read():
+    part = nested(MAX_NESTED)
+    composed_shape(part)
+    (span,) = spans_of(part, "[1,2]" + "x" * (MAX_NESTED - 2))
+    assert span.text == "[1,2]"
+
+
+@pytest.mark.parametrize("levels", [MAX_NESTED + 1, 900, 5_000])
+def test_too_many_levels_are_refused(levels):
+    with pytest.raises(ConstraintError, match="more than 128 levels of parts"):
+        composed_shape(nested(levels))
+
+
+def test_bounds_of_repetitions_count_in_long_texts():
+    """Places are left once only, yet the number of repetitions to them counts."""
+    part = Repeated(Captured("one", literal_part("a"), regex_shape("a"), str), 2, 300)
+    assert len(spans_of(part, "a" * 300)) == 300
+    for text in ("a", "a" * 301):
+        with pytest.raises(ValueError, match="does not fit"):
+            spans_of(part, text)

@@ -20,7 +20,7 @@ from agentrt.protocol.events import (
     ToolEnded,
     ToolStarted,
 )
-from agentrt.protocol.step_output import StepDone, StepRecord
+from agentrt.protocol.step_output import DraftCount, Ledger, StepDone, StepRecord
 from agentrt.telemetry import Span, Trace, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
@@ -43,6 +43,31 @@ def test_generations_carry_usage_and_first_token(finance: list[Any], recorded: A
     engine = [span for span in build(record).spans if span.service == "engine"]
     assert [span.name for span in engine] == ["engine.queue", "engine.prefill", "engine.decode"]
     assert not any(key.startswith("gen_ai.") for span in engine for key in span.attributes)
+
+
+def test_drafted_tokens_are_told_by_source() -> None:
+    drafts = (DraftCount("site", 7, 2), DraftCount("prompt", 0, 3))
+    record = RunRecord()
+    root, made = NodeId("p#0"), NodeId("p#0/g#0")
+    ledger = Ledger(finished_at_s=6.0, output_tokens=9, drafts=drafts)
+    record.on_events(
+        [
+            RunStarted(RUN, "p", "p.py:p", 5.0, 1_700_000_000_000_000_000),
+            NodeDeclared(RUN, root, "program", "p", None, (), "p.py:1", 5.0),
+            NodeDeclared(RUN, made, "generate", "g", root, (), "p.py:2", 5.0),
+            RequestSent(RUN, made, RequestId(1), "embedded", "tiny", True, 5.0),
+            NodeFinished(RUN, made, "ok", 6.0, ledger=ledger),
+            NodeFinished(RUN, root, "ok", 6.0),
+            RunFinished(RUN, "ok", 6.0),
+        ]
+    )
+    chat = next(span for span in build(record).spans if span.name.startswith("chat"))
+    told = {key: value for key, value in chat.attributes.items() if ".draft." in key}
+    assert told == {
+        "agentrt.draft.site.accepted_tokens": 7,
+        "agentrt.draft.site.rejected_tokens": 2,
+        "agentrt.draft.prompt.rejected_tokens": 3,
+    }
 
 
 def test_a_generation_without_a_ledger_has_few_spans() -> None:

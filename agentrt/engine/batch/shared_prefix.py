@@ -30,20 +30,24 @@ MAX_ROWS = 8
 """Longer slices are faster to compute whole."""
 
 
-def split_rows(slices: Sequence[SequenceSlice], max_sequences: int) -> Sequence[SequenceSlice]:
+def split_rows(
+    slices: Sequence[SequenceSlice], max_sequences: int, min_tokens: int | None = None
+) -> Sequence[SequenceSlice]:
     """Split slices of a few rows behind a long context into slices of one row, in the same order.
 
     Args:
         slices: Slices of a batch.
         max_sequences: Most slices to return; slices for which there is no room stay whole.
+        min_tokens: Shortest context behind which slices are split; None for `MIN_TOKENS`.
     """
+    min_tokens = MIN_TOKENS if min_tokens is None else min_tokens
     if all(len(part.token_ids) == 1 for part in slices):
         return slices
     spare = max_sequences - len(slices)
     found: list[SequenceSlice] = []
     for part in slices:
         count = len(part.token_ids)
-        if not 1 < count <= min(MAX_ROWS, spare + 1) or part.first_position < MIN_TOKENS:
+        if not 1 < count <= min(MAX_ROWS, spare + 1) or part.first_position < min_tokens:
             found.append(part)
             continue
         spare -= count - 1

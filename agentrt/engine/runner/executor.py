@@ -6,6 +6,7 @@ Everything else of an engine is the same code for both: scheduling, allocation, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
@@ -19,6 +20,7 @@ from agentrt.engine.kv.offload import OffloadCache, TimedCopier
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.sequence_output import SampledStep
 from agentrt.engine.scheduling.scheduler import ScheduledSequence
+from agentrt.engine.sequence.draft import Draft
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
 
@@ -41,6 +43,7 @@ class ScheduledBatch:
         before_tokens: Whether it is launched before the tokens of the last step are known.
         max_steps: So many steps over the same sequences may be computed at once, each of which
             decodes one token of every sequence.
+        drafts: Drafts to compute behind the known tokens of sequences.
     """
 
     sequences: list[ScheduledSequence]
@@ -48,6 +51,13 @@ class ScheduledBatch:
     waiting: int
     before_tokens: bool = False
     max_steps: int = 1
+    drafts: Mapping[Sequence, Draft] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Tokens that its forward computes, drafts included."""
+        drafted = sum(len(draft.token_ids) for draft in self.drafts.values())
+        return sum(count for _, count in self.sequences) + drafted
 
 
 @dataclass(slots=True, eq=False)

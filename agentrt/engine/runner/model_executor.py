@@ -8,6 +8,7 @@ it wrote is that of the accepted token, or is written again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 
@@ -26,8 +27,7 @@ from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.late_masks import MaskFuture
 from agentrt.engine.sampling.sequence_output import SampledStep
 from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
-from agentrt.engine.scheduling.scheduler import ScheduledSequence
-from agentrt.engine.sequence.forced_drafts import DraftedTokens
+from agentrt.engine.sequence.draft import Draft, Verification
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
 
@@ -47,7 +47,7 @@ class ModelBatch(LaunchedBatch):
 
     logits: Tensor = field(kw_only=True)
     masks: MaskFuture[GrammarMasks] | None = None
-    drafted: dict[Sequence, DraftedTokens] = field(default_factory=dict)
+    drafted: dict[Sequence, Verification] = field(default_factory=dict)
     pending: PendingSample | None = None
 
 
@@ -103,8 +103,6 @@ class ModelExecutor:
         drafts = config.jump_forward and not self.overlaps
         self.grammars = GrammarRequests(self.codec, jump_forward=config.jump_forward, drafts=drafts)
         self.grammars.prepare()
-        self._step_tokens = config.step_tokens
-        self._page_tokens = config.page_tokens
 
     def copy_page(self, source: PageId, target: PageId) -> None:
         """Copy the KV of a page to another one, after all batches launched so far."""
@@ -116,23 +114,18 @@ class ModelExecutor:
         """Start the forward of one step: what the next computes depends on its tokens."""
         slices: list[SequenceSlice] = []
         rows: list[Sequence] = []
-        drafts = False
+        drafts = scheduled.drafts
         for sequence, count in scheduled.sequences:
-            part = _slice(sequence, count)
+            part = _slice(sequence, count, drafts.get(sequence) if drafts else None)
             slices.append(part)
             if part.wants_logits:
                 rows.append(sequence)
-                drafts = drafts or bool(sequence.draft_tokens)
         # Before the tokens of the last step are known, a grammar cannot mask the next ones.
         masks = None if scheduled.before_tokens else self.sampler.mask_filler.begin_masks(rows)
-        if drafts and not scheduled.before_tokens:
-            self._add_drafts(scheduled.sequences, slices)
         logits = self.runner.forward(slices)
-        drafted: dict[Sequence, DraftedTokens] = {}
+        drafted: dict[Sequence, Verification] = {}
         if drafts:
-            logits, drafted = _split_drafts(
-                rows, [part for part in slices if part.wants_logits], logits
-            )
+            logits, drafted = _split_drafts(rows, drafts, logits)
         return ModelBatch(rows, logits=logits, masks=masks, drafted=drafted)
 
     def sample(self, batch: ModelBatch, rows: Rows[Sequence]) -> None:
@@ -169,49 +162,38 @@ class ModelExecutor:
         self.grammars.close()
         self.sampler.mask_filler.close()
 
-    def _add_drafts(self, sequences: Rows[ScheduledSequence], slices: list[SequenceSlice]) -> None:
-        """Append drafts to slices, within the step's tokens and the pages that are allocated."""
-        step_tokens = self._step_tokens - sum(len(part.token_ids) for part in slices)
-        for (sequence, _), part in zip(sequences, slices, strict=True):
-            if not sequence.draft_tokens or not part.wants_logits:
-                continue
-            known_tokens = part.first_position + len(part.token_ids)
-            free_tokens = len(sequence.pages) * self._page_tokens - known_tokens
-            if sequence.rope_threshold:
-                free_tokens = min(free_tokens, sequence.rope_threshold - known_tokens)
-            draft = sequence.draft_tokens[: max(0, min(step_tokens, free_tokens))]
-            part.token_ids = [*part.token_ids, *draft]
-            part.draft_tokens = len(draft)
-            step_tokens -= len(draft)
-
 
 def _split_drafts(
-    rows: Rows[Sequence], slices: Rows[SequenceSlice], logits: Tensor
-) -> tuple[Tensor, dict[Sequence, DraftedTokens]]:
-    """The logits of `rows`, and the drafts that were computed behind them."""
+    rows: Rows[Sequence], drafts: Mapping[Sequence, Draft], logits: Tensor
+) -> tuple[Tensor, dict[Sequence, Verification]]:
+    """The logits of `rows`, and those behind the drafts that were computed with them."""
     known_rows: list[int] = []
-    drafted: dict[Sequence, DraftedTokens] = {}
+    drafted: dict[Sequence, Verification] = {}
     at = 0
-    for sequence, part in zip(rows, slices, strict=True):
+    for sequence in rows:
         known_rows.append(at)
-        end = at + 1 + part.draft_tokens
-        if part.draft_tokens:
-            draft = list(part.token_ids[-part.draft_tokens :])
-            drafted[sequence] = DraftedTokens(draft, logits[at + 1 : end])
-        at = end
+        at += 1
+        if (draft := drafts.get(sequence)) is not None:
+            end = at + len(draft.token_ids)
+            known = len(sequence.tokens)
+            drafted[sequence] = Verification(sequence, draft, logits[at:end], known)
+            at = end
     return logits[known_rows], drafted
 
 
-def _slice(sequence: Sequence, count: int) -> SequenceSlice:
+def _slice(sequence: Sequence, count: int, draft: Draft | None) -> SequenceSlice:
     computed, tokens = sequence.computed_tokens, sequence.tokens
     token_ids = tokens[computed : computed + count]
     if len(token_ids) < count:
         token_ids.append(-1 - sequence.slot)  # sampled by the last step, known on the device only
     is_last = computed + count == len(tokens) + sequence.in_flight
+    is_sampled = sequence.complete and is_last
+    drafted = [] if draft is None else draft.token_ids
     return SequenceSlice(
         sequence.slot,
-        token_ids,
+        [*token_ids, *drafted],
         computed,
-        sequence.complete and is_last,
+        is_sampled,
+        len(drafted),
         angle_offset=sequence.angle_offset,
     )

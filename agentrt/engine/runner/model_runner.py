@@ -83,13 +83,13 @@ class ModelRunner:
 
     def forward(self, slices: Sequence[SequenceSlice]) -> Tensor:
         """Logits `[logits, vocabulary]` fp32 of the slices that need them, and of draft tokens."""
-        rows = split_rows(slices, self._packer.max_sequences)
-        if (
-            self.graphs is not None
-            and self.graphs.find_tier(rows) is None
-            and self.graphs.find_tier(slices)
-        ):
-            rows = slices
+        most = self._packer.max_sequences
+        rows = split_rows(slices, most)
+        if self.graphs is not None and self.graphs.find_tier(rows) is None:
+            if self.graphs.find_tier(slices):
+                rows = slices
+            elif any(part.draft_tokens for part in slices):  # a graph has a row of logits a slice
+                rows = split_rows(slices, most, 0)
         return self._forward(rows)
 
     def _forward(self, slices: Sequence[SequenceSlice]) -> Tensor:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from agentrt.base.errors import ConstraintError, ErrorRecord, InternalError
 from agentrt.base.ids import RequestId
 from agentrt.engine.sampling.sampler import SampledToken
+from agentrt.engine.sequence.draft import Verification
 from agentrt.engine.sequence.sequence import NewOutput, Sequence
 from agentrt.engine.sequence.stop_strings import StoppedText
 from agentrt.protocol.step_output import Delta, FinishReason, OptionScore, TokenLogprob
@@ -47,10 +48,12 @@ class SampledStep:
     Attributes:
         finishes: Sequences that are finished.
         masks_s: Seconds that each sequence's mask took.
+        verified: Drafts that were computed in the step.
     """
 
     finishes: list[tuple[Sequence, Finish]] = field(default_factory=list)
     masks_s: dict[RequestId, float] = field(default_factory=dict)
+    verified: list[Verification] = field(default_factory=list)
 
 
 def append_token(
@@ -129,7 +132,7 @@ def append_forced_run(sequence: Sequence, max_tokens: int) -> Finish | None:
         return finish or Finish("stop")
     if grammar.must_close:
         return close_output(sequence)
-    sequence.draft_tokens = grammar.draft_tokens(max_tokens - sequence.output_tokens - 1)
+    sequence.forced_draft = grammar.draft_tokens(max_tokens - sequence.output_tokens - 1)
     return _length_limit(sequence, max_tokens)
 
 

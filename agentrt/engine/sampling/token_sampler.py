@@ -17,7 +17,7 @@ from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
 from agentrt.engine.sampling.late_masks import MaskFuture
 from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, sample_tokens
 from agentrt.engine.sampling.sequence_output import Finish, SampledStep
-from agentrt.engine.sequence.forced_drafts import DraftedTokens
+from agentrt.engine.sequence.draft import Verification
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt_kernels.contract import Kernels
 
@@ -104,9 +104,9 @@ class TokenSampler:
         rows: Rows[Sequence],
         sample: PendingSample | None,
         alive: Rows[bool],
-        drafted: Mapping[Sequence, DraftedTokens],
+        drafted: Mapping[Sequence, Verification],
     ) -> SampledStep:
-        """Wait for the tokens, and append each to its sequence.
+        """Wait for the tokens, append each to its sequence, and verify the drafts behind them.
 
         Args:
             rows: Sequences that were sampled for.
@@ -126,50 +126,37 @@ class TokenSampler:
             if index in sample.masks.late:  # compute the last token again, and sample then
                 sequence.computed_tokens = min(sequence.computed_tokens, known - 1)
                 continue
-            try:
-                _check_row(sample, sampled[index], index)
-                finish = self._append(sequence, sampled[index], sample, index)
-                if finish is None and sequence in drafted:
-                    finish = self._continue_drafted(sequence, known, drafted[sequence])
-            except Exception as error:  # fails one row only
-                finish = _finish_failed(sequence, error)
-            if finish is not None:
-                result.finishes.append((sequence, finish))
-            elif sequence.tokens[known] != sampled[index].token_id:
+            is_unfinished = self._append(sequence, sampled[index], sample, index, result)
+            if is_unfinished and sequence.tokens[known] != sampled[index].token_id:
                 # Another token was appended; a step launched meanwhile has seen the wrong one.
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
+            if sequence in drafted:
+                result.verified.append(drafted[sequence])
+        if result.verified:
+            self._verify(result)
         return result
 
-    def _continue_drafted(
-        self, sequence: Sequence, known: int, drafted: DraftedTokens
-    ) -> Finish | None:
-        """Sample behind drafted tokens for as long as they match.
-
-        Args:
-            sequence: Tokens from `known` on are new.
-            known: Number of tokens before.
-            drafted: Draft of those tokens.
-        """
-        counted, finish = 0, None
-        while finish is None:
-            matching = drafted.count_matching(sequence.tokens[known:])
-            if matching == counted:  # the draft was wrong here
-                return None
-            sequence.new_output.forced_tokens += matching - counted
-            sequence.metrics.forced_tokens += matching - counted
-            counted = matching
-            sequence.computed_tokens = known + matching
-            sequence.reached_tokens = max(sequence.reached_tokens, known + matching)
-            if known + matching < len(sequence.tokens):
-                return None
-            sample = self.sample([sequence], drafted.logits[matching - 1 : matching], None)
-            if sample.masks.late:
-                sequence.computed_tokens -= 1
-                return None
-            sampled = sample.tokens.wait()[0]
-            _check_row(sample, sampled, 0)
-            finish = self._append(sequence, sampled, sample, 0)
-        return finish
+    def _verify(self, result: SampledStep) -> None:
+        """Draw behind drafted tokens for as long as they match, all sequences at once."""
+        ended = {sequence for sequence, _ in result.finishes}
+        rows = result.verified
+        while rows := [one for one in rows if one.accept() and one.sequence not in ended]:
+            logits = [one.logits[one.matching_tokens - 1 :][:1] for one in rows]
+            sample = self.sample(
+                [one.sequence for one in rows],
+                logits[0] if len(rows) == 1 else torch.cat(logits),
+                None,
+            )
+            sampled = sample.tokens.wait()
+            for index, one in enumerate(rows):
+                sequence = one.sequence
+                result.masks_s[sequence.request.request_id] += sample.masks.seconds[index]
+                if index in sample.masks.late:
+                    sequence.computed_tokens -= 1
+                elif not self._append(sequence, sampled[index], sample, index, result):
+                    ended.add(sequence)
+        for one in result.verified:
+            one.count_rejected()
 
     def _mask_no_text(self, rows: Rows[Sequence], logits: Tensor) -> None:
         """Forbid all tokens without text in rows with `ignore_eos`."""
@@ -180,8 +167,15 @@ class TokenSampler:
             logits[at[:, None], no_text] = -torch.inf
 
     def _append(
-        self, sequence: Sequence, sampled: SampledToken, sample: PendingSample, index: int
-    ) -> Finish | None:
+        self,
+        sequence: Sequence,
+        sampled: SampledToken,
+        sample: PendingSample,
+        index: int,
+        result: SampledStep,
+    ) -> bool:
+        """Append the token of a row; False if its sequence is finished. Fails one row only."""
+
         def redraw(token_id: int) -> SampledToken:
             logits, bitmask = sample.logits[index : index + 1], sample.bitmask
             with _writable(logits):
@@ -191,7 +185,15 @@ class TokenSampler:
                     self._kernels, logits, [sample.rows[index].without_penalties()], row_bitmask
                 ).wait()[0]
 
-        return sequence_output.append_token(sequence, sampled, redraw, self._eos_ids)
+        try:
+            _check_row(sample, sampled, index)
+            finish = sequence_output.append_token(sequence, sampled, redraw, self._eos_ids)
+        except Exception as error:
+            finish = _finish_failed(sequence, error)
+        if finish is None:
+            return True
+        result.finishes.append((sequence, finish))
+        return False
 
 
 def _writable(logits: Tensor) -> AbstractContextManager[object]:

@@ -8,10 +8,7 @@ of one forward; it never changes the output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-from torch import Tensor
+from collections.abc import Callable
 
 from agentrt.structured import ConstraintState
 
@@ -19,28 +16,6 @@ MAX_DRAFT_TOKENS = 8
 """Tokens of one draft."""
 
 _MAX_KNOWN_TEXTS = 512
-
-
-@dataclass(frozen=True, slots=True)
-class DraftedTokens:
-    """Guessed tokens that a forward has computed behind the last known token of a sequence.
-
-    Attributes:
-        token_ids: The guessed tokens.
-        logits: `[tokens, logits_size]` fp32, behind each of them.
-    """
-
-    token_ids: list[int]
-    logits: Tensor
-
-    def count_matching(self, token_ids: Sequence[int]) -> int:
-        """Length of the common prefix of the draft and `token_ids`."""
-        count = 0
-        for drafted, sampled in zip(self.token_ids, token_ids, strict=False):
-            if drafted != sampled:
-                break
-            count += 1
-        return count
 
 
 class TokenGuesser:

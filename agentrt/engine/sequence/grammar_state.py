@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from agentrt.base.errors import InternalError
@@ -108,6 +109,16 @@ class GrammarState:
         if not self._forced_text:
             return []
         return self._guesser.guess(self._state, self._forced_text, min(limit, MAX_DRAFT_TOKENS))
+
+    def count_accepted(self, token_ids: Sequence[int]) -> int:
+        """How many of these tokens the grammar would accept in a row; the state does not change.
+
+        None if masks are slow: each token of a draft takes one before the step ends.
+        """
+        if self.has_slow_mask or self.detached_mask is not None:
+            return 0
+        state = self._state if self._budget is None else self._budget.state
+        return state.fork().advance(token_ids)
 
     @property
     def must_stop(self) -> bool:

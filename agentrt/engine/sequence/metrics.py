@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from agentrt.protocol.step_output import Ledger
+from agentrt.protocol.step_output import DraftCount, DraftSource, Ledger
 
 Bucket = Literal["hole", "queue", "prefill", "decode", "constraint"]
 
@@ -18,6 +18,8 @@ class RequestMetrics:
         received_at_s: Instant at which the engine got the request.
         recorded_until_s: Instant up to which all time is in a bucket.
         bucket_s: Seconds in each bucket.
+        accepted_tokens: Draft tokens that were drawn as guessed, by source.
+        rejected_tokens: Draft tokens computed in vain, by source; the sources of all drafts.
     """
 
     received_at_s: float
@@ -37,6 +39,8 @@ class RequestMetrics:
     steps: int = 0
     batch_size_sum: int = 0
     preemptions: int = 0
+    accepted_tokens: dict[DraftSource, int] = field(default_factory=dict)
+    rejected_tokens: dict[DraftSource, int] = field(default_factory=dict)
     _unbooked_reload_s: float = 0.0
 
     def note_reload(self, tokens: int, seconds: float) -> None:
@@ -89,6 +93,14 @@ class RequestMetrics:
             prompt_tokens=prompt_tokens,
             output_tokens=output_tokens,
             thinking_tokens=thinking_tokens,
+            drafts=self._draft_counts() if self.rejected_tokens else (),
+        )
+
+    def _draft_counts(self) -> tuple[DraftCount, ...]:
+        accepted = self.accepted_tokens
+        return tuple(
+            DraftCount(source, accepted.get(source, 0), rejected_tokens)
+            for source, rejected_tokens in self.rejected_tokens.items()
         )
 
 

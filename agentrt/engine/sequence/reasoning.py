@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agentrt.engine.sequence.grammar_state import REDRAWS, GrammarState, StateLock
 from agentrt.protocol.backend import OnLimit
@@ -93,6 +93,10 @@ class ReasoningState:
     def draft_tokens(self, limit: int) -> list[int]:
         """Guessed tokens of the text that must come next, at most `limit`."""
         return [] if self._answer is None else self._answer.draft_tokens(limit)
+
+    def count_accepted(self, token_ids: Sequence[int]) -> int:
+        """How many of these tokens may follow in a row; text of the reasoning is free."""
+        return len(token_ids) if self._answer is None else self._answer.count_accepted(token_ids)
 
     @property
     def must_stop(self) -> bool:

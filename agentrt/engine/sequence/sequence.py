@@ -114,7 +114,7 @@ class Sequence:
             has these already, or never will.
         angle_offset: Where its angles begin in the model's table; 0, or the threshold it is past.
         in_flight: Tokens that are being sampled for it and are not known on the host yet.
-        draft_tokens: Guessed next tokens, computed together with the known ones.
+        forced_draft: Guessed tokens of the bytes that its grammar forces next.
         preempted: Whether it lost its pages; it goes before others of the same urgency.
         admitted_overdue: Whether it was admitted because it was overdue.
         queue_state: State while it waits.
@@ -145,7 +145,7 @@ class Sequence:
     rope_threshold: int = 0
     angle_offset: int = 0
     in_flight: int = 0
-    draft_tokens: list[int] = field(default_factory=list)
+    forced_draft: list[int] = field(default_factory=list)
     preempted: bool = False
     admitted_overdue: bool = False
     queue_state: QueueState = field(default_factory=QueueState)

@@ -69,4 +69,5 @@ def joined_ledger(ledger: Ledger, joined_at_s: float) -> Ledger:
         batch_size_sum=0,
         preemptions=0,
         retried_tokens=0,
+        drafts=(),
     )

@@ -46,7 +46,7 @@ def complement(
         schema: The schema.
         root: The whole schema, for references.
         depth: Number of combinations around it.
-        within: What the object fits besides; the complement is exact for such objects.
+        within: Other schemas of the object; the complement is exact for such objects.
     """
     if isinstance(schema, bool):
         return not schema

@@ -14,11 +14,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from agentrt.structured.json_schema.keywords import subschemas
 from agentrt.structured.json_schema.number_range import exact
 from agentrt.structured.json_schema.quick_check import Check, quick_check
+from agentrt.structured.json_schema.text_language import TooComplex, matching
 
 _CODE_POINT = re.compile(r"\\x\{([0-9a-fA-F]+)\}")
 _MAX_DECADES = 5_000
+_COUNTING = frozenset({"oneOf", "not", "if", "contains"})
 
 
 class WrittenNumber(float):
@@ -48,7 +51,7 @@ class Unmet(ValueError):
 def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
     """A reader of JSON text that checks what a grammar promises.
 
-    The grammar alone decides on patterns: its dialect is not Python's.
+    The grammar alone decides on patterns, unless what does not match is asked for, too.
 
     Returns:
         A function from text to its value, which raises `Unmet` if the value does not fit `schema`.
@@ -64,7 +67,8 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
         import referencing
 
         draft = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-        return exact_validator(draft, patterns=False)(schema, registry=referencing.Registry())
+        validator = exact_validator(draft, patterns=_counts_matches(schema))
+        return validator(schema, registry=referencing.Registry())
 
     def read(text: str) -> Any:
         value = json.loads(text, parse_float=_finite)
@@ -83,6 +87,12 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
         return value
 
     return read
+
+
+def _counts_matches(schema: Any) -> bool:
+    """Whether a value may fit a schema because it does not match some pattern."""
+    named = {k for _, here, _ in subschemas(schema) if isinstance(here, dict) for k in here}
+    return "pattern" in named and bool(named & _COUNTING)
 
 
 def _is_old(schema: Any) -> bool:
@@ -123,9 +133,17 @@ _Errors = Iterator[Any]
 
 
 def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> _Errors:
-    in_python = _CODE_POINT.sub(lambda found: f"\\U{int(found[1], 16):08x}", pattern)
-    if isinstance(value, str) and not re.search(in_python, value):
+    if isinstance(value, str) and not _is_match(pattern, value):
         yield _error(f"{value!r} does not match {pattern!r}")
+
+
+def _is_match(pattern: str, text: str) -> bool:
+    """Whether a text contains a match, in the compiler's dialect unless the pattern is large."""
+    try:
+        return matching(pattern).holds(text)
+    except TooComplex:
+        in_python = _CODE_POINT.sub(lambda found: f"\\U{int(found[1], 16):08x}", pattern)
+        return re.search(in_python, text) is not None
 
 
 def _accept(validator: Any, pattern: Any, value: Any, schema: Any) -> _Errors:

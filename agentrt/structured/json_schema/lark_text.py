@@ -91,7 +91,7 @@ def json_text(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a Lark string."""
+    """A text as a Lark string, which is a JSON string."""
     return _quote(text)
 
 

@@ -1,4 +1,4 @@
-"""What is known of an object from the other schemas that it fits."""
+"""An object as it is described by other schemas that hold beside one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from agentrt.base.record import record
 
 @record
 class ObjectContext:
-    """What is known of an object besides the complement that it must fit.
+    """The other schemas of an object, beside the complement that holds.
 
     Attributes:
-        plain: Schemas without references and combinations that it fits, too.
+        plain: Schemas without references and combinations.
     """
 
     plain: tuple[dict[str, Any], ...] = ()

@@ -16,6 +16,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
+from agentrt.structured.calls import parameter_digests
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.service import CompileService
@@ -254,15 +255,16 @@ def _fits(done: Future[CompiledConstraint], within_tokens: int | None) -> bool:
 
 
 def cache_key(spec: ConstraintSpec, vocab: Vocab, frame: CallFrame) -> str:
-    """Hash of all that a compiled constraint depends on."""
+    """Hash of all that a compiled constraint depends on; tools count by their digests."""
     content = canonical_json.dumps(
         [
             _VERSIONS,
             vocab.fingerprint,
             vocab.logits_size,
             [getattr(spec, one.name) for one in fields(spec) if one.name != "tools"],
-            [[tool.name, tool.parameters] for tool in spec.tools],
+            [tool.name for tool in spec.tools],
             asdict(frame) if spec.kind == "calls" else None,
         ]
     )
-    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
+    digests = b"".join(parameter_digests(spec.tools))
+    return hashlib.sha256(content.encode(errors="surrogatepass") + digests).hexdigest()

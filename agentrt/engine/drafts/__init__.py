@@ -1,0 +1,1 @@
+"""Drafts of a step: sources of guessed tokens, and how many of them pay."""

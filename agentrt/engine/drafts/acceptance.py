@@ -1,0 +1,92 @@
+"""Acceptance rates of drafts, and the length of draft that pays."""
+
+from __future__ import annotations
+
+from math import log
+
+from agentrt.protocol.step_output import DraftSource
+
+RateKey = tuple[DraftSource, bool]
+"""Source of a draft, and whether its text has agreed with several new tokens before."""
+
+_FIRST_ACCEPTED, _FIRST_REJECTED = 2.0, 1.0
+_MEMORY = 0.9
+
+
+class AcceptanceRates:
+    """Share of draft tokens that are accepted, each after those before it, by `RateKey`.
+
+    Args:
+        known: Rates to begin with.
+    """
+
+    def __init__(self, known: AcceptanceRates | None = None) -> None:
+        self._counts: dict[RateKey, tuple[float, float]] = dict(known._counts) if known else {}
+
+    def rate(self, key: RateKey) -> float:
+        """Probability that the next token of a draft is accepted, in (0, 1)."""
+        accepted, rejected = self._counts.get(key, (_FIRST_ACCEPTED, _FIRST_REJECTED))
+        return accepted / (accepted + rejected)
+
+    def note(self, key: RateKey, accepted_tokens: int, *, is_whole: bool) -> None:
+        """Learn from a draft of which so many tokens were accepted, if not the whole of it."""
+        accepted, rejected = self._counts.get(key, (_FIRST_ACCEPTED, _FIRST_REJECTED))
+        accepted = _MEMORY * accepted + accepted_tokens
+        rejected = _MEMORY * rejected + (not is_whole)
+        self._counts[key] = min(max(accepted, 0.01), 100.0), max(rejected, 0.01)
+
+
+class RowCosts:
+    """Seconds of a row of a step, learned by a line through the last steps.
+
+    Attributes:
+        MAX_ROWS: Longer steps compute prompts, and say little about a few rows more.
+    """
+
+    MAX_ROWS = 128
+    _MEMORY = 0.98
+    _FIRST_SHARE = 1 / 16
+
+    def __init__(self) -> None:
+        self._weight = self._rows = self._seconds = self._squares = self._products = 0.0
+
+    def note(self, rows: int, seconds: float) -> None:
+        """Learn from a step."""
+        if not 0 < rows <= self.MAX_ROWS or seconds <= 0:
+            return
+        keep = self._MEMORY
+        self._weight = keep * self._weight + 1.0
+        self._rows = keep * self._rows + rows
+        self._seconds = keep * self._seconds + seconds
+        self._squares = keep * self._squares + rows * rows
+        self._products = keep * self._products + rows * seconds
+
+    def row_share(self, rows: int) -> float:
+        """Seconds of one row more as a share of a step with so many rows."""
+        weight = self._weight
+        spread = weight * self._squares - self._rows**2
+        if weight < 8.0 or spread < 0.5 * weight**2:  # the steps are too much alike
+            return self._FIRST_SHARE
+        row_s = (weight * self._products - self._rows * self._seconds) / spread
+        step_s = self._seconds / weight + row_s * (rows - self._rows / weight)
+        return max(0.0, row_s) / step_s if step_s > 0 else 1.0
+
+
+def draft_length(rate: float, sequences: int, row_share: float, limit: int) -> int:
+    """Tokens of the draft that pays: the last of them is as likely as its row costs.
+
+    An accepted token saves one sequence a step, that is its share of one. Above the knee, where a
+    row costs as much as a sequence's share, nothing pays.
+
+    Args:
+        rate: Probability that a token is accepted after those before it, in (0, 1).
+        sequences: Sequences of the step.
+        row_share: Seconds of one row more as a share of the step.
+        limit: Most tokens.
+    """
+    cost = sequences * row_share
+    if cost >= 1.0 or rate <= 0.0:
+        return 0
+    if cost <= 0.0 or rate >= 1.0:
+        return limit
+    return min(limit, int(log(cost) / log(rate)))

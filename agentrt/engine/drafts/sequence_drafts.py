@@ -1,0 +1,107 @@
+"""Drafts of one sequence: the texts that it seems to repeat, followed while they agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agentrt.engine.drafts.acceptance import AcceptanceRates, RateKey
+from agentrt.engine.drafts.ngrams import TextLookup, Trail, continuation
+from agentrt.engine.drafts.site_outputs import SiteOutputs
+from agentrt.engine.sequence.sequence import Sequence
+from agentrt.protocol.step_output import DraftSource
+
+_SURE_TOKENS = 4
+"""Tokens that a text must have agreed with before it counts as repeated, not just alike."""
+
+
+class Guess(NamedTuple):
+    """Tokens that may follow a sequence.
+
+    Attributes:
+        token_ids: At least one, unless nothing is guessed.
+        key: Source, and how sure it is.
+        rate: Probability that the next of them is accepted.
+    """
+
+    token_ids: list[int]
+    key: RateKey
+    rate: float
+
+
+class SequenceDrafts:
+    """Guesses of what follows a sequence.
+
+    Args:
+        sequence: A sequence with a complete prompt.
+        outputs: Outputs of its call site.
+
+    Attributes:
+        sequence: The sequence.
+        rates: Acceptance rates of its drafts; they begin as those of its call site.
+    """
+
+    def __init__(self, sequence: Sequence, outputs: SiteOutputs) -> None:
+        self.sequence = sequence
+        self._outputs = outputs
+        self._own_output = outputs.open()
+        self._own_text = TextLookup()
+        self._known_tokens = 0
+        self._trails: dict[DraftSource, Trail | None] = {}
+        self.rates = AcceptanceRates(outputs.rates)
+
+    def best_guess(self, limit: int) -> Guess | None:
+        """The likeliest tokens to follow, at most `limit`; None if nothing is known."""
+        self._update()
+        return max(self._guesses(limit), key=lambda guess: guess.rate, default=None)
+
+    def note(self, key: RateKey, accepted_tokens: int, *, is_whole: bool) -> None:
+        """Learn from a draft that was verified."""
+        for rates in (self.rates, self._outputs.rates):
+            rates.note(key, accepted_tokens, is_whole=is_whole)
+
+    def close(self) -> None:
+        """Keep the output for later ones of the call site."""
+        self._update()
+        self._outputs.close(self._own_output)
+
+    def _guesses(self, limit: int) -> Iterator[Guess]:
+        for source, trail in self._trails.items():
+            if trail is None:
+                continue
+            if source == "prompt":
+                token_ids = continuation(trail.text, trail.at, limit)
+            else:
+                token_ids = trail.text[trail.at : trail.at + limit]
+            if token_ids:
+                key: RateKey = source, trail.agreed_tokens >= _SURE_TOKENS
+                yield Guess(token_ids, key, self.rates.rate(key))
+
+    def _update(self) -> None:
+        """Follow the tokens that are new, and look up those texts that they left."""
+        tokens = self.sequence.tokens
+        if self._trails and len(tokens) == self._known_tokens:
+            return
+        new = tokens[self._known_tokens :]
+        self._own_text.extend(new)
+        output = tokens[max(self._known_tokens, self.sequence.prompt_tokens) :]
+        self._outputs.extend(self._own_output, output)
+        self._known_tokens = len(tokens)
+        own = self._own_output
+        for source in _SOURCES:
+            trail = self._trails.get(source)
+            if trail is not None and trail.follow(new):
+                continue
+            if source == "prompt":
+                at = self._own_text.find()
+                self._trails[source] = None if at is None else Trail(tokens, at)
+                continue
+            find = self._outputs.find_ended if source == "site" else self._outputs.find_open
+            found = find(own)
+            if found is None and trail is not None and output and trail.realign(output[-1]):
+                found = trail
+            self._trails[source] = found
+
+
+_SOURCES: tuple[DraftSource, ...] = ("site", "sibling", "prompt")
+"""Sources that are looked up; of equally likely guesses the first counts."""

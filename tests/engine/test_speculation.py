@@ -1,0 +1,281 @@
+"""Speculative decoding: drafts of any text, right or wrong, change no token and lose no page."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.ids import RequestId
+from agentrt.protocol.backend import HoleFill
+
+STEM = [(13 * at) % 249 for at in range(60)]
+SPECS = (
+    None,
+    None,
+    None,
+    ConstraintSpec("regex", "[ab]{3,9}c*"),
+    ConstraintSpec("json", '{"type":"array","items":{"type":"boolean"},"maxItems":4}'),
+)
+FREE = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+request = st.fixed_dictionaries(
+    {
+        "at": st.integers(0, 20),
+        "prompt": st.tuples(st.integers(0, 60), st.lists(st.integers(0, 250), max_size=5)).map(
+            lambda parts: [*STEM[: parts[0]], *parts[1], 7]
+        ),
+        "constraint": st.sampled_from(SPECS),
+        "on_limit": st.sampled_from(["raise", "close"]),
+        "max_tokens": st.integers(1, 30),
+        "temperature": st.sampled_from([0.0, 0.8]),
+        "top_k": st.sampled_from([0, 0, 40]),
+        "top_p": st.sampled_from([1.0, 0.9]),
+        "repetition_penalty": st.sampled_from([1.0, 1.0, 1.3]),
+        "frequency_penalty": st.sampled_from([0.0, 0.0, 0.5]),
+        "logprobs": st.sampled_from([0, 0, 2]),
+        "stop": st.sampled_from([(), (), ("a",), ("bb", "c")]),
+        "hole": st.booleans(),
+        "cancel": st.sampled_from([None, None, None, 2, 9]),
+    }
+)
+OWN = ("at", "prompt", "hole", "cancel")
+
+
+def serve(core, engine, requests, copies=1, number=0):
+    """Submit each at its step, as often as asked; fill holes and cancel some steps later."""
+    served = engine.Served()
+    for step in range(35):
+        for at, one in enumerate(requests):
+            how = {key: one[key] for key in one if key not in OWN}
+            half = len(one["prompt"]) // 2 if one["hole"] else len(one["prompt"])
+            for copy in range(copies):
+                name = number + at * copies + copy
+                if step == one["at"]:
+                    known = one["prompt"][:half]
+                    core.submit(
+                        engine.request(name, known, complete=not one["hole"], seed=at, **how)
+                    )
+                if one["hole"] and step == one["at"] + 3:
+                    rest = HoleFill(tuple(one["prompt"][half:]), complete=True)
+                    core.fill_hole(RequestId(name), rest)
+                if one["cancel"] is not None and step == one["at"] + one["cancel"]:
+                    core.cancel(RequestId(name), "test")
+        engine.drain(core, served, most_steps=1)
+    return engine.drain(core, served)
+
+
+def compare(found, name, expected, at):
+    """The same output; of a cancelled one, what there is of it."""
+    ids, wanted = found.ids(name), expected.ids(at)
+    if "cancelled" in (found.ends[name].reason, expected.ends[at].reason):
+        shared = min(len(ids), len(wanted))
+        assert ids[:shared] == wanted[:shared]
+        return
+    assert ids == wanted
+    assert found.text(name) == expected.text(at)
+    assert found.logprobs(name) == expected.logprobs(at)
+    end, other = found.ends[name], expected.ends[at]
+    assert (end.reason, end.closed_early) == (other.reason, other.closed_early)
+    assert end.stopped_by == other.stopped_by
+    assert end.ledger.output_tokens == other.ledger.output_tokens
+
+
+def holds_nothing(core):
+    pool, tree = core.allocator.pool, core.allocator.tree
+    assert pool.owned_pages == 0
+    assert pool.free_pages + pool.tree_pages == pool.total_pages
+    assert tree.evictable_pages == pool.tree_pages
+
+
+@settings(FREE, max_examples=20)
+@given(
+    requests=st.lists(request, min_size=2, max_size=6),
+    tokens=st.sampled_from([1, 3, 9, "auto"]),
+    overlap=st.sampled_from(["off", "on"]),
+    kv_pages=st.sampled_from([24, 200]),
+    slots=st.sampled_from([2, 8]),
+    seed=st.integers(0, 99),
+    wrong_share=st.sampled_from([0.0, 0.1, 0.5]),
+)
+def test_any_drafts_leave_every_token_as_it_was(
+    requests, tokens, overlap, kv_pages, slots, seed, wrong_share, tokenizer_dir, engine
+):
+    """The site's earlier outputs are these ones, right for a while and then wrong."""
+    how: dict[str, Any] = {
+        "kv_pages": kv_pages,
+        "page_tokens": 8,
+        "prefill_chunk_tokens": 16,
+        "step_tokens": 40,
+        "max_running": slots,
+        "eos_bias": -0.5,
+    }
+    plain = engine.hash_core(tokenizer_dir, **how)
+    expected = serve(plain, engine, requests)
+    core = engine.hash_core(tokenizer_dir, overlap=overlap, speculate_tokens=tokens, **how)
+    random = Random(seed)
+    for at in range(len(requests)):
+        text = [
+            token if random.random() > wrong_share else random.randrange(250)
+            for token in expected.ids(at)
+        ]
+        earlier = engine.request(900 + at, STEM, max_tokens=len(text) + 2)
+        core.submit(engine.replace(earlier, output_ids=tuple(text)))
+    engine.drain(core)
+    for number in (0, 200):  # again, with the outputs of the first time
+        found = serve(core, engine, requests, copies=2, number=number)
+        for at in range(len(requests)):
+            for copy in range(2):
+                compare(found, number + 2 * at + copy, expected, at)
+        holds_nothing(core)
+    plain.close()
+    core.close()
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_the_outputs_of_a_call_site_are_drafted(overlap, temperature, tokenizer_dir, engine):
+    """The same requests again take a few steps each; other tenants and sites gain nothing."""
+    core = engine.hash_core(tokenizer_dir, speculate_tokens=7, overlap=overlap, eos_bias=-9.0)
+
+    def steps(number, **changed):
+        request = engine.request(number, STEM, max_tokens=60, temperature=temperature, seed=5)
+        core.submit(engine.replace(request, **changed))
+        served = engine.drain(core)
+        ledger = served.ends[number].ledger
+        return served.ids(number), ledger.steps, {one.source: one for one in ledger.drafts}
+
+    ids, alone, _ = steps(0)
+    assert alone >= 50
+    assert steps(1, site="other")[:2] == (ids, alone)
+    assert steps(2, cache_salt="tenant")[:2] == (ids, alone)
+    again, few, drafts = steps(3)
+    assert again == ids
+    assert few <= 12
+    assert drafts["site"].accepted_tokens >= 45
+    assert drafts["site"].rejected_tokens <= 7
+
+
+def test_branches_draft_for_each_other(tokenizer_dir, engine):
+    """An output follows a sibling that is ahead of it."""
+    core = engine.hash_core(tokenizer_dir, speculate_tokens=7, eos_bias=-9.0)
+    served = engine.Served()
+    core.submit(engine.request(0, STEM, max_tokens=60))
+    engine.drain(core, served, most_steps=30)
+    core.submit(engine.request(1, STEM, max_tokens=60))
+    engine.drain(core, served)
+    assert served.ids(0) == served.ids(1)
+    drafts = {one.source: one.accepted_tokens for one in served.ends[1].ledger.drafts}
+    assert drafts["sibling"] >= 20
+    assert served.ends[1].ledger.steps <= 30
+
+
+class Echo:
+    """Makes a hash model write its own prompt again."""
+
+    @staticmethod
+    def of(machine: type, text: list[int]) -> type:
+        class Echoing(machine):
+            def forward(self, parts):
+                logits = super().forward(parts)
+                row = 0
+                for part in parts:
+                    if part.wants_logits:
+                        end = part.first_position + len(part.token_ids)
+                        for position in range(end - 1 - part.draft_tokens, end):
+                            logits[row, text[(position + 1) % len(text)]] += 99.0
+                            row += 1
+                return logits
+
+        return Echoing
+
+
+def test_a_copied_prompt_is_drafted(tokenizer_dir, engine):
+    text = [*STEM, *range(180, 220)]
+    core = engine.hash_core(
+        tokenizer_dir, speculate_tokens=7, runner=Echo.of(engine.hash_machine, text)
+    )
+    core.submit(engine.request(0, text, max_tokens=80))
+    served = engine.drain(core)
+    assert served.ids(0) == text[:80]
+    (drafts,) = served.ends[0].ledger.drafts
+    assert drafts.source == "prompt"
+    assert drafts.accepted_tokens >= 60
+    assert served.ends[0].ledger.steps <= 20
+
+
+@pytest.mark.parametrize("kind", ["llama"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_model_says_the_same_behind_drafts(kind, temperature, build, engine):
+    """Rows of several tokens compute what rows of one do, over chunks, prefix hits and grammars."""
+    spec = ConstraintSpec("json", '{"type":"array","items":{"type":"integer"},"maxItems":9}')
+    told, steps = [], []
+    for tokens in ("off", 5):
+        core = build(
+            kind, page_tokens=8, prefill_chunk_tokens=16, dtype="float32", speculate_tokens=tokens
+        )
+        for turn in range(3):
+            for number in range(4):
+                core.submit(
+                    engine.request(
+                        10 * turn + number,
+                        [*STEM[: 40 + number // 2], 7],
+                        max_tokens=40,
+                        temperature=temperature,
+                        seed=number,
+                        constraint=spec if number % 2 else None,
+                        on_limit="close" if number % 2 else "raise",
+                    )
+                )
+            served = engine.drain(core)
+            told.append([served.ids(10 * turn + number) for number in range(4)])
+            steps.append(sum(end.ledger.steps for end in served.ends.values()))
+        holds_nothing(core)
+    assert told[:3] == told[3:]
+    assert steps[5] < 0.6 * steps[2]
+
+
+@pytest.mark.parametrize("constraint", [None, SPECS[4]])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_an_output_goes_on_in_another_engine(constraint, temperature, tokenizer_dir, engine):
+    """What an engine that was killed had told is kept; drafts there and here change nothing."""
+    how = {"max_tokens": 40, "temperature": temperature, "seed": 3, "constraint": constraint}
+    plain = engine.hash_core(tokenizer_dir, eos_bias=-2.0)
+    plain.submit(engine.request(0, STEM, **how))
+    ids = engine.drain(plain).ids(0)
+    for killed_at in (1, 2, 5):
+        told: list[int] = []
+        for _ in range(2):  # the second engine ends the output
+            core = engine.hash_core(tokenizer_dir, eos_bias=-2.0, speculate_tokens=4)
+            core.submit(engine.request(1, STEM, **how))
+            engine.drain(core)  # an earlier output of the site
+            rest = engine.request(2, STEM, **how)
+            core.submit(engine.replace(rest, output_ids=tuple(told)))
+            told += engine.drain(core, most_steps=killed_at if not told else 100).ids(2)
+        assert told == ids
+
+
+def test_captured_steps_compute_drafts_too(build, engine):
+    """Each row with a draft behind it is a slice of its own in a captured graph."""
+    from tests.engine.test_cuda_graphs import Tape
+
+    told = []
+    for captures in (False, True):
+        core = build("llama", kernels="reference", speculate_tokens=5, max_running=8)
+        if captures:
+            core.executor.runner.capture_graphs(Tape(), 8)
+        for number in range(2):
+            core.submit(engine.request(number, STEM, max_tokens=30, temperature=0.8, seed=1))
+            told.append(engine.drain(core).ids(number))
+        graphs = core.executor.runner.graphs
+        if captures:
+            wide = [one for (tier, _), (_, one) in graphs.captured.items() if tier.sequences > 2]
+            assert any(one.replays for one in wide)
+    assert told[0] == told[1] == told[2] == told[3]
