@@ -121,9 +121,7 @@ class StepRunner:
         """
         if not self._executor.overlaps or step.scheduled.drafts:
             return False
-        unfinished = filter(
-            self._is_unfinished, step.batch.sampled
-        )  # the drafter forgot the others
+        unfinished = filter(self._is_unfinished, step.batch.sampled)  # others are forgotten
         return not self._drafter.expects_drafts(unfinished)
 
     def sample(self, step: InFlightStep) -> None:
