@@ -128,6 +128,8 @@ def test_items_of_different_arrays_may_be_equal(accepts):
         array_of({"type": "object"}),
         array_of(True),
         array_of({"enum": [*"abcdefghijkl"]}, minItems=13),
+        array_of({"enum": [1, 2, 3], "minimum": 3}, minItems=2),
+        array_of({"allOf": [{"enum": ["a", "ba"]}, {"pattern": "^a"}]}, minItems=2),
         array_of({"anyOf": [POINT, TNIOP]}),
     ],
 )

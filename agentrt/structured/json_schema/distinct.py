@@ -29,6 +29,7 @@ from agentrt.structured.json_schema.keywords import (
     with_children,
     without,
 )
+from agentrt.structured.json_schema.merging import values_within
 
 KEYWORD = "uniqueItems"
 MAX_PLACES = 5_000
@@ -300,7 +301,9 @@ def _count_of(alternative: list[dict[str, Any]]) -> float:
     """A number of different values that an alternative has at least."""
     listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
     if listed:
-        return len({json.dumps(value) for value in _values(listed[0])}) if len(listed) == 1 else 1
+        others = [schema for schema in alternative if schema is not listed[0]]
+        fitting = values_within({**listed[0], "allOf": others})
+        return 0 if fitting is None else len({json.dumps(value) for value in fitting})
     is_endless = "string" in types_of(alternative) and not _is_narrow(alternative)
     return float("inf") if is_endless else 1
 
