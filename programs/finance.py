@@ -10,6 +10,7 @@ from typing import Annotated
 
 import closes
 import market
+from anyio import to_thread
 from pydantic import BaseModel, Field
 from typing_extensions import TypeForm
 
@@ -23,6 +24,7 @@ TOOLS = (
     tool(effects="pure")(market.annual_return),
     tool(effects="pure")(market.volatility),
     tool(effects="pure")(market.drawdown),
+    tool(effects="pure")(market.monthly_returns),
     tool(effects="pure")(market.compare),
     tool(effects="pure")(market.correlation),
     tool(effects="pure")(market.unanswerable),
@@ -48,7 +50,7 @@ ANALYST = chat(system="You are a market analyst. Use only the numbers of the too
 @program(deadline=8.0)
 async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
     """Answer `question` from the closes in the CSV `data` (symbol, date, price, maybe name)."""
-    table = closes.load(data)
+    table = await to_thread.run_sync(closes.load, data)  # days of decades take a while
     ask = ANALYST.user("Symbols: ", table.shown, "\nQuestion: ", question)
     plan = ask.calls(*(t.bind(table=table) for t in TOOLS), max_tokens=400, name="plan")
     # Each tool starts while the rest of the plan is still being decoded.
@@ -62,7 +64,7 @@ def held(facts: Sequence[object]) -> TypeForm[Report | Unanswerable]:
 
     class Held(Report):
         figures: Annotated[
-            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=8)
+            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=12)
         ]
 
     return Held | Unanswerable

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import correlation as pearson
-from statistics import stdev
+from statistics import fmean, stdev
 from typing import Annotated, Literal
 
 from closes import Close, Range, Span, Table, TableError
@@ -44,13 +44,18 @@ def prices(
     end: Month | None = None,
     months: Months | None = None,
 ) -> list[Figure]:
-    """First, last, lowest and highest close."""
+    """First, last, lowest, highest and average close."""
     found = table.range(symbol, Span(start, end, months))
-    every = [close.price for close in found.within]
+    every = found.within
     if len(every) == 1:
-        return [_figure(found, "close", every[0])]
-    edges = (("first", every[0]), ("last", every[-1]), ("lowest", min(every)))
-    return [_figure(found, f"{w} close", v) for w, v in (*edges, ("highest", max(every)))]
+        return [_at(found, "close", every[0])]
+    lowest, highest = (pick(every, key=lambda close: close.price) for pick in (min, max))
+    edges = {"first": every[0], "last": every[-1], "lowest": lowest, "highest": highest}
+    average = round(fmean(close.price for close in every), 2)
+    return [
+        *(_at(found, f"{word} close", close) for word, close in edges.items()),
+        _figure(found, "average close", average),
+    ]
 
 
 def total_return(
@@ -95,6 +100,28 @@ def drawdown(
 ) -> list[Figure]:
     """Deepest fall from a peak, percent."""
     return [_measured(table, "drawdown", symbol, Span(start, end, months))]
+
+
+def monthly_returns(
+    table: Table,
+    symbol: Symbol,
+    start: Month | None = None,
+    end: Month | None = None,
+    months: Months | None = None,
+) -> list[Figure]:
+    """Best and worst month, months up and down."""
+    found = table.range(symbol, Span(start, end, months), at_least=2)
+    closes = [*{close.month: close for close in found.path}.values()]  # a month's last one
+    moves = [(_total_return(pair), pair[1]) for pair in pairwise(closes)]
+    if not moves:
+        raise TableError(f"{found.symbol} has no month there with a close before it")
+    best, worst = (pick(moves, key=lambda move: move[0]) for pick in (max, min))
+    return [
+        _at(found, "best month %", best[1], round(best[0], 2)),
+        _at(found, "worst month %", worst[1], round(worst[0], 2)),
+        _figure(found, "months up", sum(move > 0 for move, _ in moves)),
+        _figure(found, "months down", sum(move < 0 for move, _ in moves)),
+    ]
 
 
 def compare(
@@ -165,6 +192,12 @@ LACKS: dict[Lack, str] = {
 def _figure(of: Range, metric: str, value: float) -> Figure:
     period = f"{of.within[0].month} to {of.within[-1].month}"
     return Figure(symbol=of.symbol, metric=metric, period=period, value=value)
+
+
+def _at(of: Range, metric: str, close: Close, value: float | None = None) -> Figure:
+    """A figure of one month of a range; by default the price of its close."""
+    price = close.price if value is None else value
+    return Figure(symbol=of.symbol, metric=metric, period=close.month, value=price)
 
 
 def _measured(table: Table, metric: Metric, symbol: str, span: Span) -> Figure:

@@ -49,24 +49,20 @@ def ledger(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
         decode_s=max(0.0, now_s - received_at_s - queue_s - prefill_s),
         source="inferred" if reported is None else "engine_reported",
         retried_tokens=times.retried_tokens,
-        **_counts(reader),
+        prompt_tokens=int(reader.usage.get("prompt_tokens") or 0),
+        cached_tokens=_cached_tokens(reader),
+        output_tokens=output_tokens(reader),
     )
 
 
-def _counts(reader: ChunkReader) -> dict[str, int]:
-    """Token counts as reported; if the stream broke before that, a chunk counts as one token."""
-    usage = reader.usage
-    details = usage.get("prompt_tokens_details") or {}
-    cached = details.get("cached_tokens") or reader.timings.get("cache_n") or 0
-    return {
-        "prompt_tokens": int(usage.get("prompt_tokens") or 0),
-        "cached_tokens": int(cached),
-        "output_tokens": output_tokens(reader),
-    }
+def _cached_tokens(reader: ChunkReader) -> int:
+    """Prompt tokens found in the server's cache, from vLLM's details or llama.cpp's timings."""
+    details = reader.usage.get("prompt_tokens_details") or {}
+    return int(details.get("cached_tokens") or reader.timings.get("cache_n") or 0)
 
 
 def output_tokens(reader: ChunkReader) -> int:
-    """Tokens of one answer."""
+    """Tokens of one answer; if the stream broke before the report, a chunk counts as one."""
     return int(reader.usage.get("completion_tokens") or reader.chunks)
 
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
+from corpus import finance, lookups
 from corpus.example import EMBEDDED, Example, render, system
 from corpus.mix import draw
 from tokenizers import Tokenizer
 from torch import Tensor
 
 ELSEWHERE = 0.08  # the weight of targets that the model need not say: prompts and tool results
-ROUND_TOKENS = 32
+ROUND_TOKENS = 16
 ROW_TOKENS = 2560
-PLANS_ONLY = 0.6
-PLANS_ONLY_OF_LONG = 0.85
-LONG = 420  # tokens
+PLANS_OF_A_TABLE = 20
 FIRST_WORD = 9  # the ids below are markers
 
 
@@ -90,17 +89,34 @@ def row(example: Example) -> Row:
     return Row(example.kind, prefix[:-1], tuple(ids[start:]), tuple(weights[start + 1 :]))
 
 
-def opening(one: Row, rng: random.Random) -> Row:
-    """The row up to the end of the model's first message, in a part of the cases where a tool answers it.
+def plans(rng: random.Random) -> list[Row]:
+    """Questions about one table, each with its plan, as rows that continue one prefix: the tools and the table.
 
     What to ask of the tools is harder to learn than how to report what they said, so it is shown more often.
     """
-    ends = [i for i, token in enumerate(one.ids) if token == marker("<|end|>")]
-    first = next((i for i in ends if i and one.weights[i - 1] == 1.0), None)
-    share = PLANS_ONLY if len(one.ids) < LONG else PLANS_ONLY_OF_LONG
-    if one.kind != "finance" or first is None or rng.random() > share:
-        return one
-    return replace(one, ids=one.ids[: first + 1], weights=one.weights[:first])
+    rows = [row(example) for example in finance.plans(rng, PLANS_OF_A_TABLE)]
+    shared = _shared([one.ids for one in rows]) - 1  # a row repeats the last token of its prefix
+    prefix = rows[0].prefix + rows[0].ids[:shared]
+    return [replace(one, prefix=prefix, ids=one.ids[shared:], weights=one.weights[shared:]) for one in rows]  # fmt: skip
+
+
+def _shared(every: Sequence[Sequence[int]]) -> int:
+    """How many ids all sequences begin with."""
+    columns = zip(*every, strict=False)
+    return next((n for n, column in enumerate(columns) if len(set(column)) > 1), len(every[0]))
+
+
+def looking_up(rng: random.Random) -> Row:
+    """A table and mentions of its symbols, each with the arguments that it becomes."""
+    shown, found = lookups.draw(rng)
+    ids = [marker("<|begin|>"), marker("<|user|>"), *encode(shown)]
+    weights = [ELSEWHERE * 0.5] * len(ids)
+    for said, arguments in found:
+        for text, weight in ((f"\nQuestion: {said}\n", ELSEWHERE * 0.5), (arguments, 1.0)):
+            new = encode(text)
+            ids += new
+            weights += [weight] * len(new)
+    return Row("lookup", (), tuple(ids), tuple(weights[1:]))
 
 
 def copying(rng: random.Random) -> Row:
@@ -144,7 +160,7 @@ def group(rows: Iterable[Row], device: torch.device) -> list[Batch]:
             count = max(1, min(len(same), ROW_TOKENS // _rounded(len(same[0].ids))))
             while count > 1 and (
                 _rounded(len(same[count - 1].ids)) * count > ROW_TOKENS
-                or len(same[count - 1].ids) > 1.35 * len(same[0].ids) + 24
+                or len(same[count - 1].ids) > 1.5 * len(same[0].ids) + 32
             ):
                 count -= 1
             batches.append(_pad(prefix, same[:count], device))
@@ -169,7 +185,9 @@ def _pad(prefix: Sequence[int], rows: Sequence[Row], device: torch.device) -> Ba
 
 
 def step_rows(seed: int, step: int, count: int, copies: int) -> list[Row]:
-    """The rows of training step `step`."""
-    rng = random.Random(f"copy:{seed}:{step}")
-    drawn = [row(draw(seed, step * count + i)) for i in range(count - copies)]
-    return [opening(one, rng) for one in drawn] + [copying(rng) for _ in range(copies)]
+    """The rows of training step `step`: `count` tables with plans, as many lookups, thrice as many transcripts, and copies."""
+    rng = random.Random(f"{seed}:{step}")
+    drawn = [row(draw(seed, step * count * 3 + i)) for i in range(count * 3)]
+    planned = [one for _ in range(count) for one in plans(rng)]
+    found = [looking_up(rng) for _ in range(count)]
+    return [*drawn, *planned, *found, *(copying(rng) for _ in range(copies))]

@@ -184,9 +184,17 @@ class Network(nn.Module):
 
     def forward(self, prefix: Tensor, rows: Tensor) -> Tensor:
         """The logits of the rows: `[B, L, vocabulary]` for prefix ids `[P]` and row ids `[B, L]`."""
+        return self.head(self.states(prefix, rows)).view(*rows.shape, -1)
+
+    def head(self, states: Tensor) -> Tensor:
+        """The logits `[M, vocabulary]` of states `[M, D]`."""
+        return F.linear(states, self.model.embed_tokens.weight)
+
+    def states(self, prefix: Tensor, rows: Tensor) -> Tensor:
+        """The last states of the rows, `[B * L, D]`."""
         at = layout(self.shape, prefix.numel(), rows.shape[0], rows.shape[1], rows.device)
         x = self.model.embed_tokens(torch.cat([prefix, rows.flatten()]))  # [N, D]
         for layer in self.model.layers:
             x = layer(x, at)
-        x = self.model.norm(x[at.prefix :])
-        return F.linear(x, self.model.embed_tokens.weight).view(*rows.shape, -1)
+        states: Tensor = self.model.norm(x[at.prefix :])
+        return states

@@ -35,6 +35,7 @@ DEV_SEED = 1
 DEV_TRANSCRIPTS = 96
 SAVE_EVERY_S = 300
 COPY_STEPS = 400
+LITTLE_SHARE = 0.3
 AVERAGE = 0.995
 
 
@@ -45,7 +46,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--model", choices=[*SHAPES], default="main")
     parser.add_argument("--minutes", type=float, default=90.0)
-    parser.add_argument("--rows", type=int, default=56, help="transcripts a step")
+    parser.add_argument(
+        "--tables",
+        type=int,
+        default=8,
+        help="tables a step, with their plans, and as many lookups; thrice as many transcripts",
+    )
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -64,12 +70,14 @@ def arguments() -> argparse.Namespace:
 
 
 def loss_of(network: Network, batch: Batch) -> Tensor:
-    """The weighted sum of the cross entropies."""
-    logits = network(batch.prefix, batch.rows[:, :-1])
-    each = F.cross_entropy(
-        logits.flatten(0, 1).float(), batch.rows[:, 1:].flatten(), reduction="none"
-    )
-    return (each * batch.weights.flatten()).sum()
+    """The weighted sum of the cross entropies; of the targets that weigh little, a share stands for all."""
+    weights, targets = batch.weights.flatten(), batch.rows[:, 1:].flatten()
+    drawn = torch.rand(weights.shape, device=weights.device) < LITTLE_SHARE
+    kept = ((weights == 1) | (drawn & (weights > 0))).nonzero().squeeze(1)
+    weights = torch.where(weights == 1, weights, weights / LITTLE_SHARE)[kept]
+    logits = network.head(network.states(batch.prefix, batch.rows[:, :-1])[kept])
+    each = F.cross_entropy(logits.float(), targets[kept], reduction="none")
+    return (each * weights).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +168,8 @@ def main() -> None:
             for settings in optimizer.param_groups:
                 settings["lr"] = args.rate * factor
         early = step < COPY_STEPS and not args.weights
-        copies = args.rows // 3 if early else args.rows // 16
-        batches = group(step_rows(args.seed + 100, step, args.rows, copies), device)
+        copies = 4 * args.tables if early else 2
+        batches = group(step_rows(args.seed + 100, step, args.tables, copies), device)
         weight = sum(float(batch.weights.sum()) for batch in batches)
         for share in workers.map(partial(gradients, network, args.device, weight), batches):
             sums[0] += share.loss

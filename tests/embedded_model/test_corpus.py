@@ -9,8 +9,8 @@ import finance as program
 import pytest
 from closes import Table
 from corpus import arithmetic, finance, finance_tables, periods, relative_periods
+from corpus.asked import Call
 from corpus.example import Example
-from corpus.finance_questions import Call
 from corpus.mix import SHARES, draw
 from held_out.questions import SYMBOLS, blind, every, handwritten
 from held_out.tables import TABLES

@@ -6,7 +6,7 @@ from pathlib import Path
 import market
 import pytest
 from closes import Table, TableError, load
-from held_out.questions import ORIGINS, SYMBOLS, every, solved
+from held_out.questions import ORIGINS, SYMBOLS, Question, every, solved, unseen
 from held_out.tables import TABLES
 
 STOCKS = Path(market.__file__).parent / "data" / "stocks.csv"
@@ -29,7 +29,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     return {"": load(STOCKS)} | {name: load(one.write(folder)) for name, one in TABLES.items()}
 
 
-@pytest.mark.parametrize("origin", [o for o in ORIGINS if o != "solved"])
+WITH_CALLS = [origin for origin in ORIGINS if origin not in ("unseen", "solved")]
+
+
+@pytest.mark.parametrize("origin", WITH_CALLS)
 def test_expected_calls_run(origin: str, tables: dict[str, Table]):
     """Only a symbol that the table lacks is refused."""
     for question in [q for q in every() if q.origin == origin]:
@@ -42,7 +45,7 @@ def test_expected_calls_run(origin: str, tables: dict[str, Table]):
                 getattr(market, name)(tables[question.data], **arguments)
 
 
-@pytest.mark.parametrize("origin", [o for o in ORIGINS if o != "solved"])
+@pytest.mark.parametrize("origin", WITH_CALLS)
 def test_expected_symbols_are_named(origin: str, tables: dict[str, Table]):
     """The symbols of the calls are the symbols of the question, no more and no fewer."""
     for question in [q for q in every() if q.origin == origin]:
@@ -68,11 +71,17 @@ def test_tables_are_of_another_kind(tables: dict[str, Table]):
     assert lengths["days of the eighties"] > 1.5 * lengths["weeks of the tens"] > 400
 
 
-def test_solved_questions_have_figures_or_none(tables: dict[str, Table]):
+@pytest.mark.parametrize(
+    ("questions", "counts"),
+    [
+        pytest.param(solved(), (187, 39), id="solved"),
+        pytest.param(unseen(), (180, 30), id="unseen"),
+    ],
+)
+def test_questions_have_figures_or_none(questions: list[Question], counts: tuple[int, int]):
     """A sixth cannot be answered; each figure of the rest is of a symbol of the shipped table."""
-    questions = solved()
     lacking = [question for question in questions if question.figures == ()]
-    assert (len(questions), len(lacking)) == (187, 39)
+    assert (len(questions), len(lacking)) == counts
     of = {
         symbol for question in questions for named, _ in question.figures or () for symbol in named
     }

@@ -99,7 +99,7 @@ def test_right_and_wrong_guesses_leave_every_token_as_it_was(merging, engine, tr
 def test_no_guess_crosses_the_length_at_which_angles_change(merging, engine, tried, threshold):
     behind = []
 
-    class Turning(engine.hash_machine):
+    class Turning(engine.hash_machine):  # type: ignore[name-defined]
         def __init__(self, *args):
             super().__init__(*args)
             self.model.rope_threshold = threshold

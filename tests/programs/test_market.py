@@ -1,6 +1,7 @@
 """The finance program's table and figures, on the shipped data and on broken files."""
 
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def test_reads_the_shipped_data():
                 "last close": 210.73,
                 "lowest close": 36.06,
                 "highest close": 210.73,
+                "average close": 108.49,
             },
             id="prices",
         ),
@@ -78,7 +80,8 @@ def test_computes(figures: list[Figure], expected: dict[str, float]):
     """Known values of the shipped data, each said of its symbol and its months."""
     assert values(figures) == expected
     assert {figure.symbol for figure in figures} == {"AAPL"}
-    assert len({figure.period for figure in figures}) == 1
+    ranges = {figure.period for figure in figures if "close" not in figure.metric}
+    assert len(ranges) <= 1
 
 
 def test_compares_two():
@@ -147,7 +150,49 @@ def test_says_what_closes_do_not_tell():
 
 def test_open_range_is_that_of_the_symbol():
     """GOOG begins later than the rest."""
-    assert market.prices(TABLE, "GOOG")[0].period == "2004-08 to 2010-03"
+    assert market.total_return(TABLE, "GOOG")[0].period == "2004-08 to 2010-03"
+
+
+def test_a_close_names_its_month():
+    """So does the best or the worst month; an average is of the whole range."""
+    found = market.prices(TABLE, "AAPL", "2005-01", "2009-12")
+    months = {figure.metric: figure.period for figure in found}
+    price = {close.month: close.price for close in TABLE.closes["AAPL"]}
+    assert (months["first close"], months["last close"]) == ("2005-01", "2009-12")
+    assert price[months["lowest close"]] == min(p for m, p in price.items() if "2005" <= m < "2010")
+    assert price[months["highest close"]] == max(
+        p for m, p in price.items() if "2005" <= m < "2010"
+    )
+    assert months["average close"] == "2005-01 to 2009-12"
+
+
+def test_single_months():
+    """The first month of a year moves from the old year's last close; each month counts once."""
+    price = {close.month: close.price for close in TABLE.closes["IBM"]}
+    months = ["2001-12", *(f"2002-{month:02}" for month in range(1, 13))]
+    moves = {b: (price[b] / price[a] - 1) * 100 for a, b in pairwise(months)}
+    best, worst = max(moves, key=moves.__getitem__), min(moves, key=moves.__getitem__)
+    assert [
+        (f.metric, f.period, f.value)
+        for f in market.monthly_returns(TABLE, "IBM", "2002-01", "2002-12")
+    ] == [
+        ("best month %", best, round(moves[best], 2)),
+        ("worst month %", worst, round(moves[worst], 2)),
+        ("months up", "2002-01 to 2002-12", sum(move > 0 for move in moves.values())),
+        ("months down", "2002-01 to 2002-12", sum(move < 0 for move in moves.values())),
+    ]
+
+
+def test_single_months_of_a_table_of_days(tmp_path: Path):
+    """A month runs from the last close before it to its last close."""
+    days = ("2000-12-28", "2000-12-29", "2001-01-02", "2001-01-31", "2001-02-01", "2001-02-28")
+    rows = [f"x,{day},{price}" for day, price in zip(days, (11, 10, 8, 12, 20, 9), strict=True)]
+    table = load(write(tmp_path, "\n".join(["symbol,date,price", *rows])))
+    best, worst, up, down = market.monthly_returns(table, "x", "2001-01", "2001-02")
+    assert (best.period, best.value, worst.period, worst.value) == ("2001-01", 20, "2001-02", -25)
+    assert (up.value, down.value) == (1, 1)
+    with pytest.raises(TableError, match="no month there with a close before it"):
+        market.monthly_returns(table, "x", "2000-12", "2000-12")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import market as market
 
+from corpus.asked import Asked, Call
 from corpus.example import (
     Example,
     Message,
@@ -16,12 +17,12 @@ from corpus.example import (
     tool_spec,
     user,
 )  # fmt: skip
-from corpus.finance_questions import Call, ask
+from corpus.finance_questions import ask
 from corpus.finance_tables import closes, random_table
 
 SYSTEM = "You are a market analyst. Use only the numbers of the tools."
 FUNCTIONS: dict[str, Callable[..., list[market.Figure]]] = {f.__name__: f for f in (
-    market.prices, market.total_return, market.annual_return, market.volatility, market.drawdown, market.compare,
+    market.prices, market.total_return, market.annual_return, market.volatility, market.drawdown, market.monthly_returns, market.compare,
     market.correlation, market.unanswerable,
 )}  # fmt: skip
 REQUIRED = {"compare": ("metric",), "correlation": ("first", "second"), "unanswerable": ("reason",)}
@@ -31,7 +32,7 @@ TOOLS = tuple(
     tool_spec(name, str(f.__doc__), REQUIRED.get(name, ("symbol",)), OPTIONAL.get(name, SPAN))
     for name, f in FUNCTIONS.items()
 )
-FIGURES = 8
+FIGURES = 12
 
 Outcome = list[market.Figure] | str
 """What a tool said: its figures, or why there are none."""
@@ -43,9 +44,7 @@ def example(rng: random.Random) -> Example:
     asked = ask(rng, table)
     outcomes = [run(table, call) for call in asked.calls]
     messages: list[Message] = [
-        system(SYSTEM),
-        user(f"Symbols: {table.shown}\nQuestion: {asked.question}"),
-        assistant_calls(asked.calls),
+        *_planned(table, asked),
         *(tool_result(content(outcome)) for outcome in outcomes),
         user("Write the report."),
         assistant(compact(report(asked.calls, outcomes))),
@@ -69,6 +68,19 @@ def content(outcome: Outcome) -> str:
     return compact([figure.model_dump() for figure in outcome])
 
 
+def plans(rng: random.Random, count: int) -> list[Example]:
+    """Questions about one table, each with its plan alone; what comes before the questions is the same text."""
+    table = random_table(rng)
+    every = [ask(rng, table) for _ in range(count)]
+    return [Example("finance", _planned(table, asked), (True,), TOOLS) for asked in every]
+
+
+def _planned(table: closes.Table, asked: Asked) -> tuple[Message, ...]:
+    """The conversation up to the plan."""
+    question = user(f"Symbols: {table.shown}\nQuestion: {asked.question}")
+    return system(SYSTEM), question, assistant_calls(asked.calls)
+
+
 def report(calls: Sequence[Call], outcomes: Sequence[Outcome]) -> dict[str, object]:
     """The report that these results support, each figure copied from one of them; else the reason why there is none."""
     sentences: list[str] = []
@@ -84,7 +96,7 @@ def report(calls: Sequence[Call], outcomes: Sequence[Outcome]) -> dict[str, obje
 
 def _caption(found: list[market.Figure]) -> str:
     """What the figures of a result are, in words alone: the numbers stand in the records."""
-    noun = "closes" if len(found) > 1 else found[0].metric.removesuffix(" %")
+    noun = "figures" if len(found) > 1 else found[0].metric.removesuffix(" %")
     return f"The {noun} of {found[0].symbol}."
 
 

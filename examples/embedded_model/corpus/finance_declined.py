@@ -16,7 +16,7 @@ FIGURES = (
     "cash flow", "cash on the balance sheet", "debt", "debt ratio", "leverage", "balance sheet", "interest cover", "credit rating", "bond yield", "tax rate", "tax bill",
     "beta", "alpha", "Sharpe ratio", "Sortino ratio", "information ratio", "Treynor ratio", "value at risk", "tracking error", "skewness", "kurtosis", "R squared",
     "moving average", "200-day average", "50-day moving average", "RSI", "MACD", "Bollinger bands", "momentum score", "support level", "resistance level",
-    "average close", "mean price", "median price", "median return", "best month", "worst month", "best day", "worst day", "number of winning months", "longest winning streak",
+    "median price", "median return", "best day", "worst day", "longest winning streak",
     "opening price", "intraday high", "intraday low", "bid", "ask price", "bid-ask spread", "spread", "after-hours price", "pre-market price", "option price",
     "implied volatility", "put-call ratio", "option volume", "futures price", "number of employees", "headcount", "staff", "customer count", "market share", "number of stores",
     "number of users", "headquarters", "address", "founder", "chief executive", "CEO", "board", "main product", "products", "competitors", "industry", "sector",
@@ -42,7 +42,7 @@ OTHER_FIGURES = (
     "how much (did|does) {s} (earn per share|sell|spend on research|owe|pay its boss|pay in taxes|spend|borrow) {p}", "was {s} (overvalued|undervalued|cheap relative to its earnings|expensive for its earnings|profitable as a business|in debt|solvent) {p}",
     "(did|by how much did) {s} beat (the market|the index|inflation|its benchmark|the S&P 500|the Dow|bonds|gold|the risk-free rate|its sector|its peers) {p}", "how did {s} do (against|compared to|relative to) (the index|the market|gold|inflation|bonds|its sector|oil) {p}",
     "what was the (market|index|gold price|interest rate|inflation rate|oil price|exchange rate|unemployment rate|GDP) (doing|) {p}", "what was {s} worth in (euros|pounds|yen|francs|gold|today's money) {p}", "where is {s} (based|listed|headquartered|traded)",
-    "how many (months|days|years|times|weeks) did {s} (rise|fall|gain|lose|close higher|need to recover|set a record|hit a high) {p}", "on which (day|weekday|date) did {s} (peak|fall the most|rise the most|bottom|open) {p}", "what (news|events|scandals|rumours) (moved|hit|helped) {s} {p}",
+    "how many (days|years|times|weeks) did {s} (rise|fall|gain|lose|close higher|need to recover|set a record|hit a high) {p}", "on which (day|weekday|date) did {s} (peak|fall the most|rise the most|bottom|open) {p}", "what (news|events|scandals|rumours) (moved|hit|helped) {s} {p}",
     "which (stock|company|symbol|one) (paid|had|employed|sold) the most (dividends|debt|people|products|cash|patents) {p}", "what did the (analysts|experts|papers|press|board) (say|think|write) (about|of) {s} {p}", "how (popular|famous|big|old|green|large a company) (is|was) {s} {p}",
 )  # fmt: skip
 FUTURE = (

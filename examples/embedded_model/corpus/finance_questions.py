@@ -2,39 +2,33 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from corpus import finance_declined, finance_free, periods, relative_periods
+from corpus import finance_declined, finance_free, finance_patterns, periods, relative_periods
+from corpus.asked import Asked, Call, call, joined, mention, some, stranger, years
 from corpus.finance_rankings import ANY_FIGURE, ANY_TWICE, RANKINGS, TWO_PERIODS
-from corpus.finance_tables import FIRST_WORDS, closes, company, random_symbol
+from corpus.finance_tables import closes
 from corpus.finance_words import ASK, ASK_MANY, COMPARE, CORRELATION, NAMED, NOUNS, SINGLE
 from corpus.periods import Period
 from corpus.wording import as_typed, expand
 
 METRICS: tuple[str, ...] = ("total_return", "annual_return", "volatility", "drawdown")
 ONE_SYMBOL = ("prices", *METRICS)
-NAMED_SHARE = 0.36
-SMALL_SHARE = 0.13
-
-Call = tuple[str, dict[str, object]]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question, and the calls that answer it."""
-
-    question: str
-    calls: tuple[Call, ...]
-    keep: tuple[str, ...] = ()
+PATTERNS_SHARE = 0.62
 
 
 def ask(rng: random.Random, table: closes.Table) -> Asked:
     """A question about `table`."""
     kinds: tuple[tuple[Callable[[random.Random, closes.Table], Asked], float], ...] = (
         (one_figure, 28), (two_figures, 7), (same_figure, 7), (comparison, 20), (ranking, 8), (related, 7),
-        (two_questions, 6), (two_periods, 5), (declined, 10),
+        (two_questions, 6), (two_periods, 5), (declined, 8),
     )  # fmt: skip
-    asked = rng.choices([kind for kind, _ in kinds], [share for _, share in kinds])[0](rng, table)
+    if rng.random() < PATTERNS_SHARE:
+        asked = finance_patterns.ask(rng, table, _between)
+        if rng.random() < 0.1:
+            asked = replace(asked, question=finance_free.amid_talk(rng, asked.question))
+    else:
+        asked = rng.choices([k for k, _ in kinds], [share for _, share in kinds])[0](rng, table)
     keep = asked.keep if rng.random() < 0.5 else ()
     return replace(asked, question=as_typed(asked.question, rng, keep))
 
@@ -49,7 +43,7 @@ def one_figure(rng: random.Random, table: closes.Table) -> Asked:
         pattern = finance_free.told_before(rng, expand(pattern, rng))
     pattern = _amid_talk(rng, pattern)
     text = place(rng, pattern, [mention(rng, table, symbol)], period)
-    return Asked(text, (_call(name, symbol, period),), (symbol,))
+    return Asked(text, (call(name, symbol, period),), (symbol,))
 
 
 def single_pattern(rng: random.Random, name: str) -> str:
@@ -84,13 +78,13 @@ def two_figures(rng: random.Random, table: closes.Table) -> Asked:
         second = two.replace("{s}'s", "its").replace("{s}", "it").replace("{p}", "")
         pattern = f"{one},( and|) {second}"
     text = place(rng, pattern, [mention(rng, table, symbol)], period)
-    return Asked(text, tuple(_call(n, symbol, period) for n in names), (symbol,))
+    return Asked(text, tuple(call(n, symbol, period) for n in names), (symbol,))
 
 
 def same_figure(rng: random.Random, table: closes.Table) -> Asked:
     """One metric of two or three symbols, without a comparison."""
     name = rng.choice(ONE_SYMBOL)
-    symbols = _some(rng, table, 3 if name != "prices" and rng.random() < 0.2 else 2)
+    symbols = some(rng, table, 3 if name != "prices" and rng.random() < 0.2 else 2)
     period = _period(rng, table, name)
     pattern = rng.choice((
         f"{ASK_MANY} (the |){NOUNS[name]} (of|for) (both |each of |){{n}} {{p}}",
@@ -100,7 +94,7 @@ def same_figure(rng: random.Random, table: closes.Table) -> Asked:
         rng.choice([q for q in SINGLE[name] if "{s}'s" not in q]).replace("{s}", "{n}").replace(" was ", " were "),
     ))  # fmt: skip
     text = place(rng, pattern, [mention(rng, table, s) for s in symbols], period)
-    return Asked(text, tuple(_call(name, s, period) for s in symbols), tuple(symbols))
+    return Asked(text, tuple(call(name, s, period) for s in symbols), tuple(symbols))
 
 
 def comparison(rng: random.Random, table: closes.Table) -> Asked:
@@ -115,11 +109,11 @@ def comparison(rng: random.Random, table: closes.Table) -> Asked:
         pattern = rng.choice(COMPARE[metric])
     pattern = _amid_talk(rng, pattern)
     more = "{a}" not in pattern and len(table.symbols) > 2 and rng.random() < 0.35
-    symbols = _some(rng, table, rng.choice((3, 3, 3, 4, 4, 5)) if more else 2)
+    symbols = some(rng, table, rng.choice((3, 3, 3, 4, 4, 5)) if more else 2)
     period = _period(rng, table)
-    call: Call = ("compare", {"metric": metric, "symbols": symbols, **period.arguments})
+    made: Call = ("compare", {"metric": metric, "symbols": symbols, **period.arguments})
     text = place(rng, pattern, [mention(rng, table, s) for s in symbols], period)
-    return Asked(text, (call,), tuple(symbols))
+    return Asked(text, (made,), tuple(symbols))
 
 
 def ranking(rng: random.Random, table: closes.Table) -> Asked:
@@ -129,19 +123,19 @@ def ranking(rng: random.Random, table: closes.Table) -> Asked:
     if rng.random() < 0.25:
         pattern = rng.choice(ANY_FIGURE).replace("{noun}", NOUNS[metric])
     period = _period(rng, table)
-    call: Call = ("compare", {"metric": metric, **period.arguments})
-    return Asked(place(rng, _amid_talk(rng, pattern), ["it"], period), (call,))
+    made: Call = ("compare", {"metric": metric, **period.arguments})
+    return Asked(place(rng, _amid_talk(rng, pattern), ["it"], period), (made,))
 
 
 def related(rng: random.Random, table: closes.Table) -> Asked:
     """The correlation of two symbols."""
-    symbols = _some(rng, table, 2)
+    symbols = some(rng, table, 2)
     period = _period(rng, table)
-    call: Call = ("correlation", {"first": symbols[0], "second": symbols[-1], **period.arguments})
+    made: Call = ("correlation", {"first": symbols[0], "second": symbols[-1], **period.arguments})
     free = rng.random() < 0.15
     pattern = finance_free.telegram_of_relation(rng) if free else rng.choice(CORRELATION)
     text = place(rng, _amid_talk(rng, pattern), [mention(rng, table, s) for s in symbols], period)
-    return Asked(text, (call,), tuple(symbols))
+    return Asked(text, (made,), tuple(symbols))
 
 
 def two_questions(rng: random.Random, table: closes.Table) -> Asked:
@@ -157,20 +151,20 @@ def two_periods(rng: random.Random, table: closes.Table) -> Asked:
     """One metric of one symbol in two periods."""
     name = rng.choices(ONE_SYMBOL, (15, 40, 10, 20, 15))[0]
     symbol = rng.choice(table.symbols)
-    first, last = _years(rng, table)
+    first, last = years(rng, table)
     one, two = (rng.choice((periods.year, periods.year, periods.years, periods.part_of_year))(rng, first, last) for _ in range(2))  # fmt: skip
     pattern = rng.choice(TWO_PERIODS[name])
     if rng.random() < 0.35:
         pattern = rng.choice(ANY_TWICE).replace("{noun}", NOUNS[name])
     text = place(rng, expand(pattern, rng), [mention(rng, table, symbol)], one, front=False)
-    calls = tuple(_call(name, symbol, period) for period in (one, two))
+    calls = tuple(call(name, symbol, period) for period in (one, two))
     return Asked(text.replace("{q}", two.text), calls, (symbol,))
 
 
 def declined(rng: random.Random, table: closes.Table) -> Asked:
     """A question that the table does not answer."""
     reason = rng.choices(("figure", "symbol", "period", "future", "advice", "unclear"), (34, 24, 14, 12, 9, 7))[0]  # fmt: skip
-    symbols = [mention(rng, table, s) for s in _some(rng, table, 2)]
+    symbols = [mention(rng, table, s) for s in some(rng, table, 2)]
     period = _period(rng, table)
     if reason == "symbol":
         return lacking(rng, table)
@@ -184,7 +178,7 @@ def declined(rng: random.Random, table: closes.Table) -> Asked:
             else rng.choice(COMPARE["total_return"])
         )
         month, at = rng.choice(periods.MONTHS), rng.randrange(12)
-        first, last = _years(rng, table)
+        first, last = years(rng, table)
         at = periods.MONTHS.index(month)
         period = Period(finance_declined.moment(rng, rng.randint(first, last), month, at))
     elif reason == "future":
@@ -201,40 +195,29 @@ def declined(rng: random.Random, table: closes.Table) -> Asked:
 
 def lacking(rng: random.Random, table: closes.Table) -> Asked:
     """A question about a symbol or a company that the table lacks."""
-    other = company(rng) if rng.random() < 0.45 else random_symbol(rng)
-    if other.upper() in {n.upper() for n in (*table.symbols, *table.names.values())}:
-        return lacking(rng, table)
-    if rng.random() < 0.1:
-        other = other.lower()
+    other = stranger(rng, table)
     said = [other]
     pick = rng.random()
     if pick < 0.6:
         pattern = single_pattern(rng, rng.choice(ONE_SYMBOL))
     else:
-        said = [other, *(mention(rng, table, s) for s in _some(rng, table, 1))]
+        said = [other, *(mention(rng, table, s) for s in some(rng, table, 1))]
         rng.shuffle(said)
         pattern = rng.choice(COMPARE[rng.choice(METRICS)] if pick < 0.9 else CORRELATION)
     text = place(rng, _amid_talk(rng, pattern), said, _period(rng, table))
     return Asked(text, (("unanswerable", {"reason": "symbol"}),), (other,))
 
 
-def mention(rng: random.Random, table: closes.Table, symbol: str) -> str:
-    """How a question names a symbol: as it is, in small letters, or by the company's name."""
-    name = table.names.get(symbol)
-    if name and rng.random() < NAMED_SHARE:
-        first = name.split()[0]
-        if first not in FIRST_WORDS and rng.random() < 0.35:
-            name = first
-        return name.lower() if rng.random() < 0.2 else name
-    return symbol.lower() if rng.random() < SMALL_SHARE else symbol
-
-
 def _period(rng: random.Random, table: closes.Table, name: str = "") -> Period:
-    first, last = _years(rng, table)
+    first, last = years(rng, table)
     if name == "prices" and rng.random() < 0.42:
         return periods.one_month(rng, first, last)
     if name in ("total_return", "prices") and rng.random() < 0.04:
         return relative_periods.a_month(rng, first, last)
+    return _between(rng, first, last)
+
+
+def _between(rng: random.Random, first: int, last: int) -> Period:
     kinds = (
         (periods.draw, 64), (periods.whole, 6), (relative_periods.recent, 7), (relative_periods.onward, 4),
         (relative_periods.backward, 4), (relative_periods.unusual, 15),
@@ -257,31 +240,7 @@ def place(rng: random.Random, pattern: str, words: Sequence[str], period: Period
     words = [named.format(s=word) if word.isupper() else word for word in words]
     a, b = words[0], words[-1]
     text = text.replace("{s}", a).replace("{a}", a).replace("{b}", b).replace("{p}", period.text)
-    text = text.replace("{l}", _joined(rng, words, ("or", "or", "or", "or", "and", "vs", "/")))
-    text = text.replace("{n}", _joined(rng, words, ("and", "and", "and", "and", "&", "with")))
+    text = text.replace("{l}", joined(rng, words, ("or", "or", "or", "or", "and", "vs", "/")))
+    text = text.replace("{n}", joined(rng, words, ("and", "and", "and", "and", "&", "with")))
     text = " ".join(text.split()).replace(" ,", ",").replace(",,", ",").replace(" :", ":")
     return text.rstrip(",: ")
-
-
-def _joined(rng: random.Random, words: Sequence[str], links: Sequence[str]) -> str:
-    link = rng.choice(links)
-    if len(words) == 1:
-        return words[0]
-    if len(words) == 2:
-        return f"{words[0]} {link} {words[1]}"
-    return ", ".join(words[:-1]) + rng.choice((" ", ", ")) + f"{rng.choice(links[:2])} {words[-1]}"
-
-
-def _some(rng: random.Random, table: closes.Table, count: int) -> list[str]:
-    return rng.sample(table.symbols, min(count, len(table.symbols)))
-
-
-def _years(rng: random.Random, table: closes.Table) -> tuple[int, int]:
-    """The years of the table; now and then others, of which it knows nothing."""
-    first, last = int(table.first[:4]), int(table.last[:4])
-    away = rng.choice((-40, -20, -12, 12, 20, 40)) if rng.random() < 0.03 else 0
-    return first + away, last + away
-
-
-def _call(name: str, symbol: str, period: Period) -> Call:
-    return name, {"symbol": symbol, **period.arguments}

@@ -2,6 +2,7 @@
 
 import random
 import string
+from collections.abc import Mapping
 from datetime import date
 
 import closes as closes
@@ -36,7 +37,7 @@ def random_symbol(rng: random.Random) -> str:
 
 def company(rng: random.Random) -> str:
     """The name of a company that does not exist."""
-    name = names.word(rng)
+    name = names.brand(rng)
     pick = rng.random()
     if pick < 0.60:
         return name
@@ -46,7 +47,7 @@ def company(rng: random.Random) -> str:
         return f"{rng.choice(FIRST_WORDS)} {name}"
     if pick < 0.96:
         return f"{rng.choice(FIRST_WORDS)} {name} {rng.choice(KINDS_OF_COMPANY)}"
-    return f"{name} & {names.word(rng)}"
+    return f"{name} & {names.brand(rng)}"
 
 
 def ticker(rng: random.Random, name: str) -> str:
@@ -66,8 +67,9 @@ def random_table(rng: random.Random) -> closes.Table:
     prices: dict[str, tuple[closes.Close, ...]] = {}
     called: dict[str, str] = {}
     days = random_days(rng)
-    count = rng.choices((2, 3, 4, 5, 6, 7, 10, 14, 20), (7, 15, 21, 36, 9, 6, 3, 2, 1))[0]
-    named = rng.random() < (0.58 if count < 8 else 0.1)
+    count = rng.choices((2, 3, 4, 5, 6, 7, 10, 14, 20), (7, 14, 20, 36, 9, 6, 3, 2, 3))[0]
+    named = rng.random() < (0.66 if count < 8 else 0.2)
+    alike = rng.random() < 0.5
     for _ in range(count):
         price = 10 ** rng.uniform(0.2, 3.0)
         drift, spread = rng.gauss(0.006, 0.012), rng.uniform(0.02, 0.16)
@@ -76,12 +78,48 @@ def random_table(rng: random.Random) -> closes.Table:
         for day in days[begin:]:
             path.append(closes.Close(day, round(price, 2)))
             price = min(max(price * (1 + rng.gauss(drift, spread)), 0.5), 9000.0)
-        name = company(rng)
+        name = _alike(rng, called) if alike and called else company(rng)
         symbol = ticker(rng, name) if named and rng.random() < 0.6 else random_symbol(rng)
         prices[symbol] = tuple(path)
         if named and rng.random() < 0.97:
             called[symbol] = name
     return closes.Table(prices, {symbol: called[symbol] for symbol in prices if symbol in called})
+
+
+def crowded_table(rng: random.Random) -> closes.Table:
+    """A table of a month whose names and symbols are hard to tell apart: they share their first letters."""
+    letters = rng.sample(string.ascii_uppercase, rng.choice((1, 2, 2, 3, 5, 26)))
+    day = date(rng.randint(1965, 2020), rng.randint(1, 12), 1)
+    prices: dict[str, tuple[closes.Close, ...]] = {}
+    called: dict[str, str] = {}
+    kind, named = rng.choice((random_symbol, _numbered)), rng.random() < 0.75
+    for _ in range(rng.choice((3, 4, 5, 5, 6, 7, 8, 10, 14, 20))):
+        name = next((n for n in (company(rng) for _ in range(60)) if n[0] in letters), None)
+        if name is None:
+            continue
+        pick = rng.random()
+        symbol = ticker(rng, name) if pick < 0.6 else kind(rng)
+        if pick > 0.8:
+            symbol = rng.choice(letters) + symbol[1:]
+        if symbol in HELD_OUT_SYMBOLS:
+            continue
+        prices[symbol] = (closes.Close(day, 1.0),)
+        if named:
+            called[symbol] = name
+    return closes.Table(prices, called) if len(prices) > 1 else crowded_table(rng)
+
+
+def _numbered(rng: random.Random) -> str:
+    """A symbol of some digits and an exchange."""
+    digits = "".join(rng.choices(string.digits, k=rng.randint(3, 5)))
+    return digits + rng.choice((".", "", "-")) + "".join(rng.choices(string.ascii_uppercase, k=2))
+
+
+def _alike(rng: random.Random, called: Mapping[str, str]) -> str:
+    """A company whose name begins with the letter of another one, where one is found soon."""
+    drawn = [company(rng) for _ in range(12)]
+    letters = {name[0] for name in called.values()}
+    return next((name for name in drawn if name[0] in letters), drawn[0])
 
 
 def random_days(rng: random.Random) -> list[date]:

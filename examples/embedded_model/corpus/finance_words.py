@@ -11,6 +11,7 @@ NOUNS: dict[str, str] = {
     "total_return": "(return|total return|overall return|gain|total gain|overall gain|performance|cumulative return|profit|percentage gain|percentage change|price change|growth|change in price|return on investment|gain or loss|total performance|full return)",
     "annual_return": "((annual|annualised|annualized|yearly|average yearly|average annual|mean annual|compound annual|per-year|mean yearly) (return|growth|gain|rate of return|growth rate|performance|rate)|CAGR|return per year|return a year|growth per year|return per annum|yearly compounded growth|compound growth rate)",
     "volatility": "(volatility|volatility|annual volatility|annualised volatility|risk|standard deviation|standard deviation of returns|variability|price fluctuation|price swings|price variability|riskiness|vol|fluctuation|variation of the returns)",
+    "monthly_returns": "((best|worst|strongest|weakest) month|best and worst month|best single month|worst monthly (return|loss)|biggest monthly (gain|drop)|number of (months up|months down|losing months|winning months|rising months)|months with a (gain|loss)|months in the (plus|minus))",
     "drawdown": "((max|maximum|biggest|largest|worst|deepest|greatest|steepest|most severe) (drawdown|drawdown|decline|drop|fall|loss from a peak|slump|dip|decline from a peak|peak-to-trough (fall|drop|decline|loss)|fall from a (peak|high|top)|drop from a (high|peak)|loss from peak to trough|retreat|setback|collapse|loss from a high)|drawdown|max drawdown)",
 }
 

@@ -7,12 +7,12 @@ from corpus import advisor, arithmetic, extract, finance, react
 from corpus.example import Example
 
 SHARES: dict[str, tuple[Callable[[random.Random], Example], float]] = {
-    "finance": (finance.example, 0.62),
-    "react": (react.example, 0.10),
-    "vote": (arithmetic.vote, 0.06),
-    "tree": (arithmetic.tree, 0.08),
-    "advisor": (advisor.example, 0.06),
-    "extract": (extract.example, 0.08),
+    "finance": (finance.example, 0.52),
+    "react": (react.example, 0.12),
+    "vote": (arithmetic.vote, 0.08),
+    "tree": (arithmetic.tree, 0.11),
+    "advisor": (advisor.example, 0.08),
+    "extract": (extract.example, 0.09),
 }
 
 

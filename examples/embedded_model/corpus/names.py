@@ -1,6 +1,11 @@
 """Invented names: of people, places, things. Built from syllables, so that no list of them can be learned."""
 
 import random
+import re
+from functools import cache
+from pathlib import Path
+
+WORDINGS = Path(__file__).parent / "wordings"
 
 ONSETS = (
     "b",
@@ -94,6 +99,36 @@ def word(rng: random.Random, syllables: int | None = None) -> str:
     if count == 1 or rng.random() < 0.3:
         text += rng.choice(ENDINGS)
     return text.capitalize() if len(text) > 2 else word(rng, syllables)
+
+
+def brand(rng: random.Random) -> str:
+    """A capitalised word that a company may be called by: invented, of random letters, or an ordinary word."""
+    pick = rng.random()
+    if pick < 0.5:
+        return word(rng)
+    if pick < 0.72:
+        return rng.choice(_ordinary()).capitalize()
+    count = rng.randint(3, 9)
+    letters = [rng.choice("aeiouy" if rng.random() < 0.42 else "bcdfghjklmnpqrstvwxz") for _ in range(count)]  # fmt: skip
+    text = "".join(letters).capitalize()
+    if pick > 0.97 and count > 5:
+        at = rng.randint(2, count - 2)
+        text = text[:at] + text[at:].capitalize()
+    return text
+
+
+def slip(rng: random.Random, name: str) -> str:
+    """A name with one letter dropped, doubled or swapped with the next, its first one kept."""
+    at = rng.randrange(1, len(name) - 1)
+    edits = (name[:at] + name[at + 1 :], name[: at + 1] + name[at:], name[:at] + name[at + 1] + name[at] + name[at + 2 :])  # fmt: skip
+    return rng.choice(edits)
+
+
+@cache
+def _ordinary() -> tuple[str, ...]:
+    """The words of the phrase patterns."""
+    every = " ".join(file.read_text("utf-8") for file in sorted(WORDINGS.glob("*.txt")))
+    return tuple(sorted(set(re.findall(r"\b[a-z]{4,10}\b", every))))
 
 
 def place(rng: random.Random) -> str:

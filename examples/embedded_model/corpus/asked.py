@@ -1,0 +1,91 @@
+"""A question about a table of prices with the calls that answer it, and how it names symbols."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corpus import names
+from corpus.finance_tables import FIRST_WORDS, closes, company, random_symbol
+from corpus.periods import Period
+
+NAMED_SHARE = 0.48
+SMALL_SHARE = 0.2
+
+Call = tuple[str, dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and the calls that answer it."""
+
+    question: str
+    calls: tuple[Call, ...]
+    keep: tuple[str, ...] = ()
+
+
+def call(name: str, symbol: str, period: Period) -> Call:
+    """A call of a tool about one symbol."""
+    return name, {"symbol": symbol, **period.arguments}
+
+
+def declined(reason: str) -> Call:
+    """The call that says why there is no answer."""
+    return "unanswerable", {"reason": reason}
+
+
+def mention(rng: random.Random, table: closes.Table, symbol: str) -> str:
+    """How a question names a symbol: as it is, in small letters, or by the company's name."""
+    name = table.names.get(symbol)
+    if name and rng.random() < NAMED_SHARE:
+        return _typed(rng, _shortened(rng, name))
+    return symbol.lower() if rng.random() < SMALL_SHARE else symbol
+
+
+def stranger(rng: random.Random, table: closes.Table) -> str:
+    """A symbol or a company that the table lacks, as a question names it."""
+    name = company(rng) if rng.random() < 0.55 else random_symbol(rng)
+    known = {word.upper() for word in (*table.symbols, *table.names.values())}
+    first = {word.split()[0].upper() for word in table.names.values()}
+    if name.upper() in known or name.split()[0].upper() in known | first:
+        return stranger(rng, table)
+    return _typed(rng, name)
+
+
+def some(rng: random.Random, table: closes.Table, count: int) -> list[str]:
+    """So many symbols of the table, or all of them."""
+    return rng.sample(table.symbols, min(count, len(table.symbols)))
+
+
+def joined(rng: random.Random, words: Sequence[str], links: Sequence[str]) -> str:
+    """Words as a list with one of the links before the last."""
+    link = rng.choice(links)
+    if len(words) == 1:
+        return words[0]
+    if len(words) == 2:
+        return f"{words[0]} {link} {words[1]}"
+    return ", ".join(words[:-1]) + rng.choice((" ", ", ")) + f"{rng.choice(links[:2])} {words[-1]}"
+
+
+def years(rng: random.Random, table: closes.Table) -> tuple[int, int]:
+    """The years of the table; now and then others, of which it knows nothing."""
+    first, last = int(table.first[:4]), int(table.last[:4])
+    away = rng.choice((-40, -20, -12, 12, 20, 40)) if rng.random() < 0.03 else 0
+    return first + away, last + away
+
+
+def _shortened(rng: random.Random, name: str) -> str:
+    """A company's name as people say it: often its first word alone, now and then its initials."""
+    words = name.split()
+    if words[0] not in FIRST_WORDS and len(words) > 1 and rng.random() < 0.35:
+        return words[0]
+    return name
+
+
+def _typed(rng: random.Random, name: str) -> str:
+    """A name as it is typed: in small letters, or with a slip of the finger, in a part of the cases."""
+    pick = rng.random()
+    if pick < 0.24:
+        return name.lower()
+    if pick < 0.27:
+        return name.upper()
+    return names.slip(rng, name) if pick < 0.29 and len(name) > 5 else name

@@ -1,0 +1,247 @@
+"""Questions from the phrase patterns of `wordings/`, each with the calls that answer it."""
+
+import random
+from collections.abc import Callable, Sequence
+
+from corpus import bare_periods, patterns
+from corpus.asked import Asked, Call, call, declined, joined, mention, some, stranger, years
+from corpus.finance_tables import closes
+from corpus.finance_words import NAMED, NOUNS
+from corpus.periods import Period
+from corpus.relative_periods import NUMBERS
+from corpus.wording import expand
+
+OR = ("or", "or", "or", "or", "/", "vs")
+AND = ("and", "and", "and", "and", "&", "plus")
+PERCENTAGES = (5, 8, 10, 12, 15, 18, 20, 22, 25, 30, 33, 35, 40, 45, 50, 60, 70, 75, 80, 90, 100, 120, 150, 200, 300)  # fmt: skip
+SUMS = ("100", "500", "1,000", "1000", "2,500", "5,000", "7500", "10,000", "10000", "25,000", "40000", "100,000")  # fmt: skip
+
+Draw = Callable[[random.Random, int, int], Period]
+"""A way to draw a period between two years."""
+
+Kind = Callable[[random.Random, closes.Table, Draw], Asked]
+"""A way to ask."""
+
+SINGLE = {
+    "total_return": "total_return", "annual_return": "annual_return", "volatility": "volatility",
+    "drawdown": "drawdown", "price_of_month": "prices", "price_extremes": "prices",
+    "average_price": "prices", "months": "monthly_returns",
+}  # fmt: skip
+COMPARED = ("total_return", "annual_return", "volatility", "drawdown")
+WITHOUT = (
+    ", {s} (left out|aside|not counted|excluded|apart)", " (without|except|other than|excluding|leaving out|apart from|not counting|but for|if we drop) {s}", " (all but|everything but|anything but) {s}",
+    ". (ignore|skip|drop|forget|leave out|do not count) {s}", ", (minus|less|ex|bar) {s}",
+)  # fmt: skip
+LEAVING_OUT = ("(without|except for|leaving out|apart from|not counting|excluding|setting aside|ignoring) {s},", "{s} (aside|excluded|left out):", "(drop|forget|ignore|leave out) {s}:")  # fmt: skip
+DECLINED = ("figure", "future", "advice", "unclear")
+
+
+def one_figure(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """One figure of one symbol."""
+    intent = rng.choices([*SINGLE], (26, 14, 14, 14, 10, 10, 5, 9))[0]
+    symbol = rng.choice(table.symbols)
+    filled = Filled(rng, table, patterns.draw(rng, intent), period)
+    text = filled.about([mention(rng, table, symbol)])
+    return Asked(text, (call(SINGLE[intent], symbol, filled.period),), (symbol,))
+
+
+def comparison(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """Two or more symbols by a metric."""
+    metric = rng.choices(COMPARED, (45, 16, 20, 19))[0]
+    filled = Filled(rng, table, patterns.draw(rng, f"compare_{metric}"), period)
+    symbols = some(rng, table, filled.count(rng))
+    text = filled.about([mention(rng, table, s) for s in symbols])
+    return Asked(text, (_comparison(metric, symbols, filled.period),), tuple(symbols))
+
+
+def of_each(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """The same figure of two or three symbols: their prices in a month, or their returns."""
+    intent, name = rng.choice((("compare_price", "prices"), ("several_total_return", "total_return")))  # fmt: skip
+    filled = Filled(rng, table, patterns.draw(rng, intent), period)
+    symbols = some(rng, table, min(filled.count(rng), 4))
+    text = filled.about([mention(rng, table, s) for s in symbols])
+    return Asked(text, tuple(call(name, s, filled.period) for s in symbols), tuple(symbols))
+
+
+def ranking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """All symbols by a metric."""
+    metric = rng.choices(COMPARED, (45, 16, 20, 19))[0]
+    filled = Filled(rng, table, patterns.draw(rng, f"rank_{metric}"), period)
+    return Asked(filled.about([]), (("compare", {"metric": metric, **filled.period.arguments}),))
+
+
+def ranking_without(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """All symbols but one or two by a metric."""
+    left_out = some(rng, table, 2 if len(table.symbols) > 4 and rng.random() < 0.25 else 1)
+    kept = [symbol for symbol in table.symbols if symbol not in left_out]
+    if not 2 <= len(kept) <= 7:
+        return ranking(rng, table, period)
+    metric = rng.choices(COMPARED, (45, 16, 20, 19))[0]
+    filled = Filled(rng, table, patterns.draw(rng, f"rank_{metric}"), period)
+    said = joined(rng, [mention(rng, table, s) for s in left_out], AND)
+    text = f"{filled.about([])} {expand(rng.choice(WITHOUT), rng).replace('{s}', said)}"
+    if rng.random() < 0.3:
+        text = f"{expand(rng.choice(LEAVING_OUT), rng).replace('{s}', said)} {filled.about([])}"
+    text = text.replace(" ,", ",").replace(" .", ".")
+    return Asked(text, (_comparison(metric, kept, filled.period),), tuple(left_out))
+
+
+def prices_of_all(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """The prices of all symbols in a month or over a period."""
+    if len(table.symbols) > 6:
+        return ranking(rng, table, period)
+    filled = Filled(rng, table, patterns.draw(rng, "rank_price"), period)
+    return Asked(filled.about([]), tuple(call("prices", s, filled.period) for s in table.symbols))
+
+
+def related(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """The correlation of two symbols."""
+    filled = Filled(rng, table, patterns.draw(rng, "correlation"), period)
+    symbols = some(rng, table, 2)
+    text = filled.about([mention(rng, table, s) for s in symbols])
+    return Asked(text, (_correlation(symbols[0], symbols[-1], filled.period),), tuple(symbols))
+
+
+def related_to_several(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """The correlations of a symbol with some others."""
+    if len(table.symbols) < 3:
+        return related(rng, table, period)
+    filled = Filled(rng, table, patterns.draw(rng, "correlation_of_several"), period)
+    symbols = some(rng, table, rng.choice((3, 3, 3, 4, 4, 5)))
+    said = [mention(rng, table, s) for s in symbols]
+    text = filled.about(said[1:], one=said[0])
+    calls = tuple(_correlation(symbols[0], other, filled.period) for other in symbols[1:])
+    return Asked(text, calls, tuple(symbols))
+
+
+def two_periods(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """One figure of one symbol in two periods."""
+    symbol = rng.choice(table.symbols)
+    name, intent = "total_return", "two_periods_total_return"
+    if rng.random() < 0.5:
+        name = rng.choice(("annual_return", "volatility", "drawdown", "prices", "total_return"))
+        intent = "two_periods_other"
+    filled = Filled(rng, table, patterns.draw(rng, intent), period)
+    text = filled.about([mention(rng, table, symbol)]).replace("{noun}", expand(NOUNS[name], rng))
+    found = (filled.period, filled.second)
+    return Asked(text, tuple(call(name, symbol, one) for one in found), (symbol,))
+
+
+def two_figures(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """Two figures of one symbol."""
+    symbol = rng.choice(table.symbols)
+    names = rng.sample([*NOUNS], 2)
+    filled = Filled(rng, table, patterns.draw(rng, "two_figures"), period)
+    text = filled.about([mention(rng, table, symbol)])
+    for place, name in zip(("{noun}", "{other}"), names, strict=True):
+        text = text.replace(place, expand(NOUNS[name], rng))
+    return Asked(text, tuple(call(name, symbol, filled.period) for name in names), (symbol,))
+
+
+def unanswered(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """A question that no closes answer."""
+    reason = rng.choices((*DECLINED, "period"), (38, 16, 14, 14, 18))[0]
+    intent = f"declined_{'moment' if reason == 'period' else reason}"
+    filled = Filled(rng, table, patterns.draw(rng, intent), period)
+    symbols = some(rng, table, 2)
+    return Asked(filled.about([mention(rng, table, s) for s in symbols]), (declined(reason),))
+
+
+def lacking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """A question about a symbol or a company that the table lacks, alone or beside one that it has."""
+    other = stranger(rng, table)
+    if rng.random() < 0.55:
+        intent, said = rng.choice([*SINGLE, "two_periods_total_return"]), [other]
+    else:
+        kinds = [f"compare_{metric}" for metric in COMPARED]
+        intent = rng.choice(
+            [*kinds, *kinds, "correlation", "compare_price", "several_total_return"]
+        )
+        known = [mention(rng, table, s) for s in some(rng, table, rng.choice((1, 1, 1, 2)))]
+        said = [other, *known]
+    filled = Filled(rng, table, patterns.draw(rng, intent), period)
+    if filled.count(rng) == 2:
+        said = said[:2]
+    rng.shuffle(said)
+    return Asked(filled.about(said), (declined("symbol"),), (other,))
+
+
+class Filled:
+    """A pattern with its alternatives drawn and its periods filled in; the symbols are yet to come."""
+
+    def __init__(self, rng: random.Random, table: closes.Table, pattern: str, period: Draw) -> None:
+        first, last = years(rng, table)
+        text = expand(pattern, rng)
+        self._rng = rng
+        self.period, self.second = Period(""), Period("")
+        if "{u}" in text or "{v}" in text:
+            bought, sold, self.period = bare_periods.bought_and_sold(rng, first, last)
+            text = text.replace("{u}", bought).replace("{v}", sold)
+        elif "{y}" in text:
+            self.period = bare_periods.draw(rng, first, last)
+        elif "{m}" in text or "{o}" in text:
+            self.period = bare_periods.one_month(rng, first, last)
+        elif "{p}" in text:
+            self.period = period(rng, first, last)
+        if "{z}" in text or "{q}" in text:
+            one, self.second = bare_periods.two(rng, first, last)
+            self.period = one if "{y}" in text or "{p}" in text else self.period
+        for place in ("{y}", "{o}"):
+            text = text.replace(place, self.period.text)
+        text = text.replace("{z}", self.second.text)
+        if "{q}" in text:
+            text = text.replace("{p}", f"in {self.period.text}").replace("{q}", f"in {self.second.text}")  # fmt: skip
+        month = self.period.text
+        lead = (
+            rng.choice(("at", "at", "by")) if " end of" in month or " close of" in month else "in"
+        )
+        text = text.replace(
+            "{m}", f"at {month}" if month.startswith("year-end") else f"{lead} {month}"
+        )
+        text = text.replace("{p}", self.period.text)
+        text = text.replace("{k}", str(rng.choice(PERCENTAGES))).replace("{d}", rng.choice(SUMS))
+        self._text = text.replace("{w}", _number(rng, len(table.symbols)))
+
+    def count(self, rng: random.Random) -> int:
+        """How many symbols the pattern is about."""
+        if "{a}" in self._text or ("{l}" not in self._text and "{n}" not in self._text):
+            return 2
+        return rng.choices((2, 3, 4, 5), (40, 34, 16, 10))[0]
+
+    def about(self, said: Sequence[str], one: str = "") -> str:
+        """The question about symbols as they are mentioned; `one` stands apart from the others."""
+        rng, text = self._rng, self._text
+        named = "{s}" if rng.random() < 0.75 else rng.choice(NAMED)
+        if said:
+            single = one or said[0]
+            shown = named.format(s=single) if single.isupper() and "{s}'s" not in text else single
+            text = text.replace("{s}", shown).replace("{a}", said[0]).replace("{b}", said[-1])
+            text = text.replace("{l}", joined(rng, said, OR)).replace("{n}", joined(rng, said, AND))
+        text = " ".join(text.split())
+        for loose, tight in ((" ,", ","), (",,", ","), (" :", ":"), (" ;", ";"), (" .", "."), (" ?", "?"), ("s's ", "s' ")):  # fmt: skip
+            if tight != "s' " or rng.random() < 0.3:
+                text = text.replace(loose, tight)
+        return text.strip(",:;- ")
+
+
+def _comparison(metric: str, symbols: Sequence[str], period: Period) -> Call:
+    return "compare", {"metric": metric, "symbols": list(symbols), **period.arguments}
+
+
+def _correlation(first: str, second: str, period: Period) -> Call:
+    return "correlation", {"first": first, "second": second, **period.arguments}
+
+
+def _number(rng: random.Random, n: int) -> str:
+    return NUMBERS[n] if rng.random() < 0.8 else str(n)
+
+
+KINDS: tuple[tuple[Kind, float], ...] = (
+    (one_figure, 32), (comparison, 18), (of_each, 5), (ranking, 11), (ranking_without, 2), (prices_of_all, 3), (related, 5), (related_to_several, 4),
+    (two_periods, 8), (two_figures, 4), (unanswered, 7), (lacking, 10),
+)  # fmt: skip
+
+
+def ask(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """A question about `table`; `period` draws what stands in the place of `{p}`."""
+    return rng.choices([k for k, _ in KINDS], [share for _, share in KINDS])[0](rng, table, period)
