@@ -90,10 +90,12 @@ class SchemaPlace:
         Args:
             key: The name, as a JSON string.
         """
-        if key not in self._steps:
-            name = json.loads(key)
-            self._steps[key] = self._owner.place(self._values(name))
-        return self._steps[key]
+        name = json.loads(key)
+        if not any(name in schema.get("properties", {}) for schema in self.plain):
+            name = None  # outputs may name any number of these
+        if name not in self._steps:
+            self._steps[name] = self._owner.place(self._values(name))
+        return self._steps[name]
 
     def item(self, index: int) -> SchemaPlace | None:
         """The place of an item; None if nothing distinct is below."""
