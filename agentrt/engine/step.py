@@ -121,7 +121,8 @@ class StepRunner:
         """
         if not self._executor.overlaps or step.scheduled.drafts:
             return False
-        return not self._drafter.expects_drafts(step.batch.sampled)
+        unfinished = filter(self._is_unfinished, step.batch.sampled)  # others are forgotten
+        return not self._drafter.expects_drafts(unfinished)
 
     def sample(self, step: InFlightStep) -> None:
         """Start to sample a token for each row with exactly the tokens that the batch assumed."""

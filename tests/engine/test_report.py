@@ -76,6 +76,16 @@ def unavailable(*_):
         ("qwen2_moe", {"use_sliding_window": True}, "its config sets use_sliding_window"),
         ("qwen3_moe", {"norm_topk_prob": None}, "its config does not say norm_topk_prob"),
         (
+            "gemma2",
+            {"attn_logit_softcapping": ...},
+            "its config does not say attn_logit_softcapping",
+        ),
+        (
+            "gemma2",
+            {"final_logit_softcapping": ...},
+            "its config does not say final_logit_softcapping",
+        ),
+        (
             "phi3",
             {"rope_parameters": {"rope_type": "longrope"}},
             "its config does not say how positions turn",
@@ -106,6 +116,20 @@ def test_configs_of_older_versions_say_the_same(facts):
     said = {"rope_type": "llama3", "rope_theta": 5e5, **llama3}
     assert scaled == shape_of({**old, "rope_parameters": said})
     assert isinstance(scaled, DecoderShape)
+
+
+def test_the_first_configs_of_gemma_name_its_activation_otherwise(facts):
+    said = facts("gemma")
+    shape = shape_of({**said, "hidden_act": "gelu"})
+    assert isinstance(shape, DecoderShape)
+    assert shape == shape_of({**said, "hidden_act": "gelu_pytorch_tanh"})
+
+
+def test_the_third_gemma_has_no_bound_if_its_config_says_none(facts):
+    said = {name: value for name, value in facts("gemma3_text").items() if "softcap" not in name}
+    shape = shape_of(said)
+    assert isinstance(shape, DecoderShape)
+    assert (shape.softcap, shape.logits_softcap) == (None, None)
 
 
 def test_older_configs_of_windows_have_a_theta_of_their_own(facts):

@@ -1,5 +1,6 @@
 """Speculative decoding: drafts of any text, right or wrong, change no token and lose no page."""
 
+import gc
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
+from agentrt.engine.sequence.sequence import Sequence
 from agentrt.protocol.backend import HoleFill
 
 STEM = [(13 * at) % 249 for at in range(60)]
@@ -161,6 +163,22 @@ def test_the_outputs_of_a_call_site_are_drafted(overlap, temperature, tokenizer_
     assert few <= 12
     assert drafts["site"].accepted_tokens >= 45
     assert drafts["site"].rejected_tokens <= 7
+
+
+def test_a_sequence_that_is_cancelled_in_flight_is_forgotten(tokenizer_dir, engine):
+    """No draft keeps it, though its next step was launched ahead."""
+    core = engine.hash_core(tokenizer_dir, speculate_tokens=4, overlap="on", eos_bias=-9.0)
+    request = engine.replace(engine.request(0, STEM, max_tokens=60), site="cancelled in flight")
+    core.submit(request)
+    for _ in range(6):
+        core.step()
+    core.cancel(RequestId(0), "test")
+    core.submit(engine.request(1, STEM[:9], max_tokens=3))
+    engine.drain(core)
+    gc.collect()
+    kept = [one for one in gc.get_objects() if type(one) is Sequence and one.request == request]
+    assert not kept
+    core.close()
 
 
 def test_branches_draft_for_each_other(tokenizer_dir, engine):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from agentrt.base.errors import ConstraintError
 from agentrt.structured import Budgeted, bitmask_words, json_schema_shape
 from agentrt.structured.distinct_state import DistinctConstraint
+from agentrt.structured.json_schema.distinct import DistinctPlaces
 from agentrt.structured.matcher import allowed_ids
 
 TEXT = {"type": "string"}
@@ -128,6 +130,8 @@ def test_items_of_different_arrays_may_be_equal(accepts):
         array_of({"type": "object"}),
         array_of(True),
         array_of({"enum": [*"abcdefghijkl"]}, minItems=13),
+        array_of({"enum": [1, 2, 3], "minimum": 3}, minItems=2),
+        array_of({"allOf": [{"enum": ["a", "ba"]}, {"pattern": "^a"}]}, minItems=2),
         array_of({"anyOf": [POINT, TNIOP]}),
     ],
 )
@@ -174,3 +178,18 @@ def test_blanks_between_items_make_no_difference(schema, compiled, vocab):
     texts = [written(constraint, vocab, dice) for _ in range(8)]
     assert any(text is not None and ", " in text for text in texts)
     assert all(judge.is_valid(json.loads(text)) for text in texts if text is not None)
+
+
+def test_names_that_no_schema_states_are_not_kept():
+    schema = {"properties": {"a": array_of(TEXT)}, "additionalProperties": array_of(POINT)}
+    root = DistinctPlaces(schema).root
+    assert root is not None
+    free = root.field(b'"name"')
+    assert root.field(b'"a"') is not free
+    tracemalloc.start()
+    try:
+        assert all(root.field(b'"name%d"' % n) is free for n in range(2_000))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 20_000

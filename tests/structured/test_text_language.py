@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from agentrt.structured import json_schema_shape
 from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex, matching, these
 
 PATTERNS = ["a", "^b", "c$", r"\.\.", "^[^,]+$", "^(a|bc)*$", "^.{2}$", "", "é", "^[à-ü]?a*$"]
@@ -46,3 +47,10 @@ def test_listed_texts_are_literal():
 def test_what_is_too_large_has_no_answer():
     with pytest.raises(TooComplex):
         matching("^.{0,400}a.{400}$")
+
+
+def test_patterns_of_any_characters_are_combined_quickly():
+    short = matching("^.{0,40}$")
+    assert ANY_TEXT.without(short).holds("é" * 41)
+    schema = {"type": "object", "propertyNames": {"minLength": 1, "maxLength": 40}}
+    assert json_schema_shape(schema).spec is not None  # declared within the time for it

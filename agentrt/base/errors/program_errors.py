@@ -259,11 +259,11 @@ class CheckFailed(ProgramError):
 
     Example:
         >>> from agentrt import CheckFailed, chat, json_schema, program
-        >>> UNIQUE = json_schema({"items": {"type": "string"}, "uniqueItems": True}, check=True)
+        >>> WITH_PO = json_schema({"type": "array", "contains": {"const": "Po"}}, check=True)
         >>> @program
         ... async def rivers() -> str:
         ...     try:
-        ...         return await chat().user("Name a river twice.").generate(UNIQUE, retries=0)
+        ...         return await chat().user("Name a river twice.").generate(WITH_PO, retries=0)
         ...     except CheckFailed as failed:
         ...         return failed.attempts[0].text
         >>> rivers.run()

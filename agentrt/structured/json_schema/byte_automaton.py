@@ -9,9 +9,9 @@ from typing import Any
 
 from outlines_core import Index, Vocabulary
 
-from agentrt.structured.json_schema.regex_text import END_MARKER, START_MARKER, cost_of
+from agentrt.structured.json_schema.regex_text import END_MARKER, cost_of
 
-_START, _END, _UNUSED = 256, 257, 258
+_END, _UNUSED = 256, 257
 _MAX_STATES = 500
 _MAX_WIDE = 8
 _ESCAPED = {ord(name): byte for name, byte in zip('"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True)}
@@ -46,9 +46,9 @@ def automaton_of(pattern: str) -> ByteAutomaton:
     if cost.states > _MAX_STATES or cost.wide_after_choice > _MAX_WIDE:
         raise AutomatonTooLarge
     letters: dict[str | bytes, list[int]] = {bytes([b]): [b] for b in range(256)}
-    letters |= {START_MARKER.encode(): [_START], END_MARKER.encode(): [_END]}
+    letters[END_MARKER.encode()] = [_END]
     try:
-        index = Index(f"{START_MARKER}(?:{pattern}){END_MARKER}", Vocabulary(_UNUSED, letters))
+        index = Index(f"(?:{pattern}){END_MARKER}", Vocabulary(_UNUSED, letters))
     except (ValueError, OverflowError):
         raise AutomatonTooLarge from None
     transitions: dict[int, dict[int, int]] = index.get_transitions()
@@ -60,7 +60,7 @@ def automaton_of(pattern: str) -> ByteAutomaton:
     def accepts(state: int) -> bool:
         return transitions.get(state, {}).get(_END) in final
 
-    return _explored(transitions[index.get_initial_state()][_START], steps, accepts)
+    return _explored(index.get_initial_state(), steps, accepts)
 
 
 def in_json_string(automaton: ByteAutomaton) -> ByteAutomaton:

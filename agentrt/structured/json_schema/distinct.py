@@ -29,6 +29,7 @@ from agentrt.structured.json_schema.keywords import (
     with_children,
     without,
 )
+from agentrt.structured.json_schema.merging import values_within
 
 KEYWORD = "uniqueItems"
 MAX_PLACES = 5_000
@@ -89,10 +90,12 @@ class SchemaPlace:
         Args:
             key: The name, as a JSON string.
         """
-        if key not in self._steps:
-            name = json.loads(key)
-            self._steps[key] = self._owner.place(self._values(name))
-        return self._steps[key]
+        name = json.loads(key)
+        if not any(name in schema.get("properties", {}) for schema in self.plain):
+            name = None  # outputs may name any number of these
+        if name not in self._steps:
+            self._steps[name] = self._owner.place(self._values(name))
+        return self._steps[name]
 
     def item(self, index: int) -> SchemaPlace | None:
         """The place of an item; None if nothing distinct is below."""
@@ -300,7 +303,9 @@ def _count_of(alternative: list[dict[str, Any]]) -> float:
     """A number of different values that an alternative has at least."""
     listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
     if listed:
-        return len({json.dumps(value) for value in _values(listed[0])}) if len(listed) == 1 else 1
+        others = [schema for schema in alternative if schema is not listed[0]]
+        fitting = values_within({**listed[0], "allOf": others})
+        return 0 if fitting is None else len({json.dumps(value) for value in fitting})
     is_endless = "string" in types_of(alternative) and not _is_narrow(alternative)
     return float("inf") if is_endless else 1
 

@@ -31,6 +31,7 @@ class Family:
         centered: As in `DecoderShape`.
         parallel: As in `DecoderShape`.
         activation: Setting of the gates' activation.
+        gelu_is_tanh: Whether `gelu` stands for its approximation there, as in the first configs.
         head_norms: As in `DecoderShape`.
         qkv_bias: Whether projections have biases, or the setting that says so.
         out_bias: The same for attention's output.
@@ -71,6 +72,7 @@ class Family:
     centered: bool = False
     parallel: bool = False
     activation: str = "hidden_act"
+    gelu_is_tanh: bool = False
     head_norms: Literal["none", "each", "all"] = "none"
     qkv_bias: bool | str = False
     out_bias: bool | str = False
@@ -245,10 +247,11 @@ FAMILIES = {
         normalizes_weights="norm_topk_prob",
         absent=("clip_qkv", "sliding_window"),
     ),
-    "gemma": _GEMMA,
+    "gemma": replace(_GEMMA, gelu_is_tanh=True),
     "gemma2": _GEMMA2,
     "gemma3_text": replace(
         _GEMMA2,
+        defaults={**_GEMMA_DEFAULTS, "final_logit_softcapping": None},
         head_norms="each",
         window_period=6,
         period_setting="sliding_window_pattern",

@@ -69,9 +69,11 @@ def _defaults(family: Family, config: HfConfig) -> HfConfig:
 def _objections(family: Family, config: HfConfig) -> Iterator[str]:
     missing = [name for name in (*_SIZES, *_expert_sizes(family)) if not _is_size(config, name)]
     missing += [name for name in _settings(family) if config.get(name) is None]
+    bounds = (family.score_softcap, family.logits_softcap)
+    missing += [name for name in bounds if name and name not in config]  # null is no bound
     if missing and (missing != ["sliding_window"] or "sliding_window" not in config):
         yield f"its config does not say {missing[0]}"
-    if config.get(family.activation) not in _ACTIVATIONS:
+    if _activation(family, config) not in _ACTIVATIONS:
         yield f"its activation is {config.get(family.activation)}"
     for name in family.absent:
         if config.get(name):
@@ -142,7 +144,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         norm_offset=family.norm_offset,
         centered=family.centered,
         parallel=family.parallel,
-        activation=_ACTIVATIONS[config[family.activation]],
+        activation=_ACTIVATIONS[_activation(family, config)],
         ropes=_ropes(family, config, windows),
         windows=windows,
         scaling=scaling,
@@ -189,6 +191,11 @@ def _rope_config(family: Family, config: HfConfig, layer_type: str) -> HfConfig:
     if family.local_theta is None:
         return config
     return layer_config(config, layer_type, family.local_theta)
+
+
+def _activation(family: Family, config: HfConfig) -> str:
+    name = str(config.get(family.activation))
+    return "gelu_pytorch_tanh" if family.gelu_is_tanh and name == "gelu" else name
 
 
 def _softcap(config: HfConfig, name: str) -> float | None:
