@@ -183,9 +183,7 @@ class DistinctState:
         begun = container.begun(self.text)
         blanks = (b"", b" ") if len(self.text) == container.begins else (b"",)
         is_open = container.place is not None and container.place.is_open
-        for item in container.written or ():
-            if not item.startswith(begun):
-                continue
+        for item in container.written_like(begun):
             for rest in (blank + item[len(begun) :] for blank in blanks):
                 yield from self._covering(rest, are_few=not is_open)
 
@@ -264,8 +262,4 @@ def _is_free(at: DocumentPosition, text: bytes | bytearray) -> bool:
         begins_or_goes_on = at.in_string or not last.begun(text)
         if begins_or_goes_on and last.place is not None and last.place.is_open:
             return True
-    for container in held:
-        begun = container.begun(text)
-        if any(item.startswith(begun) for item in container.written or ()):
-            return False
-    return True
+    return not any(True for one in held for _ in one.written_like(one.begun(text)))

@@ -17,6 +17,7 @@ from agentrt.base.errors import ConstraintError
 from agentrt.structured import Budgeted, bitmask_words, json_schema_shape
 from agentrt.structured.distinct_state import DistinctConstraint
 from agentrt.structured.json_schema.distinct import DistinctPlaces
+from agentrt.structured.json_schema.distinct_text import WrittenItems
 from agentrt.structured.matcher import allowed_ids
 
 TEXT = {"type": "string"}
@@ -193,3 +194,14 @@ def test_names_that_no_schema_states_are_not_kept():
     finally:
         tracemalloc.stop()
     assert kept_bytes < 20_000
+
+
+def test_states_before_and_after_an_item_share_what_is_written():
+    """A state keeps its history, so the items of each step may not be copied into the next."""
+    count, kept = 1000, [WrittenItems()]
+    for n in range(count):
+        kept.append(kept[-1].adding(b"%d" % n))
+    sets = {id(one): one for written in kept for one in written.sets}
+    assert sum(map(len, sets.values())) < count * 2 * count.bit_length()
+    assert all((b"%d" % n in kept[500]) == (n < 500) for n in range(count))
+    assert set(kept[500].beginning_with(b"49")) == {b"49", *(b"49%d" % n for n in range(10))}

@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.distinct import SchemaPlace
 
 _INSIDE = re.compile(rb'["\\]')
 _OUTSIDE = re.compile(rb'["\[\]{},:]')
 _OUTSIDE_HELD = re.compile(rb'["\[\]{},:0]')
+
+
+@record
+class WrittenItems:
+    """The texts of items, in sets that those before and after one item share.
+
+    Attributes:
+        sets: Disjoint sets, each at least twice as large as the next.
+    """
+
+    sets: tuple[frozenset[bytes], ...] = ()
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in one for one in self.sets)
+
+    def beginning_with(self, begun: bytes) -> Iterator[bytes]:
+        """The items that begin so."""
+        return (item for one in self.sets for item in one if item.startswith(begun))
+
+    def adding(self, item: bytes) -> WrittenItems:
+        """These and one more."""
+        last, sets = frozenset((item,)), self.sets
+        while sets and len(sets[-1]) < 2 * len(last):
+            sets, last = sets[:-1], sets[-1] | last
+        return WrittenItems((*sets, last))
 
 
 class OpenContainer(NamedTuple):
@@ -28,12 +55,16 @@ class OpenContainer(NamedTuple):
     place: SchemaPlace | None
     begins: int
     items_before: int
-    written: frozenset[bytes] | None
+    written: WrittenItems | None
     value: SchemaPlace | None
 
     def begun(self, text: bytes | bytearray) -> bytes:
         """The present item as far as it is written; `text` is the whole text."""
         return bytes(text[self.begins :]).lstrip()
+
+    def written_like(self, begun: bytes) -> Iterator[bytes]:
+        """The items before the present one that begin so; none if they need not be distinct."""
+        return iter(()) if self.written is None else self.written.beginning_with(begun)
 
 
 class DocumentPosition(NamedTuple):
@@ -113,12 +144,12 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
 def _opened(place: SchemaPlace | None, begins: int, *, is_array: bool) -> OpenContainer:
     if not is_array or place is None:
         return OpenContainer(is_array, place, begins, 0, None, None)
-    written = frozenset[bytes]() if place.is_distinct else None
+    written = WrittenItems() if place.is_distinct else None
     return OpenContainer(True, place, begins, 0, written, place.item(0))
 
 
 def _next_item(top: OpenContainer, ended: bytes, begins: int) -> OpenContainer:
     index = top.items_before + 1
     value = top.place.item(index) if top.is_array and top.place is not None else None
-    written = None if top.written is None else top.written | {ended}
+    written = None if top.written is None else top.written.adding(ended)
     return OpenContainer(top.is_array, top.place, begins, index, written, value)
