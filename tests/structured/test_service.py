@@ -286,10 +286,10 @@ def test_lexemes_that_may_follow_each_other_are_tried_first(lark, long):
     assert may_take_long(ConstraintSpec("grammar", source=lark)) is long
 
 
-def test_lexemes_in_a_row_are_refused(service, vocab, frame):
+def test_lexemes_in_a_row_are_taken(service, vocab, frame):
+    """Their masks do not follow forced text, which once took ever longer."""
     spec = ConstraintSpec("grammar", source="start: /a+/ /a+/ /a+/ /a+/")
-    with pytest.raises(ConstraintError, match="too long"):
-        service.compile(spec, vocab, frame)
+    assert service.compile(spec, vocab, frame).size_bytes > 0
 
 
 def test_a_grammar_of_an_expression_is_taken(service, vocab, frame):

@@ -134,13 +134,16 @@ def _without_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     """`propertyNames` as properties or patternProperties, if they are equivalent."""
     names = _branch(schema["propertyNames"], root) if isinstance(root, dict) else {}
     stated = names.keys() - ANNOTATIONS - {"type"}
-    if schema.keys() & {"properties", "patternProperties"} or not stated <= {"enum", "const"}:
-        return without_names(schema, root)
-    fixed = _fixed_values(names, root)
-    if not fixed:
+    if schema.keys() & {"properties", "patternProperties"}:
         return without_names(schema, root)
     rest = without(schema, "propertyNames", "additionalProperties")
     value = schema.get("additionalProperties", True)
+    if stated == {"pattern"} and value is not False:
+        patterns = {"patternProperties": {names["pattern"]: value}}
+        return {**rest, **patterns, "additionalProperties": False}
+    fixed = _fixed_values(names, root) if stated <= {"enum", "const"} else []
+    if not fixed:
+        return without_names(schema, root)
     ordered = [n for n in names.get("enum", [names.get("const")]) if n in fixed]
     return {**rest, "properties": dict.fromkeys(ordered, value), "additionalProperties": False}
 
