@@ -28,7 +28,18 @@ def call(name: str, symbol: str, period: Period) -> Call:
     return name, {"symbol": symbol, **period.arguments}
 
 
-def declined(reason: str) -> Call:
+def compared(metric: str, symbols: Sequence[str], period: Period) -> Call:
+    """The call that ranks symbols by a metric; without symbols, those of the whole table."""
+    named = {"symbols": list(symbols)} if symbols else {}
+    return "compare", {"metric": metric, **named, **period.arguments}
+
+
+def correlated(first: str, second: str, period: Period) -> Call:
+    """The call that relates two symbols."""
+    return "correlation", {"first": first, "second": second, **period.arguments}
+
+
+def no_answer(reason: str) -> Call:
     """The call that says why there is no answer."""
     return "unanswerable", {"reason": reason}
 
@@ -74,7 +85,7 @@ def years(rng: random.Random, table: closes.Table) -> tuple[int, int]:
 
 
 def _shortened(rng: random.Random, name: str) -> str:
-    """A company's name as people say it: often its first word alone, now and then its initials."""
+    """A company's name as people say it: often its first word alone."""
     words = name.split()
     if words[0] not in FIRST_WORDS and len(words) > 1 and rng.random() < 0.35:
         return words[0]

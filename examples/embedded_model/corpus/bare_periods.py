@@ -88,8 +88,10 @@ def one_month(rng: random.Random, first: int, last: int) -> Period:
     """One month for a price: by its name, or as an end of a year."""
     a = rng.randint(first, last)
     if rng.random() < 0.3:
-        text, m = rng.choice(((f"the end of {a}", 11), (f"the close of {a}", 11), (f"year-end {a}", 11), (f"the end of December {a}", 11)))  # fmt: skip
-        return Period(text, iso(a, m), iso(a, m))
+        end = rng.choice(
+            ("the end of {}", "the close of {}", "year-end {}", "the end of December {}")
+        )
+        return Period(end.format(a), iso(a, 11), iso(a, 11))
     m = rng.randrange(12)
     name = month_text(rng, a, m, month_form(rng))
     return Period(rng.choice((name, name, name, f"the end of {name}")), iso(a, m), iso(a, m))

@@ -4,7 +4,18 @@ import random
 from collections.abc import Callable, Sequence
 
 from corpus import bare_periods, patterns
-from corpus.asked import Asked, Call, call, declined, joined, mention, some, stranger, years
+from corpus.asked import (
+    Asked,
+    call,
+    compared,
+    correlated,
+    joined,
+    mention,
+    no_answer,
+    some,
+    stranger,
+    years,
+)
 from corpus.finance_tables import closes
 from corpus.finance_words import NAMED, NOUNS
 from corpus.periods import Period
@@ -51,7 +62,7 @@ def comparison(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     filled = Filled(rng, table, patterns.draw(rng, f"compare_{metric}"), period)
     symbols = some(rng, table, filled.count(rng))
     text = filled.about([mention(rng, table, s) for s in symbols])
-    return Asked(text, (_comparison(metric, symbols, filled.period),), tuple(symbols))
+    return Asked(text, (compared(metric, symbols, filled.period),), tuple(symbols))
 
 
 def of_each(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -67,7 +78,7 @@ def ranking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     """All symbols by a metric."""
     metric = rng.choices(COMPARED, (45, 16, 20, 19))[0]
     filled = Filled(rng, table, patterns.draw(rng, f"rank_{metric}"), period)
-    return Asked(filled.about([]), (("compare", {"metric": metric, **filled.period.arguments}),))
+    return Asked(filled.about([]), (compared(metric, (), filled.period),))
 
 
 def ranking_without(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -83,7 +94,7 @@ def ranking_without(rng: random.Random, table: closes.Table, period: Draw) -> As
     if rng.random() < 0.3:
         text = f"{expand(rng.choice(LEAVING_OUT), rng).replace('{s}', said)} {filled.about([])}"
     text = text.replace(" ,", ",").replace(" .", ".")
-    return Asked(text, (_comparison(metric, kept, filled.period),), tuple(left_out))
+    return Asked(text, (compared(metric, kept, filled.period),), tuple(left_out))
 
 
 def prices_of_all(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -99,7 +110,7 @@ def related(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     filled = Filled(rng, table, patterns.draw(rng, "correlation"), period)
     symbols = some(rng, table, 2)
     text = filled.about([mention(rng, table, s) for s in symbols])
-    return Asked(text, (_correlation(symbols[0], symbols[-1], filled.period),), tuple(symbols))
+    return Asked(text, (correlated(symbols[0], symbols[-1], filled.period),), tuple(symbols))
 
 
 def related_to_several(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -110,7 +121,7 @@ def related_to_several(rng: random.Random, table: closes.Table, period: Draw) ->
     symbols = some(rng, table, rng.choice((3, 3, 3, 4, 4, 5)))
     said = [mention(rng, table, s) for s in symbols]
     text = filled.about(said[1:], one=said[0])
-    calls = tuple(_correlation(symbols[0], other, filled.period) for other in symbols[1:])
+    calls = tuple(correlated(symbols[0], other, filled.period) for other in symbols[1:])
     return Asked(text, calls, tuple(symbols))
 
 
@@ -144,7 +155,7 @@ def unanswered(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     intent = f"declined_{'moment' if reason == 'period' else reason}"
     filled = Filled(rng, table, patterns.draw(rng, intent), period)
     symbols = some(rng, table, 2)
-    return Asked(filled.about([mention(rng, table, s) for s in symbols]), (declined(reason),))
+    return Asked(filled.about([mention(rng, table, s) for s in symbols]), (no_answer(reason),))
 
 
 def lacking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
@@ -163,7 +174,7 @@ def lacking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     if filled.count(rng) == 2:
         said = said[:2]
     rng.shuffle(said)
-    return Asked(filled.about(said), (declined("symbol"),), (other,))
+    return Asked(filled.about(said), (no_answer("symbol"),), (other,))
 
 
 class Filled:
@@ -222,14 +233,6 @@ class Filled:
             if tight != "s' " or rng.random() < 0.3:
                 text = text.replace(loose, tight)
         return text.strip(",:;- ")
-
-
-def _comparison(metric: str, symbols: Sequence[str], period: Period) -> Call:
-    return "compare", {"metric": metric, "symbols": list(symbols), **period.arguments}
-
-
-def _correlation(first: str, second: str, period: Period) -> Call:
-    return "correlation", {"first": first, "second": second, **period.arguments}
 
 
 def _number(rng: random.Random, n: int) -> str:

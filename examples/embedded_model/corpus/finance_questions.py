@@ -5,7 +5,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from corpus import finance_declined, finance_free, finance_patterns, periods, relative_periods
-from corpus.asked import Asked, Call, call, joined, mention, some, stranger, years
+from corpus.asked import (
+    Asked,
+    call,
+    compared,
+    correlated,
+    joined,
+    mention,
+    no_answer,
+    some,
+    stranger,
+    years,
+)
 from corpus.finance_rankings import ANY_FIGURE, ANY_TWICE, RANKINGS, TWO_PERIODS
 from corpus.finance_tables import closes
 from corpus.finance_words import ASK, ASK_MANY, COMPARE, CORRELATION, NAMED, NOUNS, SINGLE
@@ -111,9 +122,8 @@ def comparison(rng: random.Random, table: closes.Table) -> Asked:
     more = "{a}" not in pattern and len(table.symbols) > 2 and rng.random() < 0.35
     symbols = some(rng, table, rng.choice((3, 3, 3, 4, 4, 5)) if more else 2)
     period = _period(rng, table)
-    made: Call = ("compare", {"metric": metric, "symbols": symbols, **period.arguments})
     text = place(rng, pattern, [mention(rng, table, s) for s in symbols], period)
-    return Asked(text, (made,), tuple(symbols))
+    return Asked(text, (compared(metric, symbols, period),), tuple(symbols))
 
 
 def ranking(rng: random.Random, table: closes.Table) -> Asked:
@@ -123,19 +133,19 @@ def ranking(rng: random.Random, table: closes.Table) -> Asked:
     if rng.random() < 0.25:
         pattern = rng.choice(ANY_FIGURE).replace("{noun}", NOUNS[metric])
     period = _period(rng, table)
-    made: Call = ("compare", {"metric": metric, **period.arguments})
-    return Asked(place(rng, _amid_talk(rng, pattern), ["it"], period), (made,))
+    return Asked(
+        place(rng, _amid_talk(rng, pattern), ["it"], period), (compared(metric, (), period),)
+    )
 
 
 def related(rng: random.Random, table: closes.Table) -> Asked:
     """The correlation of two symbols."""
     symbols = some(rng, table, 2)
     period = _period(rng, table)
-    made: Call = ("correlation", {"first": symbols[0], "second": symbols[-1], **period.arguments})
     free = rng.random() < 0.15
     pattern = finance_free.telegram_of_relation(rng) if free else rng.choice(CORRELATION)
     text = place(rng, _amid_talk(rng, pattern), [mention(rng, table, s) for s in symbols], period)
-    return Asked(text, (made,), tuple(symbols))
+    return Asked(text, (correlated(symbols[0], symbols[-1], period),), tuple(symbols))
 
 
 def two_questions(rng: random.Random, table: closes.Table) -> Asked:
@@ -190,7 +200,7 @@ def declined(rng: random.Random, table: closes.Table) -> Asked:
     if reason != "unclear":
         pattern = _amid_talk(rng, pattern)
     text = place(rng, pattern, symbols, period)
-    return Asked(text, (("unanswerable", {"reason": reason}),))
+    return Asked(text, (no_answer(reason),))
 
 
 def lacking(rng: random.Random, table: closes.Table) -> Asked:
@@ -205,7 +215,7 @@ def lacking(rng: random.Random, table: closes.Table) -> Asked:
         rng.shuffle(said)
         pattern = rng.choice(COMPARE[rng.choice(METRICS)] if pick < 0.9 else CORRELATION)
     text = place(rng, _amid_talk(rng, pattern), said, _period(rng, table))
-    return Asked(text, (("unanswerable", {"reason": "symbol"}),), (other,))
+    return Asked(text, (no_answer("symbol"),), (other,))
 
 
 def _period(rng: random.Random, table: closes.Table, name: str = "") -> Period:

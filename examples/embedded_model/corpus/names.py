@@ -3,9 +3,8 @@
 import random
 import re
 from functools import cache
-from pathlib import Path
 
-WORDINGS = Path(__file__).parent / "wordings"
+from corpus import patterns
 
 ONSETS = (
     "b",
@@ -127,7 +126,7 @@ def slip(rng: random.Random, name: str) -> str:
 @cache
 def _ordinary() -> tuple[str, ...]:
     """The words of the phrase patterns."""
-    every = " ".join(file.read_text("utf-8") for file in sorted(WORDINGS.glob("*.txt")))
+    every = " ".join(pattern for intent in patterns.intents() for pattern in patterns.of(intent))
     return tuple(sorted(set(re.findall(r"\b[a-z]{4,10}\b", every))))
 
 

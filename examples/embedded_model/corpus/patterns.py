@@ -14,6 +14,11 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "wordings"
 
 
+def intents() -> list[str]:
+    """The intents that have patterns."""
+    return sorted(file.stem for file in FOLDER.glob("*.txt"))
+
+
 @cache
 def of(intent: str) -> tuple[str, ...]:
     """The patterns of an intent."""
