@@ -2,8 +2,11 @@
 
 import random
 import re
+from pathlib import Path
 
+import market
 import pytest
+from closes import load
 from corpus import bare_periods, finance_patterns, lookups, patterns
 from corpus.finance_tables import crowded_table, random_table
 from corpus.periods import draw, iso
@@ -12,6 +15,8 @@ from held_out.questions import SYMBOLS
 FILES = sorted(file.stem for file in patterns.FOLDER.glob("*.txt"))
 PLACES = {*"sablnpqyzmouvkdw", "noun", "other"}
 DRAWS = 60
+STOCKS = Path(market.__file__).parent / "data" / "stocks.csv"
+HELD_OUT_NAMES = {name.lower() for name in load(STOCKS).names.values() if " " not in name}
 
 
 @pytest.mark.parametrize("intent", FILES)
@@ -27,6 +32,7 @@ def test_well_formed(intent: str):
         assert depth == 0, pattern
         assert set(re.findall(r"\{(\w*)\}", pattern)) <= PLACES, pattern
         assert not set(re.findall(r"[A-Z]+", pattern)) & set(SYMBOLS)
+        assert not set(re.findall(r"\w+", pattern.lower())) & HELD_OUT_NAMES, pattern
 
 
 def test_each_file_is_drawn_from(monkeypatch: pytest.MonkeyPatch):
