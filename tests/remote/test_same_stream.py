@@ -89,7 +89,6 @@ def test_what_is_known_of_a_value_is_equal_at_each_text(both):
     """Deliveries may be cut elsewhere; at each text that both were handed the value is equal."""
     here, there = (dict(one["partials"]) for one in both)
     common = here.keys() & there.keys()
-    assert len(common) > 3
     assert {text: here[text] for text in common} == {text: there[text] for text in common}
     whole = both[0]["partials"][-1]
     assert whole == both[1]["partials"][-1]

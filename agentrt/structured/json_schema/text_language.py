@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from agentrt.structured.json_schema.byte_automaton import AutomatonTooLarge, automaton_of
 from agentrt.structured.json_schema.regex_text import anywhere, escape_regex, whole_match
@@ -25,6 +24,9 @@ _LEADS = ((0xC2, 0xDF, 1), (0xE0, 0xEF, 2), (0xF0, 0xF4, 3))
 """Ranges of first bytes beyond ASCII, with the number of bytes that follow."""
 
 Ranges = list[tuple[int, int]]
+Steps = Sequence[Mapping[int, int]]
+Tails = dict[tuple[int, int], list[tuple[int, int, int]]]
+"""By state and number of bytes: ranges of the numbers that they spell, each with its state."""
 
 
 class TooComplex(Exception):
@@ -104,9 +106,10 @@ def matching(pattern: str) -> TextLanguage:
         raise TooComplex
     rows: dict[int, dict[int, Ranges]] = {}
     todo = [0]
+    known: Tails = {}
     for state in todo:  # grows as states are met
         row: dict[int, Ranges] = {}
-        for low, high, after in _characters(automaton.steps, state):
+        for low, high, after in _characters(automaton.steps, state, known):
             if low <= _LAST:
                 row.setdefault(after, []).append((low, min(high, _LAST)))
         rows[state] = {after: _joined(ranges) for after, ranges in row.items()}
@@ -129,29 +132,32 @@ def these(texts: list[str]) -> TextLanguage:
     return matching(f"^(?:{'|'.join(map(escape_regex, texts))})$") if texts else NO_TEXT
 
 
-def _characters(steps: Any, state: int) -> Iterator[tuple[int, int, int]]:
+def _characters(steps: Steps, state: int, known: Tails) -> Iterator[tuple[int, int, int]]:
     """Ranges of code points, each with the state after it."""
     row = steps[state]
     yield from ((byte, byte, after) for byte, after in row.items() if byte < 0x80)
     for first, last, more in _LEADS:
         for lead in range(first, last + 1):
             if lead in row:
-                bits = lead & (0x3F >> more)
-                yield from _continued(steps, row[lead], bits, more)
+                base = (lead & (0x3F >> more)) << 6 * more
+                tails = _tails(steps, row[lead], more, known)
+                yield from ((base + low, base + high, after) for low, high, after in tails)
 
 
-def _continued(steps: Any, state: int, bits: int, more: int) -> Iterator[tuple[int, int, int]]:
-    """Ranges of the code points that begin with some bits."""
-    row = steps[state]
-    if more == 1:
-        yield from ((bits << 6 | b & 0x3F, bits << 6 | b & 0x3F, a) for b, a in row.items())
-        return
-    known: dict[int, list[tuple[int, int, int]]] = {}
-    for byte, after in row.items():
-        if after not in known:
-            known[after] = list(_continued(steps, after, 0, more - 1))
-        base = (bits << 6 | byte & 0x3F) << 6 * (more - 1)
-        yield from ((base + low, base + high, last) for low, high, last in _merged(known[after]))
+def _tails(steps: Steps, state: int, more: int, known: Tails) -> list[tuple[int, int, int]]:
+    """Ranges of the numbers that `more` continuation bytes spell, each with the state after it."""
+    if not more:
+        return [(0, 0, state)]
+    if (state, more) not in known:
+        bits = 6 * (more - 1)
+        known[state, more] = _merged(
+            [
+                ((byte & 0x3F) << bits | low, (byte & 0x3F) << bits | high, last)
+                for byte, after in steps[state].items()
+                for low, high, last in _tails(steps, after, more - 1, known)
+            ]
+        )
+    return known[state, more]
 
 
 def _merged(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
