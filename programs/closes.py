@@ -7,6 +7,7 @@ name may hold the companies' names. Months are written `YYYY-MM`; a range holds 
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -83,6 +84,14 @@ class Table:
     def symbols(self) -> tuple[str, ...]:
         """The symbols, in the order of the file."""
         return tuple(self.closes)
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """What names a symbol beyond doubt: each symbol itself, and each name that only it has."""
+        count = Counter(name.upper() for name in self.names.values())
+        taken = {symbol.upper() for symbol in self.closes}
+        alone = (name for name in self.names.values() if count[name.upper()] == 1)
+        return (*self.closes, *(name for name in alone if name.upper() not in taken))
 
     @property
     def first(self) -> str:

@@ -21,7 +21,7 @@ from agentrt import OneOf
 DAYS_A_YEAR = 365.25
 SHOWN_OF_A_RANKING = 5
 
-Symbol = Annotated[str, OneOf(lambda table: table.symbols)]
+Symbol = Annotated[str, OneOf(lambda table: table.identifiers)]
 Month = Annotated[str, Field(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$")]
 Months = Annotated[int, Field(ge=1, le=999)]
 Metric = Literal["total_return", "annual_return", "volatility", "drawdown"]
@@ -167,7 +167,7 @@ def correlation(
     days = [day for day in left if day in right]
     moves = [_moves([side[day] for day in days]) for side in (left, right)]
     if len(days) < 4 or len(set(moves[0])) == 1 or len(set(moves[1])) == 1:
-        raise TableError(f"{first} and {second} share too few moving days")
+        raise TableError(f"{ranges[0].symbol} and {ranges[1].symbol} share too few moving days")
     shared = tuple(c for c in ranges[0].within if c.day in right)
     pair = Range(f"{ranges[0].symbol} & {ranges[1].symbol}", None, shared)
     return [_figure(pair, "correlation", round(pearson(*moves), 2))]

@@ -74,7 +74,7 @@ def test_replays_through_the_tools_of_the_program():
             asked.add(call["name"])
             known = tools[call["name"]].bind(table=None).spec.schema.parameters["properties"]
             assert list(call["arguments"]) == [k for k in known if k in call["arguments"]]
-            missed += len(symbols_called(call["arguments"]) - set(table.symbols))
+            missed += len(symbols_called(call["arguments"]) - set(table.identifiers))
             outcome = finance.run(table, (call["name"], call["arguments"]))
             assert said == finance.content(outcome)
     assert asked == set(tools)

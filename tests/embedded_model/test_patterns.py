@@ -55,7 +55,7 @@ def test_each_file_is_drawn_from(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in finance_patterns.KINDS])
 def test_questions_are_whole(kind: finance_patterns.Kind):
-    """No hole is left; the calls are about symbols of the table, or say what lacks."""
+    """No hole is left; the calls are about identifiers of the table, or say what lacks."""
     rng = random.Random(5)
     for _ in range(DRAWS):
         table = random_table(rng)
@@ -66,7 +66,7 @@ def test_questions_are_whole(kind: finance_patterns.Kind):
             listed = arguments.get("symbols", [])
             assert isinstance(listed, list)
             one = {arguments[k] for k in ("symbol", "first", "second") if k in arguments}
-            assert one | set(listed) <= set(table.symbols)
+            assert one | set(listed) <= set(table.identifiers)
 
 
 def test_what_was_bought_gains_from_the_next_month_on():
@@ -84,11 +84,13 @@ def test_what_was_bought_gains_from_the_next_month_on():
 
 
 def test_lookups_are_of_the_table():
-    """Each is of symbols that the table shows, or says that one is not there."""
+    """Each is of symbols and names that the table shows, or says that one is not there."""
     rng = random.Random(11)
     for _ in range(DRAWS):
         shown, found = lookups.draw(rng)
-        known = set(shown.removeprefix("Symbols: ").split("\n")[0].split(", "))
+        lines = dict(line.split(": ", 1) for line in shown.split("\n"))
+        names = lines.get("Names", "").split(", ")
+        known = {*lines["Symbols"].split(", "), *(name.split(" = ")[0] for name in names)}
         for said, arguments in found:
             symbols = set(re.findall(r'"([^"]+)"', arguments)) - {"symbol", "symbols", "reason"}
             assert said

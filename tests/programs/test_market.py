@@ -40,6 +40,23 @@ def test_reads_the_shipped_data():
     ]
 
 
+def test_a_name_is_as_good_as_its_symbol():
+    """Calls may name a company as the data does; the figure is of its symbol."""
+    assert TABLE.identifiers == (*TABLE.symbols, *TABLE.names.values())
+    named = market.compare(TABLE, "drawdown", ["Apple", "International Business Machines"])
+    assert named == market.compare(TABLE, "drawdown", ["AAPL", "IBM"])
+    with pytest.raises(TableError, match="nothing to compare AAPL with"):
+        market.correlation(TABLE, "Apple", "AAPL")
+
+
+def test_a_name_of_two_symbols_is_none_of_them():
+    """Nor is one that is another's symbol."""
+    symbols = ("GOOG", "GOOGL", "IBM", "I", "MMM")
+    names = {"GOOG": "Alphabet", "GOOGL": "alphabet", "I": "Ibm", "IBM": "Big Blue"}
+    table = Table(dict.fromkeys(symbols, TABLE.closes["IBM"]), names)
+    assert table.identifiers == (*symbols, "Big Blue")
+
+
 @pytest.mark.parametrize(
     ("figures", "expected"),
     [

@@ -44,12 +44,11 @@ def no_answer(reason: str) -> Call:
     return "unanswerable", {"reason": reason}
 
 
-def mention(rng: random.Random, table: closes.Table, symbol: str) -> str:
-    """How a question names a symbol: as it is, in small letters, or by the company's name."""
-    name = table.names.get(symbol)
-    if name and rng.random() < NAMED_SHARE:
-        return _typed(rng, _shortened(rng, name))
-    return symbol.lower() if rng.random() < SMALL_SHARE else symbol
+def mention(rng: random.Random, table: closes.Table, identifier: str) -> str:
+    """How a question writes an identifier: a symbol as it is or in small letters, a name as people say it."""
+    if identifier not in table.closes:
+        return _typed(rng, _shortened(rng, table, identifier))
+    return identifier.lower() if rng.random() < SMALL_SHARE else identifier
 
 
 def stranger(rng: random.Random, table: closes.Table) -> str:
@@ -63,8 +62,13 @@ def stranger(rng: random.Random, table: closes.Table) -> str:
 
 
 def some(rng: random.Random, table: closes.Table, count: int) -> list[str]:
-    """So many symbols of the table, or all of them."""
-    return rng.sample(table.symbols, min(count, len(table.symbols)))
+    """So many companies of the table, or all of them, each by its symbol or by its name."""
+    return [
+        table.names[symbol]
+        if table.names.get(symbol) in table.identifiers and rng.random() < NAMED_SHARE
+        else symbol
+        for symbol in rng.sample(table.symbols, min(count, len(table.symbols)))
+    ]
 
 
 def joined(rng: random.Random, words: Sequence[str], links: Sequence[str]) -> str:
@@ -84,10 +88,11 @@ def years(rng: random.Random, table: closes.Table) -> tuple[int, int]:
     return first + away, last + away
 
 
-def _shortened(rng: random.Random, name: str) -> str:
-    """A company's name as people say it: often its first word alone."""
+def _shortened(rng: random.Random, table: closes.Table, name: str) -> str:
+    """A company's name as people say it: often its first word alone, where no other begins so."""
     words = name.split()
-    if words[0] not in FIRST_WORDS and len(words) > 1 and rng.random() < 0.35:
+    alike = sum(one.split()[0] == words[0] for one in table.names.values())
+    if words[0] not in FIRST_WORDS and alike == 1 and len(words) > 1 and rng.random() < 0.35:
         return words[0]
     return name
 

@@ -100,14 +100,14 @@ def one_month(rng: random.Random, first: int, last: int) -> Period:
 def two(rng: random.Random, first: int, last: int) -> tuple[Period, Period]:
     """Two periods to compare: years, the same part of two years, two parts of one year, any two."""
     pick = rng.random()
-    if pick < 0.45 or first == last:
+    if pick < 0.38 or first == last:
         return year(rng, first, last), year(rng, first, last)
-    if pick < 0.75:
+    if pick < 0.78:
         part, count = rng.choice(((half, HALVES), (quarter, QUARTERS)))
         n, m = rng.sample(range(len(count)), 2)
         a, b = rng.sample(range(first, last + 1), 2)
         one = part(rng, a, a, n)
-        if rng.random() < 0.5:
+        if rng.random() < 0.4:
             return one, part(rng, b, b, n)
         other = part(rng, a, a, m)
         if one.text.startswith("the ") and other.text.endswith(f" of {a}") and rng.random() < 0.5:

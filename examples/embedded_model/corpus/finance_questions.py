@@ -46,7 +46,7 @@ def ask(rng: random.Random, table: closes.Table) -> Asked:
 
 def one_figure(rng: random.Random, table: closes.Table) -> Asked:
     """One metric of one symbol."""
-    symbol = rng.choice(table.symbols)
+    (symbol,) = some(rng, table, 1)
     name = rng.choices(ONE_SYMBOL, (20, 26, 18, 18, 18))[0]
     period = _period(rng, table, name)
     pattern = single_pattern(rng, name)
@@ -72,7 +72,7 @@ def single_pattern(rng: random.Random, name: str) -> str:
 def two_figures(rng: random.Random, table: closes.Table) -> Asked:
     """Two or three metrics of one symbol."""
     names = rng.sample(ONE_SYMBOL, 2 if rng.random() < 0.8 else 3)
-    symbol = rng.choice(table.symbols)
+    (symbol,) = some(rng, table, 1)
     period = _period(rng, table)
     nouns = [f"(the |the |){NOUNS[name]}" for name in names]
     listed = (
@@ -160,7 +160,7 @@ def two_questions(rng: random.Random, table: closes.Table) -> Asked:
 def two_periods(rng: random.Random, table: closes.Table) -> Asked:
     """One metric of one symbol in two periods."""
     name = rng.choices(ONE_SYMBOL, (15, 40, 10, 20, 15))[0]
-    symbol = rng.choice(table.symbols)
+    (symbol,) = some(rng, table, 1)
     first, last = years(rng, table)
     one, two = (rng.choice((periods.year, periods.year, periods.years, periods.part_of_year))(rng, first, last) for _ in range(2))  # fmt: skip
     pattern = rng.choice(TWO_PERIODS[name])
