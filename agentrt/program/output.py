@@ -44,6 +44,7 @@ class OutputSpec:
         tags: The tags of `tagged`.
         min_tags: Minimum number of tags.
         late: Options from nodes and bound arguments, by the names of the constraint's holes.
+        is_text: Whether the value is the text as it was written, or most probably so.
     """
 
     kind: Literal["value", "items", "calls", "step", "tagged", "raw"]
@@ -56,6 +57,7 @@ class OutputSpec:
     tags: tuple[TagShape, ...] = ()
     min_tags: int = 0
     late: Mapping[str, OneOf] = field(default_factory=dict)
+    is_text: bool = False
 
     @property
     def sources(self) -> tuple[Node[Any], ...]:
@@ -87,8 +89,15 @@ def value_of(form: Any, *, check: bool = False, style: JsonStyle | None = None) 
     if style is not None:
         shape = styled(form, shape, style)
     spec, late = _filled(shape.spec, shape.late)
-    name, checked = _name(shape.name), shape.checked
-    return OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
+    return OutputSpec(
+        "value",
+        spec,
+        shape.parse,
+        _name(shape.name),
+        checked=shape.checked,
+        late=late,
+        is_text=shape.is_text and not shape.checked,
+    )
 
 
 def items_of(
@@ -150,7 +159,7 @@ def tagged_of(tags: Tags[Any], min_tags: int, max_tags: int | None) -> OutputSpe
 
 def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:
     """Text just as the model writes it, under a constraint or under none."""
-    return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
+    return OutputSpec("raw", constraint, str, name, keep_special=keep_special, is_text=True)
 
 
 def _calls_spec(
