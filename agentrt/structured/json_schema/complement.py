@@ -56,7 +56,7 @@ def complement(
         schema: The schema.
         root: The whole schema, for references.
         depth: Number of combinations around it.
-        within: What is known of the value; the complement is exact for such values.
+        within: Context of the value; the complement is exact for such values.
     """
     if isinstance(schema, bool):
         return not schema

@@ -38,7 +38,7 @@ def shared_types(one: Any, other: Any, root: Any) -> frozenset[str]:
 
 
 def context_of(schema: Any, root: Any, kinds: frozenset[str]) -> ValueContext:
-    """What is known of a value of some types if it fits a schema."""
+    """Context of a value of some types that fits a schema."""
     return ValueContext(tuple(_Proof(root)._parts(schema).plain), kinds)
 
 

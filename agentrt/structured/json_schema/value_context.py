@@ -1,4 +1,4 @@
-"""What is known of a value beside one schema: other schemas that hold, and its type."""
+"""Context of a value: other schemas that hold beside one, and its type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentrt.structured.json_schema.keywords import TYPES
 
 @record
 class ValueContext:
-    """What is known of a value, beside the complement that holds.
+    """Context of a value of which a complement holds.
 
     Attributes:
         plain: Schemas that the value fits, without references and combinations.
