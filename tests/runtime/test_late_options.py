@@ -2,7 +2,6 @@
 
 import gc
 import json
-import threading
 import weakref
 from typing import Annotated, Any
 
@@ -11,9 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentrt import ConstraintError, OneOf, ToolFailed, chat, choice, program, tool
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.program.late_constraint import LARGE_OPTIONS, LateConstraint
 from agentrt.protocol.events import HoleFilled, RequestSent, Scheduled
 
 ASK = chat(system="Be brief.")
@@ -202,116 +199,6 @@ def test_an_option_of_bare_text_is_text(bench: Any, codec: Any, late: bool) -> N
     rig = bench(["A"], codec=codec)
     with pytest.raises(ConstraintError, match="none of its type: Input should be a valid string"):
         rig.run(odd)
-    assert not rig.backend.seen.fills
-
-
-@tool(effects="pure")
-def numbers(count: int) -> list[int]:
-    """Numbers."""
-    return list(range(count))
-
-
-class WatchedOptions:
-    """Notes the threads in which options are written as JSON."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.threads: list[threading.Thread] = []
-        monkeypatch.setattr("agentrt.base.one_of.dumps", self.dumps)
-
-    def dumps(self, value: Any) -> str:
-        self.threads.append(threading.current_thread())
-        return canonical_json.dumps(value)
-
-
-@pytest.mark.parametrize("takes_holes", [True, False])
-@pytest.mark.parametrize("awaited", [True, False])
-def test_many_options_are_written_once_and_off_the_loop(
-    bench: Any, codec: Any, monkeypatch: pytest.MonkeyPatch, takes_holes: bool, awaited: bool
-) -> None:
-    """Other inputs become known before and after, and each looks at the constraint again."""
-    watched = WatchedOptions(monkeypatch)
-    count = LARGE_OPTIONS + 1
-
-    @program
-    async def many() -> Any:
-        known = numbers(count)
-        if awaited:
-            await known
-        words = [fact("A", 1.0), fact("B", 2.0)]
-        ask = ASK.user("Data: ", *words, ".")
-        return await ask.generate(list[Annotated[int, OneOf(known)]], name="which")
-
-    rig = bench(["[7]"], codec=codec if takes_holes else None)
-    assert rig.run(many) == [7]
-    in_worker = [one for one in watched.threads if one is not threading.main_thread()]
-    assert len(in_worker) == 2 * count  # each is read back
-    assert len(watched.threads) == 2 * count + 1  # the value of the answer
-    [source] = {
-        one.constraint.source
-        for one in (*rig.backend.seen.requests, *(fill for _, fill in rig.backend.seen.fills))
-        if one.constraint is not None and not one.constraint.holes
-    }
-    assert json.loads(source)["$defs"]["options:0"]["enum"] == list(range(count))
-
-
-def test_a_few_options_need_no_thread(
-    bench: Any, codec: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = WatchedOptions(monkeypatch)
-
-    @program
-    async def few() -> Any:
-        held = list[Annotated[int, OneOf(numbers(LARGE_OPTIONS))]]
-        return await ASK.user("Which?").generate(held, name="which")
-
-    assert bench(["[7]"], codec=codec).run(few) == [7]
-    assert set(watched.threads) == {threading.main_thread()}
-
-
-def test_a_run_may_end_while_options_are_written(
-    bench: Any, codec: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = threading.Event()
-
-    def held_back(late: LateConstraint) -> None:
-        assert gate.wait(60)
-
-    monkeypatch.setattr(LateConstraint, "fill", held_back)
-
-    @program
-    async def cut() -> Any:
-        known = numbers(LARGE_OPTIONS + 1)
-        await known
-        asked = ASK.user("Which?").generate(Annotated[int, OneOf(known)], name="which")
-        await anyio.sleep(1.0)
-        asked.cancel("no longer needed")
-        return "cut"
-
-    rig = bench(["7"], codec=codec)
-    assert rig.run(cut) == "cut"
-    gate.set()
-    assert rig.backend.seen.cancels
-
-
-@pytest.mark.parametrize("count", [1, LARGE_OPTIONS + 1])
-@pytest.mark.parametrize("takes_holes", [True, False])
-def test_options_of_another_type_are_refused_when_they_are_known(
-    bench: Any, codec: Any, count: int, takes_holes: bool
-) -> None:
-    """No answer could become right, so the model is not asked again."""
-
-    @program
-    async def wrong() -> Any:
-        held = list[Annotated[str, OneOf(numbers(count))]]
-        return await ASK.user("Which?").generate(held, name="which")
-
-    rig = bench(["[7]"], codec=codec if takes_holes else None)
-    with pytest.raises(
-        ConstraintError, match="the option 0 of OneOf is none of its type"
-    ) as caught:
-        rig.run(wrong)
-    assert caught.value.where.startswith("tests/runtime/test_late_options.py:")
-    assert len(rig.backend.seen.requests) == takes_holes
     assert not rig.backend.seen.fills
 
 
