@@ -59,7 +59,9 @@ def test_drafts_are_made_where_they_pay(
 ):
     """Of eight sequences at once. Where a row costs as much as a step, they cost no time."""
     machine = paced(engine.hash_machine, base_s, row_s)
-    shares, plain_s, texts = [], [], [[]] * SEQUENCES
+    shares: list[float] = []
+    plain_s: list[float] = []
+    texts: list[list[int]] = [[]] * SEQUENCES
     for tokens in ("off", "auto"):
         core = engine.hash_core(
             tokenizer_dir, speculate_tokens=tokens, runner=machine, eos_bias=-9.0
