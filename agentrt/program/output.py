@@ -45,7 +45,6 @@ class OutputSpec:
         tags: The tags of `tagged`.
         min_tags: Minimum number of tags.
         late: The constraint with options that come later; None without any.
-        is_text: Whether the value is the text as it was written, or most probably so.
     """
 
     kind: Literal["value", "items", "calls", "step", "tagged", "raw"]
@@ -58,12 +57,19 @@ class OutputSpec:
     tags: tuple[TagShape, ...] = ()
     min_tags: int = 0
     late: LateConstraint | None = None
-    is_text: bool = False
 
     @property
     def sources(self) -> tuple[Node[Any], ...]:
         """The nodes that give options."""
         return () if self.late is None else self.late.sources
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is the text as it was written, or most probably so."""
+        from agentrt.structured.types.shape import gives_text
+
+        is_one_value = self.kind == "value" and not self.checked
+        return self.kind == "raw" or (is_one_value and gives_text(self.parse))
 
     @property
     def known_constraint(self) -> ConstraintSpec | None:
@@ -82,15 +88,8 @@ def value_of(form: Any, *, check: bool = False, style: JsonStyle | None = None) 
     if style is not None:
         shape = styled(form, shape, style)
     spec, late = _filled(shape.spec, shape.late)
-    return OutputSpec(
-        "value",
-        spec,
-        shape.parse,
-        _name(shape.name),
-        checked=shape.checked,
-        late=late,
-        is_text=shape.is_text and not shape.checked,
-    )
+    name, checked = _name(shape.name), shape.checked
+    return OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
 
 
 def items_of(
@@ -152,7 +151,7 @@ def tagged_of(tags: Tags[Any], min_tags: int, max_tags: int | None) -> OutputSpe
 
 def raw_text(name: str, constraint: ConstraintSpec | None, *, keep_special: bool) -> OutputSpec:
     """Text just as the model writes it, under a constraint or under none."""
-    return OutputSpec("raw", constraint, str, name, keep_special=keep_special, is_text=True)
+    return OutputSpec("raw", constraint, str, name, keep_special=keep_special)
 
 
 def _calls_spec(

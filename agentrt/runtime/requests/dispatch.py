@@ -102,7 +102,8 @@ class RequestDispatcher:
         """
         engine, chat = self._engines[gen.work.model], gen.work.chat
         try:
-            options_awaited = self._revisions.large_options.is_awaited(run, gen)
+            is_late = gen.work.output.late is not None
+            options_awaited = is_late and self._revisions.large_options.is_awaited(run, gen)
             prompt = prompt_of(run, gen, engine, self._windows, self.fills)
         except LargePrompt as large:
             self._revisions.large_prompts.begin(run, gen, engine, large)
@@ -150,7 +151,8 @@ class RequestDispatcher:
         if request.prompt_complete or request.stop_error is not None:
             return []
         try:
-            self._revisions.large_options.is_awaited(run, gen)
+            if gen.work.output.late is not None:
+                self._revisions.large_options.is_awaited(run, gen)
             prompt = prompt_of(run, gen, request.engine, self._windows, self.fills)
             extends = _extends(prompt, request)
         except LargePrompt as large:

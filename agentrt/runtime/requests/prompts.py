@@ -76,7 +76,7 @@ def prompt_of(
     """
     work = gen.work
     output = work.output
-    constraint = output.known_constraint
+    constraint = output.known_constraint if output.late is not None else output.constraint
     codec = engine.capabilities.codec
     segments = [  # a model does not see the reasoning of another one
         segment.without_thinking()

@@ -62,8 +62,7 @@ class Shape:
         """Whether the value is text."""
         if self.spec is not None and self.spec.kind == "choice":
             return all(isinstance(self.parse(option), str) for option in self.spec.options)
-        reads_text = isinstance(self.parse, TextReader) and self.parse.gives_text
-        return reads_text or self.parse is same_text
+        return gives_text(self.parse)
 
 
 def shape_of(form: Any) -> Shape:
@@ -296,6 +295,11 @@ class TextReader:
     def __call__(self, text: str) -> Any:
         """The value of a text."""
         return self.adapter.validate_json(canonical_json.dumps(text))
+
+
+def gives_text(parse: Callable[[str], Any]) -> bool:
+    """Whether a parser gives text."""
+    return parse is same_text or (isinstance(parse, TextReader) and parse.gives_text)
 
 
 def same_text(text: str) -> str:
