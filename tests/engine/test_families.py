@@ -70,10 +70,12 @@ FAST = [
     ("glm", {}),
     ("glm4", {"attention_bias": True}),
     ("smollm3", {"no_rope_layers": [1, 0]}),
+    ("gpt_oss", {}),
+    ("gpt_oss", {"rope_parameters": {**YARN, "truncate": False}, "swiglu_limit": 0.4}),
+    ("gpt_oss", {"layer_types": TYPES["layer_types"][::-1], "swiglu_alpha": 0.6}),
 ]
 SLOW = [
     ("cohere", {"use_qk_norm": True}),
-    ("gpt_oss", {}),
     ("llama", {"hidden_act": "gelu"}),
 ]
 

@@ -112,10 +112,10 @@ def tiny_model(family: str, **settings: Any) -> Any:
     torch.manual_seed(len(family))
     model = transformers.AutoModelForCausalLM.from_config(tiny_config(family, **settings))
     with torch.no_grad():
-        for weight in model.parameters():
-            if weight.dim() > 1:
+        for part, weight in model.named_parameters():
+            if weight.dim() > 1 and not part.endswith(("norm.weight", "bias")):
                 weight.mul_(5)
-            elif weight.dim() == 1:  # norms, biases and sinks that are all alike would hide errors
+            elif weight.dim() > 0:  # norms, biases and sinks that are all alike would hide errors
                 weight.add_(torch.randn_like(weight) * 0.1)
     return model.eval()
 

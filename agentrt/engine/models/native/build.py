@@ -36,7 +36,7 @@ def random_weights(
     for name, size in weight_shapes(shape).items():
         if name.endswith("norm.weight"):
             tensor = torch.full(size, 1.0 - shape.norm_offset)
-        elif name.endswith(".bias"):
+        elif name.endswith("bias"):
             tensor = torch.zeros(size)
         else:
             tensor = torch.empty(size, device=device)

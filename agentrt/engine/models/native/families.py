@@ -31,6 +31,9 @@ class Family:
         centered: As in `DecoderShape`.
         parallel: As in `DecoderShape`.
         activation: Setting of the gates' activation.
+        gate_slope: Setting of the gates' slope, as in `Activation`.
+        gate_limit: Setting of their limit.
+        gate_shift: As in `Activation`.
         gelu_is_tanh: Whether `gelu` stands for its approximation there, as in the first configs.
         head_norms: As in `DecoderShape`.
         qkv_bias: Whether projections have biases, or the setting that says so.
@@ -41,6 +44,8 @@ class Family:
             listed in `layer_types` if it is set, or those listed there in any case.
         window_period: Period of the layers without a window, if `layer_types` does not list them.
         period_setting: Setting of that period.
+        scales_rope: Whether rotary positions are scaled by default, so that a config has to give
+            their settings.
         interleaved: As in `Rope`.
         local_theta: Setting and default of `rope_theta` in layers with a window, whose ropes are
             not those of the other layers; None if all are alike.
@@ -61,6 +66,7 @@ class Family:
         normalizes_weights: As in `ExpertShape`, or the setting that says so.
         rounds_weights: As in `ExpertShape`.
         shared: Setting of the shared expert's width.
+        biased_experts: As in `ExpertShape`.
     """
 
     needs: tuple[str, ...] = ()
@@ -72,6 +78,9 @@ class Family:
     centered: bool = False
     parallel: bool = False
     activation: str = "hidden_act"
+    gate_slope: str = ""
+    gate_limit: str = ""
+    gate_shift: float = 0.0
     gelu_is_tanh: bool = False
     head_norms: Literal["none", "each", "all"] = "none"
     qkv_bias: bool | str = False
@@ -81,6 +90,7 @@ class Family:
     window: Literal["none", "all", "used", "used types", "types"] = "none"
     window_period: int = 0
     period_setting: str = ""
+    scales_rope: bool = False
     interleaved: bool = False
     local_theta: tuple[str, float] | None = None
     follows_length: bool = False
@@ -99,6 +109,7 @@ class Family:
     normalizes_weights: bool | str = False
     rounds_weights: bool = True
     shared: str = ""
+    biased_experts: bool = False
 
 
 _MIXTRAL_NAMES = WeightNames(
@@ -106,6 +117,9 @@ _MIXTRAL_NAMES = WeightNames(
     expert="block_sparse_moe.experts.{}.",
     expert_gate_up=("w1", "w3"),
     expert_down="w2",
+)
+_STACKED_NAMES = WeightNames(
+    router="mlp.router", expert="mlp.experts.", expert_gate_up=("gate_up_proj",), stacked=True
 )
 _PHI3_NAMES = WeightNames(qkv=("self_attn.qkv_proj",), gate_up=("mlp.gate_up_proj",))
 _SANDWICHED_NAMES = WeightNames(
@@ -246,6 +260,23 @@ FAMILIES = {
         experts="intermediate_size",
         normalizes_weights="norm_topk_prob",
         absent=("clip_qkv", "sliding_window"),
+    ),
+    "gpt_oss": Family(
+        needs=("head_dim", "attention_bias"),
+        defaults={"swiglu_alpha": 1.702, "swiglu_limit": 7.0},
+        names=_STACKED_NAMES,
+        gate_slope="swiglu_alpha",
+        gate_limit="swiglu_limit",
+        gate_shift=1.0,
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        sinks=True,
+        window="types",
+        window_period=2,
+        scales_rope=True,
+        experts="intermediate_size",
+        normalizes_weights=True,
+        biased_experts=True,
     ),
     "gemma": replace(_GEMMA, gelu_is_tanh=True),
     "gemma2": _GEMMA2,

@@ -8,14 +8,12 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from agentrt.engine.models.native.expert_weights import Weights, concatenated, take_experts
 from agentrt.engine.models.native.experts import Experts, Gated, LinearT
 from agentrt.engine.models.native.rope import head_order
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
 from agentrt.engine.ops.linear import GroupedLinear
 from agentrt_kernels.contract import HeadNorms, Score
-
-Weights = dict[str, Tensor]
-
 
 LinearT_co = TypeVar("LinearT_co", covariant=True)
 
@@ -27,8 +25,8 @@ class MatrixFormat(Protocol[LinearT_co]):
         """Linear layer of `weight` `[N, W]` and `bias` `[N]`."""
         ...
 
-    def grouped(self, weight: Tensor) -> GroupedLinear:
-        """Expert layers of `weight` `[E, N, W]`."""
+    def grouped(self, weight: Tensor, bias: Tensor | None = None) -> GroupedLinear:
+        """Expert layers of `weight` `[E, N, W]` and `bias` `[E, N]`."""
         ...
 
 
@@ -72,9 +70,9 @@ def take_layer(
         name.removeprefix(at): weights.pop(name) for name in list(weights) if name.startswith(at)
     }
     names = shape.names
-    qkv, bias = _concatenated(own, names.qkv, "weight"), None
+    qkv, bias = concatenated(own, names.qkv, "weight"), None
     if shape.qkv_bias:
-        bias = _concatenated(own, names.qkv, "bias")
+        bias = concatenated(own, names.qkv, "bias")
     query_norm, key_norm = (_norm(shape, own, f"self_attn.{name}_norm") for name in "qk")
     order = head_order(shape.ropes[number], shape.head_dim)
     if order != list(range(shape.head_dim)):
@@ -125,10 +123,10 @@ def _norm(shape: DecoderShape, own: Weights, name: str) -> Tensor | None:
 
 def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -> Gated[LinearT]:
     names = shape.names
-    bias = _concatenated(own, names.gate_up, "bias") if shape.mlp_bias else None
+    bias = concatenated(own, names.gate_up, "bias") if shape.mlp_bias else None
     down = own[f"{names.down}.weight"]
     return Gated(
-        matrices.linear(_concatenated(own, names.gate_up, "weight"), bias),
+        matrices.linear(concatenated(own, names.gate_up, "weight"), bias),
         matrices.linear(down, own.get(f"{names.down}.bias")),
         down.shape[1],
         shape.activation,
@@ -138,35 +136,27 @@ def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -
 def _experts(
     shape: DecoderShape, experts: ExpertShape, own: Weights, matrices: MatrixFormat[LinearT]
 ) -> Experts[LinearT]:
-    names = shape.names
-    at = [names.expert.format(number) for number in range(experts.count)]
-    gate_up = [_concatenated(own, tuple(one + name for name in names.expert_gate_up)) for one in at]
-    router = own[f"{names.router}.weight"]
+    router = own[f"{shape.names.router}.weight"]
     shared = shared_gate = None
     if experts.shared_inner:
         both = ("mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj")
         down = own["mlp.shared_expert.down_proj.weight"]
-        shared_gate_up = matrices.linear(_concatenated(own, both))
+        shared_gate_up = matrices.linear(concatenated(own, both))
         shared = Gated(
             shared_gate_up, matrices.linear(down), experts.shared_inner, shape.activation
         )
         shared_gate = matrices.linear(own["mlp.shared_expert_gate.weight"])
-    down_weights = [own.pop(f"{one}{names.expert_down}.weight") for one in at]
+    weights = take_experts(shape.names, experts, own)
     return Experts(
         shape=experts,
         activation=shape.activation,
         bounds=torch.arange(experts.count + 1, device=router.device),
-        router=matrices.linear(router),
-        gate_up=matrices.grouped(torch.stack(gate_up)),
-        down=matrices.grouped(torch.stack(down_weights)),
+        router=matrices.linear(router, own.get(f"{shape.names.router}.bias")),
+        gate_up=matrices.grouped(weights.gate_up, weights.gate_up_bias),
+        down=matrices.grouped(weights.down, weights.down_bias),
         shared=shared,
         shared_gate=shared_gate,
     )
-
-
-def _concatenated(own: Weights, names: tuple[str, ...], kind: str = "weight") -> Tensor:
-    parts = [own.pop(f"{name}.{kind}") for name in names]
-    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def _reordered(rows: Tensor, rotated_rows: int, head_indices: Tensor) -> Tensor:

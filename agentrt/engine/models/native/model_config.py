@@ -20,7 +20,7 @@ from agentrt.engine.models.native.rope_config import (
     rope_settings,
 )
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape, Rope
-from agentrt_kernels.contract import GELU_TANH, SILU
+from agentrt_kernels.contract import GELU_TANH, SILU, Activation
 
 HfConfig = dict[str, Any]
 
@@ -81,6 +81,8 @@ def _objections(family: Family, config: HfConfig) -> Iterator[str]:
     for name in ("attention_bias", "mlp_bias"):
         if config.get(name) and name not in (family.qkv_bias, family.mlp_bias):
             yield f"its config sets {name}"
+    if family.scales_rope and not (config.get("rope_parameters") or config.get("rope_scaling")):
+        yield "its config does not say how positions turn"
     odd = set(_types(config)) - set(_LAYER_TYPES)
     by_type = family.window in ("types", "used types")
     if odd or (not by_type and "sliding_attention" in _types(config)):
@@ -144,7 +146,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         norm_offset=family.norm_offset,
         centered=family.centered,
         parallel=family.parallel,
-        activation=_ACTIVATIONS[_activation(family, config)],
+        activation=_gate(family, config),
         ropes=_ropes(family, config, windows),
         windows=windows,
         scaling=scaling,
@@ -198,6 +200,16 @@ def _activation(family: Family, config: HfConfig) -> str:
     return "gelu_pytorch_tanh" if family.gelu_is_tanh and name == "gelu" else name
 
 
+def _gate(family: Family, config: HfConfig) -> Activation:
+    opening = _ACTIVATIONS[_activation(family, config)]
+    return replace(
+        opening,
+        slope=float(config[family.gate_slope]) if family.gate_slope else opening.slope,
+        limit=float(config[family.gate_limit]) if family.gate_limit else opening.limit,
+        shift=family.gate_shift,
+    )
+
+
 def _softcap(config: HfConfig, name: str) -> float | None:
     value = config.get(name) if name else None
     return None if value is None else float(value)
@@ -238,6 +250,7 @@ def _experts(family: Family, config: HfConfig, layers: int) -> ExpertShape | Non
         normalizes_weights=_is_set(config, family.normalizes_weights),
         rounds_weights=family.rounds_weights,
         shared_inner=int(config[family.shared]) if family.shared else 0,
+        biased=family.biased_experts,
         layers=frozenset(at for at in range(layers) if (at + 1) % step == 0 and at not in plain),
     )
 
@@ -250,6 +263,7 @@ def _settings(family: Family) -> Iterator[str]:
     factors = (
         *(family.query_scalar, family.score_factor, family.embedding_factor),
         *(family.residual_factor, family.logits_factor, family.logits_divisor),
+        *(family.gate_slope, family.gate_limit),
     )
     yield from (name for name in factors if name)
 

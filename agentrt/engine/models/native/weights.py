@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
-
-Shapes = dict[str, tuple[int, ...]]
+from agentrt.engine.models.native.expert_weights import Shapes, expert_shapes
+from agentrt.engine.models.native.shape import DecoderShape
 
 
 def weight_shapes(shape: DecoderShape) -> Shapes:
@@ -20,7 +19,7 @@ def weight_shapes(shape: DecoderShape) -> Shapes:
     for layer in range(shape.layers):
         own = _attention(shape)
         if shape.experts is not None and shape.has_experts(layer):
-            own |= _experts(shape, shape.experts)
+            own |= expert_shapes(shape.names, shape.experts, shape.hidden)
         else:
             own |= _gated(shape)
         found |= {f"model.layers.{layer}.{name}": size for name, size in own.items()}
@@ -71,25 +70,6 @@ def _gated(shape: DecoderShape) -> Shapes:
     if shape.mlp_bias:
         found |= {f"{name}.bias": (rows,) for name in names.gate_up}
         found[f"{names.down}.bias"] = (shape.hidden,)
-    return found
-
-
-def _experts(shape: DecoderShape, experts: ExpertShape) -> Shapes:
-    names = shape.names
-    found: Shapes = {f"{names.router}.weight": (experts.count, shape.hidden)}
-    for number in range(experts.count):
-        at = names.expert.format(number)
-        found |= {
-            f"{at}{name}.weight": (experts.inner, shape.hidden) for name in names.expert_gate_up
-        }
-        found[f"{at}{names.expert_down}.weight"] = (shape.hidden, experts.inner)
-    if experts.shared_inner:
-        found |= {
-            "mlp.shared_expert.gate_proj.weight": (experts.shared_inner, shape.hidden),
-            "mlp.shared_expert.up_proj.weight": (experts.shared_inner, shape.hidden),
-            "mlp.shared_expert.down_proj.weight": (shape.hidden, experts.shared_inner),
-            "mlp.shared_expert_gate.weight": (1, shape.hidden),
-        }
     return found
 
 
