@@ -66,6 +66,7 @@ FAST = [
     ("olmo2", {"tie_word_embeddings": True, "rope_parameters": YARN}),
     ("olmo3", {**TYPES, "sliding_window": 6}),
     ("cohere", {"logit_scale": 0.3}),
+    ("cohere", {"use_qk_norm": True}),
     ("cohere2", {**TYPES, "sliding_window": 6}),
     ("glm", {}),
     ("glm4", {"attention_bias": True}),
@@ -75,7 +76,6 @@ FAST = [
     ("gpt_oss", {"layer_types": TYPES["layer_types"][::-1], "swiglu_alpha": 0.6}),
 ]
 SLOW = [
-    ("cohere", {"use_qk_norm": True}),
     ("llama", {"hidden_act": "gelu"}),
 ]
 

@@ -36,6 +36,7 @@ class Family:
         gate_shift: As in `Activation`.
         gelu_is_tanh: Whether `gelu` stands for its approximation there, as in the first configs.
         head_norms: As in `DecoderShape`.
+        uses_head_norms: Whether there are head norms, or the setting that says so.
         qkv_bias: Whether projections have biases, or the setting that says so.
         out_bias: The same for attention's output.
         mlp_bias: The same for the gated MLP.
@@ -82,7 +83,8 @@ class Family:
     gate_limit: str = ""
     gate_shift: float = 0.0
     gelu_is_tanh: bool = False
-    head_norms: Literal["none", "each", "all"] = "none"
+    head_norms: Literal["none", "each", "own", "all"] = "none"
+    uses_head_norms: bool | str = True
     qkv_bias: bool | str = False
     out_bias: bool | str = False
     mlp_bias: bool | str = False
@@ -140,6 +142,19 @@ _GLM4_NAMES = WeightNames(
 )
 _TIED = {"tie_word_embeddings": True}
 _GEMMA_DEFAULTS = {**_TIED, "hidden_activation": "gelu_pytorch_tanh"}
+_GEMMA3_DEFAULTS = {
+    **_GEMMA_DEFAULTS,
+    "final_logit_softcapping": None,
+    "vocab_size": 262_208,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "query_pre_attn_scalar": 256,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1e6,
+    "max_position_embeddings": 131_072,
+}
+"""The configs of models that see images leave out what is the default."""
 _OLMO = Family(
     names=_BEHIND_NAMES,
     head_norms="all",
@@ -170,11 +185,12 @@ _GEMMA2 = replace(
 _COHERE = Family(
     needs=("logit_scale",),
     defaults=_TIED,
-    absent=("use_qk_norm",),
     names=WeightNames(inner_norm=""),
     epsilon="layer_norm_eps",
     centered=True,
     parallel=True,
+    head_norms="own",
+    uses_head_norms="use_qk_norm",
     qkv_bias="attention_bias",
     out_bias="attention_bias",
     interleaved=True,
@@ -282,7 +298,7 @@ FAMILIES = {
     "gemma2": _GEMMA2,
     "gemma3_text": replace(
         _GEMMA2,
-        defaults={**_GEMMA_DEFAULTS, "final_logit_softcapping": None},
+        defaults=_GEMMA3_DEFAULTS,
         head_norms="each",
         window_period=6,
         period_setting="sliding_window_pattern",
@@ -294,7 +310,7 @@ FAMILIES = {
     "cohere": _COHERE,
     "cohere2": replace(
         _COHERE,
-        absent=(),
+        head_norms="none",
         window="types",
         window_period=4,
         period_setting="sliding_window_pattern",

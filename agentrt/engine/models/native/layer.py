@@ -38,8 +38,8 @@ class Layer(Generic[LinearT]):
         norm: `[hidden]`, before attention, or None.
         out_norm: `[hidden]`, of what attention adds to the stream, or None.
         qkv: Query, key and value projections in one, `[(H + 2 * K) * D, hidden]`.
-        query_norm: `[D]` for each head, `[H * D]` for all, or None.
-        key_norm: `[D]`, `[K * D]`, or None.
+        query_norm: `[D]` or `[H, D]` for each head, `[H * D]` for all, or None.
+        key_norm: `[D]`, `[K, D]`, `[K * D]`, or None.
         head_norms: Both norms if they are for each head, or None.
         score: Attention score: scaling, bound, window, sinks.
         out: Output projection of attention, `[hidden, H * D]`.
@@ -81,11 +81,13 @@ def take_layer(
         qkv = _reordered(qkv, rotated_rows, head_indices)
         bias = bias if bias is None else _reordered(bias, rotated_rows, head_indices)
         if query_norm is not None and key_norm is not None:
-            query_norm = _reordered(query_norm, query_norm.shape[0], head_indices)
-            key_norm = _reordered(key_norm, key_norm.shape[0], head_indices)
+            query_norm, key_norm = (
+                _reordered(norm.flatten(), norm.numel(), head_indices).view(norm.shape)
+                for norm in (query_norm, key_norm)
+            )
     head_norms = None
-    if query_norm is not None and key_norm is not None and shape.head_norms == "each":
-        head_norms = HeadNorms(query_norm, key_norm, shape.epsilon)
+    if query_norm is not None and key_norm is not None and shape.head_norms != "all":
+        head_norms = HeadNorms(query_norm, key_norm, shape.epsilon, shape.centered)
     experts = shape.experts if shape.has_experts(number) else None
     return Layer(
         norm=_norm(shape, own, names.norm),

@@ -50,16 +50,29 @@ class Declined:
 
 def shape_of(config: HfConfig) -> DecoderShape | Declined:
     """The shape that a `config.json` describes, or why it is left to transformers."""
-    kind = config.get("model_type")
+    decoder = _decoder_config(config)
+    is_part = decoder is not config
+    kind = decoder.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return Declined(f"{kind} is no architecture that is computed here")
-    config = {**config, **_defaults(family, config)}
+    config = {**decoder, **_defaults(family, decoder)}
     try:
         reason = next(_objections(family, config), None)
-        return Declined(reason) if reason else _shape(family, config)
+        if reason:
+            return Declined(reason)
+        return replace(_shape(family, config), is_part=is_part)
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         return Declined(f"its config cannot be read: {error}")
+
+
+def _decoder_config(config: HfConfig) -> HfConfig:
+    """The config of the decoder alone, of a model that may see or hear as well."""
+    text = config.get("text_config")
+    if not isinstance(text, dict):
+        return config
+    ties = {"tie_word_embeddings": config.get("tie_word_embeddings")}
+    return {**text, **{name: tied for name, tied in ties.items() if tied is not None}}
 
 
 def _defaults(family: Family, config: HfConfig) -> HfConfig:
@@ -155,7 +168,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         qkv_bias=_is_set(config, family.qkv_bias),
         out_bias=_is_set(config, family.out_bias),
         mlp_bias=_is_set(config, family.mlp_bias),
-        head_norms=family.head_norms,
+        head_norms=family.head_norms if _is_set(config, family.uses_head_norms) else "none",
         experts=_experts(family, config, layers),
         tied=bool(config["tie_word_embeddings"]),
         embedding_scale=number(family.embedding_factor, root),
@@ -164,6 +177,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         logits_scale=number(family.logits_factor) / number(family.logits_divisor),
         logits_softcap=_softcap(config, family.logits_softcap),
         names=family.names,
+        is_part=False,
         initial_deviation=float(config.get("initializer_range") or 0.02),
     )
 

@@ -148,7 +148,8 @@ class DecoderShape:
         qkv_bias: Whether query, key and value projections have biases.
         out_bias: Whether the output projection of attention has a bias.
         mlp_bias: Whether the gated MLP has biases.
-        head_norms: Norms of queries and keys: for each head, over all heads, or none.
+        head_norms: Norms of queries and keys: for each head with the same weight or with weights of
+            its own, over all heads, or none.
         experts: Experts instead of gated MLPs, or None.
         tied: Whether the output layer is the embedding.
         embedding_scale: Factor of the embeddings.
@@ -157,6 +158,7 @@ class DecoderShape:
         logits_scale: Factor of the logits.
         logits_softcap: Bound of the logits, or None.
         names: Names of the weights.
+        is_part: Whether the checkpoint holds other parts, too, such as one that sees images.
         initial_deviation: Standard deviation of random weights.
     """
 
@@ -181,7 +183,7 @@ class DecoderShape:
     qkv_bias: bool
     out_bias: bool
     mlp_bias: bool
-    head_norms: Literal["none", "each", "all"]
+    head_norms: Literal["none", "each", "own", "all"]
     experts: ExpertShape | None
     tied: bool
     embedding_scale: float
@@ -190,6 +192,7 @@ class DecoderShape:
     logits_scale: float
     logits_softcap: float | None
     names: WeightNames
+    is_part: bool
     initial_deviation: float
 
     @property
