@@ -99,7 +99,7 @@ ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "num_experts_per_tok": 2,
         },
     ),
-    **{name.lower(): (f"{name}Config", {}) for name in ("Mamba", "Bloom")},
+    **{name.lower(): (f"{name}Config", {}) for name in ("Mamba", "Bloom", "Gemma3")},
     "gpt_oss": (
         "GptOssConfig",
         {
