@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers.utils.quantization_config import Mxfp4Config
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
@@ -105,9 +106,11 @@ def test_what_is_said_of_mxfp4_makes_it_load(engine, tmp_path):
     weights, source = load_file(given / "model.safetensors"), torch.Generator().manual_seed(0)
     for name in [name for name in weights if name.endswith("_proj")]:
         experts, inputs, outputs = weights.pop(name).shape
-        size, byte = (experts, outputs, inputs // 32), {"generator": source, "dtype": torch.uint8}
-        weights[f"{name}_blocks"] = torch.randint(0, 256, (*size, 16), **byte)
-        weights[f"{name}_scales"] = torch.randint(118, 124, size, **byte)
+        size = (experts, outputs, inputs // 32)
+        blocks = torch.randint(0, 256, (*size, 16), generator=source)
+        weights[f"{name}_blocks"] = blocks.to(torch.uint8)
+        scales = torch.randint(118, 124, size, generator=source)
+        weights[f"{name}_scales"] = scales.to(torch.uint8)
     save_file(weights, given / "model.safetensors", metadata={"format": "pt"})
     edit(
         given, quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
@@ -117,7 +120,7 @@ def test_what_is_said_of_mxfp4_makes_it_load(engine, tmp_path):
     assert "from_pretrained(PATH, dtype='bfloat16'" in caught.value.hint
     assert "quantization_config=Mxfp4Config(dequantize=True)" in caught.value.hint
     assert "save_pretrained(NEW_PATH, save_original_format=False)" in caught.value.hint
-    how = transformers.Mxfp4Config(dequantize=True)
+    how = Mxfp4Config(dequantize=True)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         given, dtype="bfloat16", quantization_config=how
     )
