@@ -97,6 +97,7 @@ class RequestDispatcher:
         """
         engine, chat = self._engines[gen.work.model], gen.work.chat
         try:
+            options_awaited = self._revisions.large_options.is_awaited(run, gen)
             prompt = prompt_of(run, gen, engine, self._windows)
         except LargePrompt as large:
             self._revisions.large_prompts.begin(run, gen, engine, large)
@@ -109,6 +110,9 @@ class RequestDispatcher:
             return [] if revised else [failed(run, gen, overflow)]
         except Exception as error:  # an input failed, or the prompt cannot be written
             return [failed(run, gen, error)]
+        if options_awaited and prompt.complete:
+            run.deferred.add(gen.id)
+            return []
         is_crowded = prompt.crowded and not may_shrink(chat)
         if is_crowded and self._revisions.begin(run, gen, engine, None):
             return []
@@ -139,6 +143,7 @@ class RequestDispatcher:
         if request.prompt_complete or request.stop_error is not None:
             return []
         try:
+            self._revisions.large_options.is_awaited(run, gen)
             prompt = prompt_of(run, gen, request.engine, self._windows)
             extends = _extends(prompt, request)
         except LargePrompt as large:

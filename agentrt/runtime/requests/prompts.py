@@ -71,7 +71,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
     """
     work = gen.work
     output = work.output
-    constraint = output.known_constraint if output.late else output.constraint
+    constraint = output.known_constraint
     codec = engine.capabilities.codec
     segments = [  # a model does not see the reasoning of another one
         segment.without_thinking()

@@ -19,8 +19,8 @@ from typing_extensions import TypeAliasType
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.held_place import HeldPlace
 from agentrt.base.json_style import JsonStyle
-from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
 from agentrt.structured.json_schema.limits import check_choice, check_size
@@ -55,7 +55,7 @@ class Shape:
     schema: dict[str, Any] | None = None
     item: Shape | None = None
     checked: bool = False
-    late: Mapping[str, OneOf] = field(default_factory=dict)
+    late: Mapping[str, HeldPlace] = field(default_factory=dict)
 
     @property
     def is_text(self) -> bool:
@@ -89,7 +89,7 @@ def enforced_shape(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     texts = _bare_texts(form)
     if texts is not None:
         return _choice(texts, adapter.validate_python, name_of(form))
-    late: dict[str, OneOf] = {}
+    late: dict[str, HeldPlace] = {}
     schema = schema_of(form, adapter, late)
     if _is_bare_text(form) and _is_text(schema):
         return _text(schema, adapter, name_of(form))
@@ -107,7 +107,7 @@ def json_shape_of(form: Any) -> Shape:
     Raises:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
-    adapter, late = adapter_of(form), dict[str, OneOf]()
+    adapter, late = adapter_of(form), dict[str, HeldPlace]()
     shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late, is_part=True)
     return _read(shape, adapter)
 
@@ -119,7 +119,7 @@ def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) 
         ConstraintError: The item's type cannot be enforced.
     """
     one = json_shape_of(item)
-    adapter, late = adapter_of(list[item]), dict[str, OneOf]()
+    adapter, late = adapter_of(list[item]), dict[str, HeldPlace]()
     schema = schema_of(list[item], adapter, late)
     if min_items:
         schema["minItems"] = min_items
@@ -211,7 +211,7 @@ def _json(
     schema: dict[str, Any],
     adapter: TypeAdapter[Any],
     name: str,
-    late: Mapping[str, OneOf],
+    late: Mapping[str, HeldPlace],
     *,
     is_part: bool = False,
 ) -> Shape:
