@@ -58,7 +58,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("captures", "ports"),
         ("node",),
         ("arrivals", "output_reading", "scope"),
-        ("ask", "fan", "gather", "limits", "race", "tags", "tool"),
+        ("ask", "fan", "gather", "late_constraint", "limits", "race", "tags", "tool"),
         ("output", "prompt_prefix", "tool_call"),
         ("options",),
         ("generation",),

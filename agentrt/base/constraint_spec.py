@@ -6,11 +6,13 @@ The language makes a spec and it travels to an engine; `agentrt.structured` comp
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.held_place import STAND_IN
 from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import ToolSchema
 
@@ -69,14 +71,14 @@ class ConstraintSpec:
                         hint="Give texts, or a type that its options are of",
                     )
             return replace(self, options=texts, holes=())
-        definitions = {name: _definition(options[name]) for name in self.holes}
-        source = self.source
-        if source:
-            source = json.dumps(
-                _with_definitions(json.loads(source), definitions),
-                ensure_ascii=False,
-                separators=(",", ":"),
-            )
+        source = self.source and _with_texts(
+            self.source, {name: _definition_text(options[name]) for name in self.holes}
+        )
+        definitions = (
+            {name: json.loads(_definition_text(options[name])) for name in self.holes}
+            if self.tools
+            else {}
+        )
         tools = tuple(
             replace(tool, parameters=_with_definitions(tool.parameters, definitions))
             for tool in self.tools
@@ -84,9 +86,22 @@ class ConstraintSpec:
         return replace(self, source=source, tools=tools, holes=())
 
 
-def _definition(options: tuple[str, ...]) -> Any:
-    """The schema of some options."""
-    return {"enum": [json.loads(text) for text in options]} if options else False
+def _definition_text(options: tuple[str, ...]) -> str:
+    """The schema of some options, as JSON."""
+    return f'{{"enum":[{",".join(options)}]}}' if options else "false"
+
+
+def _with_texts(source: str, definitions: dict[str, str]) -> str:
+    """A schema with those definitions that it refers to.
+
+    The definitions stay text: a table of many options would be read and written for nothing, and
+    in one piece, for which all threads of the process wait.
+    """
+    marks = {name: STAND_IN + name for name in definitions}
+    schema = _with_definitions(json.loads(source), marks)
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    by_mark = {json.dumps(marks[name], ensure_ascii=False): definitions[name] for name in marks}
+    return re.sub("|".join(map(re.escape, by_mark)), lambda found: by_mark[found[0]], text)
 
 
 def _with_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

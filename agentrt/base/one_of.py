@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agentrt.base.canonical_json import dumps
@@ -64,7 +64,7 @@ class OneOf:
         UsageError: The options are one text, number or dict.
     """
 
-    __slots__ = ("_choose", "_parts", "_texts")
+    __slots__ = ("_by_key", "_choose", "_is_fixed", "_known", "_parts", "_texts")
 
     def __init__(
         self, source: OptionSource | Callable[..., Iterable[Any]] | Iterable[Any], /
@@ -72,23 +72,14 @@ class OneOf:
         self._choose: Callable[..., Iterable[Any]] | None = None
         self._parts: tuple[Any, ...] = ()
         self._texts: tuple[str, ...] | None = None
-        if isinstance(source, str | bytes):
-            raise UsageError(
-                "OneOf was given one text, whose letters would be the options",
-                hint="Give a list of texts",
-            )
-        if isinstance(source, OptionSource):
-            self._parts = (source,)
-        elif callable(source):
+        self._known: frozenset[str] = frozenset()
+        self._by_key: dict[Hashable, list[str]] = {}
+        if callable(source) and not isinstance(source, OptionSource):
             self._choose = source
-        elif isinstance(source, Mapping) or not isinstance(source, Iterable):
-            raise UsageError(
-                f"OneOf was given one value of the type {type(source).__name__}",
-                hint="Give a list of values",
-            )
         else:
-            self._parts = tuple(source)
-        if self._choose is None and not self.sources:
+            self._parts = _parts_of(source)
+        self._is_fixed = self._choose is None and not self.sources
+        if self._is_fixed:
             self._texts = _texts_of(self._parts)
 
     @property
@@ -97,9 +88,19 @@ class OneOf:
         return tuple(part for part in self._parts if isinstance(part, OptionSource))
 
     @property
-    def is_late(self) -> bool:
-        """Whether nodes give its options."""
-        return self._texts is None and self._choose is None
+    def is_fixed(self) -> bool:
+        """Whether its options were known when it was made."""
+        return self._is_fixed
+
+    @property
+    def count(self) -> int:
+        """Number of the options, equal ones included.
+
+        Raises:
+            NotYetKnown: A node with options is still pending.
+            Exception: The error of a node that has failed.
+        """
+        return sum([len(_options_in(part)) for part in self._parts])
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -117,15 +118,13 @@ class OneOf:
                 hint="Use a function for parameters of tools; elsewhere give the options",
             )
         if self._texts is None:
-            self._texts = _texts_of(
-                option
-                for part in self._parts
-                for option in (part.held_options() if isinstance(part, OptionSource) else (part,))
-            )
+            self._texts = _texts_of(option for part in self._parts for option in _options_in(part))
         return self._texts
 
     def given(self, bound: Mapping[str, Any]) -> OneOf:
         """The same with the options that its function chooses from bound arguments.
+
+        They are written as JSON when that is first needed.
 
         Raises:
             UsageError: An argument of the function is not bound.
@@ -139,7 +138,17 @@ class OneOf:
                 f"the options of a parameter depend on {missing[0]}, which is not bound",
                 hint=f"Bind it: `.bind({missing[0]}=...)`",
             )
-        return OneOf(self._choose(**{name: bound[name] for name in names}))
+        chosen = OneOf(())
+        chosen._parts = _parts_of(self._choose(**{name: bound[name] for name in names}))
+        chosen._texts, chosen._is_fixed = None, False
+        return chosen
+
+    def prepare(self) -> None:
+        """Work out the texts, and the tables by which values are compared with them."""
+        if not self._known:
+            for text in self.texts:
+                self._by_key.setdefault(_key(json.loads(text)), []).append(text)
+            self._known = frozenset(self.texts)
 
     def check(self, value: Any) -> Any:
         """The value, which must equal an option.
@@ -147,10 +156,13 @@ class OneOf:
         Raises:
             ValueError: The value equals no option.
         """
+        self.prepare()
         text = dumps(value)
-        if text not in self.texts and not any(
-            _is_equal(json.loads(text), json.loads(option)) for option in self.texts
-        ):
+        if text in self._known:
+            return value
+        plain = json.loads(text)
+        alike = self._by_key.get(_key(plain), ())
+        if not any(_is_equal(plain, json.loads(one)) for one in alike):
             raise ValueError(f"{text[:60]} is none of the options")
         return value
 
@@ -159,21 +171,21 @@ class OneOf:
     ) -> CoreSchema:
         from pydantic_core import core_schema
 
-        def checked(value: Any, info: ValidationInfo) -> Any:
-            chosen = info.context.get(self, self) if isinstance(info.context, dict) else self
-            return value if chosen._choose is not None else chosen.check(value)
-
         return core_schema.with_info_after_validator_function(
-            checked, handler(source), metadata={_METADATA: self}
+            self._checked, handler(source), metadata={_METADATA: self}
         )
 
+    def _checked(self, value: Any, info: ValidationInfo) -> Any:
+        chosen = info.context.get(self, self) if isinstance(info.context, dict) else self
+        return value if chosen._choose is not None else chosen.check(value)
+
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, OneOf) or self._texts is None or other.is_late:
+        if not isinstance(other, OneOf) or not self._is_fixed or not other._is_fixed:
             return self is other
         return self._texts == other._texts
 
     def __hash__(self) -> int:
-        return id(self) if self._choose is not None or self.sources else hash(self._texts)
+        return hash(self._texts) if self._is_fixed else id(self)
 
     def __repr__(self) -> str:
         if self._texts is None:
@@ -183,28 +195,50 @@ class OneOf:
 
 _MAX_DIGITS = 400
 
-STAND_IN = "\ue000"
-"""First character of a text that stands in for options in a schema: it has no meaning."""
+
+def one_of_in(schema: Mapping[str, Any]) -> OneOf | None:
+    """The `OneOf` that made a core schema of pydantic; None if another type did."""
+    found = (schema.get("metadata") or {}).get(_METADATA)
+    return found if isinstance(found, OneOf) else None
 
 
-def held_schema(
-    schema: Mapping[str, Any], late: dict[str, OneOf], prefix: str
-) -> dict[str, Any] | None:
-    """The JSON Schema of the options, if a `OneOf` made this core schema, else None.
+def _parts_of(source: OptionSource | Iterable[Any]) -> tuple[Any, ...]:
+    """Options and nodes.
 
-    A text stands in for options that are not known, which are added to `late` by a name with the
-    prefix.
+    Raises:
+        UsageError: They are one text, number or dict.
     """
-    one_of = (schema.get("metadata") or {}).get(_METADATA)
-    if not isinstance(one_of, OneOf):
-        return None
-    if one_of._texts is not None and not one_of.sources:
-        options = [json.loads(text) for text in one_of.texts]
-        return {"enum": options} if options else {"not": {}}
-    known = (name for name, other in late.items() if other is one_of)
-    name = next(known, f"{prefix}:{len(late)}")
-    late[name] = one_of
-    return {"enum": [STAND_IN + name]}
+    if isinstance(source, OptionSource):
+        return (source,)
+    if isinstance(source, str | bytes):
+        raise UsageError(
+            "OneOf was given one text, whose letters would be the options",
+            hint="Give a list of texts",
+        )
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        raise UsageError(
+            f"OneOf was given one value of the type {type(source).__name__}",
+            hint="Give a list of values",
+        )
+    return tuple(source)
+
+
+def _options_in(part: Any) -> tuple[Any, ...]:
+    return part.held_options() if isinstance(part, OptionSource) else (part,)
+
+
+def _key(value: Any) -> Hashable:
+    """A key that equal values share, however their numbers are written; others seldom do."""
+    match value:
+        case bool() | None:
+            return (value,)
+        case dict():
+            return frozenset((name, _key(one)) for name, one in value.items())
+        case list():
+            return tuple(map(_key, value))
+        case int() | float() if len(text := str(value)) <= _MAX_DIGITS:
+            return float(text)
+    return str(value)
 
 
 def _is_equal(value: Any, option: Any) -> bool:

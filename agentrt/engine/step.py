@@ -32,6 +32,7 @@ class InFlightStep:
         batch: The batch at the executor.
         decodes: For each sequence, whether its whole prompt was computed before.
         prefill_tokens: Prompt tokens in it.
+        extra_rows: Tokens of decoding sequences in it beyond one each, drafts included.
         kv_tokens: Tokens whose KV its attention reads, for each sequence.
         admissions: Requests admitted into it.
     """
@@ -40,6 +41,7 @@ class InFlightStep:
     batch: LaunchedBatch
     decodes: list[bool]
     prefill_tokens: int
+    extra_rows: int
     kv_tokens: int
     admissions: tuple[Admission, ...] = ()
 
@@ -99,6 +101,7 @@ class StepRunner:
         self.forwards += steps
         self.decode_forwards += steps * any(decodes)
         prefill_tokens = kv_tokens = 0
+        extra_rows = sum(len(draft.token_ids) for draft in drafts.values()) if drafts else 0
         for (sequence, count), decoded in zip(scheduled.sequences, decodes, strict=True):
             computed_tokens = sequence.computed_tokens + count
             kv_tokens += computed_tokens
@@ -108,11 +111,15 @@ class StepRunner:
             sequence.computed_tokens = computed_tokens
             if computed_tokens > sequence.reached_tokens:
                 sequence.reached_tokens = computed_tokens
-            if not decoded:
+            if decoded:
+                extra_rows += count - 1
+            else:
                 prefill_tokens += count
                 self._allocator.cache_prefix(sequence)  # its readers are launched later
         admissions = self._scheduler.queue.take_admissions()
-        return InFlightStep(scheduled, batch, decodes, prefill_tokens, kv_tokens, admissions)
+        return InFlightStep(
+            scheduled, batch, decodes, prefill_tokens, extra_rows, kv_tokens, admissions
+        )
 
     def may_overlap(self, step: InFlightStep) -> bool:
         """Whether the next step may be launched before the tokens of this one are known.
@@ -212,6 +219,7 @@ class StepRunner:
                     requests=requests,
                     kv_tokens=step.kv_tokens + number * len(step.scheduled.sequences),
                     waiting=step.scheduled.waiting,
+                    extra_rows=step.extra_rows,
                 )
             )
             seconds = until_s - began_s
@@ -220,8 +228,9 @@ class StepRunner:
         self._ended_s = ended_s
         if not any(step.decodes):
             self._note_prefill(records[0])
-        elif self._drafter.is_adaptive and len(records) == 1:
-            self._drafter.note_step(step.scheduled.rows, records[0].ended_at_s - spans[0][0])
+        if self._drafter.is_adaptive:
+            for record in records:
+                self._drafter.note_step(record)
         return records
 
     def _note_prefill(self, record: StepRecord) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import UsageError
+from agentrt.base.held_place import HeldPlace
 from agentrt.base.json_style import JsonStyle
-from agentrt.base.one_of import OneOf
 from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
+from agentrt.program.late_constraint import LateConstraint
 from agentrt.program.node import Node
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for, styled
 from agentrt.program.tags import Tags
@@ -43,7 +44,7 @@ class OutputSpec:
         keep_special: Whether the text of special tokens is part of the text, as calls may be.
         tags: The tags of `tagged`.
         min_tags: Minimum number of tags.
-        late: Options from nodes and bound arguments, by the names of the constraint's holes.
+        late: The constraint with options that come later; None without any.
     """
 
     kind: Literal["value", "items", "calls", "step", "tagged", "raw"]
@@ -55,30 +56,30 @@ class OutputSpec:
     keep_special: bool = False
     tags: tuple[TagShape, ...] = ()
     min_tags: int = 0
-    late: Mapping[str, OneOf] = field(default_factory=dict)
+    late: LateConstraint | None = None
 
     @property
     def sources(self) -> tuple[Node[Any], ...]:
         """The nodes that give options."""
-        return tuple([source for one in self.late.values() for source in one.sources])
+        return () if self.late is None else self.late.sources
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is the text as it was written, or most probably so."""
+        from agentrt.structured.types.shape import gives_text
+
+        is_one_value = self.kind == "value" and not self.checked
+        return self.kind == "raw" or (is_one_value and gives_text(self.parse))
 
     @property
     def known_constraint(self) -> ConstraintSpec | None:
-        """The constraint with the options of the nodes, or with its holes while one is pending.
+        """The constraint with the options of the nodes, or with its holes; see `LateConstraint`.
 
         Raises:
-            ConstraintError: An option has no JSON form.
+            ConstraintError: An option has no JSON form, or is none of its type.
             Exception: The error of a node that has failed.
         """
-        if self.constraint is None or not self.late:
-            return self.constraint
-        sources = self.sources
-        for source in sources:
-            if source.done:
-                source.held_options()  # the first failure ends it, although others are pending
-        if not all(source.done for source in sources):
-            return self.constraint
-        return self.constraint.filled({name: one.texts for name, one in self.late.items()})
+        return self.constraint if self.late is None else self.late.known
 
 
 def value_of(form: Any, *, check: bool = False, style: JsonStyle | None = None) -> OutputSpec:
@@ -158,11 +159,11 @@ def _calls_spec(
     final: dict[str, Any] | None,
     min_calls: int,
     max_calls: int,
-    late: Mapping[str, OneOf],
+    late: Mapping[str, HeldPlace],
     *,
     text: bool = False,
     style: JsonStyle = "compact",
-) -> tuple[ConstraintSpec, Mapping[str, OneOf]]:
+) -> tuple[ConstraintSpec | None, LateConstraint | None]:
     """The constraint, remembered without options: a loop asks for the same one in every round."""
     schemas = tuple(tool.spec.held for tool in tools)
     late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
@@ -181,14 +182,17 @@ def _calls_spec(
     return _filled(known[0], late)
 
 
-Spec = TypeVar("Spec", ConstraintSpec, ConstraintSpec | None)
-
-
-def _filled(spec: Spec, late: Mapping[str, OneOf]) -> tuple[Spec, Mapping[str, OneOf]]:
-    """A constraint with its options if all are known, and what is left to come."""
-    if spec is None or not all(source.done for one in late.values() for source in one.sources):
+def _filled(
+    spec: ConstraintSpec | None, places: Mapping[str, HeldPlace]
+) -> tuple[ConstraintSpec | None, LateConstraint | None]:
+    """A constraint with its options if all are there and few, else with what is left to come."""
+    if spec is None or not places:
+        return spec, None
+    late = LateConstraint(spec, places)
+    if not all(source.done for source in late.sources):
         return spec, late
-    return spec.filled({name: one.texts for name, one in late.items()}), {}
+    known = late.known
+    return (known, late) if known.holes else (known, None)
 
 
 def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:

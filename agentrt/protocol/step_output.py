@@ -183,6 +183,8 @@ class StepRecord:
         requests: Requests in the batch.
         kv_tokens: Tokens of KV read by its attention, shared ones counted for each sequence.
         waiting: Requests in the waiting queue that were not scheduled.
+        extra_rows: Tokens computed for decoding sequences beyond one each: drafts, forced runs, and
+            outputs whose KV is computed again.
     """
 
     index: int
@@ -193,6 +195,7 @@ class StepRecord:
     requests: tuple[RequestId, ...]
     kv_tokens: int = 0
     waiting: int = 0
+    extra_rows: int = 0
 
 
 PASSED_OVER = {

@@ -23,6 +23,7 @@ _INTERNAL = (
     internal_events.DemandEnded,
     internal_events.CancelRequested,
     internal_events.CloseRequested,
+    internal_events.OptionsKnown,
     Performed,
 )
 

@@ -62,7 +62,7 @@ class Run:
         declared_with_holes: Generations that were declared with pending parts in their prompts.
         last_waits: Last wait of the code of each program that is running.
         deferred: Generations with a prompt that is too long, while a prompt that it continues may
-            still be made shorter.
+            still be made shorter, and those of which the options are still being written.
         revised_pieces: Length in pieces of the prompts for which `on_overflow` was called.
         encoded_large_texts: Number of large texts in a prompt that were encoded ahead, by node.
         stop_requests: Requests of code to end a node.
@@ -267,7 +267,7 @@ class Run:
 
     def _generation(self, node: Gen[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
         work = node.work
-        inputs = work.inputs() if work.output.late else work.chat.inputs()
+        inputs = work.chat.inputs() if work.output.late is None else work.inputs()
         if any(not source.done for source in inputs):
             self.declared_with_holes.add(node.id)
         constraint = work.output.constraint

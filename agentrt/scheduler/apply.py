@@ -271,6 +271,11 @@ def _close_wanted(state: State, node: NodeState, event: internal_events.CloseReq
             state.to_update[node] = None
 
 
+def _options_known(state: State, node: NodeState, event: internal_events.OptionsKnown) -> None:
+    if not node.is_stopping:
+        state.to_fill[node] = None
+
+
 def _run_started(state: State, event: events.RunStarted) -> None:
     account = state.fair_share.begin_run(event.tenant)
     run = state.runs[event.run_id] = RunState.begin(event, state.estimates, account)
@@ -297,6 +302,7 @@ NODE_TRANSITIONS: dict[type[Any], Callable[[State, NodeState, Any], None]] = {
     internal_events.DemandEnded: lambda state, node, event: end_demand(state, node),
     internal_events.CancelRequested: _cancel_wanted,
     internal_events.CloseRequested: _close_wanted,
+    internal_events.OptionsKnown: _options_known,
 }
 TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
     events.NodeDeclared: _declared,

@@ -53,10 +53,24 @@ class CloseRequested(NodeEvent):
 
 
 @record
+class OptionsKnown(NodeEvent):
+    """The options of an output that a thread was to write are written."""
+
+
+@record
 class Performed:
     """A decision has been carried out."""
 
     decision: Decision
 
 
-InternalEvent = Event | Held | Released | DemandEnded | CancelRequested | CloseRequested | Performed
+InternalEvent = (
+    Event
+    | Held
+    | Released
+    | DemandEnded
+    | CancelRequested
+    | CloseRequested
+    | OptionsKnown
+    | Performed
+)

@@ -23,6 +23,12 @@ from agentrt.structured.backends.llguidance_closing import find_completion
 from agentrt.structured.distinct_tokens import ItemTokens, item_tokens_of
 from agentrt.structured.json_schema.distinct import DistinctPlaces
 from agentrt.structured.json_schema.distinct_text import DocumentPosition, OpenContainer, follow
+from agentrt.structured.json_schema.distinct_values import (
+    Way,
+    after_byte,
+    is_complete,
+    next_bytes,
+)
 from agentrt.structured.matcher import MaskRow, allowed_ids, bitmask_words
 from agentrt.structured.vocabulary import Alphabet
 
@@ -181,11 +187,29 @@ class DistinctState:
     def _alike(self, container: OpenContainer) -> Iterator[int]:
         """Tokens by which the present item goes on like one before it."""
         begun = container.begun(self.text)
+        if container.is_by_value:
+            yield from self._along(container.ways_to_repeat(begun))
+            return
         blanks = (b"", b" ") if len(self.text) == container.begins else (b"",)
         is_open = container.place is not None and container.place.is_open
-        for item in container.written_like(begun):
+        items = () if container.written is None else container.written.beginning_with(begun)
+        for item in items:
             for rest in (blank + item[len(begun) :] for blank in blanks):
                 yield from self._covering(rest, are_few=not is_open)
+
+    def _along(self, ways: list[Way]) -> Iterator[int]:
+        """Tokens that are part of some ways to go on, or complete them."""
+        todo = [(b"", ways)]
+        while todo:
+            text, ways = todo.pop()
+            if is_complete(ways):
+                for end in (b",", b"]"):
+                    yield from self.tokens.starting_with(text + end)
+            for byte in next_bytes(ways):
+                longer = text + bytes((byte,))
+                if self.tokens.any_starting_with(longer):
+                    yield from self.tokens.exactly(longer)
+                    todo.append((longer, after_byte(ways, byte)))
 
     def _covering(self, rest: bytes, *, are_few: bool) -> Iterator[int]:
         """Tokens that complete an item by `rest`; those that are part of it, too, if `are_few`."""
@@ -251,7 +275,7 @@ def _repeats(at: DocumentPosition, text: bytearray) -> bool:
     last = at.containers[-1]
     if last.written is None or at.in_string or text[-1:] not in _CLOSED:
         return False
-    return last.begun(text) in last.written
+    return last.repeats(last.begun(text))
 
 
 def _is_free(at: DocumentPosition, text: bytes | bytearray) -> bool:
@@ -262,4 +286,6 @@ def _is_free(at: DocumentPosition, text: bytes | bytearray) -> bool:
         begins_or_goes_on = at.in_string or not last.begun(text)
         if begins_or_goes_on and last.place is not None and last.place.is_open:
             return True
-    return not any(True for one in held for _ in one.written_like(one.begun(text)))
+        if last.place is not None and last.place.is_endless and not last.begun(text):
+            return True
+    return not any(one.may_repeat(one.begun(text)) for one in held)

@@ -53,6 +53,11 @@ class ItemTokens:
             end += 1
         return self.ids[first:end]
 
+    def any_starting_with(self, text: bytes) -> bool:
+        """Whether a token starts with `text`."""
+        at = bisect_left(self.texts, text)
+        return at < len(self.texts) and self.texts[at].startswith(text)
+
     def exactly(self, text: bytes) -> Iterator[int]:
         """Tokens with this text."""
         at = bisect_left(self.texts, text)

@@ -23,9 +23,12 @@ from pydantic_core import (
 from typing_extensions import TypedDict
 
 from agentrt.base.errors import UsageError
-from agentrt.base.one_of import OneOf, held_schema
+from agentrt.base.held_place import HeldPlace, held_schema
+from agentrt.base.one_of import one_of_in
 from agentrt.tools.signature import REQUIRED, Argument
 
+_PLAIN = frozenset({"str", "int", "float", "bool"})
+"""Kinds of core schema that call nothing; options of others are read with a call's arguments."""
 TOP_ORDER = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
@@ -44,7 +47,7 @@ class ArgumentForm:
     adapter: TypeAdapter[dict[str, Any]]
     shown: dict[str, Any]
     held: dict[str, Any]
-    late: dict[str, OneOf]
+    late: dict[str, HeldPlace]
 
 
 def form_of(
@@ -68,7 +71,7 @@ def form_of(
     try:
         adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
         shown = _schema_of(adapter, _Untitled)
-        late: dict[str, OneOf] = {}
+        late: dict[str, HeldPlace] = {}
         held = _schema_of(adapter, partial(_Held, late, f"tools:{name}"))
     except (PydanticUserError, SchemaError) as error:
         # Checked one by one only now: each costs as much as all of them together.
@@ -131,7 +134,7 @@ class _Untitled(GenerateJsonSchema):
 class _Held(_Untitled):
     """The same with the options of each `OneOf`."""
 
-    def __init__(self, late: dict[str, OneOf], prefix: str, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, late: dict[str, HeldPlace], prefix: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._late = late
         self._prefix = prefix
@@ -139,8 +142,12 @@ class _Held(_Untitled):
     def function_after_schema(
         self, schema: core_schema.AfterValidatorFunctionSchema
     ) -> JsonSchemaValue:
-        held = held_schema(schema, self._late, self._prefix)
-        return super().function_after_schema(schema) if held is None else held
+        one_of = one_of_in(schema)
+        if one_of is None:
+            return super().function_after_schema(schema)
+        inside: Any = schema["schema"]
+        core = schema if inside["type"] in _PLAIN else None
+        return held_schema(HeldPlace(one_of, core), self._late, self._prefix)
 
 
 def _default(argument: Argument, name: str, where: str) -> Any:

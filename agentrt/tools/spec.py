@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.base.errors import ToolFailed, UsageError
+from agentrt.base.held_place import HeldPlace
 from agentrt.base.one_of import OneOf
 from agentrt.base.segments import ToolSchema
 from agentrt.tools.docstring import read_docstring
@@ -168,17 +169,17 @@ class ToolSpec:
         return ToolSchema(self.name, "", self._arguments().held)
 
     @property
-    def late(self) -> Mapping[str, OneOf]:
+    def late(self) -> Mapping[str, HeldPlace]:
         """Options that bound arguments and nodes give, by the names that stand for them.
 
         Raises:
             UsageError: Options depend on an argument that is not bound.
         """
-        chosen = self._chosen
-        for one_of in self._arguments().late.values():
-            if one_of not in chosen:
-                chosen[one_of] = one_of.given(self.bound)
-        return {name: chosen[one_of] for name, one_of in self._arguments().late.items()}
+        chosen, late = self._chosen, self._arguments().late
+        for place in late.values():
+            if place.one_of not in chosen:
+                chosen[place.one_of] = place.one_of.given(self.bound)
+        return {name: place.given(chosen[place.one_of]) for name, place in late.items()}
 
     def bind(self, **fixed: Any) -> ToolSpec:
         """This tool with some arguments fixed and hidden from the model.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.engine.drafts.acceptance import AcceptanceRates, RowCosts, draft_length
+from agentrt.engine.drafts.acceptance import AcceptanceRates, draft_length
 from agentrt.engine.drafts.ngrams import START, NgramIndex, TextLookup, Trail, continuation
 from agentrt.engine.drafts.site_outputs import (
     MAX_SITES,
@@ -141,20 +141,6 @@ def test_rates_follow_what_was_accepted() -> None:
     assert later.rate(key) < 0.05
     assert rates.rate(key) > 0.97
     assert later.rate(key) > 0.0
-
-
-def test_costs_are_a_line_through_the_steps() -> None:
-    costs = RowCosts()
-    before = costs.row_share(4)
-    for step in range(60):
-        rows = 1 + step % 9
-        costs.note(rows, 0.010 + 0.001 * rows)
-        costs.note(2000, 5.0)  # a prompt
-    assert costs.row_share(2) == pytest.approx(0.001 / 0.012)
-    alike = RowCosts()
-    for _ in range(60):
-        alike.note(3, 0.02)
-    assert alike.row_share(4) == before
 
 
 @pytest.mark.parametrize(

@@ -98,3 +98,20 @@ def test_options_have_the_angles_of_their_prompt(path, engine):
     core.close()
     errors = [seen.ends[number].error for number in range(3)]
     assert [error and error.type for error in errors] == [None, "ContextOverflow", None]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_drafts_do_not_cross_the_threshold(temperature, path, engine):
+    """Tokens behind it have other angles. The second output is drafted after the first."""
+    told = []
+    how = {"max_tokens": NEW_TOKENS, "ignore_eos": True, "temperature": temperature, "seed": 3}
+    for tokens in ("off", 7):
+        core = engine.core(path, page_tokens=4, dtype="float32", speculate_tokens=tokens)
+        for number in range(2):
+            core.submit(engine.request(number, CROSSING, **how))
+            seen = engine.drain(core)
+            told.append(seen.ids(number))
+        core.close()
+    assert told == told[:1] * 4
+    drafts = {one.source: one.accepted_tokens for one in seen.ends[1].ledger.drafts}
+    assert drafts["site"] >= 12

@@ -227,6 +227,8 @@ def test_a_copied_prompt_is_drafted(tokenizer_dir, engine):
     assert drafts.source == "prompt"
     assert drafts.accepted_tokens >= 60
     assert served.ends[0].ledger.steps <= 20
+    extra_rows = sum(done.step.extra_rows for done in served.steps if done.step)
+    assert extra_rows == drafts.accepted_tokens + drafts.rejected_tokens
 
 
 @pytest.mark.parametrize("kind", ["llama"])

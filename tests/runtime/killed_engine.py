@@ -12,13 +12,15 @@ import random
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
 
-from agentrt import OneOf, chat, program
+from agentrt import OneOf, chat, embedded, program
 from agentrt.app import open_runtime
+from agentrt.base.config import EngineConfig, SpeculateTokens
 from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import StepDone
@@ -29,24 +31,34 @@ ASK = chat(system="Be brief.")
 
 
 @program
-async def steps(number: int) -> list[Any]:
-    first = ASK.user(f"Say something of {number}.").generate(max_tokens=30, name="first")
+async def steps(number: int, temperature: float) -> list[Any]:
+    first = ASK.user(f"Say something of {number}.").generate(
+        max_tokens=30, name="first", temperature=temperature
+    )
     listed = ASK.user(f"List numbers near {number}.").generate(
-        list[int], max_tokens=40, on_limit="close", name="listed"
+        list[int], max_tokens=40, on_limit="close", name="listed", temperature=temperature
     )
     again = ASK.user("Say it again.").generate(
         Annotated[str, OneOf(first)], max_tokens=120, name="again"
     )
     pieces = [piece async for piece in first.stream()]
     assert "".join(pieces) == await first
-    then = ASK.user("And of ", first, "?").generate(max_tokens=30, name="then")
+    then = ASK.user("And of ", first, "?").generate(
+        max_tokens=30, name="then", temperature=temperature
+    )
     assert await again == await first
     return [await first, await listed, await then]
 
 
 @dataclass
 class Found:
-    """What a play of rounds gave; `kills` are all, `stops` those that were stops."""
+    """What a play of rounds gave.
+
+    Attributes:
+        kills: All kills.
+        stops: Those that were stops.
+        accepted_tokens: Tokens that were drawn as guessed from other texts than grammars.
+    """
 
     kills: int = 0
     stops: int = 0
@@ -55,32 +67,54 @@ class Found:
     lost: list[str] = field(default_factory=list)
     changed: int = 0
     leaked_pages: int = 0
+    accepted_tokens: int = 0
 
 
 class Steps:
-    """The last step, which has the free and evictable pages, and the number of all."""
+    """The last step, which has the free and evictable pages, and counts of all."""
 
     last: StepDone | None = None
-    count = 0
+    count = accepted_tokens = 0
 
     def on_events(self, events: Sequence[Event]) -> None:
         for event in events:
-            if isinstance(event, StepDone) and event.step is not None:
-                self.last = event
-                self.count += 1
+            if isinstance(event, StepDone):
+                drafts = [one for end in event.ends for one in end.ledger.drafts]
+                self.accepted_tokens += sum(
+                    one.accepted_tokens for one in drafts if one.source != "grammar"
+                )
+                if event.step is not None:
+                    self.last = event
+                    self.count += 1
 
 
-async def play(kills: int, seed: int = 0) -> Found:
-    """Rounds of programs until the engine was killed so often."""
+async def play(
+    kills: int,
+    seed: int = 0,
+    *,
+    temperature: float = 0.0,
+    speculate_tokens: SpeculateTokens = "off",
+) -> Found:
+    """Rounds of programs until the engine was killed so often.
+
+    Args:
+        kills: Number of kills.
+        seed: Seed of their instants.
+        temperature: Temperature of the programs.
+        speculate_tokens: Drafts of the killed engines; those of the undisturbed one are off.
+    """
     steps_seen, found, chance = Steps(), Found(), random.Random(seed)
-    async with open_runtime(observers=[steps_seen]) as runtime:
+    plain = EngineConfig(Path(embedded.path()))
+    async with open_runtime(engine=plain) as runtime:
+        expected = [str(one) for one in await a_round(runtime, temperature)]
+    drafting = replace(plain, speculate_tokens=speculate_tokens)
+    async with open_runtime(engine=drafting, observers=[steps_seen]) as runtime:
         backend = runtime.engines["default"].backend
         assert isinstance(backend, EmbeddedBackend)
-        expected = [str(one) for one in await a_round(runtime)]
         while found.kills < kills:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(kill_often, backend, steps_seen, chance, found, kills)
-                results = await a_round(runtime)
+                results = await a_round(runtime, temperature)
                 tasks.cancel_scope.cancel()
             found.rounds += 1
             for one, undisturbed in zip(results, expected, strict=True):
@@ -88,20 +122,21 @@ async def play(kills: int, seed: int = 0) -> Found:
                     found.lost.append(f"{type(one).__name__}: {one}"[:300])
                 else:
                     found.changed += str(one) != undisturbed
-        await runtime.run(steps, 0)
+        await runtime.run(steps, 0, temperature)
         assert steps_seen.last is not None
         capacity = runtime.engines["default"].capabilities.kv_tokens // 16
         last = steps_seen.last
         found.leaked_pages = capacity - last.free_pages - last.evictable_pages
+    found.accepted_tokens = steps_seen.accepted_tokens
     return found
 
 
-async def a_round(runtime: Runtime) -> list[Any]:
+async def a_round(runtime: Runtime, temperature: float) -> list[Any]:
     results: list[Any] = [None] * PROGRAMS
 
     async def run(number: int) -> None:
         try:
-            results[number] = await runtime.run(steps, number)
+            results[number] = await runtime.run(steps, number, temperature)
         except Exception as error:
             results[number] = error
 

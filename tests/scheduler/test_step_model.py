@@ -88,3 +88,13 @@ def test_it_fits_records() -> None:
     assert found.base_s == pytest.approx(true.base_s, rel=1e-3)
     assert found.prefill_s == pytest.approx(true.prefill_s, rel=1e-3)
     assert found.alone_s(100, 50, 0) == pytest.approx(50 * 0.0103 + 100 * 2e-5, rel=1e-2)
+
+
+def test_drafts_are_rows_as_sequences_are() -> None:
+    true, model = StepTime(0.01, 2e-5, 1e-3, 0.0), StepModel()
+    for at in range(60):
+        took_s = true.step_s(0, 1 + at % 9)
+        model.add_step(StepRecord(at, 1.0, 1.0 + took_s, 0, 1, (), extra_rows=at % 9))
+    found = model.step_time
+    assert found.base_s == pytest.approx(true.base_s, rel=1e-3)
+    assert found.decode_s == pytest.approx(true.decode_s, rel=1e-3)

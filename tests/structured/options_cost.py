@@ -2,10 +2,11 @@
 
 A report whose figures are held to records gets them late. Printed are milliseconds of CPU time of
 the thread that works, so that a busy machine changes little, the median and the worst of several
-tables: `options` writes the records as JSON, `fill` puts them into the
-constraint (both on the loop of the runtime), `key` looks the constraint up (on the loop of the
-engine), `compile` is the rest, on a thread of the engine or in its sandbox; and a mask, mean and
-worst, on the way through eight figures. The default is 500 options of the vocabulary 128k.
+tables: `options` writes the records as JSON, reads them back and puts them into the constraint, on
+a thread of the runtime if they are many; `loop` is what its loop does with them then, `ask` what
+the loop of the engine does; `compile` is the rest, on a thread of the engine or in its sandbox; and
+a mask, mean and worst, on the way through eight figures. The default is 500 options of the
+vocabulary 128k.
 """
 
 import json
@@ -23,8 +24,8 @@ from pydantic import BaseModel, Field
 from agentrt.base.one_of import OneOf
 from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.lab.bench.structured.vocabularies import vocabulary_named
-from agentrt.structured import CompileCache, bitmask_words, shape_of
-from agentrt.structured.sandbox.cache import cache_key
+from agentrt.program.late_constraint import LateConstraint
+from agentrt.structured import CompileCache, bitmask_words, compile_constraint, shape_of
 from agentrt.structured.vocabulary import alphabet_of
 
 T = TypeVar("T")
@@ -91,13 +92,17 @@ def measure(vocabulary: str, count: int) -> dict[str, Any]:
         held = Annotated[Figure, OneOf(Later(figures))]
         shape = shape_of(Annotated[list[held], Field(max_length=FIGURES)])
         assert shape.spec is not None
-        (one_of,) = shape.late.values()
-        spec, this = shape.spec, costs if table else Costs()  # the first warms up
-        texts = this.timed("options", partial(getattr, one_of, "texts"))
-        spec = this.timed("fill", partial(spec.filled, {"options:0": texts}))
-        this.timed("key", partial(cache_key, spec, vocab, JSON_ARRAY_FRAME))
-        compiled = this.timed("compile", partial(cache.get, spec, vocab, JSON_ARRAY_FRAME))
-        state = compiled.start()
+        this = costs if table else Costs()  # the first warms up
+        late = LateConstraint(shape.spec, shape.late)
+        if late.is_large:
+            this.timed("options", late.fill)
+        spec = this.timed("loop", partial(getattr, late, "known"))
+        texts = shape.late["options:0"].texts
+        frame = JSON_ARRAY_FRAME
+        asked = this.timed("ask", partial(cache.start_compile, spec, vocab, frame))
+        asked.result()
+        this.timed("compile", partial(compile_constraint, spec, vocab, frame))
+        state = asked.result().start()
         for token in alphabet.tokenize(f"[{','.join(dice.choices(texts, k=FIGURES))}]".encode()):
             this.timed("mask", partial(state.fill_bitmask, row))
             assert state.advance([token]) == 1

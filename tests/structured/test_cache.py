@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -131,8 +132,24 @@ def test_a_changed_tool_compiles_alone(vocab, frame):
     cache.close()
 
 
-def test_many_tools_are_looked_up_in_a_thread(vocab, frame):
-    """The caller, which may be an event loop, does nothing that grows with the tools."""
+def held_tool():
+    """A tool with an argument held to many options."""
+    options = {"$defs": {"tools:a:0": {"enum": [f"s{index}" for index in range(1_100)]}}}
+    symbol = {"properties": {"symbol": {"$ref": "#/$defs/tools:a:0"}}, **options}
+    return calls_spec([ToolSchema("a", "", symbol)], checks_tools=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: calls_spec(offered(40), checks_tools=False),
+        held_tool,
+        lambda: ConstraintSpec("choice", options=tuple(f"s{index}" for index in range(1_100))),
+        lambda: ConstraintSpec("json", json.dumps({"enum": [f"{at:060}" for at in range(1_100)]})),
+    ],
+)
+def test_many_tools_and_options_are_looked_up_in_a_thread(make, vocab, frame):
+    """The caller, which may be an event loop, does nothing that grows with them."""
     go_on = threading.Event()
 
     def waiting(spec, vocab, frame):
@@ -142,13 +159,13 @@ def test_many_tools_are_looked_up_in_a_thread(vocab, frame):
     cache = CompileCache(compile_one=waiting)
     (small,) = specs(1)
     cache.start_compile(small, vocab, frame)
-    spec = calls_spec(offered(40), checks_tools=False)
+    spec = make()
     first = cache.start_compile(spec, vocab, frame)
     assert cache.counts.compiled == 1  # the thread is busy, and the caller has not looked
     go_on.set()
     compiled = first.result()
     assert cache.start_compile(spec, vocab, frame) is first
-    again = calls_spec(offered(40), checks_tools=False)
+    again = make()
     assert cache.start_compile(again, vocab, frame).result() is compiled
     assert cache.counts.compiled == 2
     cache.close()

@@ -24,13 +24,32 @@ DISJOINT = [
         {"type": "array", "items": {"type": "null"}},
     ),
     (False, {}),
+    (TAG, {"type": "object", "patternProperties": {"^k$": {"const": "b"}}}),
+    (TAG, {"patternProperties": {"^x-": {}}, "additionalProperties": False, "type": "object"}),
+    ({"required": ["a", "b"], "type": "object"}, {"not": {"required": ["a"]}}),
+    ({"required": ["a"]}, {"not": {"required": ["a"]}}),
+    (
+        {"allOf": [TAG, {"properties": {"a": {"minimum": 3}}}]},
+        {"not": {"type": "object", "properties": {"k": {}, "a": {"minimum": 3}}}},
+    ),
 ]
 NOT_PROVED = [
     ({"type": "integer"}, {"type": "number"}),
     ({"const": 1}, {"const": 1.0}),
     ({"minLength": 4}, {"maxLength": 3}),
     ({"pattern": "^a"}, {"pattern": "^b"}),
-    (TAG, {"type": "object", "patternProperties": {"^k$": {"const": "b"}}}),
+    (TAG, {"type": "object", "patternProperties": {"^x": {"const": "b"}}}),
+    (
+        TAG,
+        {
+            "type": "object",
+            "patternProperties": {"^.{0,400}k.{400}$": {}},
+            "additionalProperties": False,
+        },
+    ),
+    ({"required": ["a"], "type": "object"}, {"not": {"required": ["a", "b"]}}),
+    ({"type": "number"}, {"not": {"type": "integer"}}),
+    (TAG, {"not": {"properties": {"k": {"const": "b"}}}}),
     ({"required": ["a"], "type": "object"}, {"required": ["b"], "type": "object"}),
     ({"type": "array", "items": {"type": "string"}}, {"type": "array", "items": False}),
     ({"enum": [[1]]}, {"enum": [[1.0]]}),

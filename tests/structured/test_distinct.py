@@ -12,13 +12,24 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentrt.base.errors import ConstraintError
+from agentrt.base.json_style import SEPARATORS
 from agentrt.structured import Budgeted, bitmask_words, json_schema_shape
 from agentrt.structured.distinct_state import DistinctConstraint
 from agentrt.structured.json_schema.distinct import DistinctPlaces
 from agentrt.structured.json_schema.distinct_text import WrittenItems
+from agentrt.structured.json_schema.distinct_values import (
+    after_byte,
+    is_complete,
+    key_of,
+    next_bytes,
+    ways_to,
+)
 from agentrt.structured.matcher import allowed_ids
+from tests.structured.schema_table import passes
 
 TEXT = {"type": "string"}
 POINT: dict[str, Any] = {
@@ -29,6 +40,14 @@ POINT: dict[str, Any] = {
 }
 
 TNIOP = {**POINT, "properties": {name: POINT["properties"][name] for name in ("y", "x")}}
+
+
+OPEN = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "patternProperties": {"^x-": {}},
+    "additionalProperties": False,
+}
 
 
 def array_of(items, **more):
@@ -55,6 +74,9 @@ WALKED = [
         "additionalProperties": {"anyOf": [{"$ref": "#/$defs/tags"}, {"type": "null"}]},
         "maxProperties": 2,
     },
+    array_of({"type": "number"}),
+    array_of({"type": ["string", "number", "boolean"]}),
+    array_of(OPEN),
 ]
 
 
@@ -106,6 +128,97 @@ def test_the_same_arrays_are_valid(items, values, accepts):
             assert accepts(spec, text) == distinct, text
 
 
+NUMBERS = ["0", "-0", "0.0", "1", "1.0", "1e0", "1E+0", "-1", "12", "1.2e1", "0.5", "9" * 20]
+RECORDS = [
+    *('{"a":1,"x-b":"y"}', '{"x-b":"y","a":1}', '{"x-b":"y","a":1.0}', '{"a":1}', '{"a":0}', "{}"),
+    *('{"x-b":[1,{"c":null}]}', '{"x-b":[1.0,{"c":null}]}', '{"x-b":[1,{"c":"\\n\\""}]}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("items", "texts"),
+    [
+        ({"type": "number"}, NUMBERS),
+        ({"type": ["number", "string"]}, ["1", "1.0", '"1"', '"1.0"', '""']),
+        ({**OPEN, "additionalProperties": True}, RECORDS),
+        (True, ["1", "true", "null", "[]", "{}", "1.0", "[true]", "[1]", "[1.00]"]),
+    ],
+)
+@pytest.mark.parametrize("style", SEPARATORS)
+def test_equal_items_with_different_texts_are_told_apart(items, texts, style, compiled, vocab):
+    comma, colon = SEPARATORS[style]
+    spec = json_schema_shape(array_of(items)).spec
+    assert spec is not None
+    constraint = compiled(replace(spec, style=style))
+    judge = jsonschema.Draft202012Validator(array_of(items))
+    in_style = [text.replace(",", comma).replace(":", colon) for text in texts]
+    alone = [text for text in in_style if passes(constraint, vocab, f"[{text}]")]
+    assert len(alone) >= len(texts) - 2
+    for pair in itertools.product(alone, repeat=2):
+        text = f"[{comma.join(pair)}]"
+        assert passes(constraint, vocab, text) == judge.is_valid(json.loads(text)), text
+
+
+def test_decimals_that_are_read_as_one_float_are_not_handed_on(accepts):
+    shape = json_schema_shape(array_of({"type": "number"}))
+    for text in ("[0.1,0.10000000000000000001]", "[0,1e-400]"):
+        assert accepts(shape.spec, text)
+        with pytest.raises(ValueError, match="non-unique"):
+            shape.parse(text)
+
+
+NUMERIC = st.sampled_from([0, 1, 10, 120, 1.5, -0.25, 1e22, 3e-7])
+NAMED = st.dictionaries(st.sampled_from(["", "a", "ab", 'b"']), NUMERIC, max_size=3)
+SMALL = st.one_of(st.none(), st.booleans(), NUMERIC, NAMED)
+
+
+@given(value=st.lists(st.one_of(SMALL, st.lists(SMALL, max_size=2)), max_size=3))
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_each_text_of_a_value_leads_to_it_byte_by_byte(value):
+    key = key_of(json.dumps(value).encode())
+    assert key is not None
+    for text in (json.dumps(value), json.dumps(_turned(value), separators=(",", ":"))):
+        assert key_of(text.encode()) == key
+        ways = ways_to(key, b"")
+        for byte in text.encode():
+            assert byte in next_bytes(ways)
+            ways = after_byte(ways, byte)
+        assert is_complete(ways)
+
+
+def _turned(value):
+    """An equal value with another text."""
+    match value:
+        case dict():
+            return {name: _turned(value[name]) for name in reversed(value)}
+        case list():
+            return list(map(_turned, value))
+        case int() if not isinstance(value, bool):
+            return float(value)
+        case _:
+            return value
+
+
+@pytest.mark.parametrize(
+    ("value", "begun"),
+    [
+        *((b"12", text) for text in (b"13", b"-1", b"1.3", b"12e1", b"120e0", b"1.2e-", b"1.2e2")),
+        *((b"0", text) for text in (b"1", b"0.01")),
+        (b'{"a":1}', b'{"a":2'),
+        (b'{"a":1}', b'{"a":1,'),
+        (b'{"a":1}', b'{"b'),
+        (b"[1,2]", b"[1]"),
+        (b"[1,2]", b"[2"),
+        (b'"a"', b'"ab'),
+        (b"true", b"1"),
+    ],
+)
+def test_other_texts_do_not_lead_to_a_value(value, begun):
+    key = key_of(value)
+    assert key is not None
+    assert not ways_to(key, begun)
+
+
 def test_one_item_has_one_text(accepts):
     texts = json_schema_shape(array_of(TEXT)).spec
     assert accepts(texts, r'["\n"]')
@@ -127,16 +240,15 @@ def test_items_of_different_arrays_may_be_equal(accepts):
 @pytest.mark.parametrize(
     "schema",
     [
-        array_of({"type": "number"}),
-        array_of({"type": "object"}),
-        array_of(True),
         array_of({"enum": [*"abcdefghijkl"]}, minItems=13),
         array_of({"enum": [1, 2, 3], "minimum": 3}, minItems=2),
         array_of({"allOf": [{"enum": ["a", "ba"]}, {"pattern": "^a"}]}, minItems=2),
         array_of({"anyOf": [POINT, TNIOP]}),
+        array_of({"type": "number", "maximum": 9}),
+        array_of({"type": "number", "minimum": 3}, minItems=2),
     ],
 )
-def test_what_texts_do_not_tell_apart_is_refused(schema):
+def test_what_is_not_told_apart_is_refused(schema):
     with pytest.raises(ConstraintError, match="uniqueItems") as refused:
         json_schema_shape({"items": schema, "type": "array", "maxItems": 40})
     assert "check=True" in refused.value.hint

@@ -215,6 +215,45 @@ ROWS = [
         OBJECTS,
     ),
     ({"prefixItems": [True, True], "items": False, "contains": A_STRING}, ARRAYS),
+    (
+        {
+            "type": ["object", "null"],
+            "required": ["a"],
+            "oneOf": [
+                {"properties": {"a": {"const": 0}, "b": {"multipleOf": 2}}},
+                {"properties": {"a": A_STRING}},
+            ],
+        },
+        OBJECTS,
+    ),
+    (
+        {
+            "properties": {"a": {"multipleOf": 1}},
+            "allOf": [
+                {
+                    "oneOf": [
+                        {"properties": {"a": {"$ref": "#/$defs/whole"}}, "required": ["a"]},
+                        {"required": ["b"]},
+                    ]
+                }
+            ],
+            "$defs": {"whole": {"multipleOf": 1}},
+        },
+        OBJECTS,
+    ),
+    ({"oneOf": [closed(name, "b") for name in "acdefgh"]}, OBJECTS),
+    (
+        {
+            "oneOf": [
+                {"properties": {"a": {"multipleOf": 2}}, "required": ["a"]},
+                {"type": "object", "not": {"required": ["a"]}, "maxProperties": 1},
+            ]
+        },
+        OBJECTS,
+    ),
+    ({"type": "object", "propertyNames": {"minLength": 1, "maxLength": 900}}, OBJECTS),
+    ({"if": {"contains": {"const": 1}}, "then": {"minItems": 2, "maxItems": 2}}, ARRAYS),
+    ({"not": {"contains": {"type": "string"}}, "type": "array"}, ARRAYS),
 ]
 
 

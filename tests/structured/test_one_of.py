@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from typing_extensions import TypedDict
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, UsageError
+from agentrt.base.held_place import texts_by_hole
 from agentrt.base.one_of import OneOf
 from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.structured import (
@@ -54,6 +55,18 @@ class Pending:
 
     def held_options(self) -> tuple[Any, ...]:
         raise AssertionError("nobody may ask yet")
+
+
+class Later:
+    """A node that is done."""
+
+    done = True
+
+    def __init__(self, options: list[Any]) -> None:
+        self.options = tuple(options)
+
+    def held_options(self) -> tuple[Any, ...]:
+        return self.options
 
 
 FACTS = [
@@ -163,6 +176,60 @@ def test_a_bound_beside_the_options_holds_too(vocab: Any) -> None:
         shape.parse('"abc"')
 
 
+@pytest.mark.parametrize(
+    ("kind", "bound", "options", "left"),
+    [
+        (str, Field(max_length=2), ["a", "abc"], ['"a"']),
+        (str, Field(pattern="^a"), ["a", "b"], ['"a"']),
+        (int, Field(le=2), [1, 5], ["1"]),
+        (int, Field(multiple_of=2), [1, 4], ["4"]),
+        (list[int], Field(min_length=2), [[1], [1, 2]], ["[1,2]"]),
+    ],
+)
+@pytest.mark.parametrize("late", [True, False])
+def test_a_bound_behind_the_options_leaves_out_what_breaks_it(
+    kind: Any, bound: Any, options: list[Any], left: list[str], late: bool, vocab: Any
+) -> None:
+    held = OneOf(Later(options)) if late else OneOf(options)
+    shape = json_shape_of(Annotated[kind, held, bound])
+    assert shape.spec is not None
+    filled = shape.spec.filled(texts_by_hole(shape.late))
+    constraint = compiled(filled, vocab)
+    allowed = [text for text in OneOf(options).texts if accepts(constraint, text, vocab)]
+    assert allowed == left
+    for text in left:
+        shape.parse(text)
+
+
+def test_a_bound_that_no_option_can_have_is_refused() -> None:
+    with pytest.raises(ConstraintError, match="does not apply to the option 1"):
+        shape_of(Annotated[int, OneOf([1]), Field(max_length=2)])
+
+
+class Tree(BaseModel):
+    name: str
+    below: list[Tree]
+
+
+@pytest.mark.parametrize("kind", [Tree, int, str])
+@pytest.mark.parametrize("late", [True, False])
+def test_options_of_a_type_that_refers_to_itself_are_read(kind: Any, late: bool) -> None:
+    """The definitions of a type stand at its root, not where they are used."""
+    fits = Tree(name="a", below=[Tree(name="b", below=[])]) if kind is Tree else kind("1")
+    options = [fits, {"name": "a"}]
+    held = list[Annotated[kind, OneOf(Later(options) if late else options)]]
+    with pytest.raises(ConstraintError, match=r"the option .* of OneOf is none of its type"):
+        texts_by_hole(shape_of(held).late)
+
+
+def test_validators_of_an_author_do_not_see_options() -> None:
+    def refuse(value: str) -> str:
+        raise AssertionError("called for no answer")
+
+    held = Annotated[str, AfterValidator(refuse), OneOf(Later(["a"]))]
+    assert texts_by_hole(checked_shape_of(list[held]).late) == {"options:0": ('"a"',)}
+
+
 def test_pending_options_become_a_hole_each(vocab: Any) -> None:
     one, other = Pending(), Pending()
     first = OneOf(one)
@@ -175,7 +242,7 @@ def test_pending_options_become_a_hole_each(vocab: Any) -> None:
     shape = shape_of(Two)
     assert shape.spec is not None
     assert shape.spec.holes == ("options:0", "options:1")
-    assert [option.sources for option in shape.late.values()] == [(one,), (other,)]
+    assert [place.one_of.sources for place in shape.late.values()] == [(one,), (other,)]
     filled = shape.spec.filled({"options:0": ('"x"',), "options:1": ('"y"', '"z"')})
     constraint = compiled(filled, vocab)
     assert accepts(constraint, '{"a":"x","b":["y","z"],"c":"x"}', vocab)
@@ -266,6 +333,20 @@ def test_true_is_not_one(value: Any, option: Any) -> None:
     with pytest.raises(ValueError, match="none of the options"):
         OneOf([option]).check(value)
     assert OneOf([option, value]).check(value) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "option"),
+    [(2, 2.0), ({"a": [1.0]}, {"a": [1]}), (2**63 + 1, float(2**63)), (2**63 + 1, 2**63 + 1)],
+)
+def test_numbers_are_equal_however_they_are_written(value: Any, option: Any) -> None:
+    assert OneOf([option, "x"]).check(value) == value
+
+
+@pytest.mark.parametrize(("value", "option"), [(2**63, 2**63 + 1), ({"a": 1}, [1]), ("1", 1)])
+def test_other_values_are_not_equal(value: Any, option: Any) -> None:
+    with pytest.raises(ValueError, match="none of the options"):
+        OneOf([option]).check(value)
 
 
 def test_options_that_their_type_refuses_are_named() -> None:

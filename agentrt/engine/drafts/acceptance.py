@@ -36,42 +36,6 @@ class AcceptanceRates:
         self._counts[key] = min(max(accepted, 0.01), 100.0), max(rejected, 0.01)
 
 
-class RowCosts:
-    """Seconds of a row of a step, learned by a line through the last steps.
-
-    Attributes:
-        MAX_ROWS: Longer steps compute prompts, and say little about a few rows more.
-    """
-
-    MAX_ROWS = 128
-    _MEMORY = 0.98
-    _FIRST_SHARE = 1 / 16
-
-    def __init__(self) -> None:
-        self._weight = self._rows = self._seconds = self._squares = self._products = 0.0
-
-    def note(self, rows: int, seconds: float) -> None:
-        """Learn from a step."""
-        if not 0 < rows <= self.MAX_ROWS or seconds <= 0:
-            return
-        keep = self._MEMORY
-        self._weight = keep * self._weight + 1.0
-        self._rows = keep * self._rows + rows
-        self._seconds = keep * self._seconds + seconds
-        self._squares = keep * self._squares + rows * rows
-        self._products = keep * self._products + rows * seconds
-
-    def row_share(self, rows: int) -> float:
-        """Seconds of one row more as a share of a step with so many rows."""
-        weight = self._weight
-        spread = weight * self._squares - self._rows**2
-        if weight < 8.0 or spread < 0.5 * weight**2:  # the steps are too much alike
-            return self._FIRST_SHARE
-        row_s = (weight * self._products - self._rows * self._seconds) / spread
-        step_s = self._seconds / weight + row_s * (rows - self._rows / weight)
-        return max(0.0, row_s) / step_s if step_s > 0 else 1.0
-
-
 def draft_length(rate: float, sequences: int, row_share: float, limit: int) -> int:
     """Tokens of the draft that pays: the last of them is as likely as its row costs.
 

@@ -9,19 +9,24 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Rows
 
 from agentrt.base.config import EngineConfig
-from agentrt.engine.drafts.acceptance import RateKey, RowCosts, draft_length
+from agentrt.engine.drafts.acceptance import RateKey, draft_length
 from agentrt.engine.drafts.sequence_drafts import SequenceDrafts
 from agentrt.engine.drafts.site_outputs import OutputsBySite
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.sequence.draft import Draft, Verification
 from agentrt.engine.sequence.sequence import Sequence
+from agentrt.protocol.step_output import StepRecord
+from agentrt.scheduler.estimates.step_model import StepModel
 
 _MAX_DRAFT_TOKENS = 15
 _MAX_CUDA_DRAFT_TOKENS = 7
 """Tokens of a draft of adaptive length; a captured graph has at most eight rows a sequence."""
 
-_PROBE_STEPS = 16
-"""Steps after which a source that does not pay is tried again, with one token."""
+_PROBE_STEPS = 64
+"""Steps after which a source that does not pay is tried again, with one token.
+
+Above the knee a row takes a sequence's share of a step, so that probes take a 64th of the time.
+"""
 
 
 class Drafter:
@@ -49,7 +54,7 @@ class Drafter:
         self._sequences: dict[Sequence, SequenceDrafts] = {}
         self._keys: dict[Sequence, RateKey] = {}
         self._unpaid_steps: dict[Sequence, int] = {}
-        self._costs = RowCosts()
+        self._step_model = StepModel()
 
     def plan(self, scheduled: Rows[tuple[Sequence, int]]) -> Mapping[Sequence, Draft]:
         """Drafts to compute with a step; allocates the pages that they need.
@@ -60,9 +65,8 @@ class Drafter:
         if not self._limit and not any(sequence.forced_draft for sequence, _ in scheduled):
             return {}
         drafts: dict[Sequence, Draft] = {}
-        rows = sum(count for _, count in scheduled)
-        free_tokens = self._step_tokens - rows
-        row_share = self._costs.row_share(rows) if self.is_adaptive else 0.0
+        free_tokens = self._step_tokens - sum(count for _, count in scheduled)
+        row_share = self._row_share(scheduled) if self.is_adaptive else 0.0
         for sequence, count in scheduled:
             if not _is_sampled(sequence, count):
                 continue
@@ -101,9 +105,9 @@ class Drafter:
             is_whole = one.matching_tokens == len(one.draft.token_ids)
             self._drafts_of(one.sequence).note(key, accepted, is_whole=is_whole)
 
-    def note_step(self, rows: int, seconds: float) -> None:
-        """Learn what a step of so many rows takes."""
-        self._costs.note(rows, seconds)
+    def note_step(self, step: StepRecord) -> None:
+        """Learn from the time of a step."""
+        self._step_model.add_step(step)
 
     def forget(self, sequence: Sequence) -> None:
         """Keep the output of a finished sequence for its call site, and nothing else."""
@@ -112,6 +116,19 @@ class Drafter:
         self._unpaid_steps.pop(sequence, None)
         if drafts is not None:
             drafts.close()
+
+    def _row_share(self, scheduled: Rows[tuple[Sequence, int]]) -> float:
+        """Seconds of one row more as a share of a step without drafts."""
+        prefill_tokens = rows = kv_tokens = 0
+        for sequence, count in scheduled:
+            kv_tokens += sequence.computed_tokens + count
+            if sequence.is_prefilling:
+                prefill_tokens += count
+            else:
+                rows += count
+        time = self._step_model.step_time
+        step_s = time.step_s(prefill_tokens, rows, kv_tokens)
+        return time.decode_s / step_s if step_s > 0.0 else 0.0
 
     def _draft(self, sequence: Sequence, sequences: int, row_share: float) -> Draft | None:
         """The draft of a sequence within its own limits."""

@@ -53,12 +53,6 @@ class ScheduledBatch:
     max_steps: int = 1
     drafts: Mapping[Sequence, Draft] = field(default_factory=dict)
 
-    @property
-    def rows(self) -> int:
-        """Tokens that its forward computes, drafts included."""
-        drafted = sum(len(draft.token_ids) for draft in self.drafts.values())
-        return sum(count for _, count in self.sequences) + drafted
-
 
 @dataclass(slots=True, eq=False)
 class LaunchedBatch:

@@ -13,6 +13,7 @@ from agentrt.program import Chat, Gen, Scope, in_scope
 from agentrt.protocol.events import PromptRevised
 from agentrt.runtime.completion import carry_out
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.large_options import LargeOptions
 from agentrt.runtime.requests.large_prompts import LargePrompts
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.run import Run
@@ -25,12 +26,14 @@ class PromptRevisions:
 
     Attributes:
         large_prompts: Prompts that are encoded in a worker thread.
+        large_options: Options of outputs that are written in one.
     """
 
     def __init__(self, post: Callable[[InternalEvent], None], windows: ContextWindows) -> None:
         self._post = post
         self._windows = windows
         self.large_prompts = LargePrompts(post)
+        self.large_options = LargeOptions(post)
 
     def begin(
         self, run: Run, gen: Gen[Any], engine: ModelRole, refused: ContextOverflow | None

@@ -1,6 +1,8 @@
 """Step model: the time of a step, learned from the steps of an engine.
 
-    tau = base_s + prefill_s * prefill tokens + decode_s * decoding sequences + kv_s * KV tokens
+    tau = base_s + prefill_s * prefill tokens + decode_s * decoded rows + kv_s * KV tokens
+
+A decoding sequence has a row, and one more for each draft token and each forced token before it.
 
 Linear least squares over the latest 2,000 steps, by normal equations to which each step is added
 and later subtracted. No coefficient may be negative, since no work saves time. Coefficients that
@@ -32,7 +34,7 @@ class StepTime:
     Attributes:
         base_s: Seconds of any step.
         prefill_s: Seconds per prompt token.
-        decode_s: Seconds per decoding sequence.
+        decode_s: Seconds per decoded row.
         kv_s: Seconds per token of KV that is read.
     """
 
@@ -100,7 +102,8 @@ class StepModel:
     def add_step(self, step: StepRecord) -> None:
         """Add one step; the oldest beyond the window is removed."""
         took_s = step.ended_at_s - step.started_at_s
-        self.add_sample(step.prefill_tokens, step.decode_tokens, step.kv_tokens, took_s)
+        rows = step.decode_tokens + step.extra_rows
+        self.add_sample(step.prefill_tokens, rows, step.kv_tokens, took_s)
 
     def add_sample(
         self, prefill_tokens: float, decode_tokens: float, kv_tokens: float, took_s: float

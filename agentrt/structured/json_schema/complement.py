@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentrt.structured.json_schema.disjoint import exclude_each_other
-from agentrt.structured.json_schema.keywords import KEYWORDS, TYPES, UNREAD, resolve
-from agentrt.structured.json_schema.object_context import ANY_OBJECT, ObjectContext
+from agentrt.structured.json_schema.keywords import KEYWORDS, TYPES, UNREAD, alone, resolve
 from agentrt.structured.json_schema.regex_text import escape_regex
 from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex, matching
+from agentrt.structured.json_schema.value_context import ANY_VALUE, ValueContext
 
 MAX_DEPTH = 12
 
@@ -33,12 +33,22 @@ _OPPOSITE = {
 }
 """Type of each keyword, its opposite, and the shift of the bound."""
 
+_TYPE_OF = {
+    **{keyword: kind for keyword, (kind, _, _) in _OPPOSITE.items()},
+    **dict.fromkeys(("pattern", "format"), "string"),
+    **dict.fromkeys(("items", "prefixItems", "contains", "uniqueItems"), "array"),
+    **dict.fromkeys(("properties", "patternProperties", "additionalProperties"), "object"),
+    **dict.fromkeys(("required", "dependentRequired", "propertyNames"), "object"),
+    "multipleOf": "number",
+}
+"""The only type that a keyword is about."""
+
 Parts = list[Any] | None
 """Schemas of which at least one holds; None if the complement cannot be expressed."""
 
 
 def complement(
-    schema: Any, root: Any, depth: int = 0, within: ObjectContext = ANY_OBJECT
+    schema: Any, root: Any, depth: int = 0, within: ValueContext = ANY_VALUE
 ) -> Any | None:
     """A schema that accepts what `schema` refuses; None if it cannot be expressed.
 
@@ -46,7 +56,7 @@ def complement(
         schema: The schema.
         root: The whole schema, for references.
         depth: Number of combinations around it.
-        within: Other schemas of the object; the complement is exact for such objects.
+        within: Context of the value; the complement is exact for such values.
     """
     if isinstance(schema, bool):
         return not schema
@@ -56,20 +66,23 @@ def complement(
     for keyword, value in schema.items():
         if keyword in UNREAD or keyword not in KEYWORDS:  # annotations
             continue
+        if keyword in _TYPE_OF and _TYPE_OF[keyword] not in within.kinds:
+            continue
         found = _of_keyword(keyword, value, schema, root, depth, within)
         if found is None:
             return None
-        parts += [part for part in found if part is not False]
+        parts += found
     return any_of(parts)
 
 
-def any_of(parts: Sequence[Any]) -> Any:
-    """A schema that accepts any of `parts`, as short as possible."""
+def any_of(options: Sequence[Any]) -> Any:
+    """A schema that accepts any of some options, as short as possible."""
+    parts = [option for option in options if option is not False]
     if not parts:
         return False
     if True in parts:
         return True
-    return parts[0] if len(parts) == 1 else {"anyOf": list(parts)}
+    return parts[0] if len(parts) == 1 else {"anyOf": parts}
 
 
 def _of_keyword(
@@ -78,7 +91,7 @@ def _of_keyword(
     schema: dict[str, Any],
     root: Any,
     depth: int,
-    within: ObjectContext,
+    within: ValueContext,
 ) -> Parts:
     if keyword in _OPPOSITE and isinstance(value, int | float):
         kind, opposite, moved = _OPPOSITE[keyword]
@@ -86,7 +99,7 @@ def _of_keyword(
         return [] if bound < 0 and moved else [{"type": kind, opposite: bound}]
     match keyword:
         case "type":
-            return _other_types(value)
+            return _other_types(value, within.kinds)
         case "const":
             return _other_values([value])
         case "enum":
@@ -100,7 +113,7 @@ def _of_keyword(
             wanted = {
                 name: one
                 for name, one in value.items()
-                if one not in known[name] and False not in known[name]
+                if False not in known[name] and not _is_among(one, known[name], root)
             }
             return _other_properties(wanted, root, depth)
         case "prefixItems":
@@ -114,6 +127,10 @@ def _of_keyword(
         case "items" if value is False:
             fixed = len(schema.get("prefixItems", ()))
             return [{"type": "array", "minItems": fixed + 1}]
+        case "contains":
+            return _other_contents(value, schema, root, depth)
+        case "minContains" | "maxContains":
+            return []  # they count for `contains`
         case "dependentRequired":
             return _other_dependents(value)
         case "not":
@@ -131,23 +148,29 @@ def _of_keyword(
             return None
 
 
-def _each(schemas: list[Any], root: Any, depth: int, within: ObjectContext = ANY_OBJECT) -> Parts:
+def _is_among(schema: Any, known: list[Any], root: Any) -> bool:
+    """Whether a schema is one of those that hold anyway, by itself or as the target of one."""
+    meant = alone(schema, root)
+    return any(meant == alone(one, root) for one in known)
+
+
+def _each(schemas: list[Any], root: Any, depth: int, within: ValueContext = ANY_VALUE) -> Parts:
     found = [complement(schema, root, depth + 1, within) for schema in schemas]
     return None if any(part is None for part in found) else found
 
 
-def _none_of(options: list[Any], root: Any, depth: int, within: ObjectContext) -> Parts:
+def _none_of(options: list[Any], root: Any, depth: int, within: ValueContext) -> Parts:
     found = [complement(option, root, depth + 1, within) for option in options]
     if False in found:
         return []
     return None if None in found else [{"allOf": found}]
 
 
-def _other_types(value: Any) -> Parts:
+def _other_types(value: Any, among: frozenset[str]) -> Parts:
     kinds = {value} if isinstance(value, str) else set(value)
-    if "integer" in kinds and "number" not in kinds:
+    if "integer" in kinds and "number" not in kinds and "number" in among:
         return None  # no keyword for numbers with a fraction
-    rest = [kind for kind in TYPES if kind not in kinds]
+    rest = [kind for kind in TYPES if kind in among - kinds]
     return [{"type": rest[0] if len(rest) == 1 else rest}] if rest else []
 
 
@@ -198,7 +221,7 @@ def _other_matches(pattern: str) -> Parts:
         return None
 
 
-def _other_names(schema: dict[str, Any], within: ObjectContext) -> Parts:
+def _other_names(schema: dict[str, Any], within: ValueContext) -> Parts:
     """Objects with a field that the schema does not name."""
     names = within.names()
     if names is None or "patternProperties" in schema:
@@ -223,6 +246,14 @@ def _other_items(wanted: list[Any], root: Any, depth: int) -> Parts:
         for index, other in enumerate(refused)
         if other is not False
     ]
+
+
+def _other_contents(wanted: Any, schema: dict[str, Any], root: Any, depth: int) -> Parts:
+    """Arrays of which no item is wanted."""
+    if schema.get("minContains", 1) != 1 or "maxContains" in schema:
+        return None
+    refused = _each([wanted], root, depth)
+    return refused and [{"type": "array", "items": refused[0]}]
 
 
 def _other_dependents(wanted: dict[str, list[str]]) -> Parts:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base import canonical_json
-from agentrt.structured.json_schema.field_names import texts_of
-from agentrt.structured.json_schema.keywords import TYPES, resolve
-from agentrt.structured.json_schema.object_context import ObjectContext
+from agentrt.structured.json_schema.field_names import of_field, texts_of
+from agentrt.structured.json_schema.keywords import TYPES, UNREAD, resolve
 from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex
+from agentrt.structured.json_schema.value_context import ValueContext
 
 MAX_DEPTH = 8
 MAX_PAIRS = 2_000
@@ -32,9 +32,14 @@ def exclude_each_other(options: list[Any], root: Any) -> bool:
     return all(proof.are_disjoint(one, other) for one, other in pairs)
 
 
-def context_of(schema: Any, root: Any) -> ObjectContext:
-    """The plain schemas that an object fits if it fits a schema."""
-    return ObjectContext(tuple(_Proof(root)._parts(schema).plain))
+def shared_types(one: Any, other: Any, root: Any) -> frozenset[str]:
+    """Types of values that may fit both of two schemas; no others do, by proof."""
+    return _Proof(root).shared_types(one, other)
+
+
+def context_of(schema: Any, root: Any, kinds: frozenset[str]) -> ValueContext:
+    """Context of a value of some types that fits a schema."""
+    return ValueContext(tuple(_Proof(root)._parts(schema).plain), kinds)
 
 
 @dataclass(slots=True)
@@ -66,11 +71,21 @@ class _Proof:
         common = _types(here) & _types(there)
         if all(self._without(kind, here, there, depth) for kind in common):
             return True
+        if _is_excluded(there, here) or _is_excluded(here, there):
+            return True
         for parts, against in ((here, other), (there, one)):
             for options in parts.unions:
                 if all(self.are_disjoint(option, against, depth + 1) for option in options):
                     return True
         return False
+
+    def shared_types(self, one: Any, other: Any) -> frozenset[str]:
+        """See the function of this name."""
+        if self.are_disjoint(one, other):
+            return frozenset()
+        here, there = self._parts(one), self._parts(other)
+        common = _types(here) & _types(there)
+        return frozenset(kind for kind in common if not self._without(kind, here, there, 0))
 
     def _parts(self, schema: Any) -> _Parts:
         found, todo = _Parts(), [schema]
@@ -187,13 +202,35 @@ def _required(parts: _Parts) -> Iterator[str]:
 
 def _field(parts: _Parts, name: str) -> list[Any]:
     """Schemas that a field must fit."""
-    found = []
-    for schema in parts.plain:
-        if name in schema.get("properties", {}):
-            found.append(schema["properties"][name])
-        elif "patternProperties" not in schema:
-            found.append(schema.get("additionalProperties", True))
-    return found
+    return [one for schema in parts.plain for one in of_field(schema, name) or [True]]
+
+
+def _is_excluded(parts: _Parts, by: _Parts) -> bool:
+    """Whether a `not` refuses all values of some parts."""
+    return any("not" in schema and _all_fit(parts, schema["not"]) for schema in by.plain)
+
+
+def _all_fit(parts: _Parts, wanted: Any) -> bool:
+    """Whether all values of some parts fit a schema, by what the parts state literally."""
+    if not isinstance(wanted, dict):
+        return wanted is True
+    for keyword, value in wanted.items():
+        match keyword:
+            case "type":
+                fits = _types(parts) <= ({value} if isinstance(value, str) else set(value))
+            case "required":
+                fits = {*value} <= {*_required(parts)}
+            case "properties":
+                fits = all(
+                    one in (True, {}) or one in _field(parts, name) for name, one in value.items()
+                )
+            case "additionalProperties":
+                fits = value in (True, {})
+            case _:
+                fits = keyword in UNREAD
+        if not fits:
+            return False
+    return True
 
 
 def _first(parts: _Parts) -> list[Any]:

@@ -1,9 +1,9 @@
 """Arrays of distinct items: where a schema asks for them, and whether their texts show it.
 
-No grammar compares items, so the state of a sequence does (see `distinct_state`), by the texts of
-the items. So equal items must have equal texts, and items must not run out before `minItems`.
-What cannot be told apart by text is refused: numbers with fractions (1.0 is 1) and objects with
-free keys, which may come in any order.
+No grammar compares items, so the state of a sequence does (see `distinct_state`): by the texts of
+the items if equal items have equal texts, else by their values. Numbers with fractions (1.0 is 1)
+and objects with free keys, which come in any order, need the second, which is for endless items
+only. Items must not run out before `minItems`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,16 @@ from agentrt.structured.json_schema.keywords import (
     without,
 )
 from agentrt.structured.json_schema.merging import values_within
+from agentrt.structured.json_schema.number_leaf import NUMERIC
 
 KEYWORD = "uniqueItems"
 MAX_PLACES = 5_000
 _MAX_DEPTH = 16
 _NARROWING = frozenset({"enum", "const", "pattern", "format", "maxLength"})
+_OF_ANY_FIELDS = frozenset(
+    {"type", "properties", "patternProperties", "additionalProperties", "required"}
+)
+_ENDLESS = float("inf")
 
 
 def holds_distinct(schema: Any) -> bool:
@@ -50,14 +55,14 @@ def without_distinct(schema: Any) -> Any:
 
 
 def check_distinct(schema: Any) -> None:
-    """Refuse a schema whose items cannot be told apart by their texts.
+    """Refuse a schema whose items cannot be told apart, or may run out.
 
     Raises:
         ConstraintError: Names the first such array.
     """
     places = DistinctPlaces(schema)
     for place in places.all():
-        if place.is_distinct and not places.are_told_apart(place):
+        if place.is_distinct and not places.can_hold(place):
             asking = {id(one) for one in place.plain if _asks(one)}
             at = next(path for path, here, _ in subschemas(schema) if id(here) in asking)
             hint = f"Give check=True; or instead, {REFUSED[KEYWORD]}"
@@ -76,11 +81,15 @@ class SchemaPlace:
         plain: Schemas without references and combinations, of all alternatives.
         is_distinct: Whether the items of an array in this place must be distinct.
         is_open: Whether such items are strings of which any beginning goes on in endless ways.
+        is_by_value: Whether equal items may have different texts.
+        is_endless: Whether there are endless different items.
     """
 
     plain: list[dict[str, Any]]
     is_distinct: bool
     is_open: bool = False
+    is_by_value: bool = False
+    is_endless: bool = False
     _owner: Any = None
     _steps: dict[Any, SchemaPlace | None] = field(default_factory=dict)
 
@@ -151,6 +160,8 @@ class DistinctPlaces:
             made = self._known[key] = SchemaPlace(plain, distinct, _owner=self)
             if distinct:
                 made.is_open = self._is_open(plain)
+                made.is_by_value = not self._are_told_apart(made)
+                made.is_endless = self._is_endless(made)
         return self._known[key]
 
     def all(self) -> Iterator[SchemaPlace]:
@@ -164,11 +175,34 @@ class DistinctPlaces:
                     seen.add(id(below))
                     todo.append(below)
 
-    def are_told_apart(self, place: SchemaPlace) -> bool:
-        """Whether equal items have equal texts, and there are enough of them."""
-        arrays = [one for one in place.plain if "array" in types_of([one])]
+    def can_hold(self, place: SchemaPlace) -> bool:
+        """Whether items are told apart by text, or by value and endless, and are enough."""
+        if place.is_by_value and not place.is_endless:
+            return False
         try:
-            return all(self._has_enough(one) and self._are_plain_items(one) for one in arrays)
+            return all(map(self._has_enough, _arrays(place)))
+        except TooManyAlternatives:
+            return False
+
+    def _is_endless(self, place: SchemaPlace) -> bool:
+        """Whether there are endless different items, as a single schema of them states."""
+        stated = [one for one in _arrays(place) if one.keys() & {"items", "prefixItems"}]
+        if len(stated) != 1 or "prefixItems" in stated[0]:
+            return False
+        return self._count(stated[0]["items"], 0) == _ENDLESS
+
+    def _count(self, schema: Any, depth: int) -> float:
+        """A number of different values that a schema has at least."""
+        try:
+            found = alternatives(schema, self._root) if depth <= _MAX_DEPTH else []
+        except TooManyAlternatives:
+            return 0
+        return max((self._count_of(one, depth) for one in found), default=0)
+
+    def _are_told_apart(self, place: SchemaPlace) -> bool:
+        """Whether equal items have equal texts."""
+        try:
+            return all(map(self._are_plain_items, _arrays(place)))
         except TooManyAlternatives:
             return False
 
@@ -197,14 +231,29 @@ class DistinctPlaces:
         return all(types_of(one) == {"string"} and not _is_narrow(one) for one in found)
 
     def _has_enough(self, array: dict[str, Any]) -> bool:
-        """Whether items cannot run out before an array may end."""
         fewest = array.get("minItems", 0)
         if fewest < 2:
             return True
         if "prefixItems" in array:
             return False
-        items = alternatives(array.get("items", True), self._root)
-        return any(_count_of(one) >= fewest for one in items)
+        return self._count(array.get("items", True), 0) >= int(fewest)
+
+    def _count_of(self, alternative: list[dict[str, Any]], depth: int) -> float:
+        """A number of different values that an alternative has at least."""
+        listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
+        if listed:
+            others = [schema for schema in alternative if schema is not listed[0]]
+            fitting = values_within({**listed[0], "allOf": others})
+            return 0 if fitting is None else len({json.dumps(value) for value in fitting})
+        kinds, stated = types_of(alternative), {key for one in alternative for key in one}
+        if "string" in kinds and not stated & _NARROWING:
+            return _ENDLESS
+        if "integer" in kinds and not stated & NUMERIC:
+            return _ENDLESS
+        if "object" in kinds and len(alternative) == 1 and stated <= _OF_ANY_FIELDS:
+            values = alternative[0].get("properties", {}).values()
+            return max((1, *(self._count(value, depth + 1) for value in values)))
+        return 1
 
     def _are_plain_items(self, array: dict[str, Any]) -> bool:
         if not _asks(array):
@@ -256,6 +305,10 @@ class DistinctPlaces:
         return True
 
 
+def _arrays(place: SchemaPlace) -> list[dict[str, Any]]:
+    return [one for one in place.plain if "array" in types_of([one])]
+
+
 def _reaching(root: Any) -> set[int]:
     """Ids of the subschemas from which distinct items are reached, through references too."""
     above: dict[int, list[int]] = {}
@@ -297,17 +350,6 @@ def _is_closed(schema: dict[str, Any]) -> bool:
 def _agree(one: list[str], other: list[str]) -> bool:
     """Whether the names that two lists share come in one order."""
     return [name for name in one if name in other] == [name for name in other if name in one]
-
-
-def _count_of(alternative: list[dict[str, Any]]) -> float:
-    """A number of different values that an alternative has at least."""
-    listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
-    if listed:
-        others = [schema for schema in alternative if schema is not listed[0]]
-        fitting = values_within({**listed[0], "allOf": others})
-        return 0 if fitting is None else len({json.dumps(value) for value in fitting})
-    is_endless = "string" in types_of(alternative) and not _is_narrow(alternative)
-    return float("inf") if is_endless else 1
 
 
 def _is_narrow(alternative: list[dict[str, Any]]) -> bool:

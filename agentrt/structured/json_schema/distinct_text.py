@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from agentrt.base.record import record
 from agentrt.structured.json_schema.distinct import SchemaPlace
+from agentrt.structured.json_schema.distinct_values import Way, key_of, ways_to
 
 _INSIDE = re.compile(rb'["\\]')
 _OUTSIDE = re.compile(rb'["\[\]{},:]')
@@ -16,7 +17,7 @@ _OUTSIDE_HELD = re.compile(rb'["\[\]{},:0]')
 
 @record
 class WrittenItems:
-    """The texts of items, in sets that those before and after one item share.
+    """The items of an array, by text or key, in sets that those before and after one item share.
 
     Attributes:
         sets: Disjoint sets, each at least twice as large as the next.
@@ -27,9 +28,12 @@ class WrittenItems:
     def __contains__(self, item: object) -> bool:
         return any(item in one for one in self.sets)
 
+    def __iter__(self) -> Iterator[bytes]:
+        return (item for one in self.sets for item in one)
+
     def beginning_with(self, begun: bytes) -> Iterator[bytes]:
         """The items that begin so."""
-        return (item for one in self.sets for item in one if item.startswith(begun))
+        return (item for item in self if item.startswith(begun))
 
     def adding(self, item: bytes) -> WrittenItems:
         """These and one more."""
@@ -47,7 +51,7 @@ class OpenContainer(NamedTuple):
         place: Place in the schema; None if nothing distinct is below.
         begins: Offset in the text of its present item, or of its present key.
         items_before: Number of items before the present one.
-        written: Texts of the items before the present one; None if they need not be distinct.
+        written: Items before the present one; None if they need not be distinct.
         value: SchemaPlace of the present item or value.
     """
 
@@ -62,9 +66,35 @@ class OpenContainer(NamedTuple):
         """The present item as far as it is written; `text` is the whole text."""
         return bytes(text[self.begins :]).lstrip()
 
-    def written_like(self, begun: bytes) -> Iterator[bytes]:
-        """The items before the present one that begin so; none if they need not be distinct."""
-        return iter(()) if self.written is None else self.written.beginning_with(begun)
+    @property
+    def is_by_value(self) -> bool:
+        """Whether equal items may have different texts."""
+        return self.place is not None and self.place.is_by_value
+
+    def may_repeat(self, begun: bytes) -> bool:
+        """Whether an item that begins so may become one before it that it must not repeat."""
+        if self.written is None:
+            return False
+        if self.is_by_value:
+            return any(ways_to(item, begun) for item in self.written)
+        return any(True for _ in self.written.beginning_with(begun))
+
+    def ways_to_repeat(self, begun: bytes) -> list[Way]:
+        """The ways in which an item that begins so becomes one before it."""
+        items = () if self.written is None else self.written
+        return [way for item in items for way in ways_to(item, begun)]
+
+    def repeats(self, item: bytes) -> bool:
+        """Whether a text is that of an item before the present one."""
+        return self.written is not None and self._known(item) in self.written
+
+    def adding(self, item: bytes) -> WrittenItems | None:
+        """The items with the present one, which ends; None if they need not be distinct."""
+        return None if self.written is None else self.written.adding(self._known(item))
+
+    def _known(self, item: bytes) -> bytes:
+        """An item as it is kept; what is not complete equals none."""
+        return (key_of(item) or b"") if self.is_by_value else item
 
 
 class DocumentPosition(NamedTuple):
@@ -89,6 +119,11 @@ class DocumentPosition(NamedTuple):
         """The open arrays of distinct items."""
         return [one for one in self.containers if one.written is not None]
 
+    @property
+    def has_one_zero(self) -> bool:
+        """Whether -0 may not be written, since items are told apart by their texts."""
+        return any(not one.is_by_value for one in self.held())
+
 
 def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> DocumentPosition | None:
     """The position after more text; None if that repeats an item, or writes 0 as -0.
@@ -100,7 +135,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
     """
     containers, in_string, is_escaped = at
     offset, index = len(text), 0
-    pattern = _OUTSIDE_HELD if at.held() else _OUTSIDE
+    pattern = _OUTSIDE_HELD if at.has_one_zero else _OUTSIDE
 
     def piece(begins: int, ends: int) -> bytes:
         if begins >= offset:
@@ -125,7 +160,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
                 return None
         elif mark in (b"[", b"{"):
             containers = (*containers, _opened(containers[-1].value, here, is_array=mark == b"["))
-            pattern = _OUTSIDE_HELD if containers[-1].written is not None else pattern
+            pattern = _OUTSIDE_HELD if DocumentPosition(containers).has_one_zero else _OUTSIDE
         else:
             top = containers[-1]
             ended = piece(top.begins, here - 1).strip()
@@ -133,7 +168,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
                 value = None if top.place is None else top.place.field(ended)
                 containers = (*containers[:-1], top._replace(value=value))
                 continue
-            if top.written is not None and ended in top.written:
+            if top.repeats(ended):
                 return None
             containers = containers[:-1]
             if mark == b",":
@@ -151,5 +186,4 @@ def _opened(place: SchemaPlace | None, begins: int, *, is_array: bool) -> OpenCo
 def _next_item(top: OpenContainer, ended: bytes, begins: int) -> OpenContainer:
     index = top.items_before + 1
     value = top.place.item(index) if top.is_array and top.place is not None else None
-    written = None if top.written is None else top.written.adding(ended)
-    return OpenContainer(top.is_array, top.place, begins, index, written, value)
+    return OpenContainer(top.is_array, top.place, begins, index, top.adding(ended), value)

@@ -31,14 +31,14 @@ class BranchPath:
 
     Attributes:
         taken: Schemas that hold on this path.
-        names: Evaluated properties.
+        names: Evaluated properties, in the order of the schema.
         patterns: Patterns of evaluated property names.
         first_items: Number of evaluated items from the start.
         everything: Whether all properties, or all items, are evaluated.
     """
 
     taken: tuple[Any, ...] = ()
-    names: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
     patterns: frozenset[str] = frozenset()
     first_items: int = 0
     everything: bool = False
@@ -47,7 +47,7 @@ class BranchPath:
         """Both paths at once."""
         return BranchPath(
             self.taken + other.taken,
-            self.names | other.names,
+            tuple(dict.fromkeys(self.names + other.names)),
             self.patterns | other.patterns,
             max(self.first_items, other.first_items),
             self.everything or other.everything,
@@ -70,7 +70,7 @@ def closed(schema: dict[str, Any], keyword: str, root: Any) -> dict[str, Any]:
     cases = [_case(path, keyword, schema[keyword]) for path in paths]
     if True in cases:
         return rest
-    return {**rest, "allOf": [*rest.get("allOf", ()), any_of(cases)]}
+    return {**rest, "allOf": [any_of(cases), *rest.get("allOf", ())]}  # the first sets the order
 
 
 def _case(path: BranchPath, keyword: str, left_over: Any) -> Any:
@@ -83,7 +83,7 @@ def _case(path: BranchPath, keyword: str, left_over: Any) -> Any:
     elif not path.everything:
         cap = {"additionalProperties": left_over}
         if path.names:
-            cap["properties"] = dict.fromkeys(sorted(path.names), True)
+            cap["properties"] = dict.fromkeys(path.names, True)
         if path.patterns:
             cap["patternProperties"] = dict.fromkeys(sorted(path.patterns), True)
     if not path.taken:
@@ -113,7 +113,7 @@ def _itself(schema: dict[str, Any], keyword: str) -> BranchPath:
     if keyword == "unevaluatedItems":
         return BranchPath(first_items=len(schema.get("prefixItems", ())), everything=everything)
     return BranchPath(
-        names=frozenset(schema.get("properties", ())),
+        names=tuple(schema.get("properties", ())),
         patterns=frozenset(schema.get("patternProperties", ())),
         everything=everything,
     )

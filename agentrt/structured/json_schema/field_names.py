@@ -79,6 +79,18 @@ def apart(patterns: dict[str, Any]) -> dict[str, Any]:
         return patterns
 
 
+def of_field(schema: dict[str, Any], name: str) -> list[Any]:
+    """Schemas that a field must fit if an object fits a plain schema; some of them at least."""
+    named = schema.get("properties", {})
+    found = [named[name]] if name in named else []
+    for pattern, value in schema.get("patternProperties", {}).items():
+        try:
+            found += [value] if matching(pattern).holds(name) else []
+        except TooComplex:
+            return found  # it may be no additional field
+    return found or [schema[k] for k in ("additionalProperties",) if k in schema]
+
+
 def texts_of(schema: Any, root: Any, depth: int = 0) -> TextLanguage:
     """The strings that fit a schema.
 
@@ -101,8 +113,7 @@ def texts_of(schema: Any, root: Any, depth: int = 0) -> TextLanguage:
     if "format" in schema:
         parts.append(_of_format(schema["format"]))
     if schema.keys() & {"minLength", "maxLength"}:
-        bounds = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
-        parts.append(matching(f"^(?s:.){{{bounds}}}$"))
+        parts.append(matching(any_of_length(schema)))
     parts += [these([one for one in values if isinstance(one, str)]) for values in _listed(schema)]
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
@@ -111,6 +122,11 @@ def texts_of(schema: Any, root: Any, depth: int = 0) -> TextLanguage:
     for part in parts:
         found = found.both(part)
     return found
+
+
+def any_of_length(bounds: dict[str, Any]) -> str:
+    """A pattern of the texts whose length is between `minLength` and `maxLength`."""
+    return f"^(?s:.){{{bounds.get('minLength', 0)},{bounds.get('maxLength', '')}}}$"
 
 
 def _listed(schema: dict[str, Any]) -> list[list[Any]]:

@@ -157,6 +157,13 @@ def escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def alone(schema: Any, root: Any) -> Any:
+    """The target of a schema that is a reference and states nothing else, or the schema."""
+    if not isinstance(schema, dict) or without(schema, *ANNOTATIONS).keys() != {"$ref"}:
+        return schema
+    return resolve(root, schema["$ref"]) if isinstance(root, dict) else schema
+
+
 def resolve(root: dict[str, Any], ref: str) -> Any | None:
     """The target of the local reference `#/...`; None if there is none."""
     if ref == "#":

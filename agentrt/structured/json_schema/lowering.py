@@ -10,11 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.base import canonical_json
-from agentrt.structured.json_schema.complement import complement, other_texts
-from agentrt.structured.json_schema.disjoint import context_of, exclude_each_other
+from agentrt.structured.json_schema.complement import any_of, complement, other_texts
+from agentrt.structured.json_schema.disjoint import (
+    context_of,
+    exclude_each_other,
+    shared_types,
+)
 from agentrt.structured.json_schema.evaluated import SIMPLE, closed
 from agentrt.structured.json_schema.field_names import apart
-from agentrt.structured.json_schema.keywords import TYPES, without
+from agentrt.structured.json_schema.keywords import COUNTS, TYPES, UNREAD, without
 
 MAX_ARRAYS = 2000
 """Maximum number of arrays of distinct items to list one by one."""
@@ -22,7 +26,7 @@ MAX_ARRAYS = 2000
 MAX_POSITIONS = 16
 """Maximum number of positions of an array to try one by one."""
 
-MAX_OVERLAPS = 40
+MAX_OVERLAPS = 400
 """Maximum number of pairs of branches that overlap, in one `oneOf`."""
 
 _MAX_SPAN = 64
@@ -74,9 +78,17 @@ def _cases(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     otherwise = complement(schema["if"], root)
     if otherwise is None:
         return schema
-    met = {"allOf": [schema["if"], schema.get("then", True)]}
-    unmet = {"allOf": [otherwise, schema.get("else", True)]}
+    met = _both(schema["if"], schema.get("then", True))
+    unmet = _both(otherwise, schema.get("else", True))
     return _and(rest, {"anyOf": [met, unmet]})
+
+
+def _both(one: Any, other: Any) -> Any:
+    """Two schemas at once: as one, if it only adds bounds to the other."""
+    is_plain = isinstance(one, dict) and isinstance(other, dict)
+    if is_plain and other.keys() <= {*COUNTS} - one.keys():
+        return {**one, **other}
+    return {"allOf": [one, other]}
 
 
 def _dependent_schemas(schema: dict[str, Any], root: Any) -> dict[str, Any]:
@@ -100,17 +112,33 @@ def _one_of(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     cases = []
     left = MAX_OVERLAPS
     for index, branch in enumerate(branches):
-        whole = {"allOf": [rest, branch]}
-        context, others = context_of(whole, root), []
+        whole, others = {"allOf": [rest, branch]}, []
         for other in branches[:index] + branches[index + 1 :]:
-            if exclude_each_other([whole, {"allOf": [rest, other]}], root):
+            kinds = shared_types(whole, {"allOf": [rest, other]}, root)
+            if not kinds:
                 continue
             left -= 1
-            others.append(complement(other, root, within=context))
-            if left < 0 or others[-1] is None:
+            unlike = complement(other, root, within=context_of(whole, root, kinds))
+            if left < 0 or unlike is None:
                 return schema
+            unshared = [kind for kind in TYPES if kind not in kinds]
+            others.append(any_of([{"type": unshared}, unlike] if unshared else [unlike]))
         cases.append({"allOf": [branch, *others]} if others else branch)
     return _and(rest, {"anyOf": cases})
+
+
+def _raised(schema: dict[str, Any], root: Any) -> dict[str, Any]:
+    """A `oneOf` alone in `allOf` moves up, to be compared with what stands beside it."""
+    lonely = [part for part in schema["allOf"] if _stated(part) == {"oneOf"}]
+    if "oneOf" in schema or not lonely:
+        return schema
+    rest = [part for part in schema["allOf"] if part is not lonely[0]]
+    kept = {**schema, "allOf": rest} if rest else without(schema, "allOf")
+    return {**kept, "oneOf": lonely[0]["oneOf"]}
+
+
+def _stated(schema: Any) -> set[str]:
+    return schema.keys() - UNREAD if isinstance(schema, dict) else set()
 
 
 def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
@@ -264,6 +292,7 @@ def _all_typed(values: list[Any], kind: Any) -> bool:
 
 
 _REWRITES: dict[str, Callable[[dict[str, Any], Any], dict[str, Any]]] = {
+    "allOf": _raised,
     "if": _cases,
     "not": _not,
     "oneOf": _one_of,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.field_names import without_names
+from agentrt.structured.json_schema.field_names import any_of_length, without_names
 from agentrt.structured.json_schema.formats import PATTERNS, anchored
 from agentrt.structured.json_schema.keywords import (
     ANNOTATIONS,
@@ -35,6 +35,8 @@ MAX_NUMBER = 1e18
 
 _KNOWN = frozenset(KEYWORDS)
 """All others are annotations, as the standard says."""
+
+_LENGTHS = frozenset({"minLength", "maxLength"})
 
 _ABOUT = {
     "array": ("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems"),
@@ -138,9 +140,9 @@ def _without_names(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         return without_names(schema, root)
     rest = without(schema, "propertyNames", "additionalProperties")
     value = schema.get("additionalProperties", True)
-    if stated == {"pattern"} and value is not False:
-        patterns = {"patternProperties": {names["pattern"]: value}}
-        return {**rest, **patterns, "additionalProperties": False}
+    if value is not False and stated and (stated == {"pattern"} or stated <= _LENGTHS):
+        pattern = names.get("pattern") or any_of_length(names)
+        return {**rest, "patternProperties": {pattern: value}, "additionalProperties": False}
     fixed = _fixed_values(names, root) if stated <= {"enum", "const"} else []
     if not fixed:
         return without_names(schema, root)

@@ -17,7 +17,7 @@ from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import CallFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.calls import parameter_digests
-from agentrt.structured.json_schema.compile_cost import may_take_long
+from agentrt.structured.json_schema.compile_cost import PLAIN_BYTES, may_take_long
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.service import CompileService
 from agentrt.structured.vocabulary import alphabet_of
@@ -30,8 +30,11 @@ _Asked = tuple[ConstraintSpec, Vocab, CallFrame]
 _FEW_TOOLS = 8
 """Number of tools that are looked up in a few tenths of a millisecond."""
 
+_FEW_OPTIONS = 1_000
+"""Number of options for which the same holds."""
+
 _MAX_ASKED = 32
-"""Specs of many tools that are known by themselves."""
+"""Specs of many tools or options that are known by themselves."""
 
 REFUSAL_S = 60.0
 """Lifetime of a refusal: a constraint too costly on a busy machine may be tried again."""
@@ -115,8 +118,8 @@ class CompileCache:
     ) -> Future[CompiledConstraint]:
         """The same, compiled in another thread; done at once if it is cached.
 
-        A set of many tools takes long to be looked up. So that is done in a thread as well, and
-        the spec itself is known after that.
+        A set of many tools, or a constraint with many options, takes long to be looked up. So that
+        is done in a thread as well, and the spec itself is known after that.
 
         Args:
             spec: The constraint.
@@ -125,7 +128,7 @@ class CompileCache:
             within_tokens: Room for the output: if the shortest known has more tokens, the one
                 with the fewest is searched, in the same thread.
         """
-        if len(spec.tools) <= _FEW_TOOLS:
+        if not _is_long(spec):
             return self._start(spec, vocab, frame, within_tokens)
         asked = (spec, vocab, frame)
         with self._lock:
@@ -245,6 +248,21 @@ class CompileCache:
         del self._futures[key]
         self._bytes.pop(key, None)
         self._refused_until_s.pop(key, None)
+
+
+def _is_long(spec: ConstraintSpec) -> bool:
+    """Whether to hash it takes more than some tenths of a millisecond."""
+    options = [
+        len(one.get("enum", ()))
+        for tool in spec.tools
+        for one in tool.parameters.get("$defs", {}).values()
+        if isinstance(one, dict)
+    ]
+    return (
+        len(spec.tools) > _FEW_TOOLS
+        or len(spec.source) > PLAIN_BYTES
+        or sum(options) + len(spec.options) > _FEW_OPTIONS
+    )
 
 
 def _fits(done: Future[CompiledConstraint], within_tokens: int | None) -> bool:

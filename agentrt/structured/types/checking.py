@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agentrt.base.errors import ConstraintError
-from agentrt.base.one_of import OneOf
+from agentrt.base.held_place import HeldPlace
 from agentrt.structured.json_schema.declaration import normal_form, relaxed_form
 from agentrt.structured.json_schema.drafts import annotates_formats
 from agentrt.structured.json_schema.exact_check import Unmet, exact_validator, read_written
@@ -60,7 +60,7 @@ def checked_shape_of(form: Any) -> Shape:
 
 def _partly(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     """A type with keywords that cannot be enforced."""
-    late: dict[str, OneOf] = {}
+    late: dict[str, HeldPlace] = {}
     schema = schema_of(form, adapter, late, checked=True)
     if late:
         raise ConstraintError(

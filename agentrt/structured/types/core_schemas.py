@@ -85,12 +85,12 @@ _OUTSIDE = ("PathType",)
 
 def reader_of(core: Any) -> Reader:
     """How the reader of a core schema relates to the grammar of its type."""
-    return max(map(_reader, _parts(core)), default=Reader.EXACT)
+    return max(map(_reader, parts_of(core)), default=Reader.EXACT)
 
 
 def author_of(core: Any) -> str:
     """Name of the author's first function that reading calls; "" if there is none."""
-    for part in _parts(core):
+    for part in parts_of(core):
         if _calls_author(part):
             found = function_of(part) or part.get("discriminator") or part.get("cls")
             return str(getattr(found, "__qualname__", type(found).__name__)).rpartition(".")[2]
@@ -99,7 +99,7 @@ def author_of(core: Any) -> str:
 
 def kinds_in(core: Any) -> set[str]:
     """The kinds of core schema that take part in reading."""
-    return {part["type"] for part in _parts(core)} & KINDS
+    return {part["type"] for part in parts_of(core)} & KINDS
 
 
 def function_of(schema: Any) -> Any:
@@ -130,18 +130,18 @@ def is_library(function: Any) -> bool:
     return module in _LIBRARY and not name.startswith(_OUTSIDE)
 
 
-def _parts(core: Any) -> Iterator[dict[str, Any]]:
+def parts_of(core: Any) -> Iterator[dict[str, Any]]:
     """A core schema, its fields and all schemas in it that read JSON."""
     if isinstance(core, list | tuple):
         for part in core:
-            yield from _parts(part)
+            yield from parts_of(part)
     if not isinstance(core, dict):
         return
     if isinstance(core.get("type"), str):
         yield core
     for name, part in core.items():
         if name not in ("metadata", "serialization", "python_schema", "default", "expected"):
-            yield from _parts(part)
+            yield from parts_of(part)
 
 
 def _reader(part: dict[str, Any]) -> Reader:

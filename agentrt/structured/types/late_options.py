@@ -6,48 +6,19 @@ each such place is a reference to a definition that the constraint does not have
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-
-from pydantic_core import CoreSchema, SchemaError, SchemaValidator, ValidationError
 
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.base.one_of import STAND_IN, OneOf
+from agentrt.base.held_place import STAND_IN, HeldPlace
 from agentrt.structured.json_schema.keywords import with_children, without
 
 
-def check_options(options: Iterable[Any], core: CoreSchema) -> None:
-    """Refuse known options that their type does not read, as one beyond a bound.
-
-    Args:
-        options: The options in JSON; texts that stand in for late ones are left out.
-        core: Pydantic's schema of the type, without functions of an author.
-
-    Raises:
-        ConstraintError: An option is refused; names it.
-    """
-    with contextlib.suppress(SchemaError):  # it refers to definitions that are not here
-        reader = SchemaValidator(core)
-        for option in options:
-            if isinstance(option, str) and option[:1] == STAND_IN:
-                continue
-            text = canonical_json.dumps(option)
-            try:
-                reader.validate_json(text)
-            except ValidationError as wrong:
-                raise ConstraintError(
-                    f"the option {text[:60]} of OneOf is none of its type: "
-                    f"{wrong.errors(include_url=False)[0]['msg']}",
-                    hint="Leave it out, or widen the type",
-                ) from None
-
-
-def with_holes(spec: ConstraintSpec, late: Mapping[str, OneOf]) -> ConstraintSpec:
+def with_holes(spec: ConstraintSpec, late: Mapping[str, HeldPlace]) -> ConstraintSpec:
     """A constraint with a hole for each of its late options.
 
     Raises:

@@ -19,8 +19,8 @@ from typing_extensions import TypeAliasType
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
+from agentrt.base.held_place import HeldPlace
 from agentrt.base.json_style import JsonStyle
-from agentrt.base.one_of import OneOf
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
 from agentrt.structured.json_schema.limits import check_choice, check_size
@@ -55,14 +55,14 @@ class Shape:
     schema: dict[str, Any] | None = None
     item: Shape | None = None
     checked: bool = False
-    late: Mapping[str, OneOf] = field(default_factory=dict)
+    late: Mapping[str, HeldPlace] = field(default_factory=dict)
 
     @property
     def is_text(self) -> bool:
         """Whether the value is text."""
         if self.spec is not None and self.spec.kind == "choice":
             return all(isinstance(self.parse(option), str) for option in self.spec.options)
-        return self.parse is same_text
+        return gives_text(self.parse)
 
 
 def shape_of(form: Any) -> Shape:
@@ -89,10 +89,10 @@ def enforced_shape(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     texts = _bare_texts(form)
     if texts is not None:
         return _choice(texts, adapter.validate_python, name_of(form))
-    late: dict[str, OneOf] = {}
+    late: dict[str, HeldPlace] = {}
     schema = schema_of(form, adapter, late)
     if _is_bare_text(form) and _is_text(schema):
-        return _text(schema, adapter, name_of(form))
+        return _text(form, schema, adapter)
     if _is_bare_text(form) and schema.keys() == {"enum"}:
         if not late:
             return _choice(tuple(schema["enum"]), adapter.validate_python, name_of(form))
@@ -107,7 +107,7 @@ def json_shape_of(form: Any) -> Shape:
     Raises:
         ConstraintError: The type cannot be enforced; names JSON pointer and keyword.
     """
-    adapter, late = adapter_of(form), dict[str, OneOf]()
+    adapter, late = adapter_of(form), dict[str, HeldPlace]()
     shape = _json(schema_of(form, adapter, late), adapter, name_of(form), late, is_part=True)
     return _read(shape, adapter)
 
@@ -119,7 +119,7 @@ def array_shape(item: Any, *, min_items: int = 0, max_items: int | None = None) 
         ConstraintError: The item's type cannot be enforced.
     """
     one = json_shape_of(item)
-    adapter, late = adapter_of(list[item]), dict[str, OneOf]()
+    adapter, late = adapter_of(list[item]), dict[str, HeldPlace]()
     schema = schema_of(list[item], adapter, late)
     if min_items:
         schema["minItems"] = min_items
@@ -211,7 +211,7 @@ def _json(
     schema: dict[str, Any],
     adapter: TypeAdapter[Any],
     name: str,
-    late: Mapping[str, OneOf],
+    late: Mapping[str, HeldPlace],
     *,
     is_part: bool = False,
 ) -> Shape:
@@ -257,7 +257,7 @@ def _unwrapped(form: Any) -> Any:
             return form
 
 
-def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
+def _text(form: Any, schema: dict[str, Any], adapter: TypeAdapter[Any]) -> Shape:
     """Bare text within patterns and lengths; free without any."""
     json_spec(schema, is_part=True)
     parts = [schema, *schema.get("allOf", ())]
@@ -266,13 +266,11 @@ def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape
         most = schema.get("maxLength", "")
         terms.append(lark_regex(f"(?s:.){{{schema.get('minLength', 0)},{most}}}"))
 
-    def parse(text: str) -> Any:
-        return adapter.validate_json(canonical_json.dumps(text))
-
+    read = TextReader(adapter, issubclass(_unwrapped(form), str))
     if not terms:
-        return Shape(None, parse, name)
+        return Shape(None, read, name_of(form))
     lark = f"start: TEXT\nTEXT: {' & '.join(terms)}\n"
-    return Shape(ConstraintSpec("grammar", source=lark), parse, name)
+    return Shape(ConstraintSpec("grammar", source=lark), read, name_of(form))
 
 
 def _is_text(schema: dict[str, Any]) -> bool:
@@ -280,6 +278,28 @@ def _is_text(schema: dict[str, Any]) -> bool:
     terms = schema.get("allOf", ())
     patterns = all(isinstance(term, dict) and term.keys() == {"pattern"} for term in terms)
     return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextReader:
+    """The parser of text within bounds, of which a type may make something else.
+
+    Attributes:
+        adapter: Adapter of the type.
+        gives_text: Whether it gives a `str`, and no bytes or secrets.
+    """
+
+    adapter: TypeAdapter[Any]
+    gives_text: bool
+
+    def __call__(self, text: str) -> Any:
+        """The value of a text."""
+        return self.adapter.validate_json(canonical_json.dumps(text))
+
+
+def gives_text(parse: Callable[[str], Any]) -> bool:
+    """Whether a parser gives text."""
+    return parse is same_text or (isinstance(parse, TextReader) and parse.gives_text)
 
 
 def same_text(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agentrt.base.errors import ConstraintError
-from agentrt.base.one_of import OneOf
+from agentrt.base.held_place import HeldPlace
 from agentrt.structured.json_schema.declaration import normal_form
 from agentrt.structured.types.written_schema import CheckedSchema, WrittenSchema
 
@@ -26,7 +26,7 @@ def adapter_of(form: Any) -> TypeAdapter[Any]:
 
 
 def schema_of(
-    form: Any, adapter: TypeAdapter[Any], late: dict[str, OneOf], *, checked: bool = False
+    form: Any, adapter: TypeAdapter[Any], late: dict[str, HeldPlace], *, checked: bool = False
 ) -> dict[str, Any]:
     """The schema of the text that a model should write for `form`.
 

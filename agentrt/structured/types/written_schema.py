@@ -12,8 +12,10 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
-from agentrt.base.one_of import OneOf, held_schema
+from agentrt.base.held_place import HeldPlace, held_schema
+from agentrt.base.one_of import one_of_in
 from agentrt.structured.json_schema import formats
+from agentrt.structured.json_schema.keywords import without
 from agentrt.structured.json_schema.normalize import MAX_NUMBER
 from agentrt.structured.types import text_forms
 from agentrt.structured.types.alias_paths import with_alias_paths
@@ -21,9 +23,9 @@ from agentrt.structured.types.core_schemas import (
     author_of,
     function_of,
     is_library,
+    parts_of,
     predicate_of,
 )
-from agentrt.structured.types.late_options import check_options
 
 _MAX_EXACT = 2**53 - 1
 _SCALARS = ["string", "number", "boolean", "null"]
@@ -36,9 +38,10 @@ class WrittenSchema(GenerateJsonSchema):
 
     ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | _UNSAID
 
-    def __init__(self, late: dict[str, OneOf], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, late: dict[str, HeldPlace], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._late = late
+        self._core_of: dict[str, Any] = {}  # by the reference of its definition
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
         return value  # the keys of listed records have an order of their own
@@ -47,10 +50,17 @@ class WrittenSchema(GenerateJsonSchema):
         name = str(getattr(function_of(schema), "__qualname__", ""))
         if name in _NEVER_READ and is_library(function_of(schema)):
             raise PydanticInvalidForJsonSchema(_NEVER_READ[name])
+        if _held_inside(schema) is not None:  # what it says of bounds is said of its options
+            updates = "pydantic_js_updates"
+            schema = {**schema, "metadata": without(schema.get("metadata") or {}, updates)}
         written = super().generate_inner(schema)
         if written.get("format") == "zoneinfo":
             return {"type": "string", "enum": sorted(zoneinfo.available_timezones())}
         return written
+
+    def definitions_schema(self, schema: core_schema.DefinitionsSchema) -> JsonSchemaValue:
+        self._core_of |= {str(one.get("ref")): one for one in schema["definitions"]}
+        return super().definitions_schema(schema)
 
     def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
         return self._distinct(super().set_schema(schema))
@@ -156,16 +166,17 @@ class WrittenSchema(GenerateJsonSchema):
         last: Any = schema["steps"][-1]
         if last["type"] == "is-instance" and last["cls"] is Hashable:
             return {"type": _SCALARS}
+        place = self._held_place(schema)
+        if place is not None:
+            return held_schema(place, self._late, "options")
         return super().chain_schema(schema)
 
     def function_after_schema(
         self, schema: core_schema.AfterValidatorFunctionSchema
     ) -> JsonSchemaValue:
-        held = held_schema(schema, self._late, "options")
-        if held is not None:
-            if not author_of(schema["schema"]):
-                check_options(held.get("enum", ()), schema["schema"])
-            return held
+        place = self._held_place(schema)
+        if place is not None:
+            return held_schema(place, self._late, "options")
         predicate = predicate_of(schema)
         if predicate is not None:
             return text_forms.fulfilling(predicate, self.generate_inner(schema["schema"]))
@@ -184,6 +195,27 @@ class WrittenSchema(GenerateJsonSchema):
 
     def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
         raise PydanticInvalidForJsonSchema("JSON inside of JSON: use the type itself")
+
+    def _held_place(self, schema: Any) -> HeldPlace | None:
+        """The place of a `OneOf` within bounds that the library checks; None if there is none."""
+        inside = _held_inside(schema)
+        one_of = None if inside is None else one_of_in(inside)
+        if one_of is None:
+            return None
+        bounds = None if inside is schema else self._readable(schema)
+        return HeldPlace(one_of, self._readable(inside), bounds)
+
+    def _readable(self, core: Any) -> Any:
+        """A core schema with the definitions that it refers to; None if it calls an author."""
+        used: dict[str, Any] = {}
+        todo = [core]
+        while todo:
+            for part in parts_of(todo.pop()):
+                name = part.get("schema_ref")
+                if part["type"] == "definition-ref" and name in self._core_of.keys() - used:
+                    todo.append(used.setdefault(name, self._core_of[name]))
+        whole = core_schema.definitions_schema(core, list(used.values())) if used else core
+        return None if author_of(whole) else whole
 
     def _with_keys(self, schema: Any, written: JsonSchemaValue) -> JsonSchemaValue:
         """The schema of a dict whose keys are read as their type."""
@@ -221,6 +253,18 @@ _NEVER_READ = {
     "import_string": "the model would choose what is imported: use a Literal of names",
     "pattern_bytes_validator": "a pattern of bytes is not read from text: use re.Pattern[str]",
 }
+
+
+def _held_inside(schema: Any) -> Any:
+    """The schema of a `OneOf` within bounds that the library checks; None if there is none."""
+    while one_of_in(schema) is None:
+        if schema["type"] == "chain":
+            schema = schema["steps"][0]
+        elif schema["type"] == "function-after" and is_library(function_of(schema)):
+            schema = schema["schema"]
+        else:
+            return None
+    return schema
 
 
 def _text(pattern: str) -> JsonSchemaValue:

@@ -1,0 +1,76 @@
+"""Drafts of adaptive length: as long as they pay by the learned time of a step, on virtual time."""
+
+from random import Random
+
+import pytest
+
+STEM = [(13 * at) % 249 for at in range(40)]
+SEQUENCES = 8
+OUTPUT_TOKENS = 60
+
+
+def paced(machine: type, base_s: float, row_s: float) -> type:
+    """A hash model that takes so long for a step, and for each row of it."""
+
+    class Paced(machine):
+        clock = None
+
+        def forward(self, parts):
+            if self.clock is not None:
+                rows = sum(len(part.token_ids) for part in parts)
+                self.clock.advance(base_s + row_s * rows)
+            return super().forward(parts)
+
+    return Paced
+
+
+def seconds_of_rounds(core, engine, texts):
+    """Virtual seconds of each round of the same requests, and their tokens.
+
+    Their call site is new in each round, and has written nearly the same texts before.
+    """
+    core.executor.runner.clock = core.clock
+    random, found, outputs = Random(1), [], []
+    for number in range(3):
+        for text in texts:
+            guessed = [one if random.random() < 0.9 else random.randrange(250) for one in text]
+            earlier = engine.request(900, STEM, max_tokens=len(text) + 2, cache_salt=str(number))
+            core.submit(engine.replace(earlier, output_ids=tuple(guessed)))
+            engine.drain(core)
+        began_s = core.clock.now_s()
+        for at in range(SEQUENCES):
+            prompt = [*STEM, at]
+            how = {"max_tokens": OUTPUT_TOKENS, "temperature": 0.8, "seed": at}
+            core.submit(engine.request(10 * number + at, prompt, cache_salt=str(number), **how))
+        served = engine.drain(core)
+        found.append(core.clock.now_s() - began_s)
+        outputs.append([served.ids(10 * number + at) for at in range(SEQUENCES)])
+    core.close()
+    return found, outputs
+
+
+@pytest.mark.parametrize(
+    ("base_s", "row_s", "least_share", "most_share"),
+    [(0.02, 1e-5, 0.0, 0.7), (1e-4, 0.02, 0.97, 1.03)],
+    ids=["below the knee", "above the knee"],
+)
+def test_drafts_are_made_where_they_pay(
+    base_s, row_s, least_share, most_share, tokenizer_dir, engine
+):
+    """Of eight sequences at once. Where a row costs as much as a step, they cost no time."""
+    machine = paced(engine.hash_machine, base_s, row_s)
+    shares: list[float] = []
+    plain_s: list[float] = []
+    texts: list[list[int]] = [[]] * SEQUENCES
+    for tokens in ("off", "auto"):
+        core = engine.hash_core(
+            tokenizer_dir, speculate_tokens=tokens, runner=machine, eos_bias=-9.0
+        )
+        rounds_s, outputs = seconds_of_rounds(core, engine, texts)
+        assert outputs[0] == outputs[1] == outputs[2]
+        if tokens == "off":
+            plain_s, texts = rounds_s, outputs[0]
+        else:
+            assert outputs[0] == texts
+            shares = [one / plain for one, plain in zip(rounds_s, plain_s, strict=True)]
+    assert least_share <= shares[-1] <= most_share
