@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Annotated, Any
 
+import anyio
 import pytest
 from pydantic import AfterValidator, StringConstraints
 
@@ -125,6 +126,31 @@ def test_a_text_that_is_cancelled_ends_its_readers(bench: Any, codec: Any) -> No
         rig.run(stopped)
     assert len(rig.backend.seen.fills) > 1
     assert len(rig.recorder.of(NodeFinished, "verdict")) == 1
+
+
+def test_a_text_that_is_never_asked_for_leaves_no_readers(bench: Any, codec: Any) -> None:
+    """Its prompt fits nowhere, and no request of it ends."""
+
+    async def too_long(_: Any) -> Any:
+        await anyio.sleep(1.0)
+        raise ValueError("too long")
+
+    @program
+    async def unsent() -> str:
+        long = ASK.user("word " * 60)
+        for _ in range(60):
+            long = long.assistant("answer").user("word " * 60)
+        first = long.generate(name="first", on_overflow=too_long)
+        return await ASK.user("Of ", first, ": which?").generate(name="verdict")
+
+    async def main(runtime: Any) -> None:
+        with pytest.raises(ValueError, match="too long"):
+            await runtime.run(unsent)
+        assert len(rig.backend.seen.requests) == 1
+        assert not runtime._loop._effects._dispatcher.fills.readers
+
+    rig = bench([], codec=codec)
+    rig.main(main)
 
 
 def test_begun_text_never_changes(bench: Any, codec: Any) -> None:
