@@ -167,6 +167,14 @@ def test_decimals_that_are_read_as_one_float_are_not_handed_on(accepts):
             shape.parse(text)
 
 
+def test_items_that_are_nested_too_deeply_equal_no_item(accepts):
+    """They have no key; the value is compared when it is finished."""
+    shape = json_schema_shape(array_of(True))
+    deep = "[" * 900 + "]" * 900
+    assert accepts(shape.spec, f"[{deep},2,1]")
+    assert not accepts(shape.spec, f"[{deep},2,2]")
+
+
 NUMERIC = st.sampled_from([0, 1, 10, 120, 1.5, -0.25, 1e22, 3e-7])
 NAMED = st.dictionaries(st.sampled_from(["", "a", "ab", 'b"']), NUMERIC, max_size=3)
 SMALL = st.one_of(st.none(), st.booleans(), NUMERIC, NAMED)

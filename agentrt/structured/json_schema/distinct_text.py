@@ -90,11 +90,14 @@ class OpenContainer(NamedTuple):
 
     def adding(self, item: bytes) -> WrittenItems | None:
         """The items with the present one, which ends; None if they need not be distinct."""
-        return None if self.written is None else self.written.adding(self._known(item))
+        known = self._known(item)
+        if self.written is None or known is None:
+            return self.written
+        return self.written.adding(known)
 
-    def _known(self, item: bytes) -> bytes:
-        """An item as it is kept; what is not complete equals none."""
-        return (key_of(item) or b"") if self.is_by_value else item
+    def _known(self, item: bytes) -> bytes | None:
+        """An item as it is kept; None if it has no key, and equals none before it."""
+        return key_of(item) if self.is_by_value else item
 
 
 class DocumentPosition(NamedTuple):
