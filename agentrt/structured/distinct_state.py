@@ -209,6 +209,9 @@ class DistinctState:
             return False
         if _is_free(after, text):
             return True
+        has_more = _has_more(after, text)
+        if has_more is not None:
+            return has_more
         ahead = self.matcher.fork()
         return ahead.advance((token,)) == 1 and self._leads_on(ahead, after, text)
 
@@ -252,6 +255,20 @@ def _repeats(at: DocumentPosition, text: bytearray) -> bool:
     if last.written is None or at.in_string or text[-1:] not in _CLOSED:
         return False
     return last.begun(text) in last.written
+
+
+def _has_more(at: DocumentPosition, text: bytearray) -> bool | None:
+    """Whether listed items go on from here besides those that are written; None if a walk shows."""
+    found: list[bool | None] = []
+    for one in at.held():
+        begun = one.begun(text)
+        written = list(one.written_like(begun))
+        if written:
+            listed = None if one.place is None else one.place.listed
+            found.append(None if listed is None else listed.has_more(begun, written))
+    if False in found:
+        return False
+    return None if None in found else True
 
 
 def _is_free(at: DocumentPosition, text: bytes | bytearray) -> bool:

@@ -44,6 +44,8 @@ WALKED = [
     array_of(array_of({"type": "string", "pattern": "^a?$"})),
     array_of({"anyOf": [{"enum": ["a", "ab"]}, {"type": "integer", "minimum": 0, "maximum": 2}]}),
     array_of({"enum": [*"abcdefghijkl"]}, minItems=9),
+    array_of({"enum": [{"symbol": f"S{at}", "value": at / 2 - 1.5} for at in range(6)]}),
+    array_of({"enum": [[at, f"x{at % 3}"] for at in range(9)]}, minItems=9),
     {
         "type": "object",
         "properties": {"names": array_of({"type": "string", "maxLength": 1}), "n": TEXT},
@@ -134,6 +136,8 @@ def test_items_of_different_arrays_may_be_equal(accepts):
         array_of({"enum": [1, 2, 3], "minimum": 3}, minItems=2),
         array_of({"allOf": [{"enum": ["a", "ba"]}, {"pattern": "^a"}]}, minItems=2),
         array_of({"anyOf": [POINT, TNIOP]}),
+        array_of({"enum": [{"a": 1}, {"a": 1.0}]}),
+        array_of({"enum": [[0.0], [-0.0]]}),
     ],
 )
 def test_what_texts_do_not_tell_apart_is_refused(schema):

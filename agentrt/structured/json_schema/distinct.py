@@ -3,18 +3,24 @@
 No grammar compares items, so the state of a sequence does (see `distinct_state`), by the texts of
 the items. So equal items must have equal texts, and items must not run out before `minItems`.
 What cannot be told apart by text is refused: numbers with fractions (1.0 is 1) and objects with
-free keys, which may come in any order.
+free keys, which may come in any order. Records that are listed have one text each.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentrt.base.held_place import STAND_IN
+from agentrt.base.json_style import JsonStyle, styled_json
+from agentrt.base.one_of import equality_key
 from agentrt.structured.json_schema.alternatives import (
+    Alternative,
     TooManyAlternatives,
     alternatives,
     child_items,
@@ -68,6 +74,28 @@ def _asks(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get(KEYWORD) is True
 
 
+@dataclass(frozen=True, slots=True)
+class ListedTexts:
+    """The texts of all items that an array may have.
+
+    Attributes:
+        texts: The texts, sorted.
+    """
+
+    texts: tuple[bytes, ...]
+
+    def has_more(self, begun: bytes, written: Collection[bytes]) -> bool | None:
+        """Whether a text begins so, besides those that are written; None if none of all does.
+
+        Args:
+            begun: Beginning of an item.
+            written: The texts with this beginning that are written.
+        """
+        first = bisect_left(self.texts, begun)
+        count = bisect_left(self.texts, begun + b"\xff", first) - first  # no byte of UTF-8
+        return count > len(written) if count else None
+
+
 @dataclass(slots=True, eq=False)
 class SchemaPlace:
     """A place in a document, by the schemas that may hold there.
@@ -76,11 +104,13 @@ class SchemaPlace:
         plain: Schemas without references and combinations, of all alternatives.
         is_distinct: Whether the items of an array in this place must be distinct.
         is_open: Whether such items are strings of which any beginning goes on in endless ways.
+        listed: The texts of such items, if records or arrays are listed; else None.
     """
 
     plain: list[dict[str, Any]]
     is_distinct: bool
     is_open: bool = False
+    listed: ListedTexts | None = None
     _owner: Any = None
     _steps: dict[Any, SchemaPlace | None] = field(default_factory=dict)
 
@@ -131,10 +161,12 @@ class DistinctPlaces:
 
     Args:
         schema: The whole schema, in normal form.
+        style: Style of its texts.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, style: JsonStyle = "compact") -> None:
         self._root = schema
+        self._style: JsonStyle = style
         self._reaching = _reaching(schema)
         self._known: dict[tuple[int, ...], SchemaPlace] = {}
         self.root = self.place([schema])
@@ -150,7 +182,9 @@ class DistinctPlaces:
             distinct = any(map(_asks, plain))
             made = self._known[key] = SchemaPlace(plain, distinct, _owner=self)
             if distinct:
-                made.is_open = self._is_open(plain)
+                items = self._items(plain)
+                made.is_open = bool(items) and all(map(_is_open, items))
+                made.listed = self._listed(items)
         return self._known[key]
 
     def all(self) -> Iterator[SchemaPlace]:
@@ -185,16 +219,24 @@ class DistinctPlaces:
             for keyword in ("allOf", "anyOf", "oneOf"):
                 todo += here.get(keyword, ())
 
-    def _is_open(self, plain: list[dict[str, Any]]) -> bool:
+    def _items(self, plain: list[dict[str, Any]]) -> list[Alternative]:
+        """The alternatives of all items; [] if they are too many, or differ by position."""
         arrays = [schema for schema in plain if "array" in types_of([schema])]
+        if any("prefixItems" in schema for schema in arrays):
+            return []
         items = [schema.get("items", True) for schema in arrays if "$ref" not in schema]
         try:
-            found = [alt for item in items for alt in alternatives(item, self._root)]
+            return [alt for item in items for alt in alternatives(item, self._root)]
         except TooManyAlternatives:
-            return False
-        if any("prefixItems" in schema for schema in arrays) or not found:
-            return False
-        return all(types_of(one) == {"string"} and not _is_narrow(one) for one in found)
+            return []
+
+    def _listed(self, items: list[Alternative]) -> ListedTexts | None:
+        found = [_fitting(one) for one in items]
+        values = [value for one in found for value in one or ()]
+        if None in found or not any(isinstance(value, dict | list) for value in values):
+            return None
+        texts = {styled_json(value, self._style).encode() for value in values}
+        return ListedTexts(tuple(sorted(texts)))
 
     def _has_enough(self, array: dict[str, Any]) -> bool:
         """Whether items cannot run out before an array may end."""
@@ -238,7 +280,7 @@ class DistinctPlaces:
         kinds = types_of(alternative)
         listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
         if listed:
-            return all(map(_has_one_text, _values(listed[0])))
+            return _have_one_text_each(_values(listed[0]))
         if "number" in kinds:
             return False
         if "array" in kinds:
@@ -284,10 +326,25 @@ def _values(schema: dict[str, Any]) -> list[Any]:
     return values
 
 
-def _has_one_text(value: Any) -> bool:
-    if isinstance(value, float):
-        return not value.is_integer()
-    return not isinstance(value, dict | list)
+def _have_one_text_each(values: list[Any]) -> bool:
+    """Whether listed values have a text each, and equal ones the same."""
+    if any(isinstance(value, float) and value.is_integer() for value in values):
+        return False
+    texts = {json.dumps(value) for value in values}
+    return len(texts) == len({equality_key(value) for value in values})
+
+
+def _is_open(alternative: Alternative) -> bool:
+    return types_of(alternative) == {"string"} and not _is_narrow(alternative)
+
+
+def _fitting(alternative: Alternative) -> list[Any] | None:
+    """The values that fit an alternative; None if they are not listed."""
+    listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
+    if not listed:
+        return None
+    others = [schema for schema in alternative if schema is not listed[0]]
+    return values_within({**listed[0], "allOf": others} if others else listed[0])
 
 
 def _is_closed(schema: dict[str, Any]) -> bool:
@@ -299,16 +356,15 @@ def _agree(one: list[str], other: list[str]) -> bool:
     return [name for name in one if name in other] == [name for name in other if name in one]
 
 
-def _count_of(alternative: list[dict[str, Any]]) -> float:
+def _count_of(alternative: Alternative) -> float:
     """A number of different values that an alternative has at least."""
-    listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
-    if listed:
-        others = [schema for schema in alternative if schema is not listed[0]]
-        fitting = values_within({**listed[0], "allOf": others})
-        return 0 if fitting is None else len({json.dumps(value) for value in fitting})
+    if any(schema.keys() & {"enum", "const"} for schema in alternative):
+        fitting = _fitting(alternative) or []
+        late = any(isinstance(value, str) and value[:1] == STAND_IN for value in fitting)
+        return math.inf if late else len({json.dumps(value) for value in fitting})
     is_endless = "string" in types_of(alternative) and not _is_narrow(alternative)
-    return float("inf") if is_endless else 1
+    return math.inf if is_endless else 1
 
 
-def _is_narrow(alternative: list[dict[str, Any]]) -> bool:
+def _is_narrow(alternative: Alternative) -> bool:
     return any(schema.keys() & _NARROWING for schema in alternative)

@@ -100,7 +100,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
     """
     containers, in_string, is_escaped = at
     offset, index = len(text), 0
-    pattern = _OUTSIDE_HELD if at.held() else _OUTSIDE
+    pattern = _marks_in(containers)
 
     def piece(begins: int, ends: int) -> bytes:
         if begins >= offset:
@@ -125,7 +125,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
                 return None
         elif mark in (b"[", b"{"):
             containers = (*containers, _opened(containers[-1].value, here, is_array=mark == b"["))
-            pattern = _OUTSIDE_HELD if containers[-1].written is not None else pattern
+            pattern = _marks_in(containers)
         else:
             top = containers[-1]
             ended = piece(top.begins, here - 1).strip()
@@ -138,7 +138,16 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
             containers = containers[:-1]
             if mark == b",":
                 containers = (*containers, _next_item(top, ended, here))
+            pattern = _marks_in(containers)
     return DocumentPosition(containers, in_string, is_escaped)
+
+
+def _marks_in(containers: tuple[OpenContainer, ...]) -> re.Pattern[bytes]:
+    """What to look for outside of strings: a 0 where numbers could be equal to others."""
+    held = next((one for one in reversed(containers) if one.written is not None), None)
+    if held is None or (held.place is not None and held.place.listed is not None):
+        return _OUTSIDE
+    return _OUTSIDE_HELD
 
 
 def _opened(place: SchemaPlace | None, begins: int, *, is_array: bool) -> OpenContainer:
