@@ -143,7 +143,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
 
 
 def _marks_in(containers: tuple[OpenContainer, ...]) -> re.Pattern[bytes]:
-    """What to look for outside of strings: a 0 where numbers could be equal to others."""
+    """The marks outside of strings, with 0 where a number could be written as -0."""
     held = next((one for one in reversed(containers) if one.written is not None), None)
     if held is None or (held.place is not None and held.place.listed is not None):
         return _OUTSIDE
