@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -155,7 +155,7 @@ def _calls_spec(
     *,
     text: bool = False,
     style: JsonStyle = "compact",
-) -> tuple[ConstraintSpec, LateConstraint | None]:
+) -> tuple[ConstraintSpec | None, LateConstraint | None]:
     """The constraint, remembered without options: a loop asks for the same one in every round."""
     schemas = tuple(tool.spec.held for tool in tools)
     late = {**late, **{name: one for tool in tools for name, one in tool.spec.late.items()}}
@@ -174,10 +174,9 @@ def _calls_spec(
     return _filled(known[0], late)
 
 
-Spec = TypeVar("Spec", ConstraintSpec, ConstraintSpec | None)
-
-
-def _filled(spec: Spec, places: Mapping[str, HeldPlace]) -> tuple[Spec, LateConstraint | None]:
+def _filled(
+    spec: ConstraintSpec | None, places: Mapping[str, HeldPlace]
+) -> tuple[ConstraintSpec | None, LateConstraint | None]:
     """A constraint with its options if all are there and few, else with what is left to come."""
     if spec is None or not places:
         return spec, None
