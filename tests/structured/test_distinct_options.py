@@ -111,6 +111,20 @@ def test_a_set_of_late_options_is_written_without_repetition(vocab: Any) -> None
     assert state.advance(again) < len(again)
 
 
+def test_other_items_beside_late_options_are_distinct_too(vocab: Any) -> None:
+    class Answer(BaseModel):
+        fact: Annotated[Fact, held(facts(3), late=True)]
+        names: set[str]
+
+    text = f'{{"fact":{OneOf(facts(3)).texts[1]},"names":["a","b"'
+    state = started(Answer, vocab)
+    write(state, text, vocab)
+    more = alphabet_of(vocab).tokenize(b',"a"]}')
+    assert state.fork().advance(more) < len(more)
+    write(state, ',"c"]}', vocab)
+    assert state.can_stop()
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "fewest"),
     [(Fact, facts(2), 3), (float, [2.0, 1.5], 0), (list[int], [[1]], 2)],
