@@ -96,6 +96,8 @@ class SchedulerConfig:
             runs may add up to; 0 admits every run at once.
         retention: Whether engines receive KV hints about prefixes (keep, demote, drop, prefetch).
         share_nodes: Whether equal generations in flight are coalesced and computed once.
+        stream_fills: Whether a prompt takes the text of a generation that it waits for while that
+            is written.
         speculate: Whether tools that are `pure` or `stable_for` are called ahead if past runs
             predict the call.
         refuse_hopeless: Whether a run is refused at its start if its deadline leaves less time than
@@ -107,6 +109,7 @@ class SchedulerConfig:
     gate_share: float = 0.8
     retention: bool = True
     share_nodes: bool = True
+    stream_fills: bool = True
     speculate: bool = False
     refuse_hopeless: bool = True
 

@@ -94,10 +94,12 @@ class Hole:
     Attributes:
         node: Id of the node that will fill it.
         generated: True if an assistant's answer will fill it, False for text.
+        begun: Parts of the text that it begins with, as far as they are known.
     """
 
     node: str
     generated: bool = False
+    begun: tuple[str, ...] = ()
 
 
 @record

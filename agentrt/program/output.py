@@ -64,6 +64,14 @@ class OutputSpec:
         return () if self.late is None else self.late.sources
 
     @property
+    def is_text(self) -> bool:
+        """Whether the value is the text as it was written, or most probably so."""
+        from agentrt.structured.types.shape import gives_text
+
+        is_one_value = self.kind == "value" and not self.checked
+        return self.kind == "raw" or (is_one_value and gives_text(self.parse))
+
+    @property
     def known_constraint(self) -> ConstraintSpec | None:
         """The constraint with the options of the nodes, or with its holes; see `LateConstraint`.
 

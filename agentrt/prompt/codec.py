@@ -146,6 +146,9 @@ class Codec:
         prefix = view.prefixes.root(history, cache_salt)
         for index, segment in enumerate(segments):
             if isinstance(segment, Hole):
+                with suppress(LayoutMismatch):
+                    for text in segment.begun:
+                        prefix = view.prefixes.extend(prefix, Text(text))
                 return self._encode_up_to(view, prefix, segment)
             try:
                 prefix = view.prefixes.extend(prefix, segment)

@@ -25,7 +25,6 @@ from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.runtime.effects import Effects
-from agentrt.runtime.in_flight.coalescing import Coalescing
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.loop_watch import watched_loop
@@ -330,8 +329,8 @@ class Runtime:
             self._engines,
             PromptRevisions(self._post, windows),
             windows,
-            Coalescing(is_on=self.scheduler.share_nodes),
             retention,
+            self.scheduler,
         )
         self._tasks = tasks = TaskRunner(
             self._post, self._clock, self._config, self.patterns, speculate=self.scheduler.speculate

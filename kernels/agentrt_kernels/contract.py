@@ -92,14 +92,16 @@ class HeadNorms:
     """RMS norms of each head's query and key.
 
     Attributes:
-        query: `[D]`, of the dtype of the heads or fp32.
-        key: `[D]`, likewise.
+        query: `[D]` for all heads, or `[H, D]`; of the dtype of the heads or fp32.
+        key: `[D]`, or `[K, D]` if `query` has two dimensions; likewise.
         epsilon: Added to the mean square.
+        centered: Whether the mean of a head is subtracted first, as in a layer norm.
     """
 
     query: Tensor
     key: Tensor
     epsilon: float
+    centered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class Reference:
         heads, page, kv_heads = query.shape[1], layer_pages.shape[2], layer_pages.shape[3]
         q, k, v = torch.tensor_split(qkv.float(), (heads, heads + kv_heads), dim=1)
         if norms is not None:
+            if norms.centered:
+                q, k = (x - x.mean(-1, keepdim=True) for x in (q, k))
             q = _normed(q, norms.query, norms.epsilon)
             k = _normed(k, norms.key, norms.epsilon)
         cosines, sines = angles[positions][:, None].chunk(2, -1)  # [T, 1, D / 2]

@@ -99,7 +99,7 @@ ODD_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
             "num_experts_per_tok": 2,
         },
     ),
-    **{name.lower(): (f"{name}Config", {}) for name in ("Mamba", "Bloom")},
+    **{name.lower(): (f"{name}Config", {}) for name in ("Mamba", "Bloom", "Gemma3")},
     "gpt_oss": (
         "GptOssConfig",
         {
@@ -153,8 +153,8 @@ def save_model(kind: str, path: Path, *, shard: str = "1GB", **more: object) -> 
     torch.manual_seed(len(kind))
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():  # larger weights, or every token is as likely as any other
-        for weight in model.parameters():
-            if weight.dim() > 1:
+        for part, weight in model.named_parameters():
+            if weight.dim() > 1 and not part.endswith(("norm.weight", "bias")):
                 weight.mul_(5)
             elif kind in ODD_KINDS:  # norms that are all alike would hide one that is left out
                 weight.add_(torch.randn_like(weight) * 0.1)

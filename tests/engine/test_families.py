@@ -20,6 +20,16 @@ YARN = {
     "original_max_position_embeddings": 16,
 }
 
+TEXT = {
+    **{"vocab_size": 262, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4},
+    **{"num_key_value_heads": 2, "intermediate_size": 48, "head_dim": 8, "sliding_window": 7},
+    **{"query_pre_attn_scalar": 8, "max_position_embeddings": 256, **TYPES},
+}
+VISION = {
+    **{"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1},
+    **{"num_attention_heads": 2, "image_size": 16, "patch_size": 8},
+}
+
 FAST = [
     ("llama", {}),
     ("llama", {"attention_bias": True, "mlp_bias": True}),
@@ -66,14 +76,18 @@ FAST = [
     ("olmo2", {"tie_word_embeddings": True, "rope_parameters": YARN}),
     ("olmo3", {**TYPES, "sliding_window": 6}),
     ("cohere", {"logit_scale": 0.3}),
+    ("cohere", {"use_qk_norm": True}),
     ("cohere2", {**TYPES, "sliding_window": 6}),
     ("glm", {}),
     ("glm4", {"attention_bias": True}),
     ("smollm3", {"no_rope_layers": [1, 0]}),
+    ("gpt_oss", {}),
+    ("gpt_oss", {"rope_parameters": {**YARN, "truncate": False}, "swiglu_limit": 0.4}),
+    ("gpt_oss", {"layer_types": TYPES["layer_types"][::-1], "swiglu_alpha": 0.6}),
+    ("gemma3", {"text_config": TEXT, "vision_config": VISION, "mm_tokens_per_image": 4}),
 ]
 SLOW = [
-    ("cohere", {"use_qk_norm": True}),
-    ("gpt_oss", {}),
+    ("gpt_oss", {"hidden_act": "gelu"}),  # which its gates do not look at
     ("llama", {"hidden_act": "gelu"}),
 ]
 

@@ -28,7 +28,7 @@ def serve(core, engine, prompts, **sampling):
     return [served.ids(number) for number in range(len(prompts))]
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2", "gpt_oss", "mixtral"])
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2", "gpt_oss", "gpt_neox", "mixtral"])
 def test_both_sets_give_the_same_tokens(kind, native, build, engine):
     """Through the engine's own layers and through transformers, with and without a temperature."""
     prompts = [SHARED[:50], SHARED[3:20], [*SHARED[:33], 1, 2, 3], [9]]

@@ -35,6 +35,11 @@ def unavailable(*_):
         ("llama", {"rms_norm_eps": None}, "its config does not say rms_norm_eps"),
         ("llama", {"num_key_value_heads": None}, "its config does not say num_key_value_heads"),
         (
+            "gpt_oss",
+            {"rope_parameters": ..., "rope_theta": 1e4},
+            "its config does not say how posi",
+        ),
+        (
             "llama",
             {"rope_parameters": {"rope_type": "proportional", "rope_theta": 1e4}},
             "its positions are of type proportional",
@@ -151,7 +156,7 @@ def test_older_configs_of_windows_have_a_theta_of_their_own(facts):
 
 
 def test_weights_are_those_of_the_shape_or_it_is_said_which_are_not(model_dir, facts):
-    for kind in ("llama", "phi3", "mixtral", "qwen2_moe", "olmoe"):
+    for kind in ("llama", "phi3", "mixtral", "qwen2_moe", "olmoe", "gpt_oss"):
         shape, held = shape_of(facts(kind)), tensor_shapes(model_dir(kind))
         assert isinstance(shape, DecoderShape)
         assert shape_mismatch(shape, held) is None

@@ -26,7 +26,7 @@ def forward():
     return source, positions, torch.cat((angle.cos(), angle.sin()), -1), slots
 
 
-@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("normed", ["", "alike", "own"])
 def test_rotation_and_store_equal_the_reference_in_every_layer(normed, forward):
     source, positions, angles, slots = forward
     mine, theirs = TorchKernels(), load("reference")
@@ -36,7 +36,9 @@ def test_rotation_and_store_equal_the_reference_in_every_layer(normed, forward):
         rows = slots if turn == 0 else slots.flip(0).contiguous()
         for layer in range(LAYERS):
             qkv = some(source, ROWS, HEADS + 2 * PAIRS, DIM)
-            norms = HeadNorms(some(source, DIM), some(source, DIM), 1e-5) if normed else None
+            shapes = [(HEADS, DIM), (PAIRS, DIM)] if normed == "own" else [(DIM,), (DIM,)]
+            weights = [some(source, *shape) for shape in shapes]
+            norms = HeadNorms(weights[0], weights[1], 1e-5, normed == "own") if normed else None
             made, wanted = torch.empty(ROWS, HEADS, DIM), torch.empty(ROWS, HEADS, DIM)
             mine.rope_store(qkv, positions, angles, rows, norms, memory[:, layer], made)
             theirs.rope_store(qkv, positions, angles, rows, norms, expected[:, layer], wanted)

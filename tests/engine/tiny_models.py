@@ -79,6 +79,7 @@ _OWN: dict[str, dict[str, Any]] = {
         },
     },
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "falcon_h1": {"mamba_d_ssm": 64},
     "gemma3n_text": {"activation_sparsity_pattern": [0.0] * LAYERS},
     "gemma4_text": {"per_layer_config": None},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 9},
@@ -87,6 +88,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "laguna": {"num_attention_heads_per_layer": None},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "rope_parameters": _ROPE},
     "ministral": {"rope_parameters": _ROPE, "head_dim": HEAD_DIM},
+    "mamba2": {"num_heads": 4, "head_dim": 16},
     "nemotron": {"num_key_value_heads": 2},
     "smollm3": {"no_rope_layers": [1, 0]},
     "xlnet": {"d_head": HEAD_DIM},
@@ -112,10 +114,10 @@ def tiny_model(family: str, **settings: Any) -> Any:
     torch.manual_seed(len(family))
     model = transformers.AutoModelForCausalLM.from_config(tiny_config(family, **settings))
     with torch.no_grad():
-        for weight in model.parameters():
-            if weight.dim() > 1:
+        for part, weight in model.named_parameters():
+            if weight.dim() > 1 and not part.endswith(("norm.weight", "bias")):
                 weight.mul_(5)
-            elif weight.dim() == 1:  # norms, biases and sinks that are all alike would hide errors
+            elif weight.dim() > 0:  # norms, biases and sinks that are all alike would hide errors
                 weight.add_(torch.randn_like(weight) * 0.1)
     return model.eval()
 

@@ -81,9 +81,11 @@ def test_the_norm_may_take_the_place_of_what_was_added(kernels):
     heads=st.sampled_from([(1, 1), (6, 2)]),
     dim=st.sampled_from([8, 16, 64, 80]),
     normed=st.sampled_from(["", "as the heads", "wide"]),
+    own=st.booleans(),
+    centered=st.booleans(),
     dtype=st.sampled_from(DTYPES),
 )
-def check_rope(kernels, rows, page, heads, dim, normed, dtype):
+def check_rope(kernels, rows, page, heads, dim, normed, own, centered, dtype):
     source = torch.Generator().manual_seed(rows)
     count, pairs = heads
     qkv = torch.randn(rows, count + 2 * pairs, dim, generator=source).to(dtype)
@@ -92,8 +94,9 @@ def check_rope(kernels, rows, page, heads, dim, normed, dtype):
     slots = torch.randperm(8 * page, generator=source)[:rows]
     slots[0] = -1
     kind = torch.float32 if normed == "wide" else dtype
-    weights = [torch.randn(dim, generator=source).to(kind) for _ in range(2)]
-    norms = HeadNorms(weights[0], weights[1], 1e-5) if normed else None
+    shapes = [(number, dim) if own else (dim,) for number in heads]
+    weights = [torch.randn(shape, generator=source).to(kind) for shape in shapes]
+    norms = HeadNorms(weights[0], weights[1], 1e-5, centered) if normed else None
     results = []
     for one in (Reference(), kernels):
         memory = torch.zeros(8, 2, 2, page, pairs, dim, dtype=dtype)

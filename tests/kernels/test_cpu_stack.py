@@ -24,6 +24,7 @@ KINDS = {
     "norms on both sides": replace(SHAPE, activation=GELU_TANH, logits_softcap=0.7),
     "norms behind": SHAPE,
     "parallel": replace(SHAPE, parallel=True, centered=True),
+    "weights of each head": replace(SHAPE, centered=True),
 }
 
 
@@ -38,12 +39,13 @@ def layer_of(number, kind, dtype, source):
     def matrix(outputs, inputs):
         return Matrix(random(outputs, inputs), random(outputs) if full else None)
 
+    own = kind == "weights of each head"
     return StackLayer(
         norm=None if kind == "norms behind" else random(HIDDEN, scale=1),
         out_norm=random(HIDDEN, scale=1) if behind else None,
         qkv=matrix((HEADS + 2 * PAIRS) * DIM, HIDDEN),
-        query_norm=random(DIM, scale=1) if full else None,
-        key_norm=random(DIM, scale=1) if full else None,
+        query_norm=random(HEADS, DIM, scale=1) if own else random(DIM, scale=1) if full else None,
+        key_norm=random(PAIRS, DIM, scale=1) if own else random(DIM, scale=1) if full else None,
         out=matrix(HIDDEN, HEADS * DIM),
         inner_norm=None if kind in ("norms behind", "parallel") else random(HIDDEN, scale=1),
         inner_out_norm=random(HIDDEN, scale=1) if behind else None,
@@ -101,7 +103,8 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
         qkv = times(x, layer.qkv).view(len(ids), HEADS + 2 * PAIRS, DIM)
         norms = None
         if layer.query_norm is not None:
-            norms = HeadNorms(layer.query_norm.float(), layer.key_norm.float(), EPSILON)
+            weights = layer.query_norm.float(), layer.key_norm.float()
+            norms = HeadNorms(*weights, EPSILON, shape.centered)
         query = torch.empty(len(ids), HEADS, DIM)
         pages = memory[:, number]
         one.rope_store(qkv, positions, angles[number], slots, norms, pages, query)

@@ -63,6 +63,19 @@ def test_other_activations_are_torchs() -> None:
     torch.testing.assert_close(out, gate * torch.sigmoid(1.7 * gate) * (up + 1))
 
 
+def test_heads_are_centered_and_have_weights_of_their_own() -> None:
+    query, key = random(4, 6, seed=3), random(2, 6, seed=4)
+    qkv, pages, out = random(3, 8, 6), torch.zeros(1, 2, 4, 2, 6), torch.empty(3, 4, 6)
+    angles = torch.tensor([[1.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
+    norms = HeadNorms(query, key, 1e-6, centered=True)
+    REFERENCE.rope_store(qkv, torch.zeros(3).long(), angles, torch.arange(3), norms, pages, out)
+    torch.testing.assert_close(
+        out, functional.layer_norm(qkv[:, :4], (6,), None, None, 1e-6) * query
+    )
+    normed = functional.layer_norm(qkv[:, 4:6], (6,), None, None, 1e-6)
+    torch.testing.assert_close(pages[0, 0, :3], normed * key)
+
+
 @pytest.mark.parametrize("normed", [False, True])
 def test_rope_turns_pairs_and_stores_keys_and_values(normed: bool) -> None:
     heads, kv_heads, width, page = 4, 2, 6, 4

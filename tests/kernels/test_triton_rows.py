@@ -23,15 +23,16 @@ def test_gate_mul(interpreted, width: int, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(
-    ("heads", "normed", "page"),
+    ("heads", "norms", "page"),
     [
-        pytest.param((4, 2, 16), True, 16, id="normed"),
-        pytest.param((7, 1, 6), False, 3, id="odd heads, odd page"),
-        pytest.param((1, 1, 40), True, 1, id="pages of one token"),
+        pytest.param((4, 2, 16), "alike", 16, id="normed"),
+        pytest.param((7, 1, 6), "none", 3, id="odd heads, odd page"),
+        pytest.param((1, 1, 40), "alike", 1, id="pages of one token"),
+        pytest.param((6, 3, 12), "own", 16, id="weights of each head"),
     ],
 )
-def test_rope_store(interpreted, heads, normed: bool, page: int, dtype: torch.dtype) -> None:
-    made = difference.rope_store(interpreted, 4, heads, dtype, CPU, normed=normed, page=page)
+def test_rope_store(interpreted, heads, norms, page: int, dtype: torch.dtype) -> None:
+    made = difference.rope_store(interpreted, 4, heads, dtype, CPU, norms=norms, page=page)
     assert made <= 1
 
 

@@ -132,6 +132,15 @@ def test_filling_holes_only_extends(codec, parts, holes, data):
     assert whole.token_ids[: len(before)] == before
 
 
+def test_what_has_begun_of_a_hole_is_sealed(codec):
+    head = (*SYSTEM, Open("user"), Text("Draft:"))
+    bare = codec.encode(TOOLS, (*head, Hole("draft#0"), Close(), *ASK)).token_ids
+    begun = (" a long", " text, of", " which more follows")
+    more = codec.encode(TOOLS, (*head, Hole("draft#0", begun=begun), Close(), *ASK)).token_ids
+    assert more[: len(bare)] == bare
+    assert "a long text, of which" in text_of(codec, more)
+
+
 def test_a_hole_for_an_answer_seals_all_before_it(codec):
     chat = (*SYSTEM, *ASK)
     asked = codec.encode(TOOLS, chat)

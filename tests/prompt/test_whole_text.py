@@ -51,6 +51,23 @@ def test_segments_equal_the_whole_text(model, chat, system, pending):
     assert encoded.token_ids[: len(sealed.token_ids)] == sealed.token_ids
 
 
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(before=parts, text=parts, after=parts)
+def test_a_text_that_has_begun_is_known_as_far_as_it_is_final(model, before, text, after):
+    """However it is cut into parts, its ids are those of the whole, and they only grow."""
+    codec, _ = model
+    head, tail = (Open("user"), *map(Text, before)), (*map(Text, after), Close())
+    whole = codec.encode((), (*head, Text("".join(text)), *tail))
+    known: tuple[int, ...] = ()
+    for count in range(len(text) + 1):
+        hole = Hole("n", begun=tuple(text[:count]))
+        encoded = codec.encode((), (*head, hole, *tail))
+        assert not encoded.complete
+        assert encoded.token_ids[: len(known)] == known
+        known = encoded.token_ids
+    assert whole.token_ids[: len(known)] == known
+
+
 @pytest.mark.parametrize("length", [1, 100_000])
 def test_half_of_a_surrogate_pair_is_refused(length):
     codec = Codec.load(embedded.path())

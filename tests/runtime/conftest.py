@@ -10,7 +10,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from agentrt import Program, embedded
 from agentrt.app import open_runtime
-from agentrt.base.config import EngineConfig, RunConfig
+from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
 from agentrt.prompt import Codec
 from agentrt.protocol.events import Event
 from agentrt.runtime import RunOptions, Runtime
@@ -37,10 +37,18 @@ class Recorder:
 class Bench:
     """One scripted engine and the runs on it."""
 
-    def __init__(self, script: Any, *, codec: Codec | None = None, **speeds: Any) -> None:
+    def __init__(
+        self,
+        script: Any,
+        *,
+        codec: Codec | None = None,
+        scheduler: SchedulerConfig | None = None,
+        **speeds: Any,
+    ) -> None:
         self.clock = LoopClock()
         self.backend = ScriptedBackend(script, clock=self.clock, codec=codec, **speeds)
         self.codec = codec
+        self.scheduler = scheduler
         self.recorder = Recorder()
 
     def runtime(self, config: RunConfig | None = None) -> Runtime:
@@ -49,6 +57,7 @@ class Bench:
             clock=self.clock,
             observers=[self.recorder],
             config=config,
+            scheduler=self.scheduler,
         )
 
     def run(

@@ -142,6 +142,21 @@ def test_holes_are_prefilled_before_they_are_filled(engine: Any) -> None:
     assert early > 40
 
 
+def test_a_text_is_prefilled_in_another_prompt_while_it_is_written(engine: Any) -> None:
+    """When the draft ends, the verdict's prompt lacks no more than the last tokens of it."""
+
+    @program
+    async def joins() -> str:
+        draft = ASK.user("x").generate(temperature=8.0, max_tokens=200, name="draft")
+        return await ASK.user("Of ", draft, "\nWhich?").generate(max_tokens=4, name="verdict")
+
+    engine.run(joins)
+    draft, verdict = (engine.of(NodeFinished, name)[0] for name in ("draft", "verdict"))
+    assert verdict.ledger.prompt_tokens > 200
+    steps = [e.step for e in engine.of(StepDone) if e.step is not None]
+    assert sum(s.prefill_tokens for s in steps if s.ended_at_s > draft.at_s) < 80
+
+
 def test_a_prompt_is_prefilled_before_the_options_of_its_output_are_known(engine: Any) -> None:
     """Figures are copied from what a tool gives later; the prompt is computed by then."""
     reports = [Report(answer=f"answer {at}", risk=at) for at in range(1, 6)]

@@ -18,6 +18,13 @@ from agentrt.engine.models.config_limits import check_config
 _INDEX = "model.safetensors.index.json"
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
 
+_MXFP4_HINT = (
+    "Save it once in bf16: AutoModelForCausalLM.from_pretrained(PATH, dtype='bfloat16', "
+    "quantization_config=Mxfp4Config(dequantize=True))"
+    ".save_pretrained(NEW_PATH, save_original_format=False)"
+)
+"""In the original format, transformers would write names that no model reads."""
+
 
 def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
     """Parse the `config.json` of a directory that may be loaded.
@@ -43,9 +50,10 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
     if quantization:
         known = isinstance(quantization, dict)
         method = quantization.get("quant_method", "unknown") if known else "unknown"
+        hint = "Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL"
         raise ModelInvalid(
             f"{path} is quantised ({method}), which this engine does not load yet",
-            hint="Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL",
+            hint=_MXFP4_HINT if method == "mxfp4" else hint,
         )
     if weights and not any(path.glob("*.safetensors")):
         unsafe = sorted(found.name for pattern in _UNSAFE for found in path.glob(pattern))

@@ -80,6 +80,8 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     unchecked = SelfCheckResult("unknown", "")
     follows = isinstance(shape, DecoderShape) and shape.rope_threshold > 0
     context = context_limit(hf_config, follows_length=follows)
+    if isinstance(shape, DecoderShape) and not context.tokens:  # its config leaves out the default
+        context = ContextLimit(shape.positions)
     plan = _checked_plan(
         LoadPlan(config, hf_config, dtype, device, shape, kernels, backend, context, "", unchecked)
     )

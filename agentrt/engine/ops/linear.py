@@ -94,16 +94,21 @@ class GroupedExperts:
 
     Args:
         weight: `[E, N, W]`.
+        bias: `[E, N]`, or None.
         kernels: Kernel set of the model.
     """
 
-    def __init__(self, weight: Tensor, kernels: Kernels) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, kernels: Kernels) -> None:
         self._weight = weight
+        self._bias = bias
         self._kernels = kernels
 
     def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
         """See `GroupedLinear`."""
         self._kernels.grouped_linear(x, self._weight, expert_start, out)
+        if self._bias is not None:
+            counts = expert_start.diff()
+            out.add_(self._bias.repeat_interleave(counts, 0, output_size=x.shape[0]))
         return out
 
 
@@ -132,11 +137,12 @@ class LinearBackend:
             return self._kernels.pack(weight, bias)
         return (PackedLinear if self.choice == "packed" else DenseLinear)(weight, bias)
 
-    def grouped(self, weight: Tensor) -> GroupedLinear:
-        """Expert layers of `weight` `[E, N, W]`."""
+    def grouped(self, weight: Tensor, bias: Tensor | None = None) -> GroupedLinear:
+        """Expert layers of `weight` `[E, N, W]` and `bias` `[E, N]`."""
         if self._on_cpu and self._kernels.name in ("torch", "cpu"):
-            return LoopedExperts([self.linear(one) for one in weight])
-        return GroupedExperts(weight, self._kernels)
+            biases = [None] * weight.shape[0] if bias is None else list(bias)
+            return LoopedExperts([self.linear(*one) for one in zip(weight, biases, strict=True)])
+        return GroupedExperts(weight, bias, self._kernels)
 
 
 def _choose_format(

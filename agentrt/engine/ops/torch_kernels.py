@@ -90,7 +90,7 @@ class TorchKernels(Reference):
         centered: bool = False,
     ) -> None:
         """See `Kernels.rms_norm`."""
-        if weight.dtype != x.dtype:  # torch has no fused norm of two dtypes
+        if weight.dtype != x.dtype or weight.dim() > 1:  # torch has no fused norm of these
             super().rms_norm(x, weight, epsilon, out, centered=centered)
         elif centered:
             out.copy_(functional.layer_norm(x, weight.shape, weight, None, epsilon))
@@ -134,8 +134,14 @@ class TorchKernels(Reference):
         turning = qkv[:, : heads + pairs]
         if norms is not None:
             normed = torch.empty_like(turning)
-            self.rms_norm(turning[:, :heads], norms.query, norms.epsilon, normed[:, :heads])
-            self.rms_norm(turning[:, heads:], norms.key, norms.epsilon, normed[:, heads:])
+            for part, weight in ((slice(heads), norms.query), (slice(heads, None), norms.key)):
+                self.rms_norm(
+                    turning[:, part],
+                    weight,
+                    norms.epsilon,
+                    normed[:, part],
+                    centered=norms.centered,
+                )
             turning = normed
         turn = self._rotation
         if turn is None or not turn.is_for(positions, angles, rows, layer_pages):

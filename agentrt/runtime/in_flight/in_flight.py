@@ -42,6 +42,7 @@ class InFlight:
         reasoning: Separates the reasoning from the answer; None if the text is all answer.
         unchecked_text: Text of the answer, held back until it is checked; None without a check.
         stop_error: The error of the node once its request has been stopped, else None.
+        takes_unfinished: Whether its prompt took text that may turn out otherwise.
         sent: The request as it was sent; None before.
         coalesced: The engine's request that gives the output; None if it cannot be shared.
         joined_at_s: When it joined a request that was in flight; None if it has its own.
@@ -64,6 +65,7 @@ class InFlight:
     reasoning: ReasoningText | None = None
     unchecked_text: list[str] | None = None
     stop_error: Exception | None = None
+    takes_unfinished: bool = False
     sent: GenerateRequest | None = None
     coalesced: CoalescedRequest | None = None
     joined_at_s: float | None = None

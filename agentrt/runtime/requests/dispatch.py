@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import ContextOverflow, InternalError
 from agentrt.base.ids import RequestId
 from agentrt.program import Gen
@@ -26,6 +27,7 @@ from agentrt.runtime.requests.prompts import (
     prompt_of,
 )
 from agentrt.runtime.requests.recovery import RequestRecovery
+from agentrt.runtime.requests.streamed_fills import StreamedFills
 from agentrt.runtime.run import Run
 
 STOP_GRACE_S = 0.3
@@ -40,6 +42,7 @@ class RequestDispatcher:
             one that was sent first.
         departed: Requests that left a coalesced one, which goes on; their nodes end now.
         recovery: Submits requests again if their engine was lost.
+        fills: Prompts that grow with the text of generations.
         stopping: Requests that their engine was told to end, each with the instant at which its
             node waits no longer; the soonest first.
     """
@@ -49,14 +52,15 @@ class RequestDispatcher:
         engines: Mapping[str, ModelRole],
         revisions: PromptRevisions,
         windows: ContextWindows,
-        coalescing: Coalescing,
         retention: KvRetention,
+        config: SchedulerConfig,
     ) -> None:
         self._engines = engines
         self._revisions = revisions
         self._windows = windows
-        self._coalescing = coalescing
+        self._coalescing = Coalescing(is_on=config.share_nodes)
         self._retention = retention
+        self.fills = StreamedFills(is_on=config.stream_fills)
         self.in_flight: dict[RequestId, list[InFlight]] = {}
         self.departed: list[InFlight] = []
         self.recovery = RequestRecovery(self.in_flight)
@@ -73,6 +77,7 @@ class RequestDispatcher:
         self.stopping.pop(request, None)
         self._by_node.pop((request.run.run_id, request.gen.id), None)
         self._by_request.pop(request.request_id, None)
+        self.fills.readers.pop(request.gen, None)
         engine_id = request.engine_id
         requests = self.in_flight.get(engine_id, [])
         if request in requests:
@@ -97,8 +102,9 @@ class RequestDispatcher:
         """
         engine, chat = self._engines[gen.work.model], gen.work.chat
         try:
-            options_awaited = self._revisions.large_options.is_awaited(run, gen)
-            prompt = prompt_of(run, gen, engine, self._windows)
+            is_late = gen.work.output.late is not None
+            options_awaited = is_late and self._revisions.large_options.is_awaited(run, gen)
+            prompt = prompt_of(run, gen, engine, self._windows, self.fills)
         except LargePrompt as large:
             self._revisions.large_prompts.begin(run, gen, engine, large)
             return []
@@ -120,6 +126,8 @@ class RequestDispatcher:
         request = InFlight(run, gen, engine, info.request_id)
         request.prompt_ids, request.prompt_complete = prompt.token_ids, prompt.complete
         request.sent = sent = _engine_request(run, gen, prompt, info)
+        if prompt.source is not None:
+            self._follow(request, prompt.source)
         self._by_node[run.run_id, gen.id] = self._by_request[info.request_id] = request
         events = list(prompt.losses)
         if prompt.complete and gen.id in run.declared_with_holes:
@@ -143,8 +151,9 @@ class RequestDispatcher:
         if request.prompt_complete or request.stop_error is not None:
             return []
         try:
-            self._revisions.large_options.is_awaited(run, gen)
-            prompt = prompt_of(run, gen, request.engine, self._windows)
+            if gen.work.output.late is not None:
+                self._revisions.large_options.is_awaited(run, gen)
+            prompt = prompt_of(run, gen, request.engine, self._windows, self.fills)
             extends = _extends(prompt, request)
         except LargePrompt as large:
             self._take_back(request, "its prompt is large")
@@ -165,7 +174,17 @@ class RequestDispatcher:
         if not extends:  # a prompt that it continues was made shorter
             self._take_back(request, "its prompt has changed")
             return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
+        if prompt.source is not None:
+            self._follow(request, prompt.source)
         return [*prompt.losses, *self._send_more(request, prompt)]
+
+    def fill_readers(self, request: InFlight) -> list[Event]:
+        """Fill the prompts that take the unfinished text of a generation, if it has grown."""
+        events: list[Event] = []
+        for gen in self.fills.grown(request.gen):
+            if self.request_of(request.run, gen) is not None:
+                events += self.fill_prompt(request.run, gen)
+        return events
 
     def update(self, role: str, updates: tuple[SchedulingInfo, ...]) -> None:
         """Send new scheduling info of nodes to an engine, by the ids of the engine's requests."""
@@ -239,6 +258,11 @@ class RequestDispatcher:
         reason = f"{first.gen.label} of run {first.run.run_id} asks the same"
         run_id, node_id = request.run.run_id, request.gen.id
         return Scheduled(run_id, node_id, now_s, "joined", reason, terms=terms)
+
+    def _follow(self, request: InFlight, source: Gen[Any]) -> None:
+        """Let a prompt grow with the text of a generation."""
+        request.takes_unfinished = True
+        self.fills.add_reader(source, request.gen)
 
     def _check_unsent(self, run: Run, gen: Gen[Any]) -> list[Event]:
         """End a node that was not sent yet if one of its inputs has failed."""
@@ -337,11 +361,12 @@ def _extends(prompt: Prompt, request: InFlight) -> bool:
     """Whether the prompt extends the part that the engine has.
 
     Raises:
-        InternalError: The prompt does not, although no chat in it was made shorter.
+        InternalError: The prompt does not, although no chat in it was made shorter, and no text in
+            it was unfinished.
     """
     if prompt.token_ids[: len(request.prompt_ids)] == request.prompt_ids:
         return True
-    if is_rewritten(request.gen.prompt):
+    if request.takes_unfinished or is_rewritten(request.gen.prompt):
         return False
     raise InternalError(
         f"the prompt of {request.gen.label} changed while it was being filled: "

@@ -38,6 +38,7 @@ class OutputProcessor:
         self._dispatcher = dispatcher
         self._in_flight = dispatcher.in_flight
         self._retention = retention
+        self._fills = dispatcher.fills
         self._admissions = AdmissionEvents()
         self.departed = dispatcher.departed
         self.stopping = dispatcher.stopping
@@ -189,6 +190,8 @@ class OutputProcessor:
             message = f"{request.gen.label} repeats itself: ...{repetition.tail!r}"
             stuck = Degenerate(message, where=request.gen.site)
             self._dispatcher.stop(request, stuck, "it repeats itself")
+        elif self._fills.readers:
+            events += self._dispatcher.fill_readers(request)
 
     def _end_all(self, requests: list[InFlight], end: End) -> list[Event]:
         """End an engine's request for each node that gets its output."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.record import record
-from agentrt.base.segments import Generated, Segment, Text
+from agentrt.base.segments import Generated, Hole, Segment, Text
 from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
 from agentrt.prompt.large_text import LARGE_CHARACTERS
@@ -14,6 +14,7 @@ from agentrt.protocol.backend import MessagePrompt, TokenPrompt
 from agentrt.protocol.events import Event, PrefixLost
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows, is_crowded
+from agentrt.runtime.requests.streamed_fills import StreamedFills
 from agentrt.runtime.run import Run
 
 
@@ -27,6 +28,7 @@ class Prompt:
         constraint: The constraint of the output, with holes while nodes with options are pending.
         crowded: Whether it leaves less than `max_tokens` of the generation.
         losses: Events for tokens that were computed before and cannot be shared.
+        source: The generation whose unfinished text it takes, or None.
     """
 
     sent: TokenPrompt | MessagePrompt
@@ -34,6 +36,7 @@ class Prompt:
     constraint: ConstraintSpec | None
     crowded: bool = False
     losses: tuple[Event, ...] = ()
+    source: Gen[Any] | None = None
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -60,7 +63,9 @@ class LargePrompt(Exception):
         self.large_texts = large_texts
 
 
-def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindows) -> Prompt:
+def prompt_of(
+    run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindows, fills: StreamedFills
+) -> Prompt:
     """The known part of the prompt and of the constraint of a generation.
 
     Raises:
@@ -71,7 +76,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
     """
     work = gen.work
     output = work.output
-    constraint = output.known_constraint
+    constraint = output.known_constraint if output.late is not None else output.constraint
     codec = engine.capabilities.codec
     segments = [  # a model does not see the reasoning of another one
         segment.without_thinking()
@@ -85,6 +90,10 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
     large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
     if large > run.encoded_large_texts.get(gen.id, 0):
         raise LargePrompt(segments, large)
+    source = None
+    if gen.id in run.declared_with_holes and (found := fills.source_of(run, segments)):
+        hole, source = found
+        segments[next(at for at, one in enumerate(segments) if isinstance(one, Hole))] = hole
     encoded = engine.codec.encode(
         work.chat.tools, segments, work.chat.history, run.options.cache_salt
     )
@@ -96,6 +105,7 @@ def prompt_of(run: Run, gen: Gen[Any], engine: ModelRole, windows: ContextWindow
         constraint,
         is_crowded(engine, work, prompt_tokens),
         _losses(run, gen, engine.codec, encoded) if complete else (),
+        source,
     )
 
 

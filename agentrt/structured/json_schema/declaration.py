@@ -27,7 +27,7 @@ from agentrt.structured.json_schema.limits import check_size
 T = TypeVar("T", bound=wire.Answer)
 
 _CHILD = Path(__file__).with_name("declaration_child.py")
-_WALL_S = 10.0
+_WALL_S = 30.0
 """CPU time decides, which the child limits: this is for machines that are very busy."""
 _MAX_KNOWN_BYTES = 8 << 20
 _MAX_PROCESSES = 2

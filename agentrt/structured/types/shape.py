@@ -62,7 +62,7 @@ class Shape:
         """Whether the value is text."""
         if self.spec is not None and self.spec.kind == "choice":
             return all(isinstance(self.parse(option), str) for option in self.spec.options)
-        return self.parse is same_text
+        return gives_text(self.parse)
 
 
 def shape_of(form: Any) -> Shape:
@@ -92,7 +92,7 @@ def enforced_shape(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     late: dict[str, HeldPlace] = {}
     schema = schema_of(form, adapter, late)
     if _is_bare_text(form) and _is_text(schema):
-        return _text(schema, adapter, name_of(form))
+        return _text(form, schema, adapter)
     if _is_bare_text(form) and schema.keys() == {"enum"}:
         if not late:
             return _choice(tuple(schema["enum"]), adapter.validate_python, name_of(form))
@@ -257,7 +257,7 @@ def _unwrapped(form: Any) -> Any:
             return form
 
 
-def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape:
+def _text(form: Any, schema: dict[str, Any], adapter: TypeAdapter[Any]) -> Shape:
     """Bare text within patterns and lengths; free without any."""
     json_spec(schema, is_part=True)
     parts = [schema, *schema.get("allOf", ())]
@@ -266,13 +266,11 @@ def _text(schema: dict[str, Any], adapter: TypeAdapter[Any], name: str) -> Shape
         most = schema.get("maxLength", "")
         terms.append(lark_regex(f"(?s:.){{{schema.get('minLength', 0)},{most}}}"))
 
-    def parse(text: str) -> Any:
-        return adapter.validate_json(canonical_json.dumps(text))
-
+    read = TextReader(adapter, issubclass(_unwrapped(form), str))
     if not terms:
-        return Shape(None, parse, name)
+        return Shape(None, read, name_of(form))
     lark = f"start: TEXT\nTEXT: {' & '.join(terms)}\n"
-    return Shape(ConstraintSpec("grammar", source=lark), parse, name)
+    return Shape(ConstraintSpec("grammar", source=lark), read, name_of(form))
 
 
 def _is_text(schema: dict[str, Any]) -> bool:
@@ -280,6 +278,28 @@ def _is_text(schema: dict[str, Any]) -> bool:
     terms = schema.get("allOf", ())
     patterns = all(isinstance(term, dict) and term.keys() == {"pattern"} for term in terms)
     return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextReader:
+    """The parser of text within bounds, of which a type may make something else.
+
+    Attributes:
+        adapter: Adapter of the type.
+        gives_text: Whether it gives a `str`, and no bytes or secrets.
+    """
+
+    adapter: TypeAdapter[Any]
+    gives_text: bool
+
+    def __call__(self, text: str) -> Any:
+        """The value of a text."""
+        return self.adapter.validate_json(canonical_json.dumps(text))
+
+
+def gives_text(parse: Callable[[str], Any]) -> bool:
+    """Whether a parser gives text."""
+    return parse is same_text or (isinstance(parse, TextReader) and parse.gives_text)
 
 
 def same_text(text: str) -> str:

@@ -7,6 +7,7 @@ allowed: at most 1 if the set keeps the contract, infinite if a value was left u
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -68,10 +69,13 @@ def rope_store(
     dtype: torch.dtype,
     device: torch.device,
     *,
-    normed: bool = False,
+    norms: Literal["none", "alike", "own"] = "none",
     page: int = 16,
 ) -> float:
-    """Rotation and store, a third of the rows storing nothing; `heads` are H, K, D."""
+    """Rotation and store, a third of the rows storing nothing; `heads` are H, K, D.
+
+    Norms with weights of each head's own are centered, too.
+    """
     count, kv_heads, width = heads
     draw = _drawn(rows + sum(heads), device)
     qkv = draw(rows, count + 2 * kv_heads, width).to(dtype)
@@ -79,7 +83,11 @@ def rope_store(
     turn = draw(50, width // 2)
     slots = torch.arange(rows) * 7 % (7 * page)  # 7 and 16 share no factor: no slot comes twice
     slots[::3] = -1
-    weights = (draw(width).to(dtype), draw(width).to(dtype))
+    weights = [
+        draw(*((number, width) if norms == "own" else (width,))).to(dtype)
+        for number in (count, kv_heads)
+    ]
+    how = HeadNorms(weights[0], weights[1], 1e-6, norms == "own")
     pages, queries = [], []
     for one in (kernels, _REFERENCE):
         memory = torch.zeros(rows + 7, 2, 2, page, kv_heads, width, dtype=dtype, device=device)
@@ -90,7 +98,7 @@ def rope_store(
             positions.to(device),
             torch.cat([turn.cos(), turn.sin()], -1),
             slots.to(device),
-            HeadNorms(*weights, 1e-6) if normed else None,
+            None if norms == "none" else how,
             pages[-1],
             queries[-1],
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -161,9 +161,10 @@ def _others(
     kind = f"{dtype}, {width} wide"
     yield "rms_norm", kind, partial(difference.norms, kernels, 5, width, dtype, device)
     yield "gate_mul", kind, partial(difference.gate_mul, kernels, 5, width, dtype, device)
-    for normed in (False, True):
-        case = f"{dtype}, heads {heads}, normed {normed}"
-        measure = partial(difference.rope_store, kernels, 5, heads, dtype, device, normed=normed)
+    kinds: tuple[Literal["none", "alike", "own"], ...] = ("none", "alike", "own")
+    for norms in kinds:
+        case = f"{dtype}, heads {heads}, norms {norms}"
+        measure = partial(difference.rope_store, kernels, 5, heads, dtype, device, norms=norms)
         yield "rope_store", case, measure
     yield "copy_pages", kind, partial(difference.copy_pages, kernels, 6, width, dtype, device)
     sizes = (3, 0, 21, 1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
-from agentrt_kernels.cpu.operands import set_activation, set_pages, set_rows, set_score
+from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.stack import Stack, StackLayer, StackShape
 
 _FEW_ROWS = 4
@@ -117,7 +117,9 @@ class CpuKernels:
         rope.angles, rope.angles_stride = angles.data_ptr(), angles.stride(0)
         rope.query_norm = None if norms is None else norms.query.data_ptr()
         rope.key_norm = None if norms is None else norms.key.data_ptr()
+        rope.norm_stride = 0 if norms is None else norm_stride(norms.query)
         rope.epsilon = 0.0 if norms is None else norms.epsilon
+        rope.centered = norms is not None and norms.centered
         rope.query, rope.query_stride, rope.query_head_stride = _rows_of(query)
         rope.heads = query.shape[1]
         set_pages(call.pages, layer_pages)

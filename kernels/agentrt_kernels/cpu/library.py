@@ -83,8 +83,9 @@ class Rope(ctypes.Structure):
         ("positions angles", c_void_p),
         ("angles_stride", c_int64),
         ("slots query_norm key_norm", c_void_p),
+        ("norm_stride", c_int64),
         ("epsilon", c_float),
-        ("heads", c_int32),
+        ("centered heads", c_int32),
         ("query", c_void_p),
         ("query_stride query_head_stride", c_int64),
     )
@@ -190,7 +191,7 @@ class StackLayer(ctypes.Structure):
     _fields_ = fields(
         ("qkv out gate_up down", Linear),
         ("norm out_norm inner_norm inner_out_norm query_norm key_norm angles", c_void_p),
-        ("page_offset", c_int64),
+        ("norm_stride page_offset", c_int64),
         ("epsilon", c_float),
         ("how", Score),
     )

@@ -39,6 +39,11 @@ def set_score(to: c.Score, score: Score, sinks: Tensor | None) -> None:
     to.sinks = None if sinks is None else sinks.data_ptr()
 
 
+def norm_stride(weight: Tensor) -> int:
+    """Values from one head's weight to the next; 0 if all heads have the same."""
+    return weight.stride(0) if weight.dim() > 1 else 0
+
+
 def set_activation(to: c.Activation, activation: Activation) -> None:
     """How a gate opens."""
     to.slope, to.cubic = activation.slope, activation.cubic

@@ -12,7 +12,7 @@ from torch import Tensor
 from agentrt_kernels.contract import SILU, Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
-from agentrt_kernels.cpu.operands import set_activation, set_rows
+from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class StackLayer:
         norm: `[hidden]` before attention, or None for the stream as it is.
         out_norm: `[hidden]` of what attention adds to the stream, or None.
         qkv: Queries, keys and values, `[(H + 2 * K) * D, hidden]`.
-        query_norm: `[D]` or None.
-        key_norm: `[D]` or None.
+        query_norm: `[D]`, `[H, D]` or None; centered like the other norms.
+        key_norm: `[D]`, `[K, D]` or None.
         out: `[hidden, H * D]`.
         inner_norm: `[hidden]` before the gated layer, or None.
         inner_out_norm: `[hidden]` of what the gated layer adds, or None.
@@ -183,6 +183,7 @@ class Stack:
         to.inner_norm = self._norm(layer.inner_norm)
         to.inner_out_norm = self._norm(layer.inner_out_norm)
         to.query_norm, to.key_norm = self._norm(layer.query_norm), self._norm(layer.key_norm)
+        to.norm_stride = 0 if layer.query_norm is None else norm_stride(layer.query_norm)
         to.epsilon = self._shape.epsilon
         score = layer.score
         sinks = None if score.sinks is None else score.sinks.float().contiguous()

@@ -32,7 +32,7 @@ def rope_store(
         positions: `[T]` int64.
         angles: `[positions, D]` fp32, cosines first; any row stride.
         rows: `[T]` int64 slots; a negative one stores nothing.
-        norms: `[D]` weights of query and key, or None.
+        norms: Weights of query and key, or None; any row stride.
         layer_pages: `[pages, 2, P, K, D]`, any strides but the last.
         query: `[T, H, D]`, any strides of rows and heads.
     """
@@ -54,11 +54,13 @@ def rope_store(
         layer_pages.stride(1),
         layer_pages.stride(2),
         layer_pages.stride(3),
+        norms.query.stride(0) if norms is not None and norms.query.dim() > 1 else 0,
         0.0 if norms is None else norms.epsilon,
         H=heads,
         K=kv_heads,
         P=layer_pages.shape[2],
         HALF=width // 2,
+        CENTERED=norms is not None and norms.centered,
         BLOCK_HEADS=_BLOCK_HEADS,
         BLOCK_HALF=triton.next_power_of_2(width // 2),
         num_warps=4,
@@ -80,11 +82,13 @@ def _rope_store(
     part_stride,
     token_stride,
     head_stride,
+    norm_stride,
     epsilon,
     H: tl.constexpr,
     K: tl.constexpr,
     P: tl.constexpr,
     HALF: tl.constexpr,
+    CENTERED: tl.constexpr,
     BLOCK_HEADS: tl.constexpr,
     BLOCK_HALF: tl.constexpr,
 ):
@@ -100,9 +104,17 @@ def _rope_store(
     second = tl.load(source + HALF, mask=inside, other=0.0).to(tl.float32)
     turned = inside & (is_query | is_key)
     if query_norm is not None:
+        if CENTERED:
+            mean = (tl.sum(first + second, 1) / (2 * HALF))[:, None]
+            first = tl.where(turned, first - mean, first)
+            second = tl.where(turned, second - mean, second)
         square = tl.sum(first * first + second * second, 1) / (2 * HALF)
         scale = tl.where(turned, tl.rsqrt(square + epsilon)[:, None], 1.0)
-        weight = tl.where(is_query, query_norm + place[None, :], key_norm + place[None, :])
+        weight = tl.where(
+            is_query,
+            query_norm + head[:, None] * norm_stride + place[None, :],
+            key_norm + (head - H)[:, None] * norm_stride + place[None, :],
+        )
         first *= scale * tl.load(weight, mask=turned, other=1.0).to(tl.float32)
         second *= scale * tl.load(weight + HALF, mask=turned, other=1.0).to(tl.float32)
     angle = angles + tl.load(positions + row) * angle_stride + place[None, :]

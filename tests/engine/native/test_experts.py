@@ -96,6 +96,7 @@ def test_each_token_gets_its_experts(kernels, tokens, experts, data):
         normalizes_weights=data.draw(st.booleans()),
         rounds_weights=True,
         shared_inner=SHARED,
+        biased=False,
         layers=frozenset({0}),
     )
     source = torch.Generator().manual_seed(tokens * 7 + experts)
@@ -112,7 +113,7 @@ def test_each_token_gets_its_experts(kernels, tokens, experts, data):
 
 
 def test_experts_that_nobody_chose_are_not_multiplied():
-    shape = ExpertShape(4, 1, INNER, True, True, 0, frozenset({0}))
+    shape = ExpertShape(4, 1, INNER, True, True, 0, False, frozenset({0}))
     weights = weights_for(4, torch.Generator().manual_seed(0))
     weights.router.zero_()[2] = 1.0  # all tokens want the third
     kernels = TorchKernels()

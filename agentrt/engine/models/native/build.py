@@ -11,7 +11,7 @@ from agentrt.engine.models.checkpoint import tensors
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.stack_network import StackNetwork, fits_stack
 from agentrt.engine.models.native.torch_network import TorchNetwork
-from agentrt.engine.models.native.weights import weight_shapes
+from agentrt.engine.models.native.weights import own_name, weight_shapes
 from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
@@ -22,9 +22,13 @@ EngineNetwork = TorchNetwork | StackNetwork
 def read_weights(
     shape: DecoderShape, path: Path, dtype: torch.dtype, device: torch.device
 ) -> dict[str, Tensor]:
-    """Weights of a checkpoint that has exactly those of `shape`."""
+    """Weights of a checkpoint that has exactly those of `shape`, by their names in the decoder."""
     wanted = weight_shapes(shape)
-    return {name: tensor for name, tensor in tensors(path, dtype, device) if name in wanted}
+    return {
+        own: tensor
+        for name, tensor in tensors(path, dtype, device)
+        if (own := own_name(shape, name)) is not None and own in wanted
+    }
 
 
 def random_weights(
@@ -36,7 +40,7 @@ def random_weights(
     for name, size in weight_shapes(shape).items():
         if name.endswith("norm.weight"):
             tensor = torch.full(size, 1.0 - shape.norm_offset)
-        elif name.endswith(".bias"):
+        elif name.endswith("bias"):
             tensor = torch.zeros(size)
         else:
             tensor = torch.empty(size, device=device)

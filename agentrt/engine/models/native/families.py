@@ -31,8 +31,12 @@ class Family:
         centered: As in `DecoderShape`.
         parallel: As in `DecoderShape`.
         activation: Setting of the gates' activation.
+        gate_slope: Setting of the gates' slope, as in `Activation`.
+        gate_limit: Setting of their limit.
+        gate_shift: As in `Activation`.
         gelu_is_tanh: Whether `gelu` stands for its approximation there, as in the first configs.
         head_norms: As in `DecoderShape`.
+        uses_head_norms: Whether there are head norms, or the setting that says so.
         qkv_bias: Whether projections have biases, or the setting that says so.
         out_bias: The same for attention's output.
         mlp_bias: The same for the gated MLP.
@@ -41,6 +45,8 @@ class Family:
             listed in `layer_types` if it is set, or those listed there in any case.
         window_period: Period of the layers without a window, if `layer_types` does not list them.
         period_setting: Setting of that period.
+        scales_rope: Whether rotary positions are scaled by default, so that a config has to give
+            their settings.
         interleaved: As in `Rope`.
         local_theta: Setting and default of `rope_theta` in layers with a window, whose ropes are
             not those of the other layers; None if all are alike.
@@ -61,6 +67,7 @@ class Family:
         normalizes_weights: As in `ExpertShape`, or the setting that says so.
         rounds_weights: As in `ExpertShape`.
         shared: Setting of the shared expert's width.
+        biased_experts: As in `ExpertShape`.
     """
 
     needs: tuple[str, ...] = ()
@@ -72,8 +79,12 @@ class Family:
     centered: bool = False
     parallel: bool = False
     activation: str = "hidden_act"
+    gate_slope: str = ""
+    gate_limit: str = ""
+    gate_shift: float = 0.0
     gelu_is_tanh: bool = False
-    head_norms: Literal["none", "each", "all"] = "none"
+    head_norms: Literal["none", "each", "own", "all"] = "none"
+    uses_head_norms: bool | str = True
     qkv_bias: bool | str = False
     out_bias: bool | str = False
     mlp_bias: bool | str = False
@@ -81,6 +92,7 @@ class Family:
     window: Literal["none", "all", "used", "used types", "types"] = "none"
     window_period: int = 0
     period_setting: str = ""
+    scales_rope: bool = False
     interleaved: bool = False
     local_theta: tuple[str, float] | None = None
     follows_length: bool = False
@@ -99,6 +111,7 @@ class Family:
     normalizes_weights: bool | str = False
     rounds_weights: bool = True
     shared: str = ""
+    biased_experts: bool = False
 
 
 _MIXTRAL_NAMES = WeightNames(
@@ -106,6 +119,9 @@ _MIXTRAL_NAMES = WeightNames(
     expert="block_sparse_moe.experts.{}.",
     expert_gate_up=("w1", "w3"),
     expert_down="w2",
+)
+_STACKED_NAMES = WeightNames(
+    router="mlp.router", expert="mlp.experts.", expert_gate_up=("gate_up_proj",), stacked=True
 )
 _PHI3_NAMES = WeightNames(qkv=("self_attn.qkv_proj",), gate_up=("mlp.gate_up_proj",))
 _SANDWICHED_NAMES = WeightNames(
@@ -126,6 +142,19 @@ _GLM4_NAMES = WeightNames(
 )
 _TIED = {"tie_word_embeddings": True}
 _GEMMA_DEFAULTS = {**_TIED, "hidden_activation": "gelu_pytorch_tanh"}
+_GEMMA3_DEFAULTS = {
+    **_GEMMA_DEFAULTS,
+    "final_logit_softcapping": None,
+    "vocab_size": 262_208,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "query_pre_attn_scalar": 256,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1e6,
+    "max_position_embeddings": 131_072,
+}
+"""The configs of models that see images leave out what is the default."""
 _OLMO = Family(
     names=_BEHIND_NAMES,
     head_norms="all",
@@ -156,11 +185,12 @@ _GEMMA2 = replace(
 _COHERE = Family(
     needs=("logit_scale",),
     defaults=_TIED,
-    absent=("use_qk_norm",),
     names=WeightNames(inner_norm=""),
     epsilon="layer_norm_eps",
     centered=True,
     parallel=True,
+    head_norms="own",
+    uses_head_norms="use_qk_norm",
     qkv_bias="attention_bias",
     out_bias="attention_bias",
     interleaved=True,
@@ -247,11 +277,28 @@ FAMILIES = {
         normalizes_weights="norm_topk_prob",
         absent=("clip_qkv", "sliding_window"),
     ),
+    "gpt_oss": Family(
+        needs=("head_dim", "attention_bias"),
+        defaults={"swiglu_alpha": 1.702, "swiglu_limit": 7.0},
+        names=_STACKED_NAMES,
+        gate_slope="swiglu_alpha",
+        gate_limit="swiglu_limit",
+        gate_shift=1.0,
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        sinks=True,
+        window="types",
+        window_period=2,
+        scales_rope=True,
+        experts="intermediate_size",
+        normalizes_weights=True,
+        biased_experts=True,
+    ),
     "gemma": replace(_GEMMA, gelu_is_tanh=True),
     "gemma2": _GEMMA2,
     "gemma3_text": replace(
         _GEMMA2,
-        defaults={**_GEMMA_DEFAULTS, "final_logit_softcapping": None},
+        defaults=_GEMMA3_DEFAULTS,
         head_norms="each",
         window_period=6,
         period_setting="sliding_window_pattern",
@@ -263,7 +310,7 @@ FAMILIES = {
     "cohere": _COHERE,
     "cohere2": replace(
         _COHERE,
-        absent=(),
+        head_norms="none",
         window="types",
         window_period=4,
         period_setting="sliding_window_pattern",

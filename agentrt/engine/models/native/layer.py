@@ -8,14 +8,12 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from agentrt.engine.models.native.expert_weights import Weights, concatenated, take_experts
 from agentrt.engine.models.native.experts import Experts, Gated, LinearT
 from agentrt.engine.models.native.rope import head_order
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
 from agentrt.engine.ops.linear import GroupedLinear
 from agentrt_kernels.contract import HeadNorms, Score
-
-Weights = dict[str, Tensor]
-
 
 LinearT_co = TypeVar("LinearT_co", covariant=True)
 
@@ -27,8 +25,8 @@ class MatrixFormat(Protocol[LinearT_co]):
         """Linear layer of `weight` `[N, W]` and `bias` `[N]`."""
         ...
 
-    def grouped(self, weight: Tensor) -> GroupedLinear:
-        """Expert layers of `weight` `[E, N, W]`."""
+    def grouped(self, weight: Tensor, bias: Tensor | None = None) -> GroupedLinear:
+        """Expert layers of `weight` `[E, N, W]` and `bias` `[E, N]`."""
         ...
 
 
@@ -40,8 +38,8 @@ class Layer(Generic[LinearT]):
         norm: `[hidden]`, before attention, or None.
         out_norm: `[hidden]`, of what attention adds to the stream, or None.
         qkv: Query, key and value projections in one, `[(H + 2 * K) * D, hidden]`.
-        query_norm: `[D]` for each head, `[H * D]` for all, or None.
-        key_norm: `[D]`, `[K * D]`, or None.
+        query_norm: `[D]` or `[H, D]` for each head, `[H * D]` for all, or None.
+        key_norm: `[D]`, `[K, D]`, `[K * D]`, or None.
         head_norms: Both norms if they are for each head, or None.
         score: Attention score: scaling, bound, window, sinks.
         out: Output projection of attention, `[hidden, H * D]`.
@@ -72,9 +70,9 @@ def take_layer(
         name.removeprefix(at): weights.pop(name) for name in list(weights) if name.startswith(at)
     }
     names = shape.names
-    qkv, bias = _concatenated(own, names.qkv, "weight"), None
+    qkv, bias = concatenated(own, names.qkv, "weight"), None
     if shape.qkv_bias:
-        bias = _concatenated(own, names.qkv, "bias")
+        bias = concatenated(own, names.qkv, "bias")
     query_norm, key_norm = (_norm(shape, own, f"self_attn.{name}_norm") for name in "qk")
     order = head_order(shape.ropes[number], shape.head_dim)
     if order != list(range(shape.head_dim)):
@@ -83,11 +81,13 @@ def take_layer(
         qkv = _reordered(qkv, rotated_rows, head_indices)
         bias = bias if bias is None else _reordered(bias, rotated_rows, head_indices)
         if query_norm is not None and key_norm is not None:
-            query_norm = _reordered(query_norm, query_norm.shape[0], head_indices)
-            key_norm = _reordered(key_norm, key_norm.shape[0], head_indices)
+            query_norm, key_norm = (
+                _reordered(norm.flatten(), norm.numel(), head_indices).view(norm.shape)
+                for norm in (query_norm, key_norm)
+            )
     head_norms = None
-    if query_norm is not None and key_norm is not None and shape.head_norms == "each":
-        head_norms = HeadNorms(query_norm, key_norm, shape.epsilon)
+    if query_norm is not None and key_norm is not None and shape.head_norms != "all":
+        head_norms = HeadNorms(query_norm, key_norm, shape.epsilon, shape.centered)
     experts = shape.experts if shape.has_experts(number) else None
     return Layer(
         norm=_norm(shape, own, names.norm),
@@ -125,10 +125,10 @@ def _norm(shape: DecoderShape, own: Weights, name: str) -> Tensor | None:
 
 def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -> Gated[LinearT]:
     names = shape.names
-    bias = _concatenated(own, names.gate_up, "bias") if shape.mlp_bias else None
+    bias = concatenated(own, names.gate_up, "bias") if shape.mlp_bias else None
     down = own[f"{names.down}.weight"]
     return Gated(
-        matrices.linear(_concatenated(own, names.gate_up, "weight"), bias),
+        matrices.linear(concatenated(own, names.gate_up, "weight"), bias),
         matrices.linear(down, own.get(f"{names.down}.bias")),
         down.shape[1],
         shape.activation,
@@ -138,35 +138,27 @@ def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -
 def _experts(
     shape: DecoderShape, experts: ExpertShape, own: Weights, matrices: MatrixFormat[LinearT]
 ) -> Experts[LinearT]:
-    names = shape.names
-    at = [names.expert.format(number) for number in range(experts.count)]
-    gate_up = [_concatenated(own, tuple(one + name for name in names.expert_gate_up)) for one in at]
-    router = own[f"{names.router}.weight"]
+    router = own[f"{shape.names.router}.weight"]
     shared = shared_gate = None
     if experts.shared_inner:
         both = ("mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj")
         down = own["mlp.shared_expert.down_proj.weight"]
-        shared_gate_up = matrices.linear(_concatenated(own, both))
+        shared_gate_up = matrices.linear(concatenated(own, both))
         shared = Gated(
             shared_gate_up, matrices.linear(down), experts.shared_inner, shape.activation
         )
         shared_gate = matrices.linear(own["mlp.shared_expert_gate.weight"])
-    down_weights = [own.pop(f"{one}{names.expert_down}.weight") for one in at]
+    weights = take_experts(shape.names, experts, own)
     return Experts(
         shape=experts,
         activation=shape.activation,
         bounds=torch.arange(experts.count + 1, device=router.device),
-        router=matrices.linear(router),
-        gate_up=matrices.grouped(torch.stack(gate_up)),
-        down=matrices.grouped(torch.stack(down_weights)),
+        router=matrices.linear(router, own.get(f"{shape.names.router}.bias")),
+        gate_up=matrices.grouped(weights.gate_up, weights.gate_up_bias),
+        down=matrices.grouped(weights.down, weights.down_bias),
         shared=shared,
         shared_gate=shared_gate,
     )
-
-
-def _concatenated(own: Weights, names: tuple[str, ...], kind: str = "weight") -> Tensor:
-    parts = [own.pop(f"{name}.{kind}") for name in names]
-    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def _reordered(rows: Tensor, rotated_rows: int, head_indices: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from agentrt.engine.models.native.rope_config import (
     rope_settings,
 )
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape, Rope
-from agentrt_kernels.contract import GELU_TANH, SILU
+from agentrt_kernels.contract import GELU_TANH, SILU, Activation
 
 HfConfig = dict[str, Any]
 
@@ -50,16 +50,29 @@ class Declined:
 
 def shape_of(config: HfConfig) -> DecoderShape | Declined:
     """The shape that a `config.json` describes, or why it is left to transformers."""
-    kind = config.get("model_type")
+    decoder = _decoder_config(config)
+    is_part = decoder is not config
+    kind = decoder.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return Declined(f"{kind} is no architecture that is computed here")
-    config = {**config, **_defaults(family, config)}
+    config = {**decoder, **_defaults(family, decoder)}
     try:
         reason = next(_objections(family, config), None)
-        return Declined(reason) if reason else _shape(family, config)
+        if reason:
+            return Declined(reason)
+        return replace(_shape(family, config), is_part=is_part)
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         return Declined(f"its config cannot be read: {error}")
+
+
+def _decoder_config(config: HfConfig) -> HfConfig:
+    """The config of the decoder alone, of a model that may see or hear as well."""
+    text = config.get("text_config")
+    if not isinstance(text, dict):
+        return config
+    ties = {"tie_word_embeddings": config.get("tie_word_embeddings")}
+    return {**text, **{name: tied for name, tied in ties.items() if tied is not None}}
 
 
 def _defaults(family: Family, config: HfConfig) -> HfConfig:
@@ -81,6 +94,8 @@ def _objections(family: Family, config: HfConfig) -> Iterator[str]:
     for name in ("attention_bias", "mlp_bias"):
         if config.get(name) and name not in (family.qkv_bias, family.mlp_bias):
             yield f"its config sets {name}"
+    if family.scales_rope and not (config.get("rope_parameters") or config.get("rope_scaling")):
+        yield "its config does not say how positions turn"
     odd = set(_types(config)) - set(_LAYER_TYPES)
     by_type = family.window in ("types", "used types")
     if odd or (not by_type and "sliding_attention" in _types(config)):
@@ -144,7 +159,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         norm_offset=family.norm_offset,
         centered=family.centered,
         parallel=family.parallel,
-        activation=_ACTIVATIONS[_activation(family, config)],
+        activation=_gate(family, config),
         ropes=_ropes(family, config, windows),
         windows=windows,
         scaling=scaling,
@@ -153,7 +168,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         qkv_bias=_is_set(config, family.qkv_bias),
         out_bias=_is_set(config, family.out_bias),
         mlp_bias=_is_set(config, family.mlp_bias),
-        head_norms=family.head_norms,
+        head_norms=family.head_norms if _is_set(config, family.uses_head_norms) else "none",
         experts=_experts(family, config, layers),
         tied=bool(config["tie_word_embeddings"]),
         embedding_scale=number(family.embedding_factor, root),
@@ -162,6 +177,7 @@ def _shape(family: Family, config: HfConfig) -> DecoderShape:
         logits_scale=number(family.logits_factor) / number(family.logits_divisor),
         logits_softcap=_softcap(config, family.logits_softcap),
         names=family.names,
+        is_part=False,
         initial_deviation=float(config.get("initializer_range") or 0.02),
     )
 
@@ -196,6 +212,16 @@ def _rope_config(family: Family, config: HfConfig, layer_type: str) -> HfConfig:
 def _activation(family: Family, config: HfConfig) -> str:
     name = str(config.get(family.activation))
     return "gelu_pytorch_tanh" if family.gelu_is_tanh and name == "gelu" else name
+
+
+def _gate(family: Family, config: HfConfig) -> Activation:
+    opening = _ACTIVATIONS[_activation(family, config)]
+    return replace(
+        opening,
+        slope=float(config[family.gate_slope]) if family.gate_slope else opening.slope,
+        limit=float(config[family.gate_limit]) if family.gate_limit else opening.limit,
+        shift=family.gate_shift,
+    )
 
 
 def _softcap(config: HfConfig, name: str) -> float | None:
@@ -238,6 +264,7 @@ def _experts(family: Family, config: HfConfig, layers: int) -> ExpertShape | Non
         normalizes_weights=_is_set(config, family.normalizes_weights),
         rounds_weights=family.rounds_weights,
         shared_inner=int(config[family.shared]) if family.shared else 0,
+        biased=family.biased_experts,
         layers=frozenset(at for at in range(layers) if (at + 1) % step == 0 and at not in plain),
     )
 
@@ -250,6 +277,7 @@ def _settings(family: Family) -> Iterator[str]:
     factors = (
         *(family.query_scalar, family.score_factor, family.embedding_factor),
         *(family.residual_factor, family.logits_factor, family.logits_divisor),
+        *(family.gate_slope, family.gate_limit),
     )
     yield from (name for name in factors if name)
 

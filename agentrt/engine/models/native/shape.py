@@ -74,6 +74,7 @@ class ExpertShape:
         normalizes_weights: Whether the weights of a token's experts are divided by their sum.
         rounds_weights: Whether the weights are rounded to the model's dtype.
         shared_inner: Width of the shared expert, weighted by a sigmoid; 0 for none.
+        biased: Whether the router and the experts have biases.
         layers: Layers with experts; the others have a gated MLP.
     """
 
@@ -83,6 +84,7 @@ class ExpertShape:
     normalizes_weights: bool
     rounds_weights: bool
     shared_inner: int
+    biased: bool
     layers: frozenset[int]
 
 
@@ -99,9 +101,11 @@ class WeightNames:
         gate_up: Gate and up: one matrix, or two.
         down: Down projection of the MLP.
         router: Scores of the experts.
-        expert: Prefix of one expert, with a place for its number.
+        expert: Prefix of one expert, with a place for its number; of all if they are stacked.
         expert_gate_up: Gate and up projection of an expert.
         expert_down: Down projection of an expert.
+        stacked: Whether a layer has one tensor `[E, W, N]` for a projection of all experts, with
+            the columns of gate and up taking turns.
     """
 
     norm: str = "input_layernorm"
@@ -115,6 +119,7 @@ class WeightNames:
     expert: str = "mlp.experts.{}."
     expert_gate_up: tuple[str, ...] = ("gate_proj", "up_proj")
     expert_down: str = "down_proj"
+    stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,8 @@ class DecoderShape:
         qkv_bias: Whether query, key and value projections have biases.
         out_bias: Whether the output projection of attention has a bias.
         mlp_bias: Whether the gated MLP has biases.
-        head_norms: Norms of queries and keys: for each head, over all heads, or none.
+        head_norms: Norms of queries and keys: for each head with the same weight or with weights of
+            its own, over all heads, or none.
         experts: Experts instead of gated MLPs, or None.
         tied: Whether the output layer is the embedding.
         embedding_scale: Factor of the embeddings.
@@ -152,6 +158,7 @@ class DecoderShape:
         logits_scale: Factor of the logits.
         logits_softcap: Bound of the logits, or None.
         names: Names of the weights.
+        is_part: Whether the checkpoint holds other parts, too, such as one that sees images.
         initial_deviation: Standard deviation of random weights.
     """
 
@@ -176,7 +183,7 @@ class DecoderShape:
     qkv_bias: bool
     out_bias: bool
     mlp_bias: bool
-    head_norms: Literal["none", "each", "all"]
+    head_norms: Literal["none", "each", "own", "all"]
     experts: ExpertShape | None
     tied: bool
     embedding_scale: float
@@ -185,6 +192,7 @@ class DecoderShape:
     logits_scale: float
     logits_softcap: float | None
     names: WeightNames
+    is_part: bool
     initial_deviation: float
 
     @property

@@ -29,7 +29,7 @@ class UnpackedMatrices:
         """See `MatrixFormat`."""
         return Matrix(weight, bias)
 
-    def grouped(self, weight: Tensor) -> NoReturn:
+    def grouped(self, weight: Tensor, bias: Tensor | None = None) -> NoReturn:
         """Refuse experts, which the native call does not compute."""
         raise InternalError("the native call computes no experts")
 

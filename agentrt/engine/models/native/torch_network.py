@@ -141,8 +141,8 @@ class TorchNetwork:
         if layer.query_norm is not None and layer.key_norm is not None and not layer.head_norms:
             query = qkv[:, : shape.query_width]
             key = qkv[:, shape.query_width : shape.query_width + shape.kv_width]
-            kernels.rms_norm(query, layer.query_norm, shape.epsilon, query)
-            kernels.rms_norm(key, layer.key_norm, shape.epsilon, key)
+            for part, norm in ((query, layer.query_norm), (key, layer.key_norm)):
+                kernels.rms_norm(part, norm, shape.epsilon, part, centered=shape.centered)
         heads = qkv.view(rows.heads.shape)
         batch.wait_layer(index)
         kernels.rope_store(

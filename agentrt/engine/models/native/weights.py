@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
+from agentrt.engine.models.native.expert_weights import Shapes, expert_shapes
+from agentrt.engine.models.native.shape import DecoderShape
 
-Shapes = dict[str, tuple[int, ...]]
+_PART_PREFIXES = {
+    "model.language_model.": "model.",
+    "language_model.model.": "model.",
+    "language_model.lm_head.": "lm_head.",
+    "lm_head.": "lm_head.",
+}
+"""Prefixes of a decoder's weights in a larger model, and those in the decoder by itself."""
 
 
 def weight_shapes(shape: DecoderShape) -> Shapes:
@@ -20,16 +27,25 @@ def weight_shapes(shape: DecoderShape) -> Shapes:
     for layer in range(shape.layers):
         own = _attention(shape)
         if shape.experts is not None and shape.has_experts(layer):
-            own |= _experts(shape, shape.experts)
+            own |= expert_shapes(shape.names, shape.experts, shape.hidden)
         else:
             own |= _gated(shape)
         found |= {f"model.layers.{layer}.{name}": size for name, size in own.items()}
     return found
 
 
+def own_name(shape: DecoderShape, name: str) -> str | None:
+    """Name of a checkpoint's tensor in the decoder by itself; None if it is of another part."""
+    if not shape.is_part:
+        return name
+    found = next((prefix for prefix in _PART_PREFIXES if name.startswith(prefix)), None)
+    return None if found is None else _PART_PREFIXES[found] + name.removeprefix(found)
+
+
 def shape_mismatch(shape: DecoderShape, found: Mapping[str, tuple[int, ...]]) -> str | None:
     """Difference of a checkpoint's weights from the expected ones; None if there is none."""
     expected = weight_shapes(shape)
+    found = {own: size for name, size in found.items() if (own := own_name(shape, name))}
     for name in expected:
         if name not in found:
             return f"it lacks {name}"
@@ -57,10 +73,16 @@ def _attention(shape: DecoderShape) -> Shapes:
     if shape.sinks:
         found["self_attn.sinks"] = (shape.heads,)
     if shape.head_norms != "none":
-        each = shape.head_norms == "each"
-        found["self_attn.q_norm.weight"] = (shape.head_dim if each else query,)
-        found["self_attn.k_norm.weight"] = (shape.head_dim if each else pair,)
+        found |= {
+            "self_attn.q_norm.weight": _head_norm(shape, shape.heads),
+            "self_attn.k_norm.weight": _head_norm(shape, shape.kv_heads),
+        }
     return found
+
+
+def _head_norm(shape: DecoderShape, heads: int) -> tuple[int, ...]:
+    own, width = (heads, shape.head_dim), heads * shape.head_dim
+    return own if shape.head_norms == "own" else own[1:] if shape.head_norms == "each" else (width,)
 
 
 def _gated(shape: DecoderShape) -> Shapes:
@@ -71,25 +93,6 @@ def _gated(shape: DecoderShape) -> Shapes:
     if shape.mlp_bias:
         found |= {f"{name}.bias": (rows,) for name in names.gate_up}
         found[f"{names.down}.bias"] = (shape.hidden,)
-    return found
-
-
-def _experts(shape: DecoderShape, experts: ExpertShape) -> Shapes:
-    names = shape.names
-    found: Shapes = {f"{names.router}.weight": (experts.count, shape.hidden)}
-    for number in range(experts.count):
-        at = names.expert.format(number)
-        found |= {
-            f"{at}{name}.weight": (experts.inner, shape.hidden) for name in names.expert_gate_up
-        }
-        found[f"{at}{names.expert_down}.weight"] = (shape.hidden, experts.inner)
-    if experts.shared_inner:
-        found |= {
-            "mlp.shared_expert.gate_proj.weight": (experts.shared_inner, shape.hidden),
-            "mlp.shared_expert.up_proj.weight": (experts.shared_inner, shape.hidden),
-            "mlp.shared_expert.down_proj.weight": (shape.hidden, experts.shared_inner),
-            "mlp.shared_expert_gate.weight": (1, shape.hidden),
-        }
     return found
 
 

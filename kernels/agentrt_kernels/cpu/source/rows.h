@@ -57,20 +57,21 @@ static void gate_row(const Activation &how, const T *gate, const T *up, int widt
 
 // The halves of a head are turned against each other; `angles` holds cosines, then sines.
 template <class T, class W>
-static void rotate_head(const T *head, const W *norm, float epsilon, const float *angles, int dim,
+static void rotate_head(const T *head, const W *norm, Norm how, const float *angles, int dim,
                         T *out) {
-  float scale = 1.0f;
+  float scale = 1.0f, mean = 0.0f;
   if (norm != nullptr) {
+    if (how.centered) mean = mean_of(head, dim);
     float total = 0;
     int at = 0;
     f32 squares = all(0);
     for (; at + LANES <= dim; at += LANES) {
-      f32 v = load(head + at);
+      f32 v = load(head + at) - all(mean);
       squares += v * v;
     }
     total = sum(squares);
-    for (; at < dim; at++) total += widen(head[at]) * widen(head[at]);
-    scale = 1.0f / std::sqrt(total / (float)dim + epsilon);
+    for (; at < dim; at++) total += (widen(head[at]) - mean) * (widen(head[at]) - mean);
+    scale = 1.0f / std::sqrt(total / (float)dim + how.epsilon);
   }
   int half = dim / 2;
   const float *cosines = angles, *sines = angles + half;
@@ -78,8 +79,8 @@ static void rotate_head(const T *head, const W *norm, float epsilon, const float
   for (; at + LANES <= half; at += LANES) {
     f32 a = load(head + at), b = load(head + half + at);
     if (norm != nullptr) {
-      a = a * all(scale) * load(norm + at);
-      b = b * all(scale) * load(norm + half + at);
+      a = (a - all(mean)) * all(scale) * load(norm + at);
+      b = (b - all(mean)) * all(scale) * load(norm + half + at);
     }
     f32 c = load(cosines + at), s = load(sines + at);
     store(out + at, a * c - b * s);
@@ -88,8 +89,8 @@ static void rotate_head(const T *head, const W *norm, float epsilon, const float
   for (; at < half; at++) {
     float a = widen(head[at]), b = widen(head[half + at]);
     if (norm != nullptr) {
-      a = a * scale * widen(norm[at]);
-      b = b * scale * widen(norm[half + at]);
+      a = (a - mean) * scale * widen(norm[at]);
+      b = (b - mean) * scale * widen(norm[half + at]);
     }
     narrow(out + at, a * cosines[at] - b * sines[at]);
     narrow(out + half + at, b * cosines[at] + a * sines[at]);
@@ -110,9 +111,10 @@ struct Rope {
   const float *angles;
   int64_t angles_stride;
   const int64_t *slots;
-  const void *query_norm, *key_norm;
+  const void *query_norm, *key_norm;  // or null
+  int64_t norm_stride;                // 0: one weight for all heads
   float epsilon;
-  int32_t heads;
+  int32_t centered, heads;
   void *query;
   int64_t query_stride, query_head_stride;
 };
@@ -122,9 +124,13 @@ static void rope_row(const Rope &how, const Pages &pages, int row) {
   const T *qkv = (const T *)how.qkv + row * how.qkv_stride;
   const float *angles = how.angles + how.positions[row] * how.angles_stride;
   int dim = pages.head_dim;
+  Norm norm{how.epsilon, how.centered != 0};
+  auto norm_of = [&](const void *weight, int head) {
+    return weight == nullptr ? nullptr : (const W *)weight + head * how.norm_stride;
+  };
   T *query = (T *)how.query + row * how.query_stride;
   for (int head = 0; head < how.heads; head++)
-    rotate_head(qkv + head * how.qkv_head_stride, (const W *)how.query_norm, how.epsilon, angles, dim,
+    rotate_head(qkv + head * how.qkv_head_stride, norm_of(how.query_norm, head), norm, angles, dim,
                 query + head * how.query_head_stride);
   int64_t slot = how.slots[row];
   if (slot < 0) return;
@@ -132,7 +138,7 @@ static void rope_row(const Rope &how, const Pages &pages, int row) {
             (slot % pages.page_tokens) * pages.token_stride;
   for (int head = 0; head < pages.kv_heads; head++) {
     T *key = keys + head * pages.head_stride;
-    rotate_head(qkv + (how.heads + head) * how.qkv_head_stride, (const W *)how.key_norm, how.epsilon,
+    rotate_head(qkv + (how.heads + head) * how.qkv_head_stride, norm_of(how.key_norm, head), norm,
                 angles, dim, key);
     memcpy(key + pages.value_offset,
            qkv + (how.heads + pages.kv_heads + head) * how.qkv_head_stride, dim * sizeof(T));

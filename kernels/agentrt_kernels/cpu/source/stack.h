@@ -17,6 +17,7 @@ struct StackLayer {
   Linear qkv, out, gate_up, down;
   const float *norm, *out_norm, *inner_norm, *inner_out_norm, *query_norm, *key_norm;  // or null
   const float *angles;
+  int64_t norm_stride;  // of the weights of heads; 0: one for all
   int64_t page_offset;  // of this layer's keys inside a page
   float epsilon;
   Score how;
@@ -180,10 +181,10 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
     pages.memory = memory + layer.page_offset;
     const T *normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
     apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width);
-    Rope rope{qkv,        width,         dim,           call.positions,
-              layer.angles, call.angles_stride, call.slots, layer.query_norm,
-              layer.key_norm, layer.epsilon, call.heads,  query,
-              mixed,      dim};
+    Rope rope{qkv,           width,         dim,        call.positions,
+              layer.angles,  call.angles_stride, call.slots, layer.query_norm,
+              layer.key_norm, layer.norm_stride, layer.epsilon, call.centered,
+              call.heads,    query,         mixed,      dim};
     me.share(tokens, [&](int row) { rope_row<T, float>(rope, pages, row); });
     bool last = index + 1 == call.layer_count;
     if (last && call.wanted_tokens == 0) return;

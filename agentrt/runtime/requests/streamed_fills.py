@@ -1,0 +1,66 @@
+"""Streamed fills: prompts take the text of a generation that they wait for while it is written.
+
+So a prompt that joins long texts is computed when the last of them ends, but for a few tokens. What
+was taken may turn out otherwise, since an answer may be refused and given again: then the request
+is taken back, and the next one finds in the KV cache what has stayed the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentrt.base.segments import Hole, Segment
+from agentrt.program import BEGUN_CHUNKS, Gen
+from agentrt.runtime.run import Run
+
+
+@dataclass(slots=True)
+class Readers:
+    """The generations that take the text of one.
+
+    Attributes:
+        gens: The generations.
+        taken_chunks: Number of chunks of the text that were handed on.
+    """
+
+    gens: dict[Gen[Any], None] = field(default_factory=dict)
+    taken_chunks: int = 0
+
+
+class StreamedFills:
+    """Knows which prompts grow with the text of which generation.
+
+    Attributes:
+        is_on: Whether prompts take unfinished text at all.
+        readers: By generation, those that take its text.
+    """
+
+    def __init__(self, *, is_on: bool) -> None:
+        self.is_on = is_on
+        self.readers: dict[Gen[Any], Readers] = {}
+
+    def source_of(self, run: Run, segments: Sequence[Segment]) -> tuple[Hole, Gen[Any]] | None:
+        """The first hole of a prompt and the generation that fills it, if its text streams."""
+        if not self.is_on:
+            return None
+        hole = next((one for one in segments if isinstance(one, Hole)), None)
+        if hole is None or hole.generated:
+            return None
+        source = run.nodes.get(hole.node)
+        if not isinstance(source, Gen) or not source.work.output.is_text:
+            return None
+        return replace(hole, begun=source.begun_text()), source
+
+    def add_reader(self, source: Gen[Any], gen: Gen[Any]) -> None:
+        """Let a generation take the text of another one from now on."""
+        self.readers.setdefault(source, Readers()).gens[gen] = None
+
+    def grown(self, source: Gen[Any]) -> tuple[Gen[Any], ...]:
+        """The generations whose prompts can be filled with more of the text of `source`."""
+        readers = self.readers.get(source)
+        if readers is None or len(source.chunks) - readers.taken_chunks < BEGUN_CHUNKS:
+            return ()
+        readers.taken_chunks = len(source.chunks) - len(source.chunks) % BEGUN_CHUNKS
+        return tuple(readers.gens)

@@ -1,0 +1,144 @@
+"""Streamed fills: a prompt takes the text that it waits for while that is written."""
+
+from itertools import pairwise
+from typing import Annotated, Any
+
+import pytest
+from pydantic import AfterValidator, StringConstraints
+
+from agentrt import Gen, NodeCancelled, chat, gather, program
+from agentrt.base.config import SchedulerConfig
+from agentrt.protocol.events import NodeFinished, PromptRevised, RequestSent
+
+ASK = chat(system="Be brief.")
+WORDS = " ".join(f"word{n} of the  draft," for n in range(60))
+OTHER = " ".join(f"line{n}\n of another" for n in range(60))
+
+
+@program
+async def joined() -> str:
+    """Two drafts and a verdict on them."""
+    first = ASK.user("One.").generate(name="first", max_tokens=2000)
+    second = ASK.user("Two.").generate(name="second", max_tokens=2000)
+    verdict = ASK.user("Of ", first, " and ", second, ": which?").generate(name="verdict")
+    return await verdict
+
+
+def whole_prompt(rig: Any) -> tuple[int, ...]:
+    """The ids that the engine has of the verdict's prompt when it is complete."""
+    request = next(r for r in rig.backend.seen.requests if r.node_id.endswith("verdict#0"))
+    ids: tuple[int, ...] = request.prompt.token_ids
+    for request_id, fill in rig.backend.seen.fills:
+        if request_id == request.request_id:
+            ids += fill.token_ids
+    return ids
+
+
+def test_a_prompt_grows_while_its_text_is_written(bench: Any, codec: Any) -> None:
+    """Before the last draft ends, most of it stands in the engine; the ids are the same."""
+    rig = bench([WORDS, OTHER, "both"], codec=codec, decode_tokens_per_s=10.0)
+    assert rig.run(joined) == "both"
+    fills = [fill for _, fill in rig.backend.seen.fills]
+    assert len(fills) > 6
+    assert [fill.complete for fill in fills] == [False] * (len(fills) - 1) + [True]
+    whole = ASK.user("Of ", WORDS, " and ", OTHER, ": which?")
+    assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
+    assert not rig.recorder.of(PromptRevised)
+
+
+def test_without_it_each_text_is_filled_at_its_end(bench: Any, codec: Any) -> None:
+    rig = bench(
+        [WORDS, OTHER, "both"],
+        codec=codec,
+        decode_tokens_per_s=10.0,
+        scheduler=SchedulerConfig(stream_fills=False),
+    )
+    assert rig.run(joined) == "both"
+    assert len(rig.backend.seen.fills) == 1, "the other draft had ended before"
+
+
+def test_what_is_sent_is_always_the_beginning_of_what_follows(bench: Any, codec: Any) -> None:
+    """A second draft that is ready first comes at once when the first one has ended."""
+
+    @program
+    async def uneven() -> str:
+        first = ASK.user("One.").generate(name="first", max_tokens=2000)
+        second = ASK.user("Two.").generate(name="second", max_tokens=2000)
+        third = ASK.user("Of ", first, "\n\n", second, ": which?").generate(name="verdict")
+        await gather(first, second)
+        return await third
+
+    rig = bench([WORDS, "short", "both"], codec=codec, decode_tokens_per_s=10.0)
+    assert rig.run(uneven) == "both"
+    whole = ASK.user("Of ", WORDS, "\n\n", "short", ": which?")
+    assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
+    times = [fill for _, fill in rig.backend.seen.fills]
+    assert all(one.token_ids or one.complete for one in times)
+
+
+def test_a_value_that_is_not_what_was_written_takes_the_request_back(
+    bench: Any, codec: Any
+) -> None:
+    """The prompt has the value; what the engine computed of the text is asked for no more."""
+    loud = Annotated[str, StringConstraints(to_upper=True, max_length=4000)]
+
+    @program
+    async def shouting() -> str:
+        first = ASK.user("One.").generate(loud, name="first", max_tokens=2000)
+        return await ASK.user("Of ", first, ": which?").generate(name="verdict")
+
+    rig = bench([WORDS, "both"], codec=codec, decode_tokens_per_s=10.0)
+    assert rig.run(shouting) == "both"
+    assert len(rig.recorder.of(PromptRevised)) == 1
+    taken_back, sent = (r for r in rig.backend.seen.requests if r.node_id.endswith("verdict#0"))
+    assert rig.backend.seen.fills[0][0] == taken_back.request_id
+    whole = ASK.user("Of ", WORDS.upper(), ": which?")
+    assert sent.prompt.token_ids == codec.encode((), whole.segments()).token_ids
+
+
+def test_a_text_that_is_checked_goes_in_when_it_has_passed(bench: Any, codec: Any) -> None:
+    @program
+    async def checked() -> str:
+        same = Annotated[str, AfterValidator(lambda text: text)]
+        first = ASK.user("One.").generate(same, name="first", max_tokens=2000, check=True)
+        return await ASK.user("Of ", first, ": which?").generate(name="verdict")
+
+    rig = bench([WORDS, "both"], codec=codec, decode_tokens_per_s=10.0)
+    assert rig.run(checked) == "both"
+    assert [fill.complete for _, fill in rig.backend.seen.fills] == [True]
+
+
+def test_a_text_that_is_cancelled_ends_its_readers(bench: Any, codec: Any) -> None:
+    @program
+    async def stopped() -> str:
+        first = ASK.user("One.").generate(name="first", max_tokens=2000)
+        verdict = ASK.user("Of ", first, ": which?").generate(name="verdict")
+        async for _ in first.stream():
+            if len(first.chunks) > 70:
+                break
+        first.cancel("enough")
+        await verdict
+        return "never"
+
+    rig = bench([WORDS, "both"], codec=codec, decode_tokens_per_s=10.0)
+    with pytest.raises(NodeCancelled, match="enough"):
+        rig.run(stopped)
+    assert len(rig.backend.seen.fills) > 1
+    assert len(rig.recorder.of(NodeFinished, "verdict")) == 1
+
+
+def test_begun_text_never_changes(bench: Any, codec: Any) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    @program
+    async def watched() -> str:
+        first: Gen[str] = ASK.user("One.").generate(name="first", max_tokens=2000)
+        seen.extend([first.begun_text() async for _ in first.stream()])
+        return await first
+
+    rig = bench([WORDS], codec=codec, decode_tokens_per_s=10.0)
+    rig.run(watched)
+    assert len(set(seen)) > 3
+    assert all(after[: len(before)] == before for before, after in pairwise(seen))
+    assert WORDS.startswith("".join(seen[-1]))
+    assert len(rig.recorder.of(RequestSent)) == 1
