@@ -114,7 +114,7 @@ def test_a_set_of_late_options_is_written_without_repetition(vocab: Any) -> None
 def test_other_items_beside_late_options_are_distinct_too(vocab: Any) -> None:
     class Answer(BaseModel):
         fact: Annotated[Fact, held(facts(3), late=True)]
-        names: set[str]
+        names: Annotated[set[str], Field(min_length=2)]
 
     text = f'{{"fact":{OneOf(facts(3)).texts[1]},"names":["a","b"'
     state = started(Answer, vocab)

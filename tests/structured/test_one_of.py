@@ -297,7 +297,7 @@ def test_places_that_need_their_options_early_say_so(form: Any) -> None:
 def test_late_options_are_not_only_checked() -> None:
     class Odd(BaseModel):
         a: Annotated[str, OneOf(Pending())]
-        b: set[Annotated[float, Field(le=9)]]
+        b: Annotated[set[Annotated[float, Field(le=9)]], Field(min_length=2)]
 
     with pytest.raises(ConstraintError, match="late options"):
         checked_shape_of(Odd)
