@@ -147,7 +147,7 @@ class OneOf:
         """Work out the texts, and the tables by which values are compared with them."""
         if not self._known:
             for text in self.texts:
-                self._by_key.setdefault(_key(json.loads(text)), []).append(text)
+                self._by_key.setdefault(equality_key(json.loads(text)), []).append(text)
             self._known = frozenset(self.texts)
 
     def check(self, value: Any) -> Any:
@@ -161,7 +161,7 @@ class OneOf:
         if text in self._known:
             return value
         plain = json.loads(text)
-        alike = self._by_key.get(_key(plain), ())
+        alike = self._by_key.get(equality_key(plain), ())
         if not any(_is_equal(plain, json.loads(one)) for one in alike):
             raise ValueError(f"{text[:60]} is none of the options")
         return value
@@ -227,15 +227,15 @@ def _options_in(part: Any) -> tuple[Any, ...]:
     return part.held_options() if isinstance(part, OptionSource) else (part,)
 
 
-def _key(value: Any) -> Hashable:
+def equality_key(value: Any) -> Hashable:
     """A key that equal values share, however their numbers are written; others seldom do."""
     match value:
         case bool() | None:
             return (value,)
         case dict():
-            return frozenset((name, _key(one)) for name, one in value.items())
+            return frozenset((name, equality_key(one)) for name, one in value.items())
         case list():
-            return tuple(map(_key, value))
+            return tuple(map(equality_key, value))
         case int() | float() if len(text := str(value)) <= _MAX_DIGITS:
             return float(text)
     return str(value)

@@ -22,7 +22,12 @@ from agentrt.structured.backends.llguidance_backend import (
 from agentrt.structured.backends.llguidance_closing import find_completion
 from agentrt.structured.distinct_tokens import ItemTokens, item_tokens_of
 from agentrt.structured.json_schema.distinct import DistinctPlaces
-from agentrt.structured.json_schema.distinct_text import DocumentPosition, OpenContainer, follow
+from agentrt.structured.json_schema.distinct_text import (
+    NEGATIVE_ZERO,
+    DocumentPosition,
+    OpenContainer,
+    follow,
+)
 from agentrt.structured.json_schema.distinct_values import (
     Way,
     after_byte,
@@ -176,6 +181,9 @@ class DistinctState:
         if held:
             found.update(self.tokens.starting_with(b"0") if self.text.endswith(b"-") else ())
             groups.append(self.tokens.negative_zeros)
+            if self.text.endswith(NEGATIVE_ZERO):
+                for end in (b",", b"]", b"}"):
+                    found.update(self.tokens.starting_with(end))
             if not all(one.place is not None and one.place.is_open for one in held):
                 groups.append(self.tokens.ends_string)
                 groups.append(self.tokens.ends_item)
@@ -233,6 +241,9 @@ class DistinctState:
             return False
         if _is_free(after, text):
             return True
+        has_more = _has_more(after, text)
+        if has_more is not None:
+            return has_more
         ahead = self.matcher.fork()
         return ahead.advance((token,)) == 1 and self._leads_on(ahead, after, text)
 
@@ -278,8 +289,27 @@ def _repeats(at: DocumentPosition, text: bytearray) -> bool:
     return last.repeats(last.begun(text))
 
 
+def _has_more(at: DocumentPosition, text: bytearray) -> bool | None:
+    """Whether listed items go on from here besides those that are written; None if a walk shows."""
+    found: list[bool | None] = []
+    for one in at.held():
+        begun = one.begun(text)
+        if one.written is not None and one.may_repeat(begun):
+            listed = None if one.place is None else one.place.listed
+            written = list(one.written.beginning_with(begun))
+            found.append(None if listed is None else listed.has_more(begun, written))
+    if False in found:
+        return False
+    return True if found and None not in found else None
+
+
 def _is_free(at: DocumentPosition, text: bytes | bytearray) -> bool:
-    """Whether no item begins like one before it, or the present one can still become any."""
+    """Whether no item begins like one before it, or the present one can still become any.
+
+    A number that begins with -0 is not free: it may have to be 0.
+    """
+    if at.may_be_negative_zero(text):
+        return False
     held = at.held()
     if held and held[-1] is at.containers[-1]:
         last = held[-1]

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, StringConstraints
 from agentrt import Gen, NodeCancelled, chat, gather, program
 from agentrt.base.config import SchedulerConfig
 from agentrt.protocol.events import NodeFinished, PromptRevised, RequestSent
+from agentrt.runtime.requests.streamed_fills import StreamedFills
 
 ASK = chat(system="Be brief.")
 WORDS = " ".join(f"word{n} of the  draft," for n in range(60))
@@ -125,6 +126,29 @@ def test_a_text_that_is_cancelled_ends_its_readers(bench: Any, codec: Any) -> No
         rig.run(stopped)
     assert len(rig.backend.seen.fills) > 1
     assert len(rig.recorder.of(NodeFinished, "verdict")) == 1
+
+
+def test_a_text_that_is_never_asked_for_leaves_no_readers(bench: Any, codec: Any) -> None:
+    """Its prompt fits nowhere, and no request of it ends."""
+    fills = StreamedFills(is_on=True)
+
+    async def too_long(_: Any) -> Any:
+        raise ValueError("too long")
+
+    @program
+    async def unsent() -> str:
+        long = ASK.user("word " * 60)
+        for _ in range(60):
+            long = long.assistant("answer").user("word " * 60)
+        first = long.generate(name="first", on_overflow=too_long)
+        verdict = ASK.user("Of ", first, ": which?").generate(name="verdict")
+        fills.add_reader(first, verdict)
+        assert fills.readers
+        return await verdict
+
+    with pytest.raises(ValueError, match="too long"):
+        bench([], codec=codec).run(unsent)
+    assert not fills.readers
 
 
 def test_begun_text_never_changes(bench: Any, codec: Any) -> None:

@@ -53,6 +53,10 @@ NOT_PROVED = [
     ({"required": ["a"], "type": "object"}, {"required": ["b"], "type": "object"}),
     ({"type": "array", "items": {"type": "string"}}, {"type": "array", "items": False}),
     ({"enum": [[1]]}, {"enum": [[1.0]]}),
+    (
+        {"type": "object", "properties": {"k": {"const": 1}}, "required": ["k"]},
+        {"not": {"properties": {"k": {"const": True}}}},
+    ),
 ]
 ROOT = {"$defs": {"low": {"type": "number", "maximum": 4}}}
 

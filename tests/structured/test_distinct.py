@@ -49,6 +49,12 @@ OPEN = {
     "additionalProperties": False,
 }
 
+CLOSED: dict[str, Any] = {
+    "type": "object",
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
 
 def array_of(items, **more):
     return {"type": "array", "items": items, "uniqueItems": True, **more}
@@ -63,6 +69,8 @@ WALKED = [
     array_of(array_of({"type": "string", "pattern": "^a?$"})),
     array_of({"anyOf": [{"enum": ["a", "ab"]}, {"type": "integer", "minimum": 0, "maximum": 2}]}),
     array_of({"enum": [*"abcdefghijkl"]}, minItems=9),
+    array_of({"enum": [{"symbol": f"S{at}", "value": at / 2 - 1.5} for at in range(6)]}),
+    array_of({"enum": [[at, f"x{at % 3}"] for at in range(9)]}, minItems=9),
     {
         "type": "object",
         "properties": {"names": array_of({"type": "string", "maxLength": 1}), "n": TEXT},
@@ -74,6 +82,8 @@ WALKED = [
         "additionalProperties": {"anyOf": [{"$ref": "#/$defs/tags"}, {"type": "null"}]},
         "maxProperties": 2,
     },
+    array_of(array_of({"enum": [0, 1.5]})),
+    array_of({"enum": [0, 1e-07, *(at / 2 - 1.75 for at in range(8))]}, minItems=9),
     array_of({"type": "number"}),
     array_of({"type": ["string", "number", "boolean"]}),
     array_of(OPEN),
@@ -167,6 +177,14 @@ def test_decimals_that_are_read_as_one_float_are_not_handed_on(accepts):
             shape.parse(text)
 
 
+def test_items_that_are_nested_too_deeply_equal_no_item(accepts):
+    """They have no key; the value is compared when it is finished."""
+    shape = json_schema_shape(array_of(True))
+    deep = "[" * 900 + "]" * 900
+    assert accepts(shape.spec, f"[{deep},2,1]")
+    assert not accepts(shape.spec, f"[{deep},2,2]")
+
+
 NUMERIC = st.sampled_from([0, 1, 10, 120, 1.5, -0.25, 1e22, 3e-7])
 NAMED = st.dictionaries(st.sampled_from(["", "a", "ab", 'b"']), NUMERIC, max_size=3)
 SMALL = st.one_of(st.none(), st.booleans(), NUMERIC, NAMED)
@@ -226,6 +244,21 @@ def test_one_item_has_one_text(accepts):
     numbers = json_schema_shape(array_of({"type": "integer"})).spec
     assert accepts(numbers, "[0,-10]")
     assert not accepts(numbers, "[0,-0]")
+    assert not accepts(numbers, "[-0]")
+    fields = json_schema_shape(array_of({**CLOSED, "properties": {"a": {"type": "integer"}}})).spec
+    assert accepts(fields, '[{"a":0},{"a":-1}]')
+    assert not accepts(fields, '[{"a":-0}]')
+
+
+@pytest.mark.parametrize("more", [{"type": "integer"}, {"enum": [0, 1.5]}, array_of(TEXT)])
+def test_a_listed_fraction_may_begin_with_minus_zero(more, accepts, compiled, vocab):
+    spec = json_schema_shape(array_of({"anyOf": [{"enum": [-0.5, 1e-07, -0.25]}, more]})).spec
+    assert accepts(spec, "[-0.5,1e-07,-0.25]")
+    assert not accepts(spec, "[-0.5,-0.5]")
+    assert not accepts(spec, "[-0,-0.5]")
+    dice = random.Random(0)
+    texts = [written(compiled(spec), vocab, dice) for _ in range(20)]
+    assert any(text is not None and "-0." in text for text in texts)
 
 
 def test_items_of_different_arrays_may_be_equal(accepts):
@@ -246,6 +279,10 @@ def test_items_of_different_arrays_may_be_equal(accepts):
         array_of({"anyOf": [POINT, TNIOP]}),
         array_of({"type": "number", "maximum": 9}),
         array_of({"type": "number", "minimum": 3}, minItems=2),
+        array_of({"enum": [{"a": 1}, {"a": 1.0}]}),
+        array_of({"enum": [[0.0], [-0.0]]}),
+        array_of({"anyOf": [{"enum": [{"a": 1}]}, {"enum": [{"a": 1.0}]}]}),
+        array_of({"anyOf": [{"enum": [{"y": True, "x": 0}]}, POINT]}),
     ],
 )
 def test_what_is_not_told_apart_is_refused(schema):

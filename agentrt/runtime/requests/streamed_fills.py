@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.base.segments import Hole, Segment
-from agentrt.program import BEGUN_CHUNKS, Gen
+from agentrt.program import BEGUN_CHUNKS, Gen, Node
 from agentrt.runtime.run import Run
 
 
@@ -39,7 +39,7 @@ class StreamedFills:
 
     def __init__(self, *, is_on: bool) -> None:
         self.is_on = is_on
-        self.readers: dict[Gen[Any], Readers] = {}
+        self.readers: dict[Node[Any], Readers] = {}
 
     def source_of(self, run: Run, segments: Sequence[Segment]) -> tuple[Hole, Gen[Any]] | None:
         """The first hole of a prompt and the generation that fills it, if its text streams."""
@@ -54,8 +54,12 @@ class StreamedFills:
         return replace(hole, begun=source.begun_text()), source
 
     def add_reader(self, source: Gen[Any], gen: Gen[Any]) -> None:
-        """Let a generation take the text of another one from now on."""
-        self.readers.setdefault(source, Readers()).gens[gen] = None
+        """Let a generation take the text of another one until that ends, sent or not."""
+        readers = self.readers.get(source)
+        if readers is None:
+            readers = self.readers[source] = Readers()
+            source.when_done(self._forget)
+        readers.gens[gen] = None
 
     def grown(self, source: Gen[Any]) -> tuple[Gen[Any], ...]:
         """The generations whose prompts can be filled with more of the text of `source`."""
@@ -64,3 +68,6 @@ class StreamedFills:
             return ()
         readers.taken_chunks = len(source.chunks) - len(source.chunks) % BEGUN_CHUNKS
         return tuple(readers.gens)
+
+    def _forget(self, source: Node[Any]) -> None:
+        self.readers.pop(source, None)

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentrt.structured.json_schema.disjoint import exclude_each_other
-from agentrt.structured.json_schema.keywords import KEYWORDS, TYPES, UNREAD, alone, resolve
+from agentrt.structured.json_schema.keywords import (
+    KEYWORDS,
+    TYPES,
+    UNREAD,
+    alone,
+    is_same,
+    resolve,
+)
 from agentrt.structured.json_schema.regex_text import escape_regex
 from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex, matching
 from agentrt.structured.json_schema.value_context import ANY_VALUE, ValueContext
@@ -122,7 +129,7 @@ def _of_keyword(
             return []
         case "additionalProperties" if value is False:
             return _other_names(schema, within)
-        case "items" if any(value == one.get("items") for one in within.plain):
+        case "items" if any(is_same(value, one.get("items")) for one in within.plain):
             return None if any("prefixItems" in one for one in (schema, *within.plain)) else []
         case "items" if value is False:
             fixed = len(schema.get("prefixItems", ()))
@@ -151,7 +158,7 @@ def _of_keyword(
 def _is_among(schema: Any, known: list[Any], root: Any) -> bool:
     """Whether a schema is one of those that hold anyway, by itself or as the target of one."""
     meant = alone(schema, root)
-    return any(meant == alone(one, root) for one in known)
+    return any(is_same(meant, alone(one, root)) for one in known)
 
 
 def _each(schemas: list[Any], root: Any, depth: int, within: ValueContext = ANY_VALUE) -> Parts:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.structured.json_schema.field_names import of_field, texts_of
-from agentrt.structured.json_schema.keywords import TYPES, UNREAD, resolve
+from agentrt.structured.json_schema.keywords import TYPES, UNREAD, is_same, resolve
 from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex
 from agentrt.structured.json_schema.value_context import ValueContext
 
@@ -222,7 +222,8 @@ def _all_fit(parts: _Parts, wanted: Any) -> bool:
                 fits = {*value} <= {*_required(parts)}
             case "properties":
                 fits = all(
-                    one in (True, {}) or one in _field(parts, name) for name, one in value.items()
+                    one in (True, {}) or any(is_same(one, held) for held in _field(parts, name))
+                    for name, one in value.items()
                 )
             case "additionalProperties":
                 fits = value in (True, {})

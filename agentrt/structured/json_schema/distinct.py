@@ -3,7 +3,7 @@
 No grammar compares items, so the state of a sequence does (see `distinct_state`): by the texts of
 the items if equal items have equal texts, else by their values. Numbers with fractions (1.0 is 1)
 and objects with free keys, which come in any order, need the second, which is for endless items
-only. Items must not run out before `minItems`.
+only. Items must not run out before `minItems`. Records that are listed have one text each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentrt.base.held_place import STAND_IN
+from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.structured.json_schema.alternatives import (
+    Alternative,
     TooManyAlternatives,
     alternatives,
     child_items,
@@ -29,13 +32,21 @@ from agentrt.structured.json_schema.keywords import (
     with_children,
     without,
 )
-from agentrt.structured.json_schema.merging import values_within
+from agentrt.structured.json_schema.listed_items import (
+    LISTING,
+    ListedTexts,
+    fitting_values,
+    have_one_text_each,
+    hold_parts,
+    is_listed,
+    stated_values,
+)
 from agentrt.structured.json_schema.number_leaf import NUMERIC
 
 KEYWORD = "uniqueItems"
 MAX_PLACES = 5_000
 _MAX_DEPTH = 16
-_NARROWING = frozenset({"enum", "const", "pattern", "format", "maxLength"})
+_NARROWING = LISTING | {"pattern", "format", "maxLength"}
 _OF_ANY_FIELDS = frozenset(
     {"type", "properties", "patternProperties", "additionalProperties", "required"}
 )
@@ -83,6 +94,7 @@ class SchemaPlace:
         is_open: Whether such items are strings of which any beginning goes on in endless ways.
         is_by_value: Whether equal items may have different texts.
         is_endless: Whether there are endless different items.
+        listed: The texts of such items, if records or arrays are listed; else None.
     """
 
     plain: list[dict[str, Any]]
@@ -90,6 +102,7 @@ class SchemaPlace:
     is_open: bool = False
     is_by_value: bool = False
     is_endless: bool = False
+    listed: ListedTexts | None = None
     _owner: Any = None
     _steps: dict[Any, SchemaPlace | None] = field(default_factory=dict)
 
@@ -140,10 +153,12 @@ class DistinctPlaces:
 
     Args:
         schema: The whole schema, in normal form.
+        style: Style of its texts.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, style: JsonStyle = "compact") -> None:
         self._root = schema
+        self._style: JsonStyle = style
         self._reaching = _reaching(schema)
         self._known: dict[tuple[int, ...], SchemaPlace] = {}
         self.root = self.place([schema])
@@ -159,9 +174,11 @@ class DistinctPlaces:
             distinct = any(map(_asks, plain))
             made = self._known[key] = SchemaPlace(plain, distinct, _owner=self)
             if distinct:
-                made.is_open = self._is_open(plain)
+                items = self._items(plain)
+                made.is_open = bool(items) and all(map(_is_open, items))
                 made.is_by_value = not self._are_told_apart(made)
                 made.is_endless = self._is_endless(made)
+                made.listed = None if made.is_by_value else self._listed(items)
         return self._known[key]
 
     def all(self) -> Iterator[SchemaPlace]:
@@ -219,16 +236,24 @@ class DistinctPlaces:
             for keyword in ("allOf", "anyOf", "oneOf"):
                 todo += here.get(keyword, ())
 
-    def _is_open(self, plain: list[dict[str, Any]]) -> bool:
+    def _items(self, plain: list[dict[str, Any]]) -> list[Alternative]:
+        """The alternatives of all items; [] if they are too many, or differ by position."""
         arrays = [schema for schema in plain if "array" in types_of([schema])]
+        if any("prefixItems" in schema for schema in arrays):
+            return []
         items = [schema.get("items", True) for schema in arrays if "$ref" not in schema]
         try:
-            found = [alt for item in items for alt in alternatives(item, self._root)]
+            return [alt for item in items for alt in alternatives(item, self._root)]
         except TooManyAlternatives:
-            return False
-        if any("prefixItems" in schema for schema in arrays) or not found:
-            return False
-        return all(types_of(one) == {"string"} and not _is_narrow(one) for one in found)
+            return []
+
+    def _listed(self, items: list[Alternative]) -> ListedTexts | None:
+        found = [fitting_values(one) for one in items]
+        values = [value for one in found for value in one or ()]
+        if None in found or not hold_parts(values):
+            return None
+        texts = {styled_json(value, self._style).encode() for value in values}
+        return ListedTexts(tuple(sorted(texts)))
 
     def _has_enough(self, array: dict[str, Any]) -> bool:
         fewest = array.get("minItems", 0)
@@ -238,13 +263,12 @@ class DistinctPlaces:
             return False
         return self._count(array.get("items", True), 0) >= int(fewest)
 
-    def _count_of(self, alternative: list[dict[str, Any]], depth: int) -> float:
+    def _count_of(self, alternative: Alternative, depth: int) -> float:
         """A number of different values that an alternative has at least."""
-        listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
-        if listed:
-            others = [schema for schema in alternative if schema is not listed[0]]
-            fitting = values_within({**listed[0], "allOf": others})
-            return 0 if fitting is None else len({json.dumps(value) for value in fitting})
+        if is_listed(alternative):
+            fitting = fitting_values(alternative) or []
+            late = any(isinstance(value, str) and value[:1] == STAND_IN for value in fitting)
+            return _ENDLESS if late else len({json.dumps(value) for value in fitting})
         kinds, stated = types_of(alternative), {key for one in alternative for key in one}
         if "string" in kinds and not stated & _NARROWING:
             return _ENDLESS
@@ -270,24 +294,27 @@ class DistinctPlaces:
             return True
         if depth > _MAX_DEPTH or not schemas:
             return False
+        found = alternatives({"allOf": schemas}, self._root)
+        values = [value for one in found if is_listed(one) for value in stated_values(one)]
+        others = [one for one in found if not is_listed(one)]
+        if not have_one_text_each(values):
+            return False
+        if hold_parts(values) and any(types_of(one) & {"array", "object"} for one in others):
+            return False
         orders: list[list[str]] = []
-        for alternative in alternatives({"allOf": schemas}, self._root):
-            below = (*above, here)
-            if not self._alternative_shows(alternative, depth + 1, below, orders):
-                return False
+        below = (*above, here)
+        if not all(self._alternative_shows(one, depth + 1, below, orders) for one in others):
+            return False
         return all(_agree(*pair) for pair in itertools.combinations(orders, 2))
 
     def _alternative_shows(
         self,
-        alternative: list[dict[str, Any]],
+        alternative: Alternative,
         depth: int,
         above: tuple[frozenset[int], ...],
         orders: list[list[str]],
     ) -> bool:
         kinds = types_of(alternative)
-        listed = [schema for schema in alternative if schema.keys() & {"enum", "const"}]
-        if listed:
-            return all(map(_has_one_text, _values(listed[0])))
         if "number" in kinds:
             return False
         if "array" in kinds:
@@ -332,15 +359,8 @@ def _reaching(root: Any) -> set[int]:
     return found
 
 
-def _values(schema: dict[str, Any]) -> list[Any]:
-    values: list[Any] = schema.get("enum", [schema.get("const")])
-    return values
-
-
-def _has_one_text(value: Any) -> bool:
-    if isinstance(value, float):
-        return not value.is_integer()
-    return not isinstance(value, dict | list)
+def _is_open(alternative: Alternative) -> bool:
+    return types_of(alternative) == {"string"} and not _is_narrow(alternative)
 
 
 def _is_closed(schema: dict[str, Any]) -> bool:
@@ -352,5 +372,5 @@ def _agree(one: list[str], other: list[str]) -> bool:
     return [name for name in one if name in other] == [name for name in other if name in one]
 
 
-def _is_narrow(alternative: list[dict[str, Any]]) -> bool:
+def _is_narrow(alternative: Alternative) -> bool:
     return any(schema.keys() & _NARROWING for schema in alternative)

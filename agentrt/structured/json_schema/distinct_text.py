@@ -12,7 +12,8 @@ from agentrt.structured.json_schema.distinct_values import Way, key_of, ways_to
 
 _INSIDE = re.compile(rb'["\\]')
 _OUTSIDE = re.compile(rb'["\[\]{},:]')
-_OUTSIDE_HELD = re.compile(rb'["\[\]{},:0]')
+
+NEGATIVE_ZERO = b"-0"
 
 
 @record
@@ -90,11 +91,14 @@ class OpenContainer(NamedTuple):
 
     def adding(self, item: bytes) -> WrittenItems | None:
         """The items with the present one, which ends; None if they need not be distinct."""
-        return None if self.written is None else self.written.adding(self._known(item))
+        known = self._known(item)
+        if self.written is None or known is None:
+            return self.written
+        return self.written.adding(known)
 
-    def _known(self, item: bytes) -> bytes:
-        """An item as it is kept; what is not complete equals none."""
-        return (key_of(item) or b"") if self.is_by_value else item
+    def _known(self, item: bytes) -> bytes | None:
+        """An item as it is kept; None if it has no key, and equals none before it."""
+        return key_of(item) if self.is_by_value else item
 
 
 class DocumentPosition(NamedTuple):
@@ -119,10 +123,11 @@ class DocumentPosition(NamedTuple):
         """The open arrays of distinct items."""
         return [one for one in self.containers if one.written is not None]
 
-    @property
-    def has_one_zero(self) -> bool:
-        """Whether -0 may not be written, since items are told apart by their texts."""
-        return any(not one.is_by_value for one in self.held())
+    def may_be_negative_zero(self, text: bytes | bytearray) -> bool:
+        """Whether the number at the end of a text is 0 as -0, unless a fraction follows."""
+        if self.in_string or not text.endswith(NEGATIVE_ZERO):
+            return False
+        return _have_one_zero(self.containers)
 
 
 def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> DocumentPosition | None:
@@ -135,7 +140,6 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
     """
     containers, in_string, is_escaped = at
     offset, index = len(text), 0
-    pattern = _OUTSIDE_HELD if at.has_one_zero else _OUTSIDE
 
     def piece(begins: int, ends: int) -> bytes:
         if begins >= offset:
@@ -146,7 +150,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
         if is_escaped:
             is_escaped, index = False, index + 1
             continue
-        found = (_INSIDE if in_string else pattern).search(more, index)
+        found = (_INSIDE if in_string else _OUTSIDE).search(more, index)
         if found is None:
             break
         index, mark = found.end(), found[0]
@@ -155,12 +159,8 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
             in_string = not in_string
         elif mark == b"\\":
             is_escaped = True
-        elif mark == b"0":
-            if piece(here - 2, here - 1) == b"-":
-                return None
         elif mark in (b"[", b"{"):
             containers = (*containers, _opened(containers[-1].value, here, is_array=mark == b"["))
-            pattern = _OUTSIDE_HELD if DocumentPosition(containers).has_one_zero else _OUTSIDE
         else:
             top = containers[-1]
             ended = piece(top.begins, here - 1).strip()
@@ -170,10 +170,17 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
                 continue
             if top.repeats(ended):
                 return None
+            if ended.endswith(NEGATIVE_ZERO) and _have_one_zero(containers):
+                return None
             containers = containers[:-1]
             if mark == b",":
                 containers = (*containers, _next_item(top, ended, here))
     return DocumentPosition(containers, in_string, is_escaped)
+
+
+def _have_one_zero(containers: tuple[OpenContainer, ...]) -> bool:
+    """Whether 0 may not be written as -0, since some items are told apart by their texts."""
+    return any(one.written is not None and not one.is_by_value for one in containers)
 
 
 def _opened(place: SchemaPlace | None, begins: int, *, is_array: bool) -> OpenContainer:

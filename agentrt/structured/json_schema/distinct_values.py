@@ -22,12 +22,11 @@ class _Number(str):
 
 
 def key_of(text: bytes) -> bytes | None:
-    """The key of the value of JSON text; None if the text is not complete."""
+    """The key of the value of JSON text; None if that is not complete, or nested too deeply."""
     try:
-        value = json.loads(text, parse_int=_canonical, parse_float=_canonical)
-    except ValueError:
+        return _dumped(json.loads(text, parse_int=_canonical, parse_float=_canonical)).encode()
+    except (ValueError, RecursionError):
         return None
-    return _dumped(value).encode()
 
 
 def _canonical(text: str) -> _Number:

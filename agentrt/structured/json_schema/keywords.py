@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -162,6 +163,14 @@ def alone(schema: Any, root: Any) -> Any:
     if not isinstance(schema, dict) or without(schema, *ANNOTATIONS).keys() != {"$ref"}:
         return schema
     return resolve(root, schema["$ref"]) if isinstance(root, dict) else schema
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two schemas state the same; in Python true equals 1, in a schema it does not."""
+    return bool(one == other) and _text(one) == _text(other)
+
+
+_text = json.JSONEncoder(sort_keys=True).encode
 
 
 def resolve(root: dict[str, Any], ref: str) -> Any | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agentrt.base import canonical_json
+from agentrt.base.held_place import STAND_IN
 from agentrt.structured.json_schema.complement import any_of, complement, other_texts
 from agentrt.structured.json_schema.disjoint import (
     context_of,
@@ -273,6 +274,8 @@ def listed_values(schema: Any) -> list[Any] | None:
     if keys <= {"enum", "const"} and keys:
         values = schema.get("enum", [schema.get("const")])
         if not isinstance(values, list) or any(isinstance(v, dict | list) for v in values):
+            return None
+        if any(isinstance(value, str) and value[:1] == STAND_IN for value in values):
             return None
         return None if "type" in schema and not _all_typed(values, schema["type"]) else values
     if schema == {"type": "boolean"}:

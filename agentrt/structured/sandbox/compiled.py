@@ -16,7 +16,7 @@ from agentrt.structured.call_state import CallsConstraint
 from agentrt.structured.closing.forced_text import is_forced_text_short
 from agentrt.structured.distinct_state import DistinctConstraint
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, may_take_long
-from agentrt.structured.json_schema.distinct import DistinctPlaces, holds_distinct
+from agentrt.structured.json_schema.distinct import DistinctPlaces, check_distinct, holds_distinct
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
 from agentrt.structured.json_schema.regex_text import (
@@ -81,7 +81,8 @@ def _searched(
     constraint = _parsed(spec, alphabet)
     schema = json.loads(spec.source) if spec.kind == "json" else True
     if holds_distinct(schema):
-        return DistinctConstraint(constraint, DistinctPlaces(schema), alphabet)
+        check_distinct(schema)  # its options may have come late
+        return DistinctConstraint(constraint, DistinctPlaces(schema, spec.style), alphabet)
     return constraint
 
 

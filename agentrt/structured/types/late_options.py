@@ -44,6 +44,6 @@ def with_holes(spec: ConstraintSpec, late: Mapping[str, HeldPlace]) -> Constrain
     if found != late.keys():
         raise ConstraintError(
             "OneOf stands where its options must be known when the type is declared",
-            hint="Await the nodes first; keys of a dict and items of a set are such places",
+            hint="Await the nodes first; keys of a dict are such a place",
         )
     return replace(spec, source=source, tools=tools, holes=tuple(late))

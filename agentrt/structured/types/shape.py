@@ -215,7 +215,7 @@ def _json(
     *,
     is_part: bool = False,
 ) -> Shape:
-    spec = with_holes(json_spec(schema, is_part=is_part or bool(late)), late)
+    spec = with_holes(json_spec(schema, is_part=is_part), late)
     return Shape(spec, adapter.validate_json, name, schema, late=late)
 
 
