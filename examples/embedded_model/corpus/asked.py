@@ -9,7 +9,12 @@ from corpus.finance_tables import FIRST_WORDS, closes, company, random_symbol
 from corpus.periods import Period
 
 NAMED_SHARE = 0.48
-SMALL_SHARE = 0.2
+SMALL_SHARE = 0.28
+ELSEWHERE_SHARE = 0.14
+ELSEWHERE = (
+    "the {} index", "the {} {n}", "the {} composite", "{} futures", "the {} fund", "the market", "the index", "the average stock", "gold", "crude oil", "the dollar",
+    "treasury bonds", "a savings account", "an index fund", "the benchmark", "copper", "the whole market", "its rivals", "its sector",
+)  # fmt: skip
 
 Call = tuple[str, dict[str, object]]
 
@@ -52,7 +57,10 @@ def mention(rng: random.Random, table: closes.Table, identifier: str) -> str:
 
 
 def stranger(rng: random.Random, table: closes.Table) -> str:
-    """A symbol or a company that the table lacks, as a question names it."""
+    """A symbol, a company or something else with a price that the table lacks, as a question names it."""
+    if rng.random() < ELSEWHERE_SHARE:
+        other = rng.choice(ELSEWHERE).replace("{n}", rng.choice(("30", "100", "225", "500")))
+        return _typed(rng, other.replace("{}", names.brand(rng)))
     name = company(rng) if rng.random() < 0.55 else random_symbol(rng)
     known = {word.upper() for word in (*table.symbols, *table.names.values())}
     first = {word.split()[0].upper() for word in table.names.values()}
@@ -84,7 +92,7 @@ def joined(rng: random.Random, words: Sequence[str], links: Sequence[str]) -> st
 def years(rng: random.Random, table: closes.Table) -> tuple[int, int]:
     """The years of the table; now and then others, of which it knows nothing."""
     first, last = int(table.first[:4]), int(table.last[:4])
-    away = rng.choice((-40, -20, -12, 12, 20, 40)) if rng.random() < 0.03 else 0
+    away = rng.choice((-40, -20, -12, 12, 20, 40)) if rng.random() < 0.05 else 0
     return first + away, last + away
 
 
@@ -100,8 +108,8 @@ def _shortened(rng: random.Random, table: closes.Table, name: str) -> str:
 def _typed(rng: random.Random, name: str) -> str:
     """A name as it is typed: in small letters, or with a slip of the finger, in a part of the cases."""
     pick = rng.random()
-    if pick < 0.24:
+    if pick < 0.38:
         return name.lower()
-    if pick < 0.27:
+    if pick < 0.41:
         return name.upper()
-    return names.slip(rng, name) if pick < 0.29 and len(name) > 5 else name
+    return names.slip(rng, name) if pick < 0.43 and len(name) > 5 else name

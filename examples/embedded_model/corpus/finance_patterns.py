@@ -242,7 +242,7 @@ def _number(rng: random.Random, n: int) -> str:
 
 KINDS: tuple[tuple[Kind, float], ...] = (
     (one_figure, 32), (comparison, 18), (of_each, 5), (ranking, 11), (ranking_without, 2), (prices_of_all, 3), (related, 5), (related_to_several, 6),
-    (two_periods, 8), (two_figures, 4), (unanswered, 7), (lacking, 10),
+    (two_periods, 8), (two_figures, 4), (unanswered, 10), (lacking, 11),
 )  # fmt: skip
 
 
