@@ -46,9 +46,10 @@ async def streams() -> dict[str, Any]:
     plan = ASK.calls(price, max_tokens=400, name="plan")
     started = [call.start() async for call in plan]
     seen["calls"] = [call.call.arguments_json for call in await plan]
-    report = (
-        plan.ctx.results(started).user("Report.").generate(Report, max_tokens=160, name="report")
-    )
+    for call in started:
+        await call
+    # Not after the plan: over HTTP its text is encoded anew, perhaps into other tokens.
+    report = ASK.user("Report.").generate(Report, max_tokens=160, name="report")
     partials = [(partial.text, partial.data) async for partial in report.partials()]
     seen["partials"] = partials
     seen["report"] = (await report).model_dump()

@@ -31,7 +31,7 @@ def nested(levels):
 ARRAYS = [{"type": "array", "items": {"type": kind}} for kind in ("string", "integer")]
 
 REFUSED = [
-    ({"not": {"contains": {"pattern": "a"}}}, "/not", "not"),
+    ({"not": {"items": {"pattern": "a"}}}, "/not", "not"),
     (
         {"properties": {"a/b~": {"items": {"contains": A_STRING}}}},
         "/properties/a~1b~0/items/contains",
