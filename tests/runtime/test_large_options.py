@@ -124,6 +124,7 @@ def test_a_generation_may_end_while_its_options_are_written(
         while not watch.threads:  # noqa: ASYNC110 - a thread of its own writes them
             await anyio.sleep(0.01)
         asked.cancel("no longer needed")
+        watch.gate.set()  # the run waits for the thread
         return "cut"
 
     rig = bench(['{"at":7}'], codec=codec)
