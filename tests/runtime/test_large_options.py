@@ -1,9 +1,11 @@
 """Outputs held to many options: written, read and filled in by a worker thread."""
 
+import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Annotated, Any
 
 import anyio
@@ -36,10 +38,12 @@ class Watch:
         self.threads: list[threading.Thread] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.on_write: Callable[[], object] = lambda: None
 
     def note(self) -> None:
         thread = threading.current_thread()
         self.threads.append(thread)
+        self.on_write()
         assert thread is threading.main_thread() or self.gate.wait(60)
 
 
@@ -118,11 +122,12 @@ def test_a_generation_may_end_while_its_options_are_written(
 
     @program
     async def cut() -> Any:
+        begun, loop = asyncio.Event(), asyncio.get_running_loop()
+        watch.on_write = partial(loop.call_soon_threadsafe, begun.set)
         known = records(LARGE_OPTIONS + 1)
         await known
         asked = ASK.user("Which?").generate(Annotated[Watched, OneOf(known)], name="which")
-        while not watch.threads:  # noqa: ASYNC110 - a thread of its own writes them
-            await anyio.sleep(0.01)
+        await begun.wait()
         asked.cancel("no longer needed")
         watch.gate.set()  # the run waits for the thread
         return "cut"
