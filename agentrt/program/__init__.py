@@ -24,7 +24,6 @@ from agentrt.program.emit import emit as emit
 from agentrt.program.fan import fan as fan
 from agentrt.program.gather import gather as gather
 from agentrt.program.generation import (
-    BEGUN_CHUNKS as BEGUN_CHUNKS,
     GenerateWork as GenerateWork,
     GenMeta as GenMeta,
     Score as Score,

@@ -309,11 +309,16 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         self.chunks.append(text)
         self._notify()
 
+    @property
+    def begun_chunks(self) -> int:
+        """Number of chunks in `begun_text`."""
+        return len(self.chunks) - len(self.chunks) % BEGUN_CHUNKS
+
     def begun_text(self) -> tuple[str, ...]:
         """The text so far in parts that do not change as it grows; the last few tokens lack."""
-        whole = len(self.chunks) - len(self.chunks) % BEGUN_CHUNKS
         return tuple(
-            "".join(self.chunks[at : at + BEGUN_CHUNKS]) for at in range(0, whole, BEGUN_CHUNKS)
+            "".join(self.chunks[at : at + BEGUN_CHUNKS])
+            for at in range(0, self.begun_chunks, BEGUN_CHUNKS)
         )
 
     def forget_text(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.record import record
-from agentrt.base.segments import Generated, Hole, Segment, Text
+from agentrt.base.segments import Generated, Segment, Text
 from agentrt.program import Chat, Gen
 from agentrt.prompt import Codec, Encoded
 from agentrt.prompt.large_text import LARGE_CHARACTERS
@@ -90,10 +90,8 @@ def prompt_of(
     large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
     if large > run.encoded_large_texts.get(gen.id, 0):
         raise LargePrompt(segments, large)
-    source = None
-    if gen.id in run.declared_with_holes and (found := fills.source_of(run, segments)):
-        hole, source = found
-        segments[next(at for at, one in enumerate(segments) if isinstance(one, Hole))] = hole
+    has_holes = gen.id in run.declared_with_holes
+    source = fills.begin_hole(run, segments) if has_holes else None
     encoded = engine.codec.encode(
         work.chat.tools, segments, work.chat.history, run.options.cache_salt
     )

@@ -7,12 +7,11 @@ is taken back, and the next one finds in the KV cache what has stayed the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentrt.base.segments import Hole, Segment
-from agentrt.program import BEGUN_CHUNKS, Gen, Node
+from agentrt.program import Gen, Node
 from agentrt.runtime.run import Run
 
 
@@ -41,17 +40,18 @@ class StreamedFills:
         self.is_on = is_on
         self.readers: dict[Node[Any], Readers] = {}
 
-    def source_of(self, run: Run, segments: Sequence[Segment]) -> tuple[Hole, Gen[Any]] | None:
-        """The first hole of a prompt and the generation that fills it, if its text streams."""
-        if not self.is_on:
+    def begin_hole(self, run: Run, segments: list[Segment]) -> Gen[Any] | None:
+        """Put the text so far into the first hole of a prompt; gives its generation, if any."""
+        at = next((at for at, one in enumerate(segments) if isinstance(one, Hole)), None)
+        if at is None or not self.is_on:
             return None
-        hole = next((one for one in segments if isinstance(one, Hole)), None)
-        if hole is None or hole.generated:
-            return None
-        source = run.nodes.get(hole.node)
+        hole = segments[at]
+        assert isinstance(hole, Hole)
+        source = None if hole.generated else run.nodes.get(hole.node)
         if not isinstance(source, Gen) or not source.work.output.is_text:
             return None
-        return replace(hole, begun=source.begun_text()), source
+        segments[at] = replace(hole, begun=source.begun_text())
+        return source
 
     def add_reader(self, source: Gen[Any], gen: Gen[Any]) -> None:
         """Let a generation take the text of another one until that ends, sent or not."""
@@ -64,9 +64,10 @@ class StreamedFills:
     def grown(self, source: Gen[Any]) -> tuple[Gen[Any], ...]:
         """The generations whose prompts can be filled with more of the text of `source`."""
         readers = self.readers.get(source)
-        if readers is None or len(source.chunks) - readers.taken_chunks < BEGUN_CHUNKS:
+        begun_chunks = source.begun_chunks
+        if readers is None or begun_chunks <= readers.taken_chunks:
             return ()
-        readers.taken_chunks = len(source.chunks) - len(source.chunks) % BEGUN_CHUNKS
+        readers.taken_chunks = begun_chunks
         return tuple(readers.gens)
 
     def _forget(self, source: Node[Any]) -> None:

@@ -10,8 +10,8 @@ from corpus.periods import Period
 
 NAMED_SHARE = 0.48
 SMALL_SHARE = 0.28
-ELSEWHERE_SHARE = 0.14
-ELSEWHERE = (
+OTHER_PRICED_SHARE = 0.14
+OTHER_PRICED = (
     "the {} index", "the {} {n}", "the {} composite", "{} futures", "the {} fund", "the market", "the index", "the average stock", "gold", "crude oil", "the dollar",
     "treasury bonds", "a savings account", "an index fund", "the benchmark", "copper", "the whole market", "its rivals", "its sector",
 )  # fmt: skip
@@ -58,8 +58,8 @@ def mention(rng: random.Random, table: closes.Table, identifier: str) -> str:
 
 def stranger(rng: random.Random, table: closes.Table) -> str:
     """A symbol, a company or something else with a price that the table lacks, as a question names it."""
-    if rng.random() < ELSEWHERE_SHARE:
-        other = rng.choice(ELSEWHERE).replace("{n}", rng.choice(("30", "100", "225", "500")))
+    if rng.random() < OTHER_PRICED_SHARE:
+        other = rng.choice(OTHER_PRICED).replace("{n}", rng.choice(("30", "100", "225", "500")))
         return _typed(rng, other.replace("{}", names.brand(rng)))
     name = company(rng) if rng.random() < 0.55 else random_symbol(rng)
     known = {word.upper() for word in (*table.symbols, *table.names.values())}
