@@ -27,6 +27,7 @@ from agentrt.lab.bench.structured.vocabularies import vocabulary_named
 from agentrt.program.late_constraint import LateConstraint
 from agentrt.structured import CompileCache, bitmask_words, compile_constraint, shape_of
 from agentrt.structured.vocabulary import alphabet_of
+from tests.structured.done_node import DoneNode
 
 T = TypeVar("T")
 TABLES = 7
@@ -39,18 +40,6 @@ class Figure(BaseModel):
     metric: str
     period: str
     value: float
-
-
-class Later:
-    """A node that is done by the time it is asked."""
-
-    done = True
-
-    def __init__(self, figures: list[Figure]) -> None:
-        self.figures = figures
-
-    def held_options(self) -> tuple[Any, ...]:
-        return tuple(self.figures)
 
 
 def figures_of(dice: random.Random, count: int) -> list[Figure]:
@@ -89,7 +78,7 @@ def measure(vocabulary: str, count: int) -> dict[str, Any]:
     row = np.zeros(bitmask_words(vocab.logits_size), np.int32)
     for table in range(TABLES + 1):
         figures = figures_of(dice, count)
-        held = Annotated[Figure, OneOf(Later(figures))]
+        held = Annotated[Figure, OneOf(DoneNode(figures))]
         shape = shape_of(Annotated[list[held], Field(max_length=FIGURES)])
         assert shape.spec is not None
         this = costs if table else Costs()  # the first warms up

@@ -17,6 +17,7 @@ from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.structured import bitmask_words, compile_constraint, shape_of
 from agentrt.structured.matcher import allowed_ids
 from agentrt.structured.vocabulary import alphabet_of
+from tests.structured.done_node import DoneNode
 
 UNIQUE: Any = {"uniqueItems": True}
 
@@ -26,24 +27,12 @@ class Fact(BaseModel, frozen=True):
     value: float
 
 
-class Later:
-    """A node that is done."""
-
-    done = True
-
-    def __init__(self, options: list[Any]) -> None:
-        self.options = tuple(options)
-
-    def held_options(self) -> tuple[Any, ...]:
-        return self.options
-
-
 def facts(count: int) -> list[Fact]:
     return [Fact(symbol=f"{'S' * 9}{at}", value=at / 4 - 0.75) for at in range(count)]
 
 
 def held(options: list[Any], *, late: bool) -> Any:
-    return OneOf(Later(options)) if late else OneOf(options)
+    return OneOf(DoneNode(options)) if late else OneOf(options)
 
 
 def started(form: Any, vocab: Any) -> Any:

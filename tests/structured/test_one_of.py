@@ -29,6 +29,7 @@ from agentrt.structured import (
 )
 from agentrt.structured.matcher import allowed_ids
 from agentrt.structured.vocabulary import alphabet_of
+from tests.structured.done_node import DoneNode
 
 
 class Fact(BaseModel):
@@ -55,18 +56,6 @@ class Pending:
 
     def held_options(self) -> tuple[Any, ...]:
         raise AssertionError("nobody may ask yet")
-
-
-class Later:
-    """A node that is done."""
-
-    done = True
-
-    def __init__(self, options: list[Any]) -> None:
-        self.options = tuple(options)
-
-    def held_options(self) -> tuple[Any, ...]:
-        return self.options
 
 
 FACTS = [
@@ -190,7 +179,7 @@ def test_a_bound_beside_the_options_holds_too(vocab: Any) -> None:
 def test_a_bound_behind_the_options_leaves_out_what_breaks_it(
     kind: Any, bound: Any, options: list[Any], left: list[str], late: bool, vocab: Any
 ) -> None:
-    held = OneOf(Later(options)) if late else OneOf(options)
+    held = OneOf(DoneNode(options)) if late else OneOf(options)
     shape = json_shape_of(Annotated[kind, held, bound])
     assert shape.spec is not None
     filled = shape.spec.filled(texts_by_hole(shape.late))
@@ -217,7 +206,7 @@ def test_options_of_a_type_that_refers_to_itself_are_read(kind: Any, late: bool)
     """The definitions of a type stand at its root, not where they are used."""
     fits = Tree(name="a", below=[Tree(name="b", below=[])]) if kind is Tree else kind("1")
     options = [fits, {"name": "a"}]
-    held = list[Annotated[kind, OneOf(Later(options) if late else options)]]
+    held = list[Annotated[kind, OneOf(DoneNode(options) if late else options)]]
     with pytest.raises(ConstraintError, match=r"the option .* of OneOf is none of its type"):
         texts_by_hole(shape_of(held).late)
 
@@ -226,7 +215,7 @@ def test_validators_of_an_author_do_not_see_options() -> None:
     def refuse(value: str) -> str:
         raise AssertionError("called for no answer")
 
-    held = Annotated[str, AfterValidator(refuse), OneOf(Later(["a"]))]
+    held = Annotated[str, AfterValidator(refuse), OneOf(DoneNode(["a"]))]
     assert texts_by_hole(checked_shape_of(list[held]).late) == {"options:0": ('"a"',)}
 
 
