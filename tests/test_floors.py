@@ -49,7 +49,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "flags", "operating_point", "progress", "result_file", "workloads"),
         ("checkpoints",),
         ("arms", "sim"),
-        ("bench",),
+        ("bench", "sessions"),
         ("commands",),
     ),
     "program": (
