@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Rows
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -22,6 +22,9 @@ from agentrt.engine.sequence.sequence import Sequence
 from agentrt_kernels.contract import Kernels
 
 _PLAIN = nullcontext()
+
+LogitsProcessor = Callable[[Rows[Sequence], Tensor], None]
+"""Changes logits `[rows, tokens]` fp32 in place, before penalties and masks."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +63,8 @@ class TokenSampler:
 
     Attributes:
         mask_filler: Fills the grammar masks of its rows.
+        logits_processor: Changes logits before they are sampled from, or None. Drafts are verified
+            with the same logits, so that a replay can let recorded text be sampled.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class TokenSampler:
         self._used_ids = used_ids
         self._logits_size = logits_size
         self.mask_filler = MaskFiller(logits_size)
+        self.logits_processor: LogitsProcessor | None = None
 
     def sample(
         self, rows: Rows[Sequence], logits: Tensor, begun_masks: MaskFuture[GrammarMasks] | None
@@ -94,6 +100,8 @@ class TokenSampler:
             if logits.shape[1] > self._used_ids:
                 logits = logits[:, : self._used_ids]
             self._mask_no_text(rows, logits)
+            if self.logits_processor is not None:
+                self.logits_processor(rows, logits)
             sampling_rows = [_sampling_row(sequence) for sequence in rows]
             bitmask = masks.bitmask_for(logits)
             tokens = sample_tokens(self._kernels, logits, sampling_rows, bitmask)

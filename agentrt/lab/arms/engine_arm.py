@@ -43,10 +43,10 @@ class EngineArm:
         config = EngineConfig(**settings)
         forget_choice(config)  # a choice of threads made beside other work says little of now
         clock = MonotonicClock()
-        executor = ModelExecutor(config, clock)
-        self._core = EngineCore(config, clock, executor)
+        self._executor = ModelExecutor(config, clock)
+        self._core = EngineCore(config, clock, self._executor)
         self._requests = 0
-        runner = executor.runner
+        runner = self._executor.runner
         return {**asdict(runner.model.report), "threads": asdict(runner.threads)}
 
     def round(

@@ -54,6 +54,44 @@ class EngineFlags:
 
 
 @record
+class DraftsFlags:
+    """Flags of `agentrt bench drafts`.
+
+    Attributes:
+        shape: Shapes of random weights, and embedded for the finance program, separated by commas.
+        text: Kinds of recorded text: copy, form, new.
+        batch: Outputs, or runs of the program, at once, separated by commas.
+        prompt: Tokens of each prompt.
+        new: Tokens of each output.
+        dtype: Dtype of all arms; by default bfloat16 for random weights, float32 for the program.
+        device: Device of both arms: cpu or cuda.
+        kernels: Kernels: auto, torch, cpu, triton or reference.
+        programs: Folder of the finance program.
+        repeat: Rounds that count; 11 or more for a claim.
+        quick: Measure two rounds, to try the command.
+    """
+
+    shape: str = "tiny,half,embedded"
+    text: str = "copy,form,new"
+    batch: str = "1,4,16"
+    prompt: int = 256
+    new: int = 128
+    dtype: str = ""
+    threads: Threads = 0
+    device: str = "cpu"
+    kernels: str = "auto"
+    programs: Path = Path("programs")
+    json_path: JsonPath = None
+    repeat: int = 11
+    quick: bool = False
+
+    @property
+    def counted(self) -> int:
+        """Rounds that count."""
+        return 2 if self.quick else self.repeat
+
+
+@record
 class GpuFlags:
     """Flags of `agentrt bench gpu`.
 

@@ -6,6 +6,7 @@ import typer
 
 from agentrt.lab.bench.flags import (
     CompoundFlags,
+    DraftsFlags,
     EngineFlags,
     GpuFlags,
     ServeFlags,
@@ -21,6 +22,13 @@ def engine(flags: EngineFlags) -> None:
     from agentrt.lab.bench.engine.command import run_engine_bench
 
     run_engine_bench(flags)
+
+
+def drafts(flags: DraftsFlags) -> None:
+    """Time a token with speculative decoding of adaptive length, beside that without."""
+    from agentrt.lab.bench.drafts.command import run_drafts_bench
+
+    run_drafts_bench(flags)
 
 
 def gpu(flags: GpuFlags) -> int:
@@ -58,5 +66,5 @@ def serve(flags: ServeFlags) -> None:
     run_serve_bench(flags)
 
 
-for command in (engine, gpu, structured, compound, serve):
+for command in (engine, drafts, gpu, structured, compound, serve):
     add_command(bench, command)

@@ -1,0 +1,1 @@
+"""`agentrt bench drafts`: drafts of adaptive length beside none, over the same texts."""

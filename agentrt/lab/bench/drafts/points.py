@@ -1,0 +1,69 @@
+"""The points of the bench: a model, a kind of text, and how many outputs are written at once."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from agentrt.base.record import record
+from agentrt.lab.arms.servers import PAGE_TOKENS
+from agentrt.lab.bench.drafts.texts import TEXT_KINDS, TextKind
+from agentrt.lab.bench.flags import DraftsFlags
+from agentrt.lab.checkpoints.shapes import shape_named
+from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
+from agentrt.lab.flags import check_known, names, numbers, require
+
+EMBEDDED = "embedded"
+
+
+@record
+class DraftsPoint:
+    """One point.
+
+    Attributes:
+        shape: Shape of random weights, or `embedded`.
+        text: Kind of the recorded texts; None for the finance program, which writes its own.
+        batch: Outputs, or runs of the program, at once.
+        dtype: Dtype of the computation.
+    """
+
+    shape: str
+    text: TextKind | None
+    batch: int
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Name in tables and messages."""
+        return f"{self.shape} {self.text or 'finance'} B={self.batch} {self.dtype}"
+
+
+def points_of(flags: DraftsFlags) -> list[DraftsPoint]:
+    """Every combination; the embedded model runs the finance program in place of texts.
+
+    Raises:
+        UsageError: A flag is no list, or a text does not fit a shape.
+    """
+    texts, batches = names(flags.text), numbers(flags.batch, "--batch")
+    check_known("--text", texts, TEXT_KINDS)
+    require(min(batches) >= 1, "--batch starts at 1", "Raise it")
+    found: list[DraftsPoint] = []
+    for name in names(flags.shape):
+        if name == EMBEDDED:
+            dtype = flags.dtype or "float32"
+            found += [DraftsPoint(name, None, batch, dtype) for batch in batches]
+            continue
+        words = shape_named(name).vocabulary - FIRST_WORD_ID
+        require(
+            flags.prompt + flags.new <= words,
+            f"{flags.prompt} + {flags.new} different words are more than the {words} of {name}",
+            "Lower --prompt or --new",
+        )
+        kinds = [kind for kind in TEXT_KINDS if kind in texts]
+        dtype = flags.dtype or "bfloat16"
+        found += [DraftsPoint(name, kind, batch, dtype) for kind, batch in product(kinds, batches)]
+    return found
+
+
+def pages_for_rounds(batch: int, tokens: int) -> int:
+    """KV pages of two rounds of texts of that length, so that none waits for memory."""
+    return 2 * batch * (-(-tokens // PAGE_TOKENS) + 1) + 64

@@ -1,0 +1,168 @@
+"""The bench of drafts: its texts are of their kind, its arms write them, and pairs are compared."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt.cli.main import answer
+from agentrt.lab.arms.recorded_arm import RecordedArm
+from agentrt.lab.bench.drafts.points import DraftsPoint
+from agentrt.lab.bench.drafts.result import DraftsSample, PointPairs, to_json
+from agentrt.lab.bench.drafts.texts import TEXT_KINDS, TextKind, questions_of, texts_of
+from agentrt.lab.checkpoints.checkpoint import checkpoint
+from agentrt.lab.checkpoints.shapes import shape_named
+
+WORDS = range(300, 512)
+MICRO = [
+    *("bench", "drafts", "--shape", "micro", "--kernels", "torch", "--threads", "1"),
+    *("--batch", "2", "--prompt", "48", "--new", "40", "--dtype", "float32", "--quick"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One for all tests: the checkpoint is written once, and held to transformers once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def texts(kind: TextKind, round_number: int = 0, batch: int = 3) -> Any:
+    return texts_of(
+        kind,
+        words=WORDS,
+        batch=batch,
+        prompt_tokens=96,
+        output_tokens=80,
+        round_number=round_number,
+    )
+
+
+def trigrams(ids: list[int]) -> set[tuple[int, ...]]:
+    return {tuple(ids[at : at + 3]) for at in range(len(ids) - 2)}
+
+
+@pytest.mark.parametrize("kind", TEXT_KINDS)
+def test_texts_have_their_lengths_and_differ_by_round(kind: TextKind) -> None:
+    found, later = texts(kind), texts(kind, round_number=1)
+    assert [len(one) for one in found.prompts] == [96] * 3
+    assert [len(one) for one in found.outputs] == [80] * 3
+    assert found == texts(kind)
+    assert not any(one in later.prompts for one in found.prompts)
+    assert not any(one in later.outputs for one in found.outputs)
+    assert {token for one in found.outputs for token in one} <= set(WORDS)
+
+
+def test_a_copy_is_mostly_its_prompt_and_a_new_text_never() -> None:
+    for kind, least, most in (("copy", 0.6, 1.0), ("new", 0.0, 0.0), ("form", 0.0, 0.1)):
+        found = texts(kind)  # type: ignore[arg-type]
+        for prompt, output in zip(found.prompts, found.outputs, strict=True):
+            known = trigrams(prompt)
+            share = sum(one in known for one in trigrams(output)) / len(trigrams(output))
+            assert least <= share <= most
+    for one in texts("new").outputs:
+        assert len(set(one)) == len(one)
+
+
+def test_texts_of_a_form_share_it_over_rounds() -> None:
+    one, other = texts("form").outputs[0], texts("form", round_number=1).outputs[0]
+    shared = trigrams(one) & trigrams(other)
+    assert 0.4 * len(one) < len(shared) < 0.95 * len(one)
+
+
+def test_questions_differ() -> None:
+    asked = questions_of(16 * 12)
+    assert len(set(asked)) == len(asked)
+    assert questions_of(5) == asked[:5]
+    with pytest.raises(ValueError, match="300 questions"):
+        questions_of(301)
+
+
+@pytest.mark.parametrize("speculate_tokens", ["off", 7])
+def test_an_arm_writes_recorded_texts(speculate_tokens: object) -> None:
+    """The model has random weights; without the record it writes something else."""
+    arm = RecordedArm()
+    arm.open(
+        {
+            "model_path": str(checkpoint(shape_named("micro"))),
+            "dtype": "float32",
+            "kernels": "torch",
+            "threads": 1,
+            "kv_pages": 64,
+            "speculate_tokens": speculate_tokens,
+        }
+    )
+    found = texts("copy", batch=2)
+    told = arm.replay(found.prompts, found.outputs)  # which compares what was written
+    assert told["tokens"] == 2 * 79  # the first ones come with the prompts
+    if speculate_tokens == "off":
+        assert told["steps"] == 79
+        assert told["rows"] == told["tokens"]
+        assert told["accepted"] == {}
+    else:
+        assert told["accepted"]["prompt"] > 60
+        assert told["steps"] < 60
+    plain = arm.round(found.prompts, 80, 0, ignore_eos=True)
+    assert plain["outputs"] != found.outputs
+
+
+def sample(seconds: float, accepted: int = 0) -> DraftsSample:
+    return DraftsSample(
+        seconds=seconds,
+        tokens=100,
+        steps=100 - accepted,
+        rows=100 + accepted,
+        accepted={"prompt": accepted} if accepted else {},
+        rejected={},
+        output_hash="x",
+    )
+
+
+def test_arms_are_compared_in_pairs() -> None:
+    """Each round is as slow as it likes; drafts take half its time."""
+    off = [sample(one) for one in (1.0, 9.0, 3.0)]
+    on = [sample(one / 2, accepted=50) for one in (1.0, 9.0, 3.0)]
+    pairs = PointPairs(point=DraftsPoint("micro", "copy", 1, "float32"), off=off, on=on)
+    assert pairs.ratio.value == pairs.ratio.low == pairs.ratio.high == 0.5
+    assert pairs.figures["on"]["tokens_a_step"] == 2.0
+    assert pairs.figures["off"]["tokens_a_step"] == 1.0
+    assert pairs.figures["on"]["accepted"] == {"prompt": 150}
+    (row,) = to_json([pairs], "auto")["rows"]
+    assert [one["seconds"] for one in row["samples"]["on"]] == [0.5, 4.5, 1.5]
+
+
+@pytest.mark.slow
+def test_the_bench_prints_a_table_and_writes_every_sample(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "out" / "drafts.json"
+    assert answer([*MICRO, "--json", str(path)]) == 0
+    told = capsys.readouterr().out
+    found = json.loads(path.read_text("utf-8"))
+    assert [row["text"] for row in found["rows"]] == list(TEXT_KINDS)
+    for row in found["rows"]:
+        assert f"micro {row['text']} B=2 float32" in told
+        assert [len(samples) for samples in row["samples"].values()] == [2, 2]
+        for one, other in zip(row["samples"]["off"], row["samples"]["on"], strict=True):
+            assert one["output_hash"] == other["output_hash"]
+            assert one["tokens"] == one["rows"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--shape", "huge"], "there is no shape 'huge'"),
+        (["--text", "prose"], "--text prose is not known"),
+        (["--repeat", "0"], "--repeat 0 measures nothing"),
+        (["--shape", "embedded", "--programs", "none"], "there is no none/finance.py"),
+        (["--shape", "micro", "--prompt", "300"], "different words are more than"),
+    ],
+)
+def test_a_wrong_flag_is_told(
+    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(["bench", "drafts", *flags]) == 2
+    assert said in capsys.readouterr().err
