@@ -6,14 +6,24 @@ finished value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from agentrt.base.errors import UsageError
 
 Device = Literal["cpu", "cuda"]
 PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle"]
 SpeculateTokens = int | Literal["auto", "off"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
+
+_SIZES: dict[str, dict[Device, int]] = {
+    "step_tokens": {"cpu": 2048, "cuda": 8192},
+    "max_running": {"cpu": 64, "cuda": 256},
+    "prefill_chunk_tokens": {"cpu": 512, "cuda": 4096},
+}
+"""Sizes of a step that a device has by default. A GPU reaches its arithmetic only with thousands of
+tokens, and reads its weights for hundreds of sequences in the time for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,7 @@ class EngineConfig:
     Example:
         >>> from pathlib import Path
         >>> from agentrt import EngineConfig
-        >>> config = EngineConfig(Path("models/llama"), max_running=16)
+        >>> config = EngineConfig(Path("models/llama"), max_running=16).sized()
         >>> config.step_tokens, config.policy
         (2048, 'rwa')
 
@@ -35,10 +45,11 @@ class EngineConfig:
         kv_pages: Pages of the KV cache; 0 sizes the pool from `kv_bytes`.
         kv_bytes: Size of the KV cache; 0 takes a share of the device's free memory.
         step_tokens: Token budget of a step, prefill and decode together (vLLM:
-            `max_num_batched_tokens`).
-        max_running: Maximum number of sequences that run at once (vLLM: `max_num_seqs`).
+            `max_num_batched_tokens`); 0 takes 2,048 on a CPU and 8,192 on CUDA.
+        max_running: Maximum number of sequences that run at once (vLLM: `max_num_seqs`); 0 takes 64
+            on a CPU and 256 on CUDA.
         prefill_chunk_tokens: Chunked prefill: maximum number of prompt tokens of one sequence in a
-            step.
+            step; 0 takes 512 on a CPU and 4,096 on CUDA.
         threads: CPU threads; 0 chooses one for a small model, else one a core.
         seed: Seed of random weights.
         random_weights: Ignore the checkpoint's weights (for tests and evaluations).
@@ -68,9 +79,9 @@ class EngineConfig:
     page_tokens: int = 16
     kv_pages: int = 0
     kv_bytes: int = 0
-    step_tokens: int = 2048
-    max_running: int = 64
-    prefill_chunk_tokens: int = 512
+    step_tokens: int = 0
+    max_running: int = 0
+    prefill_chunk_tokens: int = 0
     threads: int = 0
     seed: int = 0
     random_weights: bool = False
@@ -82,6 +93,23 @@ class EngineConfig:
     jump_forward: bool = True
     speculate_tokens: SpeculateTokens = "off"
     policy: PolicyName = "rwa"
+
+    def sized(self) -> EngineConfig:
+        """These settings with the sizes of a step that the device has by default.
+
+        Raises:
+            UsageError: A size is negative.
+        """
+        chosen: dict[str, int] = {}
+        for name, by_device in _SIZES.items():
+            given: int = getattr(self, name)
+            if given < 0:
+                raise UsageError(
+                    f"EngineConfig({name}={given}) is negative",
+                    hint=f"Give {name}=1 or more, or 0 for the size that suits the device",
+                )
+            chosen[name] = given or by_device[self.device]
+        return replace(self, **chosen)  # type: ignore[arg-type]  # the names are those of integers
 
 
 @dataclass(frozen=True, slots=True)

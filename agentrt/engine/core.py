@@ -80,7 +80,7 @@ class EngineCore:
     def __init__(
         self, config: EngineConfig, clock: Clock, executor: StepExecutor[Any] | None = None
     ) -> None:
-        self._config = config
+        self._config = config = config.sized()
         self._clock = clock
         self.executor = executor = executor or ModelExecutor(config, clock)
         self.codec = executor.codec

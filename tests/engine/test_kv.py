@@ -1,5 +1,7 @@
 """KV memory: its size, and that what is written is what is read."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -31,6 +33,23 @@ def test_a_page_holds_all_layers_in_one_piece():
 def test_the_pool_is_sized_by_what_was_asked_for(asked, pages):
     assert LAYOUT.page_bytes == 960
     assert pages_for(LAYOUT, max_tokens=20, **asked) == pages
+
+
+@pytest.mark.parametrize(
+    ("device", "step_bytes", "pages"),
+    [("cpu", 0, 250), ("cuda", 0, 900), ("cuda", 50 * 960, 900), ("cuda", 300 * 960, 700)],
+)
+def test_a_gpu_gives_the_cache_all_but_a_tenth_and_a_step(device, step_bytes, pages):
+    layout = replace(LAYOUT, device=torch.device(device))
+    found = pages_for(
+        layout,
+        kv_pages=0,
+        kv_bytes=0,
+        max_tokens=1 << 20,
+        step_bytes=step_bytes,
+        free_bytes=1000 * 960,
+    )
+    assert found == pages
 
 
 def test_memory_that_holds_no_page_is_refused():

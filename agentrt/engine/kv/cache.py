@@ -13,8 +13,9 @@ from torch import Tensor
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
 
-_FREE_MEMORY_SHARE = 0.25
-"""Share of the free memory that the cache takes if no size is configured."""
+_FREE_MEMORY_SHARES = {"cpu": 0.25, "cuda": 0.9}
+"""Share of the free memory that the cache takes if no size is configured. A GPU serves nothing
+else; the memory of a CPU has other uses."""
 
 _MAX_CPU_BYTES = 4 << 30
 """Default limit on a CPU, so that a machine with much memory does not page it all in."""
@@ -104,7 +105,15 @@ class KvCache:
         torch.index_select(self._block_views[2 * layer + 1], 0, blocks, out=value)
 
 
-def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, max_tokens: int) -> int:
+def pages_for(
+    layout: KvLayout,
+    *,
+    kv_pages: int,
+    kv_bytes: int,
+    max_tokens: int,
+    step_bytes: int = 0,
+    free_bytes: int | None = None,
+) -> int:
     """Number of pages of the pool.
 
     Args:
@@ -112,6 +121,8 @@ def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, max_tokens: int
         kv_pages: Configured pages; 0 leaves the choice to `kv_bytes`.
         kv_bytes: Configured bytes; 0 takes a share of the free memory.
         max_tokens: Most tokens that can ever be in use.
+        step_bytes: Memory that the largest step takes beside the cache; left free on a GPU.
+        free_bytes: Free memory of the device; None measures it.
 
     Raises:
         UsageError: The configured memory does not hold one page.
@@ -126,9 +137,12 @@ def pages_for(layout: KvLayout, *, kv_pages: int, kv_bytes: int, max_tokens: int
                 hint="Give more KV memory, or smaller pages",
             )
         return pages
-    share = int(_free_bytes(layout.device) * _FREE_MEMORY_SHARE)
+    free = _free_bytes(layout.device) if free_bytes is None else free_bytes
+    share = int(free * _FREE_MEMORY_SHARES[layout.device.type])
     if layout.device.type == "cpu":
         share = min(share, _MAX_CPU_BYTES)
+    else:
+        share = min(share, free - step_bytes)
     max_pages = -(-max_tokens // layout.page_tokens)
     return max(1, min(share // layout.page_bytes, max_pages))
 

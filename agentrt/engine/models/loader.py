@@ -66,6 +66,7 @@ class LoadedModel:
         rope_threshold: Length beyond which a sequence has other angles in all its positions, so
             that its KV is computed anew; 0 if there is none.
         logits_size: Width of its logits.
+        activation_values: Values of the widest layer's inputs and outputs for one token, estimated.
         name: Name of its directory, for display.
         parameters: Number of parameters.
         kernels: Kernel set on which it runs.
@@ -78,6 +79,7 @@ class LoadedModel:
     window_tokens: int
     rope_threshold: int
     logits_size: int
+    activation_values: int
     name: str
     parameters: int
     kernels: Kernels
@@ -187,6 +189,17 @@ def _layout(plan: LoadPlan, sizes: DecoderShape | _ModelSizes) -> KvLayout:
     )
 
 
+def _activation_values(sizes: DecoderShape | _ModelSizes) -> int:
+    """The stream and its norm, queries, keys, values and their output, and an MLP's three."""
+    attention = 2 * (sizes.heads + sizes.kv_heads) * sizes.head_dim
+    if not isinstance(sizes, DecoderShape):  # mostly four times as wide as the stream, ungated
+        return attention + 16 * sizes.heads * sizes.head_dim
+    inner, experts = sizes.inner, sizes.experts
+    if experts is not None:
+        inner = max(inner, experts.inner * experts.experts_per_token + experts.shared_inner)
+    return attention + 4 * sizes.hidden + 3 * inner
+
+
 def _loaded_model(
     plan: LoadPlan, network: Network, sizes: DecoderShape | _ModelSizes
 ) -> LoadedModel:
@@ -199,6 +212,7 @@ def _loaded_model(
         window_tokens=plan.context.tokens,
         rope_threshold=sizes.rope_threshold if isinstance(sizes, DecoderShape) else 0,
         logits_size=sizes.vocabulary,
+        activation_values=_activation_values(sizes),
         name=plan.config.model_path.resolve().name,
         parameters=network.parameters,
         kernels=plan.kernels.kernels,

@@ -77,6 +77,7 @@ class ModelExecutor:
         tile_tokens: int = TILE_TOKENS,
         runner: ModelRunner | None = None,
     ) -> None:
+        config = config.sized()
         self.codec = Codec.load(config.model_path)
         self.runner = runner or ModelRunner(config, tile_tokens)
         model = self.runner.model

@@ -21,9 +21,17 @@ from agentrt.engine.ops.attention import PagedAttention, attending_with
 from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, choose_threads
 from agentrt.engine.ops.kernel_set import use_threads, wait_policies
 from agentrt.engine.runner.cuda_graphs import CudaGraphRecorder, CudaGraphs, GraphRecorder
+from agentrt.engine.runner.scoring import MAX_LOGITS
 
 _SEQUENCES_PER_SLOT = 2
 """Sequences of a batch per running sequence; split rows count as sequences."""
+
+
+def _step_bytes(model: LoadedModel, config: EngineConfig) -> int:
+    """Memory of the largest step beside the KV cache, estimated: activations, and logits twice."""
+    logits = max(config.max_running, MAX_LOGITS) * model.logits_size
+    activations = config.step_tokens * model.activation_values * model.layout.dtype.itemsize
+    return activations + 2 * logits * torch.float32.itemsize
 
 
 class ModelRunner:
@@ -50,6 +58,7 @@ class ModelRunner:
             kv_pages=config.kv_pages,
             kv_bytes=config.kv_bytes,
             max_tokens=window * config.max_running,
+            step_bytes=_step_bytes(self.model, config),
         )
         self.kv = KvCache(layout, pages)
         self.model.network.bind(self.kv, config.step_tokens)

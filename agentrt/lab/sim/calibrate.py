@@ -98,6 +98,7 @@ async def calibrate(
         about: More facts about the measurement.
         log: Called with the progress.
     """
+    config = config.sized()
     config = replace(config, kv_pages=kv_tokens // config.page_tokens, policy="fcfs")
     async with open_engine(config, seed) as engine:
         points = points_of(engine.capabilities.window_tokens, kv_tokens, config.max_running)
