@@ -395,6 +395,6 @@ class Helpers:
         **settings: Any,
     ) -> ClockedCore:
         """An engine that computes hashes; `path` needs a tokenizer only."""
-        config = EngineConfig(path, **{"kv_pages": 256, **settings})
+        config = EngineConfig(path, **{"kv_pages": 256, **settings}).sized()
         clock, machine = FakeClock(), runner(config, eos_bias)
         return ClockedCore(config, clock, ModelExecutor(config, clock, runner=machine))  # type: ignore[arg-type]
