@@ -1,4 +1,4 @@
-"""Canonical JSON: compact, keys in field order, the same bytes each time.
+"""Canonical JSON: compact unless a style is chosen, keys in field order, the same bytes each time.
 
 Tool arguments, tool results and structured outputs are all written here, in prompts and in traces,
 so that equal values have equal token ids and share their prefix.
@@ -6,12 +6,13 @@ so that equal values have equal token ids and share their prefix.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from agentrt.base.json_style import JsonStyle, styled_json
 
-def dumps(value: Any) -> str:
-    """`value` as compact JSON: no spaces, keys in their own order, text not escaped to ASCII.
+
+def dumps(value: Any, style: JsonStyle = "compact") -> str:
+    """`value` as JSON in a style: keys in their own order, text not escaped to ASCII.
 
     Pydantic converts models, dataclasses, dates, paths and enums.
 
@@ -22,9 +23,9 @@ def dumps(value: Any) -> str:
     from pydantic_core import to_jsonable_python  # takes 25 ms, not needed to define a program
 
     plain = to_jsonable_python(value, inf_nan_mode="constants")
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return styled_json(plain, style)
 
 
-def content(value: Any) -> str:
-    """`value` as the content of a message: text unchanged, anything else as compact JSON."""
-    return value if isinstance(value, str) else dumps(value)
+def content(value: Any, style: JsonStyle = "compact") -> str:
+    """`value` as the content of a message: text unchanged, anything else as JSON in a style."""
+    return value if isinstance(value, str) else dumps(value, style)

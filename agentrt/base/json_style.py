@@ -1,12 +1,15 @@
-"""Styles of JSON text, which differ in the blanks behind commas and colons."""
+"""Styles of JSON text, which differ in the blanks between its parts."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Literal, NamedTuple
 
-JsonStyle = Literal["compact", "spaced"]
-"""`compact` has no blanks. `spaced` has one behind each comma and colon, as `json.dumps` writes."""
+JsonStyle = Literal["compact", "spaced", "indented"]
+"""`compact` has no blanks. `spaced` has one behind each comma and colon, as `json.dumps` writes.
+`indented` has each item on a line of its own, as `json.dumps` with `indent=2`."""
+
+_INDENT = "  "
 
 
 class Separators(NamedTuple):
@@ -24,10 +27,31 @@ class Separators(NamedTuple):
 SEPARATORS: dict[JsonStyle, Separators] = {
     "compact": Separators(",", ":"),
     "spaced": Separators(", ", ": "),
+    "indented": Separators(",", ": "),
 }
+"""The texts of each style, without its line breaks."""
 
 
-def styled_json(value: Any, style: JsonStyle = "compact") -> str:
-    """A plain value as JSON in a style."""
-    separators = SEPARATORS[style]
-    return json.dumps(value, ensure_ascii=False, separators=separators, allow_nan=False)
+def line_break(style: JsonStyle, depth: int) -> str:
+    """The text before an item of a container, or before its end.
+
+    Args:
+        style: The style.
+        depth: Number of containers around the item, or around the container that ends.
+    """
+    return f"\n{_INDENT * depth}" if style == "indented" else ""
+
+
+def styled_json(value: Any, style: JsonStyle = "compact", depth: int = 0) -> str:
+    """A plain value as JSON in a style.
+
+    Args:
+        value: The value.
+        style: The style.
+        depth: Number of containers that the value stands in.
+    """
+    indent = _INDENT if style == "indented" else None
+    text = json.dumps(
+        value, ensure_ascii=False, separators=SEPARATORS[style], allow_nan=False, indent=indent
+    )
+    return text.replace("\n", line_break(style, depth)) if depth else text

@@ -27,7 +27,8 @@ def typed(form: Any, *, json_style: JsonStyle | None = None) -> Constraint[Any]:
 
     Args:
         form: Any type; `str` is free text. Or a constraint, for a style of its JSON.
-        json_style: `compact` (by default) or `spaced`, with a blank behind each comma and colon.
+        json_style: `compact` (by default), `spaced`, with a blank behind each comma and colon, or
+            `indented`, with a line for each item.
 
     Raises:
         ConstraintError: The type cannot be enforced.

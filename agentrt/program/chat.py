@@ -85,7 +85,7 @@ class GenOptions(PlainGenOptions, total=False):
         retries: How often the model may answer again with `check`; 2 by default.
         scored: Score all options of a choice at once, whole, and take the likeliest (or draw one
             at a temperature above 0); `gen.scores` has the probabilities.
-        json_style: "compact" JSON, or "spaced" with a blank behind each comma and colon.
+        json_style: "compact", "spaced" or "indented" JSON; see docs/structured_output.md.
     """
 
     on_overflow: OnOverflow
@@ -255,8 +255,8 @@ class Chat(PromptPrefix[Gen[Any]]):
     Attributes:
         label: Name of the branch, given by `fork`; it names the node that continues it.
         serial: Number of the chat within the process.
-        history: The form of earlier answers in the prompt: `template` as the model's template
-            writes them, `append` just as they were generated.
+        history: Form of earlier answers in the prompt, `template` or `append`; see `chat`.
+        json_style: Style of results and other values in the prompt that are no text.
     """
 
     __slots__ = ()

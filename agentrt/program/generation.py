@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 from weakref import ReferenceType, ref
 
 from agentrt.base.errors import FailedAttempt, UsageError
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.notifier import Notifier
 from agentrt.base.record import record
 from agentrt.base.sampling_params import SamplingParams
@@ -340,11 +341,11 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         if chat is not None:
             chat.rebase(prompt)
 
-    def segment(self, *, as_answer: bool = False) -> Segment:
+    def segment(self, *, as_answer: bool = False, style: JsonStyle = "compact") -> Segment:
         """The ids and text of a finished answer; else as of any node."""
         if as_answer and self._done and self._error is None:
             return self.generated
-        return super().segment(as_answer=as_answer)
+        return super().segment(as_answer=as_answer, style=style)
 
     def _read_text(self) -> TextReading:
         self.handed_on = True

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentrt.base.errors import UsageError
+from agentrt.base.json_style import SEPARATORS, JsonStyle
 from agentrt.base.segments import History
 from agentrt.program.call_site import call_site
 from agentrt.program.chat import Chat
@@ -17,6 +18,7 @@ def chat(
     *,
     history: History = "template",
     tools: Sequence[Tool[..., Any]] = (),
+    json_style: JsonStyle = "compact",
 ) -> Chat:
     """An empty chat, or one with a system message.
 
@@ -35,13 +37,22 @@ def chat(
             they were generated, so every prompt extends what was computed.
         tools: Tools that its prompts describe from their beginning. `calls` and `step` may each be
             held to some of them by a mask, and the prompt, so its prefix, stays the same.
+        json_style: Style of results of tools and of other values in its prompts that are no text:
+            "compact", "spaced" as `json.dumps` writes, or "indented". Answers have their own
+            `json_style`; tools and calls are written as the model's template does.
 
     Raises:
-        UsageError: `history` is neither.
+        UsageError: `history` or `json_style` is none of these.
     """
     if history not in ("template", "append"):
         raise UsageError(
             f"history={history!r} is unknown", hint="Give 'template' or 'append'", where=call_site()
         )
-    empty = Chat(history=history).with_more_tools(tools)
+    if json_style not in SEPARATORS:
+        raise UsageError(
+            f"json_style={json_style!r} is unknown",
+            hint=f"There are: {', '.join(SEPARATORS)}",
+            where=call_site(),
+        )
+    empty = Chat(history=history, json_style=json_style).with_more_tools(tools)
     return empty if system is None else empty.system(system)

@@ -8,6 +8,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 from agentrt.base.canonical_json import content
 from agentrt.base.errors import NodeCancelled, NotYetKnown, ToolFailed, UsageError
 from agentrt.base.ids import NodeId
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.notifier import Notifier
 from agentrt.base.segments import Hole, Segment, Text
 from agentrt.program.ports import OwningScope, active
@@ -182,11 +183,12 @@ class Node(Generic[T_co]):
         """The name in notes and messages, such as `tool:filings#4`."""
         return f"{self.kind}:{self.id.rpartition('/')[2]}"
 
-    def segment(self, *, as_answer: bool = False) -> Segment:
+    def segment(self, *, as_answer: bool = False, style: JsonStyle = "compact") -> Segment:
         """The part of a prompt that stands for the node: a hole while it is pending.
 
         Args:
             as_answer: Whether the node is the answer to the prompt before it, or a part of one.
+            style: Style of a value that is no text.
 
         Raises:
             Exception: The node has failed, and its failure is not reported as text.
@@ -199,7 +201,7 @@ class Node(Generic[T_co]):
                 return Text(f"error: {_reason(self._error)}")
             raise self._error
         try:
-            return Text(content(self._value))
+            return Text(content(self._value, style))
         except ValueError as error:
             raise UsageError(
                 f"the value of {self.label} cannot stand in a prompt: {error}",

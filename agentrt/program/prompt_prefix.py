@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Generic, Self, TypeVar, get_args
 
 from agentrt.base.errors import UsageError
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import Close, History, Open, ResultOf, Role, Segment, Text, ToolSchema
 from agentrt.program.node import Node
 from agentrt.program.tool import Tool, ToolWork
@@ -35,12 +36,14 @@ class PromptPrefix(Generic[AnswerT]):
         tools: Tools that the prompt describes; None for those of `parent`.
         label: Name of the branch; "" for that of `parent`, until there is an answer.
         history: The form of earlier answers; None for that of `parent`.
+        json_style: Style of values in the prompt; None for that of `parent`.
 
     Attributes:
         label: Name of the branch, given by `fork`; it names the node that continues it.
         serial: Number of this prefix within the process.
         history: The form of earlier answers in the prompt: `template` as the template of the model
             writes them, `append` just as they were generated.
+        json_style: Style of JSON in the prompt: of results, and of other values that are no text.
     """
 
     __slots__ = (
@@ -50,6 +53,7 @@ class PromptPrefix(Generic[AnswerT]):
         "_pieces",
         "_tools",
         "history",
+        "json_style",
         "label",
         "serial",
     )
@@ -63,6 +67,7 @@ class PromptPrefix(Generic[AnswerT]):
         tools: tuple[ToolSchema, ...] | None = None,
         label: str = "",
         history: History | None = None,
+        json_style: JsonStyle | None = None,
     ) -> None:
         self._parent = parent
         self._pieces = pieces
@@ -71,6 +76,9 @@ class PromptPrefix(Generic[AnswerT]):
             tools if tools is not None else parent._tools if parent is not None else ()
         )
         self.history: History = history or (parent.history if parent is not None else "template")
+        self.json_style: JsonStyle = json_style or (
+            parent.json_style if parent is not None else "compact"
+        )
         # A branch keeps its name until it has an answer; what follows is named by its own call.
         self.label: str = label or (parent.label if parent is not None and answer is None else "")
         self.serial = next(_serials)
@@ -165,7 +173,9 @@ class PromptPrefix(Generic[AnswerT]):
     def segments(self) -> list[Segment]:
         """The prompt as plain values, with holes for pending parts."""
         return [
-            piece.segment(as_answer=link._answer is piece) if isinstance(piece, Node) else piece
+            piece.segment(as_answer=link._answer is piece, style=self.json_style)
+            if isinstance(piece, Node)
+            else piece
             for link in self.links()
             for piece in link._pieces
         ]
@@ -184,7 +194,7 @@ class PromptPrefix(Generic[AnswerT]):
 
     def rebuilt(self, links: Iterable[Self]) -> Self:
         """A chat of the messages of some `links`, with the settings of this one."""
-        chat = type(self)(tools=self._tools, history=self.history)
+        chat = type(self)(tools=self._tools, history=self.history, json_style=self.json_style)
         for link in links:
             chat = type(self)(chat, link._pieces, answer=link._answer)
         return chat
@@ -204,7 +214,12 @@ class PromptPrefix(Generic[AnswerT]):
             return self.user(words)
         pieces = (*last._pieces[:-1], Text(f"\n{words}"), _CLOSE)
         return type(self)(
-            last._parent, pieces, tools=self._tools, label=self.label, history=self.history
+            last._parent,
+            pieces,
+            tools=self._tools,
+            label=self.label,
+            history=self.history,
+            json_style=self.json_style,
         )
 
     def extended(self, pieces: tuple[Piece, ...]) -> Self:

@@ -17,6 +17,7 @@ from agentrt.base.segments import ToolSchema
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.declaration import json_spec, normal_form
 from agentrt.structured.json_schema.drafts import modernize
+from agentrt.structured.json_schema.json_grammar import check_style
 from agentrt.structured.json_schema.limits import check_schema
 
 MAX_TOOLS = 512
@@ -74,6 +75,7 @@ def calls_spec(
     final = ""
     if final_schema is not None:
         narrowed = normal_form(final_schema, "final answer", narrow=True)
+        check_style(narrowed, style)
         final = json_spec(narrowed, is_part=True).source
     offered = tuple(ToolSchema(tool.name, "", tool.parameters) for tool in tools)
     if checks_tools:

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Annotated, Any, Literal, get_args
 
 import pytest
+from pydantic import BaseModel
 
-from agentrt import UsageError, capture, cfg, chat, json_schema, program, regex, tag, tool, typed
+from agentrt import (
+    Chat,
+    ConstraintError,
+    OneOf,
+    UsageError,
+    capture,
+    cfg,
+    chat,
+    json_schema,
+    program,
+    regex,
+    tag,
+    tool,
+    typed,
+)
+from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.program.options import check_options, check_output
 from agentrt.program.output import calls_of, items_of, step_of, tagged_of, value_of
 
@@ -14,6 +31,10 @@ DIGIT = {"enum": [1, 2, 3]}
 PAIR = json_schema({"type": "array", "items": DIGIT, "minItems": 2, "maxItems": 2})
 WRITTEN = cfg('start: %json {"const": [1, 2]}', json_style="spaced")
 COMPOSED = "is " + typed(PAIR, json_style="spaced")
+
+
+STYLES: tuple[JsonStyle, ...] = get_args(JsonStyle)
+UNKNOWN = r"json_style='wide' is unknown.*compact, spaced, indented"
 
 
 @tool(effects="pure")
@@ -61,6 +82,36 @@ def test_answers_have_the_style() -> None:
     assert written == "[1, 2]"
 
 
+class Row(BaseModel):
+    name: Literal["a", "b"]
+    held: Annotated[list[int], OneOf([[1, 2], []])]
+
+
+def test_indented_answers_are_streamed_and_read() -> None:
+    """The lines of records that are options, known late, are those of their depth."""
+
+    @program
+    async def rows() -> list[str]:
+        asked = chat().user("Rows.")
+        items = asked.each(Row, min_items=2, max_items=2, json_style="indented", max_tokens=300)
+        found = [item async for item in items]
+        assert len(found) == 2
+        whole = asked.generate(list[Row], json_style="indented", on_limit="close", max_tokens=60)
+        await whole
+        return [items.text, whole.text]
+
+    for text in rows.run():
+        assert text == json.dumps(json.loads(text), indent=2)
+
+
+def test_a_type_with_free_parts_is_refused_where_it_is_declared() -> None:
+    for form in (dict[str, Any], list[object]):
+        with pytest.raises(ConstraintError, match="has no indented form: any value may stand"):
+            value_of(form, style="indented")
+        with pytest.raises(ConstraintError, match="has no indented form: any value may stand"):
+            step_of((price,), form, style="indented")
+
+
 @pytest.mark.parametrize("form", [cfg('start: "a"'), "v " + typed(int), capture("a", PAIR)])
 def test_grammars_have_styles_of_their_own(form: Any) -> None:
     with pytest.raises(UsageError, match="json_style= means nothing for"):
@@ -72,9 +123,43 @@ def test_other_text_has_no_style() -> None:
         assert value_of(form, style="spaced") == value_of(form)
 
 
+def test_values_in_a_prompt_have_the_style_of_the_chat() -> None:
+    """Values that are pending when the prompt is declared, and those that are known."""
+
+    @tool(effects="pure")
+    def rows(count: int) -> list[dict[str, int]]:
+        return [{"row": n} for n in range(count)]
+
+    @program
+    async def prompts(style: JsonStyle) -> list[Chat]:
+        asked = chat("Be brief.", json_style=style).with_more_tools([rows])
+        late = rows(2)
+        pending = asked.user("Count ", late).results([late])
+        answer = pending.generate(max_tokens=5, on_limit="close")
+        await answer
+        return [pending, answer.ctx, asked.user("Count ", late).results([late])]
+
+    @program
+    async def all_prompts() -> list[list[Chat]]:
+        return [await prompts(style) for style in STYLES]
+
+    for style, chats in zip(STYLES, all_prompts.run(), strict=True):
+        written = styled_json([{"row": 0}, {"row": 1}], style)
+        for found in chats:
+            messages = found.messages()
+            assert messages[1]["content"] == f"Count {written}"
+            assert messages[2]["content"] == written
+
+
+def test_a_chat_refuses_an_unknown_style() -> None:
+    style: Any = "wide"
+    with pytest.raises(UsageError, match=UNKNOWN):
+        chat(json_style=style)
+
+
 def test_styles_that_mean_nothing_are_refused() -> None:
     options: Any = {"json_style": "wide"}
-    with pytest.raises(UsageError, match=r"json_style='wide' is unknown.*compact, spaced"):
+    with pytest.raises(UsageError, match=UNKNOWN):
         check_options(options)
     for output in (calls_of((price,)), tagged_of(tag("n", int), 0, None)):
         with pytest.raises(UsageError, match="json_style= means nothing for"):

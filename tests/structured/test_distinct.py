@@ -154,7 +154,7 @@ RECORDS = [
         (True, ["1", "true", "null", "[]", "{}", "1.0", "[true]", "[1]", "[1.00]"]),
     ],
 )
-@pytest.mark.parametrize("style", SEPARATORS)
+@pytest.mark.parametrize("style", ["compact", "spaced"])
 def test_equal_items_with_different_texts_are_told_apart(items, texts, style, compiled, vocab):
     comma, colon = SEPARATORS[style]
     spec = json_schema_shape(array_of(items)).spec

@@ -9,6 +9,7 @@ import pytest
 from llguidance import LLMatcher
 
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import ConstraintError
 from agentrt.base.json_style import SEPARATORS, JsonStyle, styled_json
 from agentrt.base.segments import JSON_ARRAY_FRAME, ToolSchema
 from agentrt.structured import (
@@ -28,10 +29,14 @@ from agentrt.structured.closing.fewest_tokens import FewestTokens
 from agentrt.structured.closing.model import grammar_of
 from agentrt.structured.closing.token_trie import trie_of
 from agentrt.structured.composition import BYTES, composed_spec
+from agentrt.structured.json_schema.sample_texts import sample_texts
 from agentrt.structured.parts import Joined, Leaf
 from agentrt.structured.sandbox.compiled import native_grammar
 
 STYLES: tuple[JsonStyle, ...] = ("compact", "spaced")
+"""Styles of any schema; indented JSON is of schemas that show how deep it gets."""
+
+ALL_STYLES: tuple[JsonStyle, ...] = (*STYLES, "indented")
 NESTED = {
     "type": "object",
     "properties": {
@@ -47,6 +52,48 @@ VALUES = [
     {"fixed": {"x": [1, 2], "y": {}}, "whole": [5], "any": {"q": [1, {}], "r": "a, b: c"}, "z": 3},
 ]
 LARGE = {**NESTED, "additionalProperties": {"type": "integer", "maximum": 2**60}}
+TREE = {"type": "array", "items": {"$ref": "#/$defs/t"}}
+TABLE = {
+    "type": "object",
+    "properties": {
+        "fixed": {"enum": [{"x": [1, 2], "y": {}}, None]},
+        "rows": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "integer"},
+                    "b": {"type": "array", "items": {"type": "string", "maxLength": 5}},
+                },
+                "additionalProperties": False,
+            },
+        },
+        "pair": {
+            "anyOf": [
+                {"type": "null"},
+                {
+                    "type": "array",
+                    "prefixItems": [{"type": "integer"}, {"$ref": "#/$defs/word"}],
+                    "items": False,
+                },
+            ]
+        },
+    },
+    "required": ["rows"],
+    "additionalProperties": {"type": "integer"},
+    "$defs": {"word": {"type": "string"}},
+}
+TABLES: list[dict[str, Any]] = [
+    {"fixed": None, "rows": [], "pair": []},
+    {"rows": [{}], "pair": None, "z": 5},
+    {
+        "fixed": {"x": [1, 2], "y": {}},
+        "rows": [{}, {"a": 1}, {"a": 2, "b": []}, {"b": ["x", "{\n}"]}],
+        "pair": [7, "[]"],
+        "y": 1,
+        "z": 2,
+    },
+]
 PAIRS = {
     "type": "array",
     "prefixItems": [{"type": "integer", "maximum": 2**60}, {"type": "string"}],
@@ -165,4 +212,92 @@ def test_items_are_distinct_in_every_style(style: JsonStyle, vocab):
 
 
 def test_styles_are_the_separators():
-    assert tuple(SEPARATORS) == STYLES
+    assert tuple(SEPARATORS) == ALL_STYLES
+
+
+@pytest.mark.parametrize("style", ALL_STYLES)
+@pytest.mark.parametrize("value", TABLES)
+def test_a_table_takes_its_own_style_alone(value: Any, style: JsonStyle):
+    styled = in_style(json_schema_shape(TABLE), style)
+    for other in ALL_STYLES:
+        assert takes(styled.spec, styled_json(value, other)) is (other == style)
+    assert styled.parse(styled_json(value, style)) == value
+
+
+@pytest.mark.parametrize("value", TABLES)
+def test_the_standard_library_indents_alike(value: Any):
+    assert styled_json(value, "indented") == json.dumps(value, indent=2)
+
+
+@pytest.mark.parametrize("style", ALL_STYLES)
+def test_all_texts_are_written_the_same_again(style: JsonStyle):
+    """Texts drawn from the grammar, read and written by the standard library."""
+    spec = in_style(json_schema_shape(TABLE), style).spec
+    assert spec is not None
+    drawn = sample_texts(spec)
+    assert len(drawn) > 3
+    for text in drawn:
+        assert styled_json(json.loads(text), style) == text
+
+
+def test_indented_values_stand_at_their_depth():
+    value = {"a": [1, {"b": "x\ny"}], "c": {}}
+    whole = json.dumps({"deep": [value]}, indent=2)
+    assert styled_json(value, "indented", depth=2) in whole
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({}, "any value may stand in some place"),
+        ({"type": "object"}, "any value may stand in some place"),
+        ({"$ref": "#/$defs/t", "$defs": {"t": TREE}}, "it holds itself, so no line is the deepest"),
+        (
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+            "there are no rules for uniqueItems",
+        ),
+        (
+            {
+                "type": "object",
+                "patternProperties": {"^a": {"type": "null"}},
+                "additionalProperties": False,
+            },
+            "there are no rules for patternProperties",
+        ),
+    ],
+)
+def test_what_cannot_be_indented_is_refused_at_its_declaration(schema: Any, said: str):
+    shape = json_schema_shape(schema)
+    with pytest.raises(ConstraintError, match=said):
+        in_style(shape, "indented")
+
+
+def test_indented_parts_of_larger_texts_keep_their_lines():
+    shape = in_style(json_schema_shape(TABLE), "indented")
+    spec = composed_spec(Joined((literal_part("v: "), Leaf(shape.spec, shape.schema))))
+    tag = TagShape("v", "<v>", "</v>", "<v>", shape)
+    written = cfg_shape(f'start: "v: " %json {json.dumps(TABLE)}', "indented").spec
+    text = json.dumps(TABLES[-1], indent=2)
+    assert takes(spec, f"v: {text}")
+    assert takes(written, f"v: {text}")
+    assert takes(tags_spec([tag], 1), f"a <v>{text}</v> b")
+
+
+def test_an_indented_output_closes_from_any_place(vocab):
+    """The fewest tokens are known, and a limit leaves valid JSON in the style."""
+    shape = in_style(json_schema_shape(TABLE), "indented")
+    assert shape.spec is not None
+    compiled = compile_constraint(shape.spec, vocab, JSON_ARRAY_FRAME)
+    found = FewestTokens(grammar_of(shape.spec, "", {}), trie_of(vocab)).find()
+    assert found is not None
+    assert compiled.shortest is not None
+    assert len(found) <= len(compiled.shortest)
+    whole = json.dumps(TABLES[-1], indent=2)
+    for cut in range(0, len(whole), 7):
+        state = compiled.start()
+        tokens = [vocab.token_bytes.index(bytes([byte])) for byte in whole[:cut].encode()]
+        assert state.advance(tokens) == len(tokens)
+        rest = state.completion(200)
+        assert rest is not None, whole[:cut]
+        text = whole[:cut] + b"".join(vocab.token_bytes[token] for token in rest).decode()
+        assert text == json.dumps(json.loads(text), indent=2)

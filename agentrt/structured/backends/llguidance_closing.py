@@ -42,10 +42,13 @@ _SHUFFLES = 4
 _SHUFFLED_STEPS = 512
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _REST = b"0123456789" + _LETTERS + b" -_.:/@+"
-_CLOSERS_FIRST = b'}]",:' + _REST
-_QUOTE_FIRST = b'"}],:' + _REST
+_CLOSERS_FIRST = b'}]"\n,:' + _REST
+_QUOTE_FIRST = b'"}]\n,:' + _REST
 _SPACE_FIRST = b' )};]",:' + _REST
-"""Order for languages other than JSON: lists end before the next word."""
+"""Order for languages other than JSON: lists end before the next word.
+
+In indented JSON a line break leads to the end of a list, a comma to the next item.
+"""
 
 _IN_STRING = b"x\\ "
 """Bytes that JSON allows only inside of strings."""
@@ -113,7 +116,7 @@ def _shuffled_orders() -> list[Callable[[], bytes]]:
     def order() -> bytes:
         rest = bytearray(_REST)
         dice.shuffle(rest)
-        return b'"}],:' + rest
+        return b'"}]\n,:' + rest
 
     return [order] * _SHUFFLES
 

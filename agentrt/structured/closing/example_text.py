@@ -14,13 +14,16 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from agentrt.base.json_style import SEPARATORS, JsonStyle, styled_json
+from agentrt.base.json_style import SEPARATORS, JsonStyle, line_break, styled_json
 from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.json_schema.keywords import resolve, without
 from agentrt.structured.json_schema.number_leaf import NUMERIC
 from agentrt.structured.json_schema.number_range import DecimalRange, ranges_of
 from agentrt.structured.json_schema.number_text import decimal_text
 from agentrt.structured.json_schema.regex_text import whole_match
+
+_PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\{\}|[\[\]{},:]|[^"\[\]{},:]+')
+"""Strings, empty containers, marks, other text."""
 
 _MAX_DEPTH = 64
 _MAX_CHARS = 50_000
@@ -41,7 +44,31 @@ _FORMATS = {
 
 def shortest_instance(schema: Any, style: JsonStyle = "compact") -> str | None:
     """Short JSON that should fit `schema`; None if none was found."""
-    return _InstanceSearch(schema, style).text(schema, 0)
+    if style != "indented":
+        return _InstanceSearch(schema, style).text(schema, 0)
+    text = _InstanceSearch(schema, "compact").text(schema, 0)
+    return None if text is None else _indented(text)
+
+
+def _indented(text: str) -> str:
+    """Compact JSON with line breaks; numbers keep their digits."""
+    comma, colon = SEPARATORS["indented"]
+    written: list[str] = []
+    depth = 0
+    for found in _PIECES.finditer(text):
+        piece = found[0]
+        if piece in ("[", "{"):
+            depth += 1
+            piece += line_break("indented", depth)
+        elif piece in ("]", "}"):
+            depth -= 1
+            piece = line_break("indented", depth) + piece
+        elif piece == ",":
+            piece = comma + line_break("indented", depth)
+        elif piece == ":":
+            piece = colon
+        written.append(piece)
+    return "".join(written)
 
 
 class _InstanceSearch:

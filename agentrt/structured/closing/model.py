@@ -24,6 +24,7 @@ from agentrt.structured.closing.symbols import (
     Repeat,
     Symbol,
 )
+from agentrt.structured.json_schema.json_grammar import json_part
 from agentrt.structured.json_schema.keywords import UNREAD, without
 from agentrt.structured.json_schema.lark_text import NAME, as_list, texts_of
 from agentrt.structured.json_schema.native import JSON_FORMS, json_in_lark
@@ -36,7 +37,7 @@ _OF_STRINGS = frozenset({"type", "minLength", "maxLength", "pattern"})
 _WORDS = {"null": ("null",), "boolean": ("true", "false")}
 
 
-def grammar_of(spec: ConstraintSpec, lark: str, special_ids: dict[str, int]) -> Grammar:
+        ConstraintError: The style is `indented`, and the JSON has no such form.
     """The model of a constraint.
 
     Args:
@@ -46,6 +47,7 @@ def grammar_of(spec: ConstraintSpec, lark: str, special_ids: dict[str, int]) -> 
 
     Raises:
         NotModeled: The constraint has a construct without a model.
+        ConstraintError: It is indented JSON without such a form.
     """
     match spec.kind:
         case "choice":
@@ -53,7 +55,12 @@ def grammar_of(spec: ConstraintSpec, lark: str, special_ids: dict[str, int]) -> 
         case "regex":
             return Grammar(regex_symbol(whole_match(spec.source)))
     model = _Model(special_ids)
-    if spec.kind == "json":
+    start: Symbol
+    if spec.kind == "json" and spec.style == "indented":
+        part = json_part(json.loads(spec.source), "lines_", style=spec.style)
+        model.lark.read("\n".join([f"start: {part.expression}", *part.rules, ""]))
+        start = Reference("start")
+    elif spec.kind == "json":
         schema = _as_dict(json.loads(spec.source))
         start = model.json_symbol({**schema, _FORM: JSON_FORMS[spec.style]})
     else:

@@ -20,15 +20,18 @@ def json_grammar(schema: Any, *, exact: bool = True, style: JsonStyle = "compact
         exact: Whether to write rules where the compiler's numbers are not exact; without them,
             some numbers that fit the schema are refused, and some others need a check.
         style: Style of the texts.
+
+    Raises:
+        ConstraintError: The style is `indented`, and the schema has no such form.
     """
     is_distinct = holds_distinct(schema)
-    if is_distinct:
+    if is_distinct and style != "indented":
         schema = without_distinct(schema)
 
     def native(inner: Any, style: JsonStyle) -> str:
-        return json_in_lark(narrowed(inner), style, has_one_text=is_distinct)
+        return json_in_lark(narrowed(inner), _style_in_rules(style), has_one_text=is_distinct)
 
-    part = rules_of(schema, native, style=style) if exact else None
+    part = rules_of(schema, native, style=style) if exact or style == "indented" else None
     if part is None:
         return schema_grammar(narrowed(schema), style, has_one_text=is_distinct)
     return lark_grammar("\n".join([f"start: {part.expression}", *part.rules, ""]), forces=True)
@@ -38,6 +41,7 @@ def json_part(
     schema: Any, prefix: str, *, exact: bool = True, style: JsonStyle = "compact"
 ) -> LarkPart:
     """The same as part of a Lark grammar, whose names begin with `prefix`."""
+    exact = exact or style == "indented"
     part = rules_of(schema, _native, prefix, style=style) if exact else None
     return part or LarkPart(_native(schema, style))
 
@@ -47,5 +51,24 @@ def has_rules(schema: Any) -> bool:
     return rules_of(without_distinct(schema), _native) is not None
 
 
+def check_style(schema: Any, style: JsonStyle) -> None:
+    """Refuse a schema without a form in a style.
+
+    Args:
+        schema: A schema in normal form.
+        style: The style.
+
+    Raises:
+        ConstraintError: Names what has no such form.
+    """
+    if style == "indented":
+        rules_of(schema, _native, style=style)
+
+
 def _native(schema: Any, style: JsonStyle) -> str:
-    return json_in_lark(narrowed(schema), style)
+    return json_in_lark(narrowed(schema), _style_in_rules(style))
+
+
+def _style_in_rules(style: JsonStyle) -> JsonStyle:
+    """The style of what rules leave to the compiler: texts without items if they are indented."""
+    return "compact" if style == "indented" else style

@@ -19,7 +19,7 @@ _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Inexpressible(Exception):
-    """A schema has keywords around its numbers that rules do not express."""
+    """A schema has keywords around its numbers that rules do not express; says which, if known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ def listed(item: str, comma: str, fewest: int, most: int | None, *, goes_on: boo
     return f"({comma} {item}){{{fewest},{'' if most is None else most}}}"
 
 
-def texts_of(value: Any, style: JsonStyle = "compact") -> list[str]:
+def texts_of(value: Any, style: JsonStyle = "compact", depth: int = 0) -> list[str]:
     """The texts of a value: a whole float may be written without a point, too."""
-    text = styled_json(value, style)
+    text = styled_json(value, style, depth)
     if isinstance(value, float) and value.is_integer():
         return [text, str(int(exact(value)))]
     return [text]

@@ -16,8 +16,9 @@ JSON_FORMS: dict[JsonStyle, dict[str, Any]] = {
         "whitespace_flexible": False,
     }
     for style, separators in SEPARATORS.items()
+    if style != "indented"
 }
-"""The compiler's options for each style."""
+"""The compiler's options for each style on one line; it has no form of indents."""
 
 _WITHOUT_FORCING = '\n%llguidance {"no_forcing": true}\n'
 """The last of such lines counts."""

@@ -2,7 +2,8 @@
 
 The compiler reads all numbers as floats: bounds beyond 2^53 shift, those of 64 bits end the
 process. So numbers become regexes of our own, and what contains them becomes rules: objects,
-arrays, alternatives, references. All that holds no such number stays a schema within the grammar.
+arrays, alternatives, references. All that holds no such number stays a schema within the grammar,
+unless it is indented: the compiler has no form of that, and each depth has rules of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base import canonical_json
-from agentrt.base.json_style import SEPARATORS, JsonStyle
+from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema.inexact import around_inexact, is_open
+from agentrt.structured.json_schema.json_layout import JsonLayout, not_indented
 from agentrt.structured.json_schema.keywords import (
     DEFINITIONS,
     UNREAD,
@@ -69,15 +71,23 @@ def rules_of(
         prefix: Prefix of all names: small letters, digits, underscores.
         everywhere: Whether to write rules for all that has any, not only around inexact numbers.
         style: Style of the texts.
+
+    Raises:
+        ConstraintError: The style is `indented`, and the schema has no such rules.
     """
-    inexact = set() if everywhere else around_inexact(schema)
-    if not everywhere and id(schema) not in inexact:
+    indented = style == "indented"
+    inexact = set() if everywhere or indented else around_inexact(schema)
+    if not everywhere and not indented and id(schema) not in inexact:
         return None
     try:
-        rules = _Rules(schema, native, prefix, inexact, everywhere, style)
+        rules = _Rules(schema, native, prefix, inexact, everywhere or indented, JsonLayout(style))
         expression = rules.expression(schema)
-    except (Inexpressible, RecursionError):
+    except (Inexpressible, RecursionError) as wrong:
+        if indented:
+            raise not_indented(str(wrong)) from None
         return None
+    if expression is None and indented:
+        raise not_indented("no value fits it")
     return None if expression is None else LarkPart(expression, tuple(rules.written))
 
 
@@ -90,25 +100,16 @@ class _Rules:
     prefix: str
     inexact: set[int]
     everywhere: bool
-    style: JsonStyle
+    layout: JsonLayout
     written: list[str] = field(default_factory=list)
-    _names: dict[int, str | None] = field(default_factory=dict)
+    _open: set[int] = field(default_factory=set)
+    _names: dict[tuple[int, int], str | None] = field(default_factory=dict)
     _by_text: dict[str, str] = field(default_factory=dict)
     _any: str | None = None
     _made: list[Any] = field(default_factory=list)
     _count: int = 0
     _merges: int = 0
     _bytes: int = 0
-
-    @property
-    def comma(self) -> str:
-        """The text between two items or fields, for Lark."""
-        return quoted(SEPARATORS[self.style].item)
-
-    @property
-    def colon(self) -> str:
-        """The text between a key and its value, for Lark."""
-        return quoted(SEPARATORS[self.style].key)
 
     def expression(self, schema: Any) -> str | None:
         """The name of a schema's rule; None if nothing fits the schema."""
@@ -118,25 +119,39 @@ class _Rules:
             return self._anything()
         if not self.everywhere and id(schema) not in self.inexact:
             return self._native(schema)
-        if id(schema) not in self._names:
-            name = self._names[id(schema)] = self._new("r")
+        place = (id(schema), self.layout.depth if self.layout.has_lines else 0)
+        if place not in self._names:
+            if self.layout.has_lines and id(schema) in self._open:
+                raise Inexpressible("it holds itself, so no line is the deepest")
+            name = self._names[place] = self._new("r")
+            self._open.add(id(schema))
             body = self._body(schema)
+            self._open.discard(id(schema))
             if body is None:
-                self._names[id(schema)] = None
+                self._names[place] = None
             else:
                 self._write(name, body)
-        return self._names[id(schema)]
+        return self._names[place]
+
+    def _below(self, schema: Any) -> str | None:
+        """The same for a value within the present container."""
+        self.layout.depth += 1
+        found = self.expression(schema)
+        self.layout.depth -= 1
+        return found
 
     def _anything(self) -> str:
         """The name of the rule for any value."""
+        if self.layout.has_lines:
+            raise Inexpressible("any value may stand in some place, of any depth")
         if self._any is None:
             self._any = name = self._new("r")
             plain = self._native({"type": ["null", "boolean", "string"]})
             text = self._native({"type": "string"})
             number = self._number({}, "number")
-            array = f'"[" {listed(name, self.comma, 0, None, goes_on=False)} "]"'
-            pair = f"{text} {self.colon} {name}"
-            fields = f'"{{" {listed(pair, self.comma, 0, None, goes_on=False)} "}}"'
+            array = f'"[" {listed(name, self.layout.comma, 0, None, goes_on=False)} "]"'
+            pair = f"{text} {self.layout.colon} {name}"
+            fields = f'"{{" {listed(pair, self.layout.comma, 0, None, goes_on=False)} "}}"'
             self._write(name, f"{plain} | {number} | {array} | {fields}")
         return self._any
 
@@ -165,14 +180,14 @@ class _Rules:
             if '"#"' in text:
                 raise Inexpressible
             whole = {**whole, **{k: self.root[k] for k in DEFINITIONS if k in self.root}}
-        return self._shared(self.native(whole, self.style), "j")
+        return self._shared(self.native(whole, self.layout.style), "j")
 
     def _body(self, schema: dict[str, Any]) -> str | None:
         here = without(schema, *UNREAD)
         if "$ref" in here:
             target = resolve(self.root, here["$ref"])
             if target is None:
-                raise Inexpressible
+                raise Inexpressible(f"there is no {here['$ref']!r}")
             if len(here) > 1:
                 return self._merged([without(here, "$ref"), target])
             return self.expression(target)
@@ -184,16 +199,17 @@ class _Rules:
             if keyword in here:
                 return self._alternatives(here, keyword)
         if not here.keys() <= _KNOWN:
-            raise Inexpressible
+            raise Inexpressible(f"there are no rules for {min(here.keys() - _KNOWN)}")
         return either(self._of_types(here))
 
     def _values(self, here: dict[str, Any]) -> str | None:
         values = values_within(here)
         if values is None:
-            if is_exact(here):
+            if is_exact(here) and not self.layout.has_lines:
                 return self._native(here)
-            raise Inexpressible
-        texts = [text for value in values for text in texts_of(value, self.style)]
+            raise Inexpressible("there are no rules for keywords beside listed values")
+        style, depth = self.layout.style, self.layout.depth
+        texts = [text for value in values for text in texts_of(value, style, depth)]
         return self._shared(one_of(texts), "n") if texts else None
 
     def _merged(self, schemas: list[Any]) -> str | None:
@@ -227,7 +243,7 @@ class _Rules:
     def _alternatives(self, here: dict[str, Any], keyword: str) -> str | None:
         options, rest = here[keyword], without(here, keyword)
         if keyword == "oneOf" and not self._are_disjoint(options):
-            raise Inexpressible
+            raise Inexpressible("there are no rules for a oneOf whose options may overlap")
         if rest:
             return either([self._merged([rest, option]) for option in options])
         return either([self.expression(option) for option in options])
@@ -289,51 +305,58 @@ class _Rules:
             raise Inexpressible
         if most is not None and most < fewest:
             return None
+        may_be_empty, fewest = fewest == 0, max(1, fewest)
         first = here.get("prefixItems", [])[:most]
         left = None if most is None else most - len(first)
         text: str | None = None
-        item = None if left == 0 else self.expression(items)
+        item = None if left == 0 else self._below(items)
         if item is not None:
-            text = listed(item, self.comma, max(0, fewest - len(first)), left, goes_on=bool(first))
+            text = listed(
+                item, self.layout.comma, max(0, fewest - len(first)), left, goes_on=bool(first)
+            )
         elif fewest <= len(first):
             text = ""
         for at in reversed(range(len(first))):
-            place = self.expression(first[at])
+            place = self._below(first[at])
             if place is None or text is None:
                 text = None if at < fewest else ""
                 continue
-            text = f"{place} {text}" if at == 0 else f"{self.comma} {place} {text}"
+            text = f"{place} {text}" if at == 0 else f"{self.layout.comma} {place} {text}"
             text = text if at < fewest else f"({text})?"
-        return None if text is None else f'"[" {text} "]"'
+        return self.layout.container(("[", "]"), text, may_be_empty=may_be_empty)
 
     def _object(self, here: dict[str, Any]) -> str | None:
         properties, required = here.get("properties", {}), here.get("required", [])
         names = list(dict.fromkeys([*properties, *required]))
-        other = self.expression(here.get("additionalProperties", True))
+        other = self._below(here.get("additionalProperties", True))
         pairs: list[tuple[str, bool]] = []
         for name in names:
-            value = self.expression(properties[name]) if name in properties else other
+            value = self._below(properties[name]) if name in properties else other
             if value is not None:
-                pairs.append((f"{quoted(json_text(name))} {self.colon} {value}", name in required))
+                pairs.append(
+                    (f"{quoted(json_text(name))} {self.layout.colon} {value}", name in required)
+                )
             elif name in required:
                 return None
         fewest, most = here.get("minProperties", 0), here.get("maxProperties")
         if fewest or most is not None:
             return self._counted(pairs, names, other, fewest, most)
-        comma = self.comma
-        rest = first = ""  # after another pair, and as the first
+        comma = self.layout.comma
+        rest, first = "", None  # after another pair, and one or more
         if other is not None:
-            pair = f"{self._other_name(names)} {self.colon} {other}"
-            rest, first = f"({comma} {pair})*", f"({pair} ({comma} {pair})*)?"
+            pair = f"{self._other_name(names)} {self.layout.colon} {other}"
+            rest, first = f"({comma} {pair})*", f"{pair} ({comma} {pair})*"
         for pair, is_required in reversed(pairs):
             after = self._shared(rest, "o") if len(rest) > _LONG else rest
+            whole = f"{pair} {after}"
             if is_required:
-                first, rest = f"{pair} {after}", f"{comma} {pair} {after}"
+                first, rest = whole, f"{comma} {whole}"
                 continue
-            first = f"({pair} {after} | {first})" if first else f"({pair} {after})?"
+            first = whole if first is None else f"({whole} | {first})"
             first = self._shared(first, "o") if len(first) > _LONG else first
             rest = f"({comma} {pair})? {after}"
-        return f'"{{" {first} "}}"'
+        may_be_empty = not any(is_required for _, is_required in pairs)
+        return self.layout.container(("{", "}"), first, may_be_empty=may_be_empty)
 
     def _counted(
         self,
@@ -345,19 +368,22 @@ class _Rules:
     ) -> str | None:
         """An object with a number of fields of which none is optional."""
         if any(not is_required for _, is_required in pairs):
-            raise Inexpressible
+            raise Inexpressible("there are no rules for a number of optional properties")
         texts = [pair for pair, _ in pairs]
         left = None if most is None else most - len(pairs)
         fewest -= len(pairs)
         if left is not None and left < max(0, fewest):
             return None
-        inner = f" {self.comma} ".join(texts)
-        if other is not None:
-            pair = f"{self._other_name(names)} {self.colon} {other}"
-            inner += f" {listed(pair, self.comma, max(0, fewest), left, goes_on=bool(texts))}"
+        may_be_empty = not texts and fewest <= 0
+        inner: str | None = f" {self.layout.comma} ".join(texts) or None
+        if other is not None and left != 0:
+            pair = f"{self._other_name(names)} {self.layout.colon} {other}"
+            fewest = max(fewest, 0 if texts else 1)
+            more = listed(pair, self.layout.comma, fewest, left, goes_on=bool(texts))
+            inner = f"{inner or ''} {more}"
         elif fewest > 0:
             return None
-        return f'"{{" {inner} "}}"'
+        return self.layout.container(("{", "}"), inner, may_be_empty=may_be_empty)
 
     def _other_name(self, names: list[str]) -> str:
         """Names of properties other than these."""

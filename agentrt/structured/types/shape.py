@@ -8,6 +8,7 @@ JSON.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -23,6 +24,7 @@ from agentrt.base.held_place import HeldPlace
 from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
+from agentrt.structured.json_schema.json_grammar import check_style
 from agentrt.structured.json_schema.limits import check_choice, check_size
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.regex_text import anywhere
@@ -186,10 +188,15 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
 
 @functools.lru_cache(maxsize=1024)
 def in_style(shape: Shape, style: JsonStyle) -> Shape:
-    """A shape with its JSON in a style; one of other text as it is."""
+    """A shape with its JSON in a style; one of other text as it is.
+
+    Raises:
+        ConstraintError: The style is `indented`, and the JSON has no such form.
+    """
     spec = shape.spec
     if spec is None or spec.kind != "json":
         return shape
+    check_style(json.loads(spec.filled(dict.fromkeys(spec.holes, ("null",))).source), style)
     return replace(shape, spec=replace(spec, style=style))
 
 
