@@ -37,7 +37,7 @@ _OF_STRINGS = frozenset({"type", "minLength", "maxLength", "pattern"})
 _WORDS = {"null": ("null",), "boolean": ("true", "false")}
 
 
-        ConstraintError: The style is `indented`, and the JSON has no such form.
+def grammar_of(spec: ConstraintSpec, lark: str, special_ids: dict[str, int]) -> Grammar:
     """The model of a constraint.
 
     Args:
@@ -47,7 +47,7 @@ _WORDS = {"null": ("null",), "boolean": ("true", "false")}
 
     Raises:
         NotModeled: The constraint has a construct without a model.
-        ConstraintError: It is indented JSON without such a form.
+        ConstraintError: The style is `indented`, and the JSON has no such form.
     """
     match spec.kind:
         case "choice":
