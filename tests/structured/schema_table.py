@@ -36,7 +36,10 @@ HERE = Path(__file__).parent
 REAL = HERE / "real_schemas" / "schemas.jsonl"
 SUITE = HERE / "data" / "suite_cases.jsonl"
 MAX_WRITINGS = 24
-"""Maximum number of texts of one instance to try."""
+"""Maximum number of texts of one instance to try, in each notation of whole numbers."""
+
+MAX_FLOAT = 2**53
+"""Largest integer up to which floats have all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +103,42 @@ def suite_subjects(path: Path = SUITE) -> list[Subject]:
 
 
 def writings(instance: Any) -> Iterator[str]:
-    """Texts of an instance: as it is given, with whole numbers as integers, in other orders."""
-    texts = map(canonical_json.dumps, itertools.chain([instance], _equals(instance)))
-    return iter(dict.fromkeys(itertools.islice(texts, MAX_WRITINGS)))
+    """Texts of an instance: in all orders, whole numbers as given, as integers, or as floats."""
+    alike = (instance, _with_whole(instance, int), _with_whole(instance, float))
+    found = [itertools.islice(_orders(value), MAX_WRITINGS) for value in alike]
+    return iter(dict.fromkeys(map(canonical_json.dumps, itertools.chain(*found))))
 
 
-def _equals(value: Any) -> Iterator[Any]:
-    """Values that are equal by JSON Schema."""
+def _with_whole(value: Any, notation: Callable[[Any], Any]) -> Any:
     match value:
-        case float() if value.is_integer():
-            yield int(value)
+        case bool():
+            return value
+        case int() if abs(value) > MAX_FLOAT:
+            return value
+        case int() | float() if value == int(value):
+            return notation(value)
         case list():
-            yield from map(list, itertools.product(*map(_some_equals, value)))
+            return [_with_whole(one, notation) for one in value]
+        case dict():
+            return {name: _with_whole(one, notation) for name, one in value.items()}
+    return value
+
+
+def _orders(value: Any) -> Iterator[Any]:
+    """A value with its fields in all orders."""
+    match value:
+        case list():
+            yield from map(list, itertools.product(*map(_some_orders, value)))
         case dict():
             for order in itertools.permutations(value):
-                for children in itertools.product(*(_some_equals(value[name]) for name in order)):
+                for children in itertools.product(*(_some_orders(value[name]) for name in order)):
                     yield dict(zip(order, children, strict=True))
         case _:
             yield value
 
 
-def _some_equals(value: Any) -> list[Any]:
-    return list(itertools.islice(_equals(value), MAX_WRITINGS))
+def _some_orders(value: Any) -> list[Any]:
+    return list(itertools.islice(_orders(value), MAX_WRITINGS))
 
 
 def accepts(constraint: CompiledConstraint, vocab: Vocab, instance: Any) -> str | None:

@@ -24,10 +24,10 @@ from agentrt.structured.json_schema.distinct_text import WrittenItems
 from agentrt.structured.json_schema.distinct_values import (
     after_byte,
     is_complete,
-    key_of,
     next_bytes,
     ways_to,
 )
+from agentrt.structured.json_schema.value_key import key_of
 from agentrt.structured.matcher import allowed_ids
 from tests.structured.schema_table import passes
 

@@ -72,10 +72,10 @@ class ConstraintError(ProgramError):
     Example:
         >>> from agentrt import ConstraintError, json_schema
         >>> try:
-        ...     json_schema({"type": "array", "uniqueItems": True})
+        ...     json_schema({"type": "integer", "not": {"multipleOf": 7}})
         ... except ConstraintError as error:
         ...     print(error.keyword)
-        uniqueItems
+        not
 
     Attributes:
         pointer: JSON pointer to the offending part of the schema; "" for the whole.

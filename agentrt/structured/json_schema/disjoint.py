@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentrt.base import canonical_json
 from agentrt.structured.json_schema.field_names import of_field, texts_of
 from agentrt.structured.json_schema.keywords import TYPES, UNREAD, is_same, resolve
 from agentrt.structured.json_schema.text_language import ANY_TEXT, TooComplex
 from agentrt.structured.json_schema.value_context import ValueContext
+from agentrt.structured.json_schema.value_key import key_of_value
 
 MAX_DEPTH = 8
 MAX_PAIRS = 2_000
@@ -108,10 +108,10 @@ class _Proof:
         if _bounds_cross(kind, here, there) or _bounds_cross(kind, there, here):
             return True
         values = _values(here, kind), _values(there, kind)
-        if {} in values:
+        if set() in values:
             return True
         if values[0] is not None and values[1] is not None:
-            return not values[0].keys() & values[1].keys()
+            return not values[0] & values[1]
         match kind:
             case "string":
                 return _share_no_text(here, there)
@@ -143,23 +143,15 @@ def _types(parts: _Parts) -> set[str]:
     return found
 
 
-def _values(parts: _Parts, kind: str) -> dict[str, Any] | None:
-    """The values of a type by their text, if they are listed."""
-    listed: dict[str, Any] | None = None
+def _values(parts: _Parts, kind: str) -> set[bytes | None] | None:
+    """The keys of the values of a type, if they are listed."""
+    listed: set[bytes | None] | None = None
     for schema in parts.plain:
         if "const" in schema or "enum" in schema:
             values = [schema["const"]] if "const" in schema else schema["enum"]
-            texts = {_text(value): value for value in values if _type_of(value) == kind}
-            listed = texts if listed is None else {k: texts[k] for k in listed.keys() & texts}
+            keys = {key_of_value(value) for value in values if _type_of(value) == kind}
+            listed = keys if listed is None else listed & keys
     return listed
-
-
-def _text(value: Any) -> str:
-    """The same text for numbers that are equal."""
-    if isinstance(value, list | dict):
-        return ""  # any two may be equal
-    whole = isinstance(value, float) and value.is_integer()
-    return canonical_json.dumps(int(value) if whole else value)
 
 
 def _type_of(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from agentrt.base.held_place import STAND_IN
 from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.structured.json_schema.alternatives import (
+    MAX_ALTERNATIVES,
     Alternative,
     TooManyAlternatives,
     alternatives,
@@ -51,6 +52,8 @@ _OF_ANY_FIELDS = frozenset(
     {"type", "properties", "patternProperties", "additionalProperties", "required"}
 )
 _ENDLESS = float("inf")
+
+_Options = frozenset[frozenset[int]]
 
 
 def holds_distinct(schema: Any) -> bool:
@@ -202,9 +205,11 @@ class DistinctPlaces:
             return False
 
     def _is_endless(self, place: SchemaPlace) -> bool:
-        """Whether there are endless different items, as a single schema of them states."""
+        """Whether there are endless different items, as at most a single schema of them states."""
         stated = [one for one in _arrays(place) if one.keys() & {"items", "prefixItems"}]
-        if len(stated) != 1 or "prefixItems" in stated[0]:
+        if not stated:
+            return True
+        if len(stated) > 1 or "prefixItems" in stated[0]:
             return False
         return self._count(stated[0]["items"], 0) == _ENDLESS
 
@@ -283,53 +288,58 @@ class DistinctPlaces:
         if not _asks(array):
             return True
         most = len(array.get("prefixItems", ()))
-        return "items" in array and all(
-            self._shows(child_items([array], at), 0, ()) for at in range(most + 1)
-        )
+        items = [child_items([array], at) for at in range(most + 1)]
+        return "items" in array and self._show(items, 0, ())
 
-    def _shows(self, schemas: list[Any], depth: int, above: tuple[frozenset[int], ...]) -> bool:
-        """Whether values that fit all of some schemas have equal texts if they are equal."""
-        here = frozenset(map(id, schemas))
+    def _show(self, options: list[list[Any]], depth: int, above: tuple[_Options, ...]) -> bool:
+        """Whether equal values have equal texts, if each fits all schemas of any option."""
+        here = frozenset(frozenset(map(id, schemas)) for schemas in options)
         if here in above:
             return True
-        if depth > _MAX_DEPTH or not schemas:
+        if depth > _MAX_DEPTH or not all(options):
             return False
-        found = alternatives({"allOf": schemas}, self._root)
+        found = [one for some in options for one in alternatives({"allOf": some}, self._root)]
+        if len(found) > MAX_ALTERNATIVES:
+            raise TooManyAlternatives
         values = [value for one in found if is_listed(one) for value in stated_values(one)]
         others = [one for one in found if not is_listed(one)]
-        if not have_one_text_each(values):
+        arrays, objects = (
+            [one for one in others if kind in types_of(one)] for kind in ("array", "object")
+        )
+        if not have_one_text_each(values) or any("number" in types_of(one) for one in others):
             return False
-        if hold_parts(values) and any(types_of(one) & {"array", "object"} for one in others):
+        if hold_parts(values) and (arrays or objects):
             return False
-        orders: list[list[str]] = []
         below = (*above, here)
-        if not all(self._alternative_shows(one, depth + 1, below, orders) for one in others):
-            return False
-        return all(_agree(*pair) for pair in itertools.combinations(orders, 2))
+        return self._arrays_show(arrays, depth + 1, below) and self._objects_show(
+            objects, depth + 1, below
+        )
 
-    def _alternative_shows(
-        self,
-        alternative: Alternative,
-        depth: int,
-        above: tuple[frozenset[int], ...],
-        orders: list[list[str]],
+    def _arrays_show(
+        self, arrays: list[Alternative], depth: int, above: tuple[_Options, ...]
     ) -> bool:
-        kinds = types_of(alternative)
-        if "number" in kinds:
+        """The same for arrays: item by item, whichever alternative each of two is of."""
+        first = [len(schema.get("prefixItems", ())) for one in arrays for schema in one]
+        places = range(max(first, default=0) + 1 if arrays else 0)
+        return all(self._show([child_items(one, at) for one in arrays], depth, above)
+                   for at in places)  # fmt: skip
+
+    def _objects_show(
+        self, objects: list[Alternative], depth: int, above: tuple[_Options, ...]
+    ) -> bool:
+        """The same for objects: field by field, in one order."""
+        fields: list[dict[str, Any]] = []
+        for one in objects:
+            named = [schema["properties"] for schema in one if schema.get("properties")]
+            if len(named) > 1 or not any(map(_is_closed, one)):
+                return False
+            fields.append(named[0] if named else {})
+        orders = {tuple(one) for one in fields}
+        if not all(_agree(*pair) for pair in itertools.combinations(orders, 2)):
             return False
-        if "array" in kinds:
-            most = max(len(schema.get("prefixItems", ())) for schema in alternative)
-            items = [child_items(alternative, at) for at in range(most + 1)]
-            if not all(self._shows(one, depth, above) for one in items):
-                return False
-        if "object" in kinds:
-            named = [schema["properties"] for schema in alternative if schema.get("properties")]
-            if len(named) > 1 or not any(map(_is_closed, alternative)):
-                return False
-            fields = named[0] if named else {}
-            orders.append(list(fields))
-            return all(self._shows([value], depth, above) for value in fields.values())
-        return True
+        names = {name for one in fields for name in one}
+        return all(self._show([[one[name]] for one in fields if name in one], depth, above)
+                   for name in sorted(names))  # fmt: skip
 
 
 def _arrays(place: SchemaPlace) -> list[dict[str, Any]]:
@@ -367,8 +377,8 @@ def _is_closed(schema: dict[str, Any]) -> bool:
     return schema.get("additionalProperties") is False and not schema.get("patternProperties")
 
 
-def _agree(one: list[str], other: list[str]) -> bool:
-    """Whether the names that two lists share come in one order."""
+def _agree(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether the names that two objects share come in one order."""
     return [name for name in one if name in other] == [name for name in other if name in one]
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from agentrt.base.record import record
 from agentrt.structured.json_schema.distinct import SchemaPlace
-from agentrt.structured.json_schema.distinct_values import Way, key_of, ways_to
+from agentrt.structured.json_schema.distinct_values import Way, ways_to
+from agentrt.structured.json_schema.value_key import key_of
 
 _INSIDE = re.compile(rb'["\\]')
 _OUTSIDE = re.compile(rb'["\[\]{},:]')

@@ -1,8 +1,4 @@
-"""Values of items with several texts each: one key for equal values, and texts that lead to them.
-
-A key is JSON text with sorted names and numbers as digits and an exponent. Numbers are compared as
-decimals; that the floats read from them differ, too, is left to the check of the finished value.
-"""
+"""Values of items with several texts each: the texts that lead to the value of a key."""
 
 from __future__ import annotations
 
@@ -10,45 +6,12 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Any, NamedTuple
+
+from agentrt.structured.json_schema.value_key import NumberKey
 
 _BLANK = ord(" ")
 _NUMBER = re.compile(r"(-?)([0-9]*)(\.?)([0-9]*)([eE]?)([+-]?)([0-9]*)")
-
-
-class _Number(str):
-    """A number as it is written."""
-
-
-def key_of(text: bytes) -> bytes | None:
-    """The key of the value of JSON text; None if that is not complete, or nested too deeply."""
-    try:
-        return _dumped(json.loads(text, parse_int=_canonical, parse_float=_canonical)).encode()
-    except (ValueError, RecursionError):
-        return None
-
-
-def _canonical(text: str) -> _Number:
-    sign, digits, exponent = Decimal(text).as_tuple()
-    kept = "".join(map(str, digits)).lstrip("0")
-    stripped = kept.rstrip("0")
-    if not stripped:
-        return _Number("0e0")
-    return _Number(f"{'-' * sign}{stripped}e{int(exponent) + len(kept) - len(stripped)}")
-
-
-def _dumped(value: Any) -> str:
-    match value:
-        case _Number():
-            return str(value)
-        case dict():
-            pairs = (f"{_quoted(name)}:{_dumped(value[name])}" for name in sorted(value))
-            return f"{{{','.join(pairs)}}}"
-        case list():
-            return f"[{','.join(map(_dumped, value))}]"
-        case _:
-            return _quoted(value)
 
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
@@ -98,7 +61,7 @@ def ways_to(key: bytes, begun: bytes) -> list[Way]:
 
 @functools.lru_cache(maxsize=4096)
 def _start(key: bytes) -> list[Way]:
-    return [(_Value(json.loads(key, parse_int=_Number, parse_float=_Number)),)]
+    return [(_Value(json.loads(key, parse_int=NumberKey, parse_float=NumberKey)),)]
 
 
 def after_byte(ways: Iterable[Way], byte: int) -> list[Way]:
@@ -176,7 +139,7 @@ def _opened(part: Part) -> Iterator[Way]:
 
 def _written(value: Any) -> Way:
     match value:
-        case _Number():
+        case NumberKey():
             return (_Begun(value, ""),)
         case dict():
             return _Fields(tuple(value.items()), is_next=True), b"{"

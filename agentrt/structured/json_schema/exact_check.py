@@ -18,6 +18,7 @@ from agentrt.structured.json_schema.keywords import subschemas
 from agentrt.structured.json_schema.number_range import exact
 from agentrt.structured.json_schema.quick_check import Check, quick_check
 from agentrt.structured.json_schema.text_language import TooComplex, matching
+from agentrt.structured.json_schema.value_key import key_of_value
 
 _CODE_POINT = re.compile(r"\\x\{([0-9a-fA-F]+)\}")
 _MAX_DECADES = 5_000
@@ -125,6 +126,7 @@ def exact_validator(draft: Any = None, *, patterns: bool = True) -> Any:
             "exclusiveMaximum": _end(lambda number, end: number < end, "not less than"),
             "multipleOf": _multiple_of,
             "pattern": _pattern if patterns else _accept,
+            "uniqueItems": _distinct,
         },
     )
 
@@ -160,6 +162,14 @@ def _end(fits: Callable[[Any, Any], bool], words: str) -> Callable[..., _Errors]
         yield _error(f"{_shown(value)} is {words} {end}")
 
     return check
+
+
+def _distinct(validator: Any, wanted: bool, value: Any, schema: Any) -> _Errors:
+    """Items compared in JSON: sorted by Python, true and 1 come to lie between equal items."""
+    if wanted and validator.is_type(value, "array"):
+        keys = [key_of_value(item) for item in value]
+        if len(set(keys)) < len(keys):
+            yield _error(f"{str(value)[:300]} has non-unique elements")
 
 
 def _multiple_of(validator: Any, step: Any, value: Any, schema: Any) -> _Errors:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from agentrt.base.errors import ConstraintError
-from agentrt.base.json_style import SEPARATORS, JsonStyle, line_break
-from agentrt.structured.json_schema.lark_text import quoted
+from agentrt.base.json_style import SEPARATORS, JsonStyle, line_break, styled_json
+from agentrt.structured.json_schema.lark_text import json_text, one_of, quoted
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +57,26 @@ class JsonLayout:
         last = quoted(line_break(self.style, self.depth) + closing)
         filled = f"{first} {inner} {last}"
         return f"{quoted(''.join(brackets))} | {filled}" if may_be_empty else filled
+
+    def pieces_of(self, value: Any) -> str:
+        """A value in this place as a sequence of lexemes."""
+        match value:
+            case dict():
+                found = zip(value, self._below(value.values()), strict=True)
+                inner = [f"{quoted(json_text(name))} {self.colon} {one}" for name, one in found]
+                brackets = ("{", "}")
+            case list():
+                inner, brackets = self._below(value), ("[", "]")
+            case _:
+                return one_of([styled_json(value)])
+        whole = f" {self.comma} ".join(inner) or None
+        return self.container(brackets, whole, may_be_empty=not inner) or ""
+
+    def _below(self, values: Iterable[Any]) -> list[str]:
+        self.depth += 1
+        found = [self.pieces_of(value) for value in values]
+        self.depth -= 1
+        return found
 
 
 def not_indented(why: str) -> ConstraintError:

@@ -37,12 +37,12 @@ class LarkPart:
 
 def listed(item: str, comma: str, fewest: int, most: int | None, *, goes_on: bool) -> str:
     """Items with a comma between them, and one in front if the list `goes_on`."""
+    if most == 0:
+        return ""
     if not goes_on:
         left = None if most is None else most - 1
         text = f"{item} {listed(item, comma, max(0, fewest - 1), left, goes_on=True)}"
         return text if fewest else f"({text})?"
-    if most == 0:
-        return ""
     if most is None and fewest == 0:
         return f"({comma} {item})*"
     return f"({comma} {item}){{{fewest},{'' if most is None else most}}}"

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from agentrt.base import canonical_json
 from agentrt.base.held_place import STAND_IN
 from agentrt.structured.json_schema.complement import any_of, complement, other_texts
 from agentrt.structured.json_schema.disjoint import (
@@ -20,6 +19,7 @@ from agentrt.structured.json_schema.disjoint import (
 from agentrt.structured.json_schema.evaluated import SIMPLE, closed
 from agentrt.structured.json_schema.field_names import apart
 from agentrt.structured.json_schema.keywords import COUNTS, TYPES, UNREAD, without
+from agentrt.structured.json_schema.value_key import key_of_value
 
 MAX_ARRAYS = 2000
 """Maximum number of arrays of distinct items to list one by one."""
@@ -64,8 +64,8 @@ def _not(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     values = listed_values({k: v for k, v in rest.items() if k in ("type", "enum", "const")})
     excluded = listed_values(refused)
     if values is not None and excluded is not None:
-        written = {canonical_json.dumps(value) for value in excluded}
-        left = [value for value in values if canonical_json.dumps(value) not in written]
+        keys = {key_of_value(value) for value in excluded}
+        left = [value for value in values if key_of_value(value) not in keys]
         return {**without(rest, "const"), "enum": left} if left else _and(rest, False)
     other = complement(refused, root)
     return schema if other is None else _and(rest, other)
@@ -239,7 +239,7 @@ def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     for values in [*positions, []]:
         if schema.get("minItems", 0) <= len(longer[0]):
             arrays += longer
-        longer = [[*array, value] for array in longer for value in values if value not in array]
+        longer = [[*array, value] for array in longer for value in _unlike(array, values)]
         if len(arrays) + len(longer) > MAX_ARRAYS:
             return schema
         if not longer:
@@ -252,6 +252,12 @@ def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     if others:
         return {"anyOf": [{"type": others}, listed]}
     return listed if arrays else {"allOf": [False]}
+
+
+def _unlike(array: list[Any], values: list[Any]) -> list[Any]:
+    """The values that equal no item of an array."""
+    keys = set(map(key_of_value, array))
+    return [value for value in values if key_of_value(value) not in keys]
 
 
 def _values_by_position(schema: dict[str, Any]) -> list[list[Any]] | None:
@@ -271,7 +277,7 @@ def listed_values(schema: Any) -> list[Any] | None:
     if not isinstance(schema, dict):
         return None
     keys = schema.keys() - {"type"}
-    if keys <= {"enum", "const"} and keys:
+    if keys in ({"enum"}, {"const"}):
         values = schema.get("enum", [schema.get("const")])
         if not isinstance(values, list) or any(isinstance(v, dict | list) for v in values):
             return None

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.structured.json_schema.exact_check import unmet
-from agentrt.structured.json_schema.keywords import UNREAD, without
+from agentrt.structured.json_schema.keywords import UNREAD, is_same, without
 from agentrt.structured.json_schema.number_range import exact
 
 _LARGEST = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
@@ -47,7 +47,7 @@ def merged(schemas: list[Any], both: Callable[[Any, Any], Any]) -> Any | None:
             return None
         joined = _fields(whole, more, both) | _items(whole, more, both)
         for keyword, value in without(more, *_OF_FIELDS, *_OF_ITEMS).items():
-            if keyword not in whole or whole[keyword] == value:
+            if keyword not in whole or is_same(whole[keyword], value):
                 joined[keyword] = value
                 continue
             if keyword == "anyOf" and len(whole[keyword]) * len(value) <= MAX_CASES:

@@ -20,6 +20,9 @@ JSON_FORMS: dict[JsonStyle, dict[str, Any]] = {
 }
 """The compiler's options for each style on one line; it has no form of indents."""
 
+_MOST_ITEMS = 5_000
+"""Items of the parser at one place: an object with a hundred optional fields takes 3,000."""
+
 _WITHOUT_FORCING = '\n%llguidance {"no_forcing": true}\n'
 """The last of such lines counts."""
 
@@ -29,7 +32,7 @@ _SHORT_ESCAPES = {"json_allowed_escapes": 'nrbtf\\"'}
 
 def parser_limits() -> LLParserLimits:
     """Limits of compiling grammars and computing masks."""
-    return LLParserLimits(verbose_errors=False)
+    return LLParserLimits(verbose_errors=False, max_items_in_row=_MOST_ITEMS)
 
 
 def schema_grammar(schema: Any, style: JsonStyle = "compact", *, has_one_text: bool = False) -> str:

@@ -36,6 +36,7 @@ MAX_NUMBER = 1e18
 _KNOWN = frozenset(KEYWORDS)
 """All others are annotations, as the standard says."""
 
+_OF_FIELDS = ("properties", "patternProperties", "additionalProperties")
 _LENGTHS = frozenset({"minLength", "maxLength"})
 
 _ABOUT = {
@@ -104,7 +105,17 @@ def _plain(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         kept = _without_format(kept)
     if "propertyNames" in kept:
         kept = _without_names(kept, root)
-    return kept
+    return _with_fields_together(kept) if "patternProperties" in kept else kept
+
+
+def _with_fields_together(schema: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of fields side by side: the compiler reads those behind `allOf` apart."""
+    ordered: dict[str, Any] = {}
+    for keyword in schema:
+        for name in _OF_FIELDS if keyword in _OF_FIELDS else (keyword,):
+            if name in schema:
+                ordered[name] = schema[name]
+    return ordered
 
 
 def _about_other_types(schema: dict[str, Any]) -> set[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+from collections.abc import Callable
 from typing import Any
 
-from agentrt.structured.json_schema.keywords import with_children
+from agentrt.structured.json_schema.keywords import with_children, without
 from agentrt.structured.json_schema.number_range import exact, ranges_of
 from agentrt.structured.json_schema.number_steps import step_terms
 from agentrt.structured.json_schema.number_text import EndTooLong, number_terms
@@ -21,6 +23,12 @@ _ENDS = (
 )
 _SIGNS = {"minimum": 1, "exclusiveMinimum": 1, "maximum": -1, "exclusiveMaximum": -1}
 """Keywords of ends, and the direction in which an end leaves fewer numbers."""
+
+_OPEN_ENDS: tuple[tuple[str, str, int, Callable[[float, float], float]], ...] = (
+    ("minimum", "exclusiveMinimum", 1, max),
+    ("maximum", "exclusiveMaximum", -1, min),
+)
+_NEAR_ZERO = 1e-15
 
 _EXACT_STEP = 10**6
 _EXACT_DIGITS = 15
@@ -104,7 +112,7 @@ def narrowed(schema: Any) -> Any:
     here: Any = schema
     if not is_exact(schema):
         here = _within_exact(dict(schema))
-        here = here if here is False else _without_large_values(here)
+        here = here if here is False else _without_large_values(_without_open_ends(here))
     return here if here is False else with_children(here, narrowed)
 
 
@@ -120,6 +128,23 @@ def _within_exact(schema: dict[str, Any]) -> Any:
             return False
         if stated < -_EXACT_NUMBER:
             schema[keyword] = -sign * _EXACT_NUMBER
+    return schema
+
+
+def _without_open_ends(schema: dict[str, Any]) -> dict[str, Any]:
+    """Whole ends that are excluded, as the next floats: the compiler takes 1 for above 1.
+
+    Only where numbers beyond have more digits or a larger magnitude, which it reads rightly.
+    """
+    if schema.get("type") == "integer":
+        return schema
+    for keyword, exclusive, sign, pick in _OPEN_ENDS:
+        end = schema.get(exclusive)
+        if end is None or end != int(end) or end * sign < 0:
+            continue
+        inside = math.nextafter(end, sign * math.inf) if end else sign * _NEAR_ZERO
+        schema = without(schema, exclusive)
+        schema[keyword] = pick(inside, schema.get(keyword, inside))
     return schema
 
 

@@ -14,12 +14,19 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.base.json_style import JsonStyle
+from agentrt.structured.json_schema.container_text import (
+    Pair,
+    counted_fields_text,
+    fields_text,
+    items_text,
+)
 from agentrt.structured.json_schema.inexact import around_inexact, is_open
 from agentrt.structured.json_schema.json_layout import JsonLayout, not_indented
 from agentrt.structured.json_schema.keywords import (
     DEFINITIONS,
     UNREAD,
     children,
+    is_same,
     resolve,
     without,
 )
@@ -38,6 +45,13 @@ from agentrt.structured.json_schema.lark_text import (
 )
 from agentrt.structured.json_schema.merging import merged, values_within
 from agentrt.structured.json_schema.number_leaf import NUMERIC, is_exact, number_terminals
+from agentrt.structured.json_schema.parallel_values import (
+    OPAQUE,
+    OpenArray,
+    OpenObject,
+    ParallelValues,
+    native_beginnings,
+)
 from agentrt.structured.json_schema.regex_text import escape_regex
 
 MAX_TEXT_BYTES = 1_000_000
@@ -48,9 +62,6 @@ _OF_OBJECTS = frozenset(
     {"properties", "required", "additionalProperties", "minProperties", "maxProperties"}
 )
 _KNOWN = _OF_STRINGS | _OF_ARRAYS | _OF_OBJECTS | NUMERIC | {"type"}
-_LONG = 200
-"""Length of text that gets a rule of its own instead of being repeated."""
-
 _MAX_MERGES = 1_000
 _MAX_REFERENCES = 32
 
@@ -80,8 +91,14 @@ def rules_of(
     if not everywhere and not indented and id(schema) not in inexact:
         return None
     try:
-        rules = _Rules(schema, native, prefix, inexact, everywhere or indented, JsonLayout(style))
-        expression = rules.expression(schema)
+        for in_pieces in (False, True):
+            layout = JsonLayout(style)
+            rules = _Rules(
+                schema, native, prefix, inexact, everywhere or indented, layout, in_pieces
+            )
+            expression = rules.expression(schema)
+            if not rules.values.meet():
+                break
     except (Inexpressible, RecursionError) as wrong:
         if indented:
             raise not_indented(str(wrong)) from None
@@ -93,7 +110,12 @@ def rules_of(
 
 @dataclass(slots=True, eq=False)
 class _Rules:
-    """The rules of one schema, written as its subschemas are met."""
+    """The rules of one schema, written as its subschemas are met.
+
+    Attributes:
+        in_pieces: Whether listed records are written piece by piece.
+        values: The values of the rules so far.
+    """
 
     root: Any
     native: Callable[[Any, JsonStyle], str]
@@ -101,6 +123,8 @@ class _Rules:
     inexact: set[int]
     everywhere: bool
     layout: JsonLayout
+    in_pieces: bool
+    values: ParallelValues = field(default_factory=ParallelValues)
     written: list[str] = field(default_factory=list)
     _open: set[int] = field(default_factory=set)
     _names: dict[tuple[int, int], str | None] = field(default_factory=dict)
@@ -125,12 +149,13 @@ class _Rules:
                 raise Inexpressible("it holds itself, so no line is the deepest")
             name = self._names[place] = self._new("r")
             self._open.add(id(schema))
-            body = self._body(schema)
+            options = self._body(schema)
             self._open.discard(id(schema))
-            if body is None:
-                self._names[place] = None
+            if options:
+                self.values.rule(name, options)
+                self._write(name, " | ".join(options))
             else:
-                self._write(name, body)
+                self._names[place] = None
         return self._names[place]
 
     def _below(self, schema: Any) -> str | None:
@@ -152,6 +177,7 @@ class _Rules:
             array = f'"[" {listed(name, self.layout.comma, 0, None, goes_on=False)} "]"'
             pair = f"{text} {self.layout.colon} {name}"
             fields = f'"{{" {listed(pair, self.layout.comma, 0, None, goes_on=False)} "}}"'
+            self.values.beginning(name, OPAQUE.values())
             self._write(name, f"{plain} | {number} | {array} | {fields}")
         return self._any
 
@@ -180,9 +206,12 @@ class _Rules:
             if '"#"' in text:
                 raise Inexpressible
             whole = {**whole, **{k: self.root[k] for k in DEFINITIONS if k in self.root}}
-        return self._shared(self.native(whole, self.layout.style), "j")
+        name = self._shared(self.native(whole, self.layout.style), "j")
+        self.values.beginning(name, native_beginnings(whole))
+        return name
 
-    def _body(self, schema: dict[str, Any]) -> str | None:
+    def _body(self, schema: dict[str, Any]) -> list[str]:
+        """The alternatives of a schema."""
         here = without(schema, *UNREAD)
         if "$ref" in here:
             target = resolve(self.root, here["$ref"])
@@ -190,7 +219,7 @@ class _Rules:
                 raise Inexpressible(f"there is no {here['$ref']!r}")
             if len(here) > 1:
                 return self._merged([without(here, "$ref"), target])
-            return self.expression(target)
+            return _some(self.expression(target))
         if "enum" in here or "const" in here:
             return self._values(here)
         if "allOf" in here:
@@ -200,30 +229,37 @@ class _Rules:
                 return self._alternatives(here, keyword)
         if not here.keys() <= _KNOWN:
             raise Inexpressible(f"there are no rules for {min(here.keys() - _KNOWN)}")
-        return either(self._of_types(here))
+        return [text for text in self._of_types(here) if text is not None]
 
-    def _values(self, here: dict[str, Any]) -> str | None:
+    def _values(self, here: dict[str, Any]) -> list[str]:
         values = values_within(here)
         if values is None:
             if is_exact(here) and not self.layout.has_lines:
-                return self._native(here)
+                return [self._native(here)]
             raise Inexpressible("there are no rules for keywords beside listed values")
         style, depth = self.layout.style, self.layout.depth
-        texts = [text for value in values for text in texts_of(value, style, depth)]
-        return self._shared(one_of(texts), "n") if texts else None
+        apart = [one for one in values if self.in_pieces and isinstance(one, dict | list)]
+        whole = [one for one in values if not self.in_pieces or not isinstance(one, dict | list)]
+        texts = [text for value in whole for text in texts_of(value, style, depth)]
+        found = [self.layout.pieces_of(value) for value in apart]
+        if not texts:
+            return found
+        name = self._shared(one_of(texts), "n")
+        self.values.listing(name, texts)
+        return [name, *found]
 
-    def _merged(self, schemas: list[Any]) -> str | None:
+    def _merged(self, schemas: list[Any]) -> list[str]:
         whole = merged([self._meant(schema) for schema in schemas], self._both)
         self._merges += 1
         if whole is None or self._merges > _MAX_MERGES:
             raise Inexpressible
-        return None if whole is False else self._body(whole)
+        return [] if whole is False else self._body(whole)
 
     def _both(self, one: Any, other: Any) -> Any:
         """A schema that requires what two schemas require."""
         if one is False or other is False:
             return False
-        if one is True or one == other:
+        if one is True or is_same(one, other):
             return other
         if other is True:
             return one
@@ -240,13 +276,13 @@ class _Rules:
             schema = resolve(self.root, schema["$ref"])
         raise Inexpressible
 
-    def _alternatives(self, here: dict[str, Any], keyword: str) -> str | None:
+    def _alternatives(self, here: dict[str, Any], keyword: str) -> list[str]:
         options, rest = here[keyword], without(here, keyword)
         if keyword == "oneOf" and not self._are_disjoint(options):
             raise Inexpressible("there are no rules for a oneOf whose options may overlap")
         if rest:
-            return either([self._merged([rest, option]) for option in options])
-        return either([self.expression(option) for option in options])
+            return [text for option in options for text in self._merged([rest, option])]
+        return [text for option in options for text in _some(self.expression(option))]
 
     def _are_disjoint(self, options: list[Any]) -> bool:
         """Whether no value has the types of two options."""
@@ -305,85 +341,42 @@ class _Rules:
             raise Inexpressible
         if most is not None and most < fewest:
             return None
-        may_be_empty, fewest = fewest == 0, max(1, fewest)
-        first = here.get("prefixItems", [])[:most]
-        left = None if most is None else most - len(first)
-        text: str | None = None
-        item = None if left == 0 else self._below(items)
-        if item is not None:
-            text = listed(
-                item, self.layout.comma, max(0, fewest - len(first)), left, goes_on=bool(first)
-            )
-        elif fewest <= len(first):
-            text = ""
-        for at in reversed(range(len(first))):
-            place = self._below(first[at])
-            if place is None or text is None:
-                text = None if at < fewest else ""
-                continue
-            text = f"{place} {text}" if at == 0 else f"{self.layout.comma} {place} {text}"
-            text = text if at < fewest else f"({text})?"
-        return self.layout.container(("[", "]"), text, may_be_empty=may_be_empty)
+        first = [self._below(place) for place in here.get("prefixItems", [])[:most]]
+        item = None if most == len(first) else self._below(items)
+        inner = items_text(first, item, self.layout.comma, max(1, fewest), most)
+        text = self.layout.container(("[", "]"), inner, may_be_empty=fewest == 0)
+        return self._noted(text, OpenArray(tuple(first), item))
 
     def _object(self, here: dict[str, Any]) -> str | None:
         properties, required = here.get("properties", {}), here.get("required", [])
         names = list(dict.fromkeys([*properties, *required]))
-        other = self._below(here.get("additionalProperties", True))
-        pairs: list[tuple[str, bool]] = []
+        value_of_other = self._below(here.get("additionalProperties", True))
+        pairs: list[Pair] = []
+        values: dict[str, str | None] = {}
         for name in names:
-            value = self._below(properties[name]) if name in properties else other
+            value = self._below(properties[name]) if name in properties else value_of_other
+            values[name] = value
             if value is not None:
-                pairs.append(
-                    (f"{quoted(json_text(name))} {self.layout.colon} {value}", name in required)
-                )
+                pair = f"{quoted(json_text(name))} {self.layout.colon} {value}"
+                pairs.append((pair, name in required))
             elif name in required:
                 return None
+        other, comma = None, self.layout.comma
+        if value_of_other is not None:
+            other = f"{self._other_name(names)} {self.layout.colon} {value_of_other}"
         fewest, most = here.get("minProperties", 0), here.get("maxProperties")
         if fewest or most is not None:
-            return self._counted(pairs, names, other, fewest, most)
-        comma = self.layout.comma
-        rest, first = "", None  # after another pair, and one or more
-        if other is not None:
-            pair = f"{self._other_name(names)} {self.layout.colon} {other}"
-            rest, first = f"({comma} {pair})*", f"{pair} ({comma} {pair})*"
-        for pair, is_required in reversed(pairs):
-            after = self._shared(rest, "o") if len(rest) > _LONG else rest
-            whole = f"{pair} {after}"
-            if is_required:
-                first, rest = whole, f"{comma} {whole}"
-                continue
-            first = whole if first is None else f"({whole} | {first})"
-            first = self._shared(first, "o") if len(first) > _LONG else first
-            rest = f"({comma} {pair})? {after}"
-        may_be_empty = not any(is_required for _, is_required in pairs)
-        return self.layout.container(("{", "}"), first, may_be_empty=may_be_empty)
+            inner = counted_fields_text(pairs, other, comma, fewest, most)
+        else:
+            inner = fields_text(pairs, other, comma, lambda text: self._shared(text, "o"))
+        may_be_empty = not fewest and not any(is_required for _, is_required in pairs)
+        text = self.layout.container(("{", "}"), inner, may_be_empty=may_be_empty)
+        return self._noted(text, OpenObject(tuple(values.items()), value_of_other))
 
-    def _counted(
-        self,
-        pairs: list[tuple[str, bool]],
-        names: list[str],
-        other: str | None,
-        fewest: int,
-        most: int | None,
-    ) -> str | None:
-        """An object with a number of fields of which none is optional."""
-        if any(not is_required for _, is_required in pairs):
-            raise Inexpressible("there are no rules for a number of optional properties")
-        texts = [pair for pair, _ in pairs]
-        left = None if most is None else most - len(pairs)
-        fewest -= len(pairs)
-        if left is not None and left < max(0, fewest):
-            return None
-        may_be_empty = not texts and fewest <= 0
-        inner: str | None = f" {self.layout.comma} ".join(texts) or None
-        if other is not None and left != 0:
-            pair = f"{self._other_name(names)} {self.layout.colon} {other}"
-            fewest = max(fewest, 0 if texts else 1)
-            more = listed(pair, self.layout.comma, fewest, left, goes_on=bool(texts))
-            inner = f"{inner or ''} {more}"
-        elif fewest > 0:
-            return None
-        return self.layout.container(("{", "}"), inner, may_be_empty=may_be_empty)
+    def _noted(self, text: str | None, found: OpenArray | OpenObject) -> str | None:
+        if text is not None:
+            self.values.container(text, found)
+        return text
 
     def _other_name(self, names: list[str]) -> str:
         """Names of properties other than these."""
@@ -391,3 +384,7 @@ class _Rules:
             return self._native({"type": "string"})
         taken = terminal("|".join(escape_regex(json_text(name)) for name in names))
         return self._shared(f"{terminal(NAME)} & ~({taken})", "n")
+
+
+def _some(name: str | None) -> list[str]:
+    return [] if name is None else [name]
