@@ -46,8 +46,11 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "lab": (
-        ("errors", "flags", "operating_point", "progress", "result_file", "workloads"),
-        ("checkpoints",),
+        (
+            *("code_version", "errors", "flags", "operating_point", "progress", "result_file"),
+            "workloads",
+        ),
+        ("checkpoints", "quiet_machine"),
         ("arms", "sim"),
         ("bench", "sessions"),
         ("commands",),

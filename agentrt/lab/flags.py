@@ -29,6 +29,15 @@ JsonPath = Annotated[
 HtmlPath = Annotated[
     Path | None, typer.Option("--html", metavar="PATH", help="Write a page with plots there.")
 ]
+ResumePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        metavar="FILE",
+        help="Go on with the plays of this file, or begin it; another machine, code or scale is "
+        "refused.",
+    ),
+]
 Tenants = Annotated[int, typer.Option(help="Tenants among whom programs are dealt out.")]
 Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
 

@@ -86,7 +86,9 @@ def write_text(path: Path | None, text: str) -> None:
     """Write a file and the folders above it; None writes nothing."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        draft = path.with_name(f"{path.name}.part")  # an interrupt leaves the file as it was
+        draft.write_text(text, "utf-8")
+        os.replace(draft, path)
 
 
 def _processor() -> str:

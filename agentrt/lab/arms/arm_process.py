@@ -101,6 +101,16 @@ class ArmProcess:
         return self._group.process.pid
 
     @property
+    def groups(self) -> tuple[int, ...]:
+        """Ids of the groups of processes of the arm and of its server."""
+        server = () if self._server is None else (self._server.process.pid,)
+        return (self.pid, *server)
+
+    def server_counts(self) -> dict[str, int]:
+        """Counts of the arm's server since its start; {} if it counts nothing."""
+        return {} if self._server is None else self._server.counts()
+
+    @property
     def is_running(self) -> bool:
         """False once the process has ended, or was killed because an answer took too long."""
         return self._group.is_running

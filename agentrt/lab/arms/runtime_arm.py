@@ -219,6 +219,8 @@ class EndedPlay:
                 "output_tokens": ledger.output_tokens,
                 "output": text,
                 "held_s": sum(sent.held_s for sent in node.sent),
+                "forced_tokens": ledger.forced_tokens,
+                "drafted_tokens": sum(one.accepted_tokens for one in ledger.drafts),
             }
         ]
 

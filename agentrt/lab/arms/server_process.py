@@ -36,6 +36,8 @@ class ServerPlan:
         env: Variables added to its environment.
         headers: Headers of every request.
         about: Further facts for the result, such as its version.
+        counters: Names of its counters (`prompt_tokens`, `steps`) at `/metrics`, by ours; {} if it
+            has none.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class ServerPlan:
     env: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    counters: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -101,6 +104,24 @@ class ServerProcess(ProcessGroup):
         body = {"model": self.plan.model, "messages": list(messages), "max_tokens": tokens}
         with self.running():
             return self._post("/v1/chat/completions", {**body, **self.plan.body})
+
+    def counts(self) -> dict[str, int]:
+        """Counts of the server since its start, by our names; {} if it counts nothing.
+
+        Raises:
+            BenchFailed: The server does not have the counters of its plan.
+        """
+        wanted = self.plan.counters
+        if not wanted:
+            return {}
+        with self.running():
+            text = self._http.get("/metrics").text
+        lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+        found = {line[0]: float(line[1]) for line in lines if len(line) == 2}
+        missing = [name for name in wanted.values() if name not in found]
+        if missing:
+            raise BenchFailed(f"{self.plan.name} has no counter {missing[0]} at /metrics")
+        return {name: int(found[theirs]) for name, theirs in wanted.items()}
 
     def close(self, patience_s: float = _QUIT_S) -> None:
         """End the server. Idempotent."""

@@ -28,6 +28,10 @@ PAGE_TOKENS = 16
 WAITS = ("passive", "active")
 _MOST_REQUESTS = 4096
 _BATCH_TOKENS = 2048
+_LLAMA_COUNTERS = {
+    "prompt_tokens": "llamacpp:prompt_tokens_total",
+    "steps": "llamacpp:n_decode_total",
+}
 _F32_CACHE = ("--cache-type-k", "f32", "--cache-type-v", "f32")
 
 
@@ -99,6 +103,7 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
         *(str(program), "--model", str(gguf_of(served, files)), "--alias", served.name),
         *("--host", "127.0.0.1", "--port", "{port}"),
         *("--parallel", str(served.slots), "--cont-batching", "--cache-prompt", "--jinja"),
+        "--metrics",
         *("--ctx-size", str(served.kv_tokens)),
         *(_F32_CACHE if served.dtype == "float32" else ()),
     )
@@ -115,6 +120,7 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
             model=served.name,
             body={"temperature": 0, "ignore_eos": True, "cache_prompt": True, "logit_bias": biases},
             about={"threads": count, "version": _llama_version(program)},
+            counters=_LLAMA_COUNTERS,
         )
         for count in threads
         for name, flag in caches

@@ -113,6 +113,8 @@ class CallSample(TypedDict):
         output_tokens: Tokens as the engine counts.
         output: Text.
         held_s: Seconds for which an admission gate held it, if the arm has one.
+        forced_tokens: Output tokens that a grammar forced, if the arm knows them.
+        drafted_tokens: Output tokens that were guessed and kept, if the arm knows them.
     """
 
     name: str
@@ -124,6 +126,8 @@ class CallSample(TypedDict):
     output_tokens: int
     output: str
     held_s: NotRequired[float]
+    forced_tokens: NotRequired[int]
+    drafted_tokens: NotRequired[int]
 
 
 class WaitSample(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentrt.base.record import record
-from agentrt.lab.flags import HtmlPath, JsonPath, Seed, Tenants, Threads
+from agentrt.lab.flags import HtmlPath, JsonPath, ResumePath, Seed, Tenants, Threads
 
 
 @record
@@ -159,7 +159,8 @@ class CompoundFlags:
         shape: Shape of the model: micro, tiny, half or embedded.
         arms: Arms: agentrt, and asyncio or langgraph + llama-server, transformers or ours.
         shapes: Shapes of programs, separated by commas, or all.
-        repeats: Programs of each shape that count.
+        draws: Programs of each shape, or draws of a load, that count.
+        plays: Plays of each program.
         load: Arrivals: one program at a time, or open for programs as they arrive.
         rate: Programs a second of an open load; auto finds the rate at which fcfs is slow.
         slowdown: Mean slowdown of programs under fcfs at that rate.
@@ -167,24 +168,27 @@ class CompoundFlags:
         kv_share: KV memory divided by the working set of the mix; 0 gives enough.
         policy: Policies of our arm: fcfs, lpm, plas, rwa, oracle; with +gate or -gate; several
             compete.
-        scale: Factors on life size, such as context=0.1,output=0.1,time=0.05,count=0.5,think=0.
+        scale: Scale of lengths, times and counts: life, or small to try things, then factors, as in
+            small,output=0.15 or context=0.1,count=0.5,think=0.
         dtype: Dtype of all arms, bfloat16 or float32; the model decides if none is given.
         data: Folder of public data from which sizes are drawn.
         live: Folder of programs that are run as well, as they are (embedded only).
-        quick: Measure one repeat of each, to try the command.
+        busy: If other processes use the machine before a play: note it, wait or refuse.
+        quick: Measure one play of each, to try the command.
     """
 
     shape: str = "embedded"
     arms: str = "agentrt,asyncio+ours"
     shapes: str = "all"
-    repeats: int = 5
+    draws: int = 2
+    plays: int = 3
     load: str = "one"
     rate: str = "auto"
     slowdown: float = 10.0
     programs: int = 40
     kv_share: float = 0.0
     policy: str = "rwa"
-    scale: str = ""
+    scale: str = "life"
     threads: Threads = 0
     dtype: str = ""
     tenants: Tenants = 1
@@ -193,9 +197,16 @@ class CompoundFlags:
     live: Path | None = None
     json_path: JsonPath = None
     html_path: HtmlPath = None
+    busy: str = "note"
+    resume: ResumePath = None
     quick: bool = False
 
     @property
-    def counted(self) -> int:
-        """Programs of each shape, or draws, that count."""
-        return 1 if self.quick else self.repeats
+    def counted(self) -> tuple[int, int]:
+        """Draws and plays that count."""
+        return (1, 1) if self.quick else (self.draws, self.plays)
+
+    @property
+    def written(self) -> Path | None:
+        """File that holds the plays so far."""
+        return self.resume or self.json_path

@@ -63,7 +63,9 @@ def drawn_with(random: Random, name: str, scale: Scale, sizes: Sizes = SIZES) ->
     return shape_named(name)(Sketch(name, random, scale, sizes))
 
 
-def drawn(name: str, seed: object, scale: Scale, sizes: Sizes = SIZES) -> ProgramTrace:
+def drawn(
+    name: str, seed: object, scale: Scale, sizes: Sizes = SIZES, *, play: int = 0
+) -> ProgramTrace:
     """Draw a program of a shape; it depends only on the arguments.
 
     Args:
@@ -71,8 +73,10 @@ def drawn(name: str, seed: object, scale: Scale, sizes: Sizes = SIZES) -> Progra
         seed: Any value; its text distinguishes draws.
         scale: Scale of lengths, times and counts.
         sizes: Distributions to draw from.
+        play: Number of the play; plays differ in their text, not in their lengths.
 
     Raises:
         UsageError: There is no such shape.
     """
-    return drawn_with(Random(f"{name}/{seed}"), name, scale, sizes)
+    sketch = Sketch(name, Random(f"{name}/{seed}"), scale, sizes, play=play)
+    return shape_named(name)(sketch)

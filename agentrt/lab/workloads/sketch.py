@@ -20,6 +20,9 @@ from agentrt.lab.workloads.trace import (
     TraceThink,
 )
 
+_SERIALS = 1 << 31
+"""Serial numbers of programs; those of another play lie above them."""
+
 
 class Sketch:
     """Adds nodes one after the other, with lengths drawn and scaled.
@@ -29,11 +32,14 @@ class Sketch:
         random: Source of all draws, the program's serial first.
         scale: Scale of the draws.
         sizes: Distributions to draw from.
+        play: Number of the play; another play has the same lengths and other text of its own.
     """
 
-    def __init__(self, shape: str, random: Random, scale: Scale, sizes: Sizes) -> None:
+    def __init__(
+        self, shape: str, random: Random, scale: Scale, sizes: Sizes, *, play: int = 0
+    ) -> None:
         self.shape = shape
-        self.serial = random.randrange(1 << 31)
+        self.serial = random.randrange(_SERIALS) + play * _SERIALS
         self.random = random
         self.scale = scale
         self._sizes = sizes

@@ -34,17 +34,24 @@ def test_arms_play_equal_programs_and_are_compared(tmp_path: Path) -> None:
     assert told["labels"] == ["finance", "self-consistency", "react"]
     ours, peer = told["arms"]
     assert [ours["name"], peer["name"]] == ["agentrt", "asyncio+ours"]
-    for label in told["labels"]:
-        (mine,), (theirs,) = ours["samples"][label][0], peer["samples"][label][0]
+    for label, mine_played, theirs_played in zip(
+        told["labels"], ours["plays"], peer["plays"], strict=True
+    ):
+        assert mine_played["label"] == theirs_played["label"] == label
+        (mine,), (theirs,) = mine_played["programs"], theirs_played["programs"]
         assert mine["name"] == theirs["name"]
         if label != "self-consistency":  # which of a vote are in is an arm's own business
             assert mine["output_tokens"] == theirs["output_tokens"]
         assert sum(mine["split"].values()) == pytest.approx(mine["latency_s"], rel=0.2, abs=0.02)
-        assert told["comparison"]["to_best"][label] > 0
+        assert told["comparison"]["to_best"][label]["value"] > 0
         least = told["bounds"]["shapes"][label]
         assert 0 < least["hardware_s"] < mine["latency_s"]
     react = ours["figures"]["react"]
     assert react["hit_rate"] > 0.3  # chats go on from what was computed
+    assert react["work"]["steps"] > react["work"]["requests"] > 1
+    finance = [arm["figures"]["finance"]["work"] for arm in told["arms"]]
+    assert finance[0]["early_tools"] >= 1  # tools start within their plan
+    assert [arm["output_tokens"] for arm in finance] == [finance[0]["output_tokens"]] * 2
     page = shown.read_text("utf-8")
     assert page.count("<svg") >= 3
     assert "asyncio+ours" in html(told)
@@ -56,7 +63,11 @@ def test_what_is_not_there_is_said(asked: CompoundFlags) -> None:
         ({"arms": "asyncio+vllm"}, r"--arms asyncio\+vllm"),
         ({"shapes": "loop"}, "no shape of programs 'loop'"),
         ({"load": "closed"}, "--load closed"),
-        ({"repeats": 0}, "--repeats 0"),
+        ({"draws": 0}, "--draws 0"),
+        ({"plays": 0}, "--plays 0"),
+        ({"busy": "perhaps"}, "--busy perhaps"),
+        ({"resume": Path("x.json"), "load": "open"}, "--resume goes on"),
+        ({"resume": Path("x.json"), "json_path": Path("y.json")}, "Leave --json out"),
         ({"load": "open", "rate": "-1.0"}, "--rate -1.0"),
         ({"load": "open", "programs": 9}, "--programs 9"),
         ({"slowdown": 1.0}, "--slowdown 1.0"),
@@ -77,6 +88,30 @@ def test_a_peer_that_was_not_made_is_told_first(
 
 
 @pytest.mark.slow
+def test_plays_are_continued_by_another_arm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second part plays the arm that is missing, and no other; a third finds nothing to do."""
+    file = tmp_path / "found.json"
+    command = ["bench", "compound", "--shape", "micro", "--shapes", "extraction", "--quick"]
+    command += ["--scale", SMALL, "--threads", "1", "--resume", str(file)]
+    assert answer([*command, "--arms", "agentrt"]) == 0
+    first = json.loads(file.read_text("utf-8"))
+    assert [arm["name"] for arm in first["arms"]] == ["agentrt"]
+    for _ in range(2):
+        assert answer([*command, "--arms", "agentrt,asyncio+ours"]) == 0
+    told = json.loads(file.read_text("utf-8"))
+    assert told["arms"][0]["plays"] == first["arms"][0]["plays"]
+    assert [part["arms"] for part in told["parts"]] == [["agentrt"], ["asyncio+ours"], []]
+    assert told["comparison"]["peers"]["asyncio+ours"]["programs"] == {"extraction": 1}
+    assert told["bounds"] == first["bounds"]
+    assert "0 plays left" in capsys.readouterr().err
+    again = ["output=0.1" if part == SMALL else part for part in command]
+    assert answer([*again, "--arms", "agentrt"]) == 2
+    assert "found.json: scale: context differs" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> None:
     found, shown = tmp_path / "found.json", tmp_path / "found.html"
     command = [
@@ -89,7 +124,8 @@ def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> N
     assert str(tmp_path) not in found.read_text("utf-8")
     load = told["load"]
     assert [arm["name"] for arm in told["arms"]] == [f"agentrt:{p}" for p in POLICIES]
-    assert [arm["settings"]["scheduler"]["gate_share"] for arm in told["arms"]] == [0.0, 0.8]
+    schedulers = [arm["config"]["settings"]["scheduler"] for arm in told["arms"]]
+    assert [one["gate_share"] for one in schedulers] == [0.0, 0.8]
     assert load["kv_tokens"] >= load["largest_tokens"]
     assert len(load["alone_s"]) == 10
     (point,) = load["points"]
@@ -97,7 +133,7 @@ def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> N
     assert min(computed) >= next(iter(point["arms"].values()))["least_prompt_tokens"] > 0
     assert "Jain" in shown.read_text("utf-8")
     tokens = [
-        {one["name"]: one["output_tokens"] for one in arm["samples"]["load 1"][0]}
+        {one["name"]: one["output_tokens"] for one in arm["plays"][0]["programs"]}
         for arm in told["arms"]
     ]
     assert tokens[0] == tokens[1]

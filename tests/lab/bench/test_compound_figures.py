@@ -14,9 +14,11 @@ from agentrt.analysis.statistics import (
     percentiles,
 )
 from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, program_line
-from agentrt.lab.bench.compound.figures import hit_rate, played
+from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound
+from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate, played
 from agentrt.lab.bench.compound.result import comparison, figures
-from agentrt.lab.bench.compound.run import ArmSamples, check_equal
+from agentrt.lab.bench.compound.run import check_equal
+from agentrt.lab.bench.compound.work import work_of
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import (
@@ -83,6 +85,15 @@ def told() -> ProgramSample:
     }
 
 
+def one_play(
+    *programs: PlayedProgram,
+    draw: int = 1,
+    steps: int | None = None,
+    computed_tokens: int | None = None,
+) -> PlayedRound:
+    return PlayedRound("x", draw, 0, programs, steps=steps, computed_tokens=computed_tokens)
+
+
 def vote_line() -> ProgramLine:
     prompt: tuple[Message, ...] = (("user", (Piece("q", 5),)),)
     calls = tuple(TraceCall(f"s{at}", prompt, 4, site="s") for at in range(3))
@@ -112,7 +123,21 @@ def test_latency_leaves_out_pauses_and_tells_tools_apart(
     assert found.tools_s == pytest.approx(0.9)  # from the plan's end to its own
     assert hit_rate([found, found]) == pytest.approx(0.4)
     assert hit_rate([replace(found, cached_tokens=None)]) is None
-    assert figures([found])["without_tools_s"] == pytest.approx(1.6)
+    assert figures([one_play(found)])["without_tools_s"] == pytest.approx(1.6)
+
+
+def test_work_is_counted(line: ProgramLine, told: ProgramSample) -> None:
+    plan, report = told["calls"]
+    calls: list[CallSample] = [{**plan, "forced_tokens": 3}, {**report, "forced_tokens": 1}]
+    ours = played(line, {**told, "calls": calls}, arm="a")
+    assert (ours.requests, ours.forced_tokens, ours.early_tools, ours.early_calls) == (2, 4, 1, 0)
+    work = work_of([one_play(ours, steps=9, computed_tokens=14), one_play(ours, steps=8)])
+    assert (work.programs, work.requests, work.output_tokens, work.steps) == (2, 4, 32, 17)
+    assert work.computed_tokens == 40 - 16  # what was answered, as one play has no engine's count
+    early: list[CallSample] = [plan, {**report, "began_s": 2.5}]  # while the pause lasts
+    theirs = played(line, {**told, "calls": early}, arm="b")
+    assert (theirs.early_calls, theirs.forced_tokens) == (1, None)
+    assert work_of([one_play(ours), one_play(theirs)]).forced_tokens is None
 
 
 def test_what_was_computed_is_kept_until_the_program_ends(
@@ -160,23 +185,30 @@ def test_ratios_are_of_equal_programs_and_to_the_best_of_each_shape(
     one = played(line, told, arm="a")
 
     def arm(**latencies: list[float]) -> ArmSamples:
-        rounds = {
-            label: [[replace(one, latency_s=value)] for value in values]
-            for label, values in latencies.items()
-        }
-        return ArmSamples(rounds)
+        return ArmSamples(
+            [
+                PlayedRound(label, at, 0, (replace(one, latency_s=value),))
+                for label, values in latencies.items()
+                for at, value in enumerate(values)
+            ]
+        )
 
     samples = {
         "agentrt": arm(x=[1.0, 2.0, 3.0], y=[1.0]),
         "p": arm(x=[2.0, 4.0, 6.0], y=[4.0]),
-        "q": arm(x=[4.0, 8.0, 12.0], y=[0.5]),
+        "q": arm(x=[4.0, 8.0], y=[0.5]),
+        "r": arm(z=[1.0]),
     }
-    found = comparison(samples, ["x", "y"], "agentrt")
+    found = comparison(samples, ["x", "y", "z"], "agentrt")
     assert found["best_peer"] == {"x": "p", "y": "q"}
-    assert found["to_best"] == {"x": 0.5, "y": 2.0}
-    assert found["geometric_mean_to_best"] == pytest.approx(1.0)
-    assert found["worst_to_best"] == 2.0
-    assert found["peers"]["p"]["geometric_mean"] == pytest.approx(math.sqrt(0.5 * 0.25))
+    to_best = {label: one["value"] for label, one in found["to_best"].items()}
+    assert to_best == {"x": pytest.approx(0.5), "y": pytest.approx(2.0)}
+    assert found["geometric_mean_to_best"]["value"] == pytest.approx(1.0)
+    assert found["worst_to_best"] == pytest.approx(2.0)
+    mean_p = found["peers"]["p"]["geometric_mean"]
+    assert mean_p["value"] == pytest.approx(math.sqrt(0.5 * 0.25))
+    assert found["peers"]["q"]["programs"] == {"x": 2, "y": 1}  # the programs of both alone
+    assert "r" not in found["peers"]
 
 
 def test_percentiles_reach_what_never_ended() -> None:

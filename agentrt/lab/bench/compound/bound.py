@@ -31,17 +31,19 @@ from agentrt.lab.workloads.trace import ProgramTrace, ToolUse, TraceCall, needs
 def bounds_of(run: CompoundRun, shape: ModelShape) -> dict[str, Any]:
     """By shape of program, our median latency and the medians of both bounds.
 
-    Only for programs that were played one at a time: a bound of a program says little of a load.
+    Only for programs that were played one at a time: a bound of a program says little of a load. If
+    our arm was not played in this part, the bounds are those of an earlier one.
 
     Args:
         run: The run.
         shape: Shape of the model.
     """
-    name = next((name for name in run.samples if is_ours(name)), None)
+    played = run.plays.samples
+    name = next((name for name, one in played.items() if is_ours(name) and one.steps), None)
     if name is None or any(len(one.programs) > 1 for one in run.rounds):
-        return {}
+        return run.plays.bounds
     log("measuring the machine's roofline")
-    samples, dtype = run.samples[name], run.config.served.dtype
+    samples, dtype = played[name], run.config.served.dtype
     limit = measured_roofline("cpu", dtype)
     machine = MachineRates(limit.read_bytes_s, limit.flops_s)
     hardware = HardwareCosts(machine, model_work(shape, dtype))
@@ -51,7 +53,7 @@ def bounds_of(run: CompoundRun, shape: ModelShape) -> dict[str, Any]:
     for one in run.rounds:
         (program,) = one.programs
         shares = tree.add(program)
-        if one.counts:
+        if one.counts and samples.has(one.key):
             of_shape = bounds.setdefault(one.label, {"hardware_s": [], "steps_s": []})
             of_shape["hardware_s"].append(bound_s(program, shares, hardware))
             if steps is not None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, cast
 
 from agentrt.base.config import EngineConfig
 from agentrt.engine.ops.cpu_threads import forget_choice
+from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.bench.compound.bound import bounds_of
@@ -16,56 +21,63 @@ from agentrt.lab.bench.compound.live import measured_live
 from agentrt.lab.bench.compound.load import run_load
 from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, OpenLoad
 from agentrt.lab.bench.compound.model import EMBEDDED, BenchModel, bench_model
-from agentrt.lab.bench.compound.open_arms import ARMS, ArmsConfig
-from agentrt.lab.bench.compound.plan import longest_tokens, rounds_of_one, totals_in_words
-from agentrt.lab.bench.compound.result import to_json
-from agentrt.lab.bench.compound.run import CompoundRun, run_rounds, with_room
+from agentrt.lab.bench.compound.open_arms import ARMS, ArmsConfig, our_names
+from agentrt.lab.bench.compound.plan import (
+    longest_tokens,
+    room_tokens,
+    round_of_one,
+    rounds_of_one,
+    totals_in_words,
+)
+from agentrt.lab.bench.compound.play_log import SCHEMA, PlayLog, check_equal, read_log
+from agentrt.lab.bench.compound.result import identity_of, to_json
+from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, with_room
 from agentrt.lab.bench.flags import CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
-from agentrt.lab.flags import check_known, factors, names, rate_of, require
+from agentrt.lab.flags import check_known, names, rate_of, require
 from agentrt.lab.progress import log
+from agentrt.lab.quiet_machine import BUSY, Busy, QuietMachine
+from agentrt.lab.result_file import read_json, short_paths, write_json
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.workloads.data import sizes_from
 from agentrt.lab.workloads.shapes import SHAPES, shape_named
 from agentrt.lab.workloads.sizes import SIZES
 
+Json = dict[str, Any]
+_ROOM = ("kv_tokens", "slots", "longest_tokens")
+"""Facts that depend on the programs of the first part."""
 
-def run_compound_bench(flags: CompoundFlags) -> dict[str, Any]:
-    """Measure; returns the file's content.
+
+def run_compound_bench(flags: CompoundFlags) -> Json:
+    """Measure; returns the file's content, which is written after every play.
 
     Raises:
-        UsageError: A flag is out of range.
+        UsageError: A flag is out of range, or the file to go on with was measured differently.
         BenchFailed: The arms cannot be compared.
     """
-    began_s = time.monotonic()
     check(flags)
     sizes = SIZES if flags.data is None else sizes_from(flags.data)
-    scale = factors(flags.scale, "--scale")
-    model = bench_model(flags.shape, factors=scale, sizes=sizes, seed=flags.seed)
+    model = bench_model(flags.shape, scale=flags.scale, sizes=sizes, seed=flags.seed)
     log(f"scales {asdict(model.drawing.scale)}")
-    if not flags.quick:  # peers' plans are tried in this run, and so are our engine's threads
-        forget_choice(EngineConfig(model_path=model.path))
     with ExitStack() as stack:
-        run = (_one_by_one if flags.load == "one" else _under_load)(flags, model, stack)
-        source = "public data" if flags.data else "quantiles of public data"
-        found = to_json(run, model.shape, model.drawing, source)
-    found["bounds"] = bounds_of(run, model.shape)
-    if flags.live is not None:
-        found["live"] = measured_live(flags.live, flags.counted)
-    found["took_s"] = time.monotonic() - began_s
-    return found
+        part = _Part(flags, model)
+        run = part.one_by_one(stack) if flags.load == "one" else part.under_load(stack)
+    return part.end(run)
 
 
 def arms_config(flags: CompoundFlags, model: BenchModel) -> ArmsConfig:
     """The arms; all compute the same weights in the same dtype."""
     dtype = flags.dtype or ("bfloat16" if is_large(model.shape) else "float32")
+    asked = names(flags.arms)
+    schedulers = {arm.name: arm.scheduler for arm in arms_named(flags.policy)}
+    ours = our_names(tuple(schedulers)) if OURS in asked else {}
     return ArmsConfig(
-        names(flags.arms),
-        {arm.name: arm.scheduler for arm in arms_named(flags.policy)},
-        Served(model.path, dtype),
-        flags.threads,
-        peer_files(model.path),
-        flags.quick,
+        names=(*ours, *(name for name in asked if name != OURS)),
+        ours={name: schedulers[policy] for name, policy in ours.items()},
+        served=Served(model.path, dtype),
+        threads=flags.threads,
+        files=peer_files(model.path),
+        quick=flags.quick,
     )
 
 
@@ -85,10 +97,11 @@ def check(flags: CompoundFlags) -> None:
     for name in program_shapes(flags):
         shape_named(name)
     check_known("--load", (flags.load,), ("one", "open"))
-    factors(flags.scale, "--scale")
+    check_known("--busy", (flags.busy,), BUSY)
     rate = rate_of(flags.rate, "--rate")
     share, load = flags.kv_share, flags.load == "open"
-    require(flags.repeats >= 1, f"--repeats {flags.repeats} measures nothing", "Give 5 or more")
+    require(flags.draws >= 1, f"--draws {flags.draws} measures nothing", "Give 2 or more")
+    require(flags.plays >= 1, f"--plays {flags.plays} measures nothing", "Give 3 or more")
     require(
         not load or flags.programs >= 10,
         f"--rate {rate} with --programs {flags.programs} is no load",
@@ -100,28 +113,121 @@ def check(flags: CompoundFlags) -> None:
     require(live, "--live is for the embedded model", "Add --shape embedded")
     require(load or not share, "--kv-share is for a load", "Add --load open")
     require(0 <= share <= 1, f"--kv-share {share} is no share", "Give 0 to 1")
+    goes_on = flags.resume is not None
+    again = "--resume goes on with plays of one program at a time"
+    require(not (goes_on and load), again, "Use --json for a load, whose rate is found by playing")
+    alone = "--resume and --live do not go together"
+    require(not (goes_on and flags.live), alone, "Run the programs of --live by themselves")
+    twice = "--resume FILE is written, too"
+    require(not (goes_on and flags.json_path), twice, "Leave --json out")
 
 
-def _one_by_one(flags: CompoundFlags, model: BenchModel, stack: ExitStack) -> CompoundRun:
-    rounds = rounds_of_one(program_shapes(flags), flags.counted, model.drawing)
-    programs = [program for one in rounds for program in one.programs]
-    log(f"to do for each arm: {totals_in_words(programs)}")
-    config = with_room(
-        arms_config(flags, model),
-        programs,
-        kv_tokens=ENOUGH_KV_TOKENS,
-        longest_tokens=max(longest_tokens(program) for program in programs),
-    )
-    return run_rounds(rounds, config, stack)
+class _Part:
+    """One part of a bench: the plays of one command, put to those of earlier parts."""
 
+    def __init__(self, flags: CompoundFlags, model: BenchModel) -> None:
+        self._flags, self._model = flags, model
+        self._began_s = time.monotonic()
+        self._quiet = QuietMachine(cast(Busy, flags.busy))
+        self._times_s: dict[str, float] = {}
+        self._asked = arms_config(flags, model)
 
-def _under_load(flags: CompoundFlags, model: BenchModel, stack: ExitStack) -> CompoundRun:
-    load = OpenLoad(
-        rate=rate_of(flags.rate, "--rate"),
-        slowdown=flags.slowdown,
-        programs=flags.programs,
-        draws=flags.counted,
-        kv_share=flags.kv_share,
-        tenants=flags.tenants,
-    )
-    return run_load(load, model.drawing, arms_config(flags, model), stack)
+    def one_by_one(self, stack: ExitStack) -> CompoundRun:
+        """One program at a time."""
+        flags, drawing = self._flags, self._model.drawing
+        rounds = rounds_of_one(program_shapes(flags), *flags.counted, drawing)
+        programs = [program for one in rounds for program in one.programs]
+        log(f"to do for each arm: {totals_in_words(programs)}")
+        config = with_room(
+            self._asked,
+            programs,
+            kv_tokens=max(ENOUGH_KV_TOKENS, room_tokens(programs, MOST_SLOTS)),
+            longest_tokens=max(longest_tokens(program) for program in programs),
+        )
+        config = self._room_of_earlier_parts(config)
+        plays = self._log_of(config)
+        keys = {one.key for one in rounds}
+        earlier = [round_of_one(key, drawing) for key in plays.round_keys() if key not in keys]
+        plays.on_play = self._writer(CompoundRun(config, [*rounds, *earlier], plays))
+        run = run_rounds(rounds, config, stack, plays, self._quiet)
+        return replace(run, rounds=[*rounds, *earlier])
+
+    def under_load(self, stack: ExitStack) -> CompoundRun:
+        """Programs as they arrive."""
+        flags = self._flags
+        load = OpenLoad(
+            rate=rate_of(flags.rate, "--rate"),
+            slowdown=flags.slowdown,
+            programs=flags.programs,
+            draws=flags.counted[0],
+            kv_share=flags.kv_share,
+            tenants=flags.tenants,
+        )
+        drawing = self._model.drawing
+        return run_load(load, drawing, self._asked, stack, log_of=self._log_of, quiet=self._quiet)
+
+    def end(self, run: CompoundRun) -> Json:
+        """Add this part and what is derived from all plays; write and return the whole."""
+        began_s = time.monotonic()
+        run.plays.bounds = bounds_of(run, self._model.shape)
+        live = None
+        if self._flags.live is not None:
+            live = measured_live(self._flags.live, self._flags.counted[1])
+        times_s = {**run.times_s, "bounds": time.monotonic() - began_s}
+        for name, took_s in times_s.items():
+            log(f"{took_s / 60:7.1f} min  {name}")
+        took_s = time.monotonic() - self._began_s
+        run.plays.parts.append(
+            {
+                "command": short_paths(sys.argv[1:]),
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "arms": list(run.config.names),
+                "load_average": list(os.getloadavg()),
+                "took_s": took_s,
+                "times_s": times_s,
+            }
+        )
+        all_s = sum(part["took_s"] for part in run.plays.parts)
+        log(f"this part took {took_s / 60:.1f} min, all parts {all_s / 60:.1f} min")
+        found = to_json(run) | ({} if live is None else {"live": live})
+        write_json(self._flags.written, found)
+        return found
+
+    def _writer(self, run: CompoundRun) -> Callable[[], None]:
+        return lambda: write_json(self._flags.written, to_json(run))
+
+    def _room_of_earlier_parts(self, config: ArmsConfig) -> ArmsConfig:
+        """Memory and slots of earlier parts if they suffice: they do not depend on a part's draws.
+
+        Raises:
+            UsageError: The file cannot be read, or was measured with something else.
+        """
+        path = self._flags.resume
+        if path is None or not path.exists():
+            return config
+        there = read_json(path, SCHEMA, "Give --resume a file of agentrt bench compound")
+        room = {name: there["identity"][name] for name in _ROOM}
+        wanted = self._identity(config.served)
+        check_equal(there["identity"], wanted | room, path.name)
+        if any(room[name] < wanted[name] for name in _ROOM):
+            check_equal(there["identity"], wanted, path.name)
+        return replace(config, served=replace(config.served, **room))
+
+    def _identity(self, served: Served) -> Json:
+        flags, model = self._flags, self._model
+        sizes = "public data" if flags.data else "quantiles of public data"
+        return identity_of(
+            served, model.shape, model.drawing, sizes=sizes, load=flags.load, threads=flags.threads
+        )
+
+    def _log_of(self, config: ArmsConfig) -> PlayLog:
+        flags, model = self._flags, self._model
+        identity = self._identity(config.served)
+        if flags.resume is not None and flags.resume.exists():
+            plays = read_log(flags.resume, identity)
+        else:
+            plays = PlayLog(identity)
+        # A choice of threads from before says little of now; all parts have that of the first.
+        if not flags.quick and not plays.parts:
+            forget_choice(EngineConfig(model_path=model.path))
+        return plays

@@ -30,6 +30,13 @@ class PlayedProgram:
         ended_s: Instant of its result.
         kept_tokens: Tokens that were computed for it and could be kept, on average from its arrival
             to its end; None if unknown.
+        requests: Requests that were sent, with those that were given up.
+        given_up: Requests that a vote made needless.
+        forced_tokens: Output tokens that a grammar forced; None if unknown.
+        drafted_tokens: Output tokens that were guessed and kept; None if unknown.
+        early_tools: Tools that began before their plan had ended.
+        early_calls: Calls that were sent before all that they quote had ended.
+        held_calls: Calls that admission control held.
     """
 
     name: str
@@ -46,6 +53,13 @@ class PlayedProgram:
     arrived_s: float
     ended_s: float
     kept_tokens: float | None
+    requests: int = 0
+    given_up: int = 0
+    forced_tokens: int | None = None
+    drafted_tokens: int | None = None
+    early_tools: int = 0
+    early_calls: int = 0
+    held_calls: int = 0
 
     @property
     def service_s(self) -> float:
@@ -77,6 +91,13 @@ def played(line: ProgramLine, sample: ProgramSample, *, arm: str) -> PlayedProgr
         arrived_s=sample["arrived_s"],
         ended_s=sample["ended_s"],
         kept_tokens=_kept_tokens(sample),
+        requests=len(calls) + len(sample["given_up"]),
+        given_up=len(sample["given_up"]),
+        forced_tokens=sum_if_known([call.get("forced_tokens") for call in calls]),
+        drafted_tokens=sum_if_known([call.get("drafted_tokens") for call in calls]),
+        early_tools=_early(line, sample, "tool"),
+        early_calls=_early(line, sample, "call"),
+        held_calls=sum(call.get("held_s", 0.0) > 0 for call in calls),
     )
 
 
@@ -139,6 +160,17 @@ def _kept_tokens(sample: ProgramSample) -> float | None:
         token_s += new_tokens * max(0.0, sample["ended_s"] - call["ended_s"])
     life_s = sample["ended_s"] - sample["arrived_s"]
     return token_s / life_s if life_s > 0 else 0.0
+
+
+def _early(line: ProgramLine, sample: ProgramSample, kind: str) -> int:
+    """Nodes of a kind that began before one of the nodes that they need had ended."""
+    began_s = {one["name"]: one["began_s"] for one in (*sample["calls"], *sample["waits"])}
+    ended_s = {one["name"]: one["ended_s"] for one in (*sample["calls"], *sample["waits"])}
+    return sum(
+        any(ended_s.get(name, 0.0) > began_s[node["name"]] for name in node["needs"])
+        for node in line["nodes"]
+        if node["kind"] == kind and node["name"] in began_s
+    )
 
 
 def _pauses_s(line: ProgramLine, sample: ProgramSample) -> float:

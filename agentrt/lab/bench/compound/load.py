@@ -8,16 +8,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.arms.arm_process import OURS, ArmProcess
+from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.program_arm import runtime_arm
+from agentrt.lab.bench.compound.arm_samples import ArmSamples
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, targets
 from agentrt.lab.bench.compound.load_point import LoadPoint, OpenLoad, find_load_point
 from agentrt.lab.bench.compound.open_arms import ArmsConfig
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals_in_words
+from agentrt.lab.bench.compound.play_log import PlayLog
 from agentrt.lab.bench.compound.run import (
-    ArmSamples,
     CompoundRun,
     is_ours,
     play_round,
@@ -25,6 +26,7 @@ from agentrt.lab.bench.compound.run import (
     with_room,
 )
 from agentrt.lab.progress import log
+from agentrt.lab.quiet_machine import QuietMachine
 
 SHARES = (0.6, 0.8, 1.0)
 """Rates of the comparison, divided by the rate of the operating point."""
@@ -33,7 +35,13 @@ PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
 
 
 def run_load(
-    load: OpenLoad, drawing: ProgramDraw, config: ArmsConfig, stack: ExitStack
+    load: OpenLoad,
+    drawing: ProgramDraw,
+    config: ArmsConfig,
+    stack: ExitStack,
+    *,
+    log_of: Callable[[ArmsConfig], PlayLog],
+    quiet: QuietMachine,
 ) -> CompoundRun:
     """Find the operating point, let every arm learn from other programs, and measure.
 
@@ -42,17 +50,19 @@ def run_load(
         drawing: How programs are drawn.
         config: The arms; their memory and slots are set here.
         stack: Closes the arms.
+        log_of: Makes the log of plays, once memory and slots are known.
+        quiet: Check before each play.
 
     Raises:
         UsageError: There is no such load.
         BenchFailed: Arms cannot be compared.
     """
 
-    def open_plain(kv_tokens: int, stack: ExitStack) -> Callable[[Round], list[PlayedProgram]]:
+    def open_plain(kv_tokens: int, stack: ExitStack) -> Callable[[Round], Sequence[PlayedProgram]]:
         served = replace(config.served, kv_tokens=kv_tokens)
         process = ArmProcess(runtime_arm(served, PLAIN, threads=config.threads))
         stack.callback(process.close)
-        return lambda one: play_round(process, one, "fcfs")[0]
+        return lambda one: play_round(process, one, "fcfs")[0].programs
 
     found = find_load_point(load, drawing, open_plain)
     rounds = rounds_of(load, found, drawing)
@@ -64,8 +74,8 @@ def run_load(
     )
     for line in plan_in_words(load, found, rounds, config):
         log(line)
-    run = run_rounds(rounds, config, stack)
-    return replace(run, load=_result(load, found, rounds, run.samples))
+    run = run_rounds(rounds, config, stack, log_of(config), quiet)
+    return replace(run, load=_result(load, found, rounds, run.plays.samples))
 
 
 def rounds_of(load: OpenLoad, found: LoadPoint, drawing: ProgramDraw) -> list[Round]:
@@ -87,6 +97,7 @@ def rounds_of(load: OpenLoad, found: LoadPoint, drawing: ProgramDraw) -> list[Ro
                 spell,
                 service_s=found.service_s,
                 text=f"{share}/{draw.number}",
+                draw=draw.number,
             )
             for draw in found.draws
         ]
@@ -107,7 +118,7 @@ def plan_in_words(
     load: OpenLoad, found: LoadPoint, rounds: Sequence[Round], config: ArmsConfig
 ) -> list[str]:
     """The plays ahead, and how long they take."""
-    arms = len(config.names) - (OURS in config.names) + len(config.policies)
+    arms = len(config.names)
     lasts_s = found.lasts_s[found.point.found[0]]
     took_s = sum(arms * max(lasts_s, one.workload[-1].at_s + lasts_s / 4) for one in rounds)
     rates = ", ".join(f"{share * found.rate:.3g}" for share in shares_of(load))
@@ -133,7 +144,7 @@ def _result(
 ) -> dict[str, Any]:
     last = label_of(shares_of(load)[-1])
     by_policy = {
-        name.partition(":")[2]: one.rounds[last] for name, one in samples.items() if is_ours(name)
+        name.partition(":")[2]: one.rounds(last) for name, one in samples.items() if is_ours(name)
     }
     return {
         "asked": asdict(load),
@@ -163,7 +174,7 @@ def _point(
     of_point = [one for one in rounds if one.label == label]
     arms = {}
     for name, one in samples.items():
-        arms[name] = load_figures(one.rounds[label], found.alone_s, rate)
+        arms[name] = load_figures(one.rounds(label), found.alone_s, rate)
         if is_ours(name):
             arms[name] |= prefill_figures(one.steps[label], of_point)
     return {"share": share, "label": label, "rate": rate, "arms": arms}

@@ -8,7 +8,7 @@ from typing import Any
 from agentrt.analysis.html_page import heading, table_of
 from agentrt.analysis.plot import PlotLine, cdf, lines
 from agentrt.analysis.target import Target, target_table
-from agentrt.lab.bench.compound.result import interval_of
+from agentrt.lab.bench.compound.result import interval_of, latencies_of
 
 Json = Mapping[str, Any]
 
@@ -46,8 +46,11 @@ def load_parts(load: Json, arms: Sequence[Json]) -> list[str]:
 
 def _slowdowns(load: Json, arm: Json, label: str) -> list[float]:
     alone_s = load["alone_s"]
-    samples = (sample for one in arm["samples"][label] for sample in one)
-    return [sample["latency_s"] / alone_s[sample["name"]] for sample in samples]
+    return [
+        latency_s / alone_s[name]
+        for name, latencies in latencies_of(arm, label).items()
+        for latency_s in latencies
+    ]
 
 
 def _curves(load: Json, figure: str) -> list[PlotLine]:

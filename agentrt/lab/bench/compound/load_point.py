@@ -54,7 +54,7 @@ class OpenLoad:
     tenants: int
 
 
-PlainEngine: TypeAlias = Callable[[int, ExitStack], Callable[[Round], list[PlayedProgram]]]
+PlainEngine: TypeAlias = Callable[[int, ExitStack], Callable[[Round], Sequence[PlayedProgram]]]
 """Opens a plain engine with so many tokens of KV memory; the stack closes it."""
 
 
@@ -206,7 +206,7 @@ class _PlainPlays:
         )
         return probe
 
-    def _play(self, one: Round, kv_tokens: int = ENOUGH_KV_TOKENS) -> list[PlayedProgram]:
+    def _play(self, one: Round, kv_tokens: int = ENOUGH_KV_TOKENS) -> Sequence[PlayedProgram]:
         """Play a round; every play has text of its own."""
         if kv_tokens != self.kv_tokens:
             self.stack.close()

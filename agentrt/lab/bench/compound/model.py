@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from agentrt import embedded
@@ -11,11 +10,15 @@ from agentrt.base.record import record
 from agentrt.lab.bench.compound.plan import ProgramDraw
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import is_large, shape_named
+from agentrt.lab.flags import factors
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES, Sizes
 from agentrt.lab.workloads.text import KeySpeller, words_of
 
 EMBEDDED = "embedded"
+LIFE, SMALL = "life", "small"
+LIFE_SIZE = Scale(think=0.002)
+"""Lengths, fan-outs and tools as in the sources; pauses, which no latency counts, are cut."""
 
 
 @record
@@ -36,7 +39,7 @@ class BenchModel:
 def bench_model(
     name: str,
     *,
-    factors: Mapping[str, float] | None = None,
+    scale: str = SMALL,
     sizes: Sizes = SIZES,
     seed: int = 0,
 ) -> BenchModel:
@@ -44,12 +47,12 @@ def bench_model(
 
     Args:
         name: `embedded`, or the name of a shape.
-        factors: Factors that replace those of the default scale, by name.
+        scale: Scale in words, as `scale_of` reads it.
         sizes: Distributions to draw from.
         seed: Seed of all draws.
 
     Raises:
-        UsageError: There is no such shape, or no such factor.
+        UsageError: There is no such shape or scale.
     """
     if name == EMBEDDED:
         path = Path(embedded.path())
@@ -57,13 +60,30 @@ def bench_model(
     else:
         shape = shape_named(name)
         path = checkpoint(shape)
-    scale = default_scale(shape).with_factors(factors or {})
     spell = KeySpeller(words_of(path / "tokenizer.json"))
-    return BenchModel(path, shape, ProgramDraw(scale, sizes, seed, spell, shape.window_tokens))
+    drawing = ProgramDraw(scale_of(scale, shape), sizes, seed, spell, shape.window_tokens)
+    return BenchModel(path, shape, drawing)
 
 
-def default_scale(shape: ModelShape) -> Scale:
-    """A scale at which all twelve shapes take minutes on two cores.
+def scale_of(text: str, shape: ModelShape) -> Scale:
+    """A scale from its words: `life` or `small`, then factors that replace some of its own.
+
+    Args:
+        text: For example `small,output=0.15`; life size if no name begins it.
+        shape: Shape of the model, on which `small` depends.
+
+    Raises:
+        UsageError: A factor is not known, no number, or out of range.
+    """
+    name, _, rest = text.partition(",")
+    if name not in (LIFE, SMALL):
+        name, rest = LIFE, text
+    base = small_scale(shape) if name == SMALL else LIFE_SIZE
+    return base.with_factors(factors(rest, "--scale"))
+
+
+def small_scale(shape: ModelShape) -> Scale:
+    """A scale at which all twelve shapes take minutes on two cores, to try things.
 
     Times are scaled with outputs, so that tools keep their share of a program.
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import median
-from typing import Any
 
 from agentrt.analysis.model_shape import shape_in
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.cpu_cores import cores
+from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
@@ -18,11 +18,13 @@ from agentrt.lab.arms.program_arm import CLIENTS, client_arm, play, runtime_arm
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
 from agentrt.lab.arms.servers import SERVERS, Served, plans_of
 from agentrt.lab.arms.wire import ProgramLine
+from agentrt.lab.bench.compound.play_log import PlayLog
 from agentrt.lab.bench.compound.prompt_parity import chats_in, check_prompt_parity
 from agentrt.lab.bench.compound.server_efficiency import LEAST_EFFICIENCY, measure_efficiency
 from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.progress import log
+from agentrt.lab.result_file import short_paths
 from agentrt.prompt import Codec
 
 ARMS = (OURS, *(f"{client}+{server}" for client in CLIENTS for server in SERVERS))
@@ -34,8 +36,8 @@ class ArmsConfig:
     """The arms of a run.
 
     Attributes:
-        names: Names, some of `ARMS`.
-        policies: Policies of our own arm by name; several make an arm each.
+        names: Names of all arms: keys of `ours`, and clients with servers.
+        ours: Schedulers of our own arms by name.
         served: The model and memory of all arms.
         threads: Threads of our engine; 0 lets it choose.
         files: Files of the peers.
@@ -43,75 +45,82 @@ class ArmsConfig:
     """
 
     names: tuple[str, ...]
-    policies: Mapping[str, SchedulerConfig]
+    ours: Mapping[str, SchedulerConfig]
     served: Served
     threads: int
     files: PeerFiles
     quick: bool = False
 
+    def only(self, names: Sequence[str]) -> ArmsConfig:
+        """The same with some of the arms."""
+        return replace(self, names=tuple(name for name in self.names if name in names))
 
-class OpenArms:
-    """Arms that run.
+
+def our_names(policies: Sequence[str]) -> dict[str, str]:
+    """Names of our own arms, and the policy of each."""
+    return {OURS if len(policies) == 1 else f"{OURS}:{policy}": policy for policy in policies}
+
+
+def open_arms(
+    config: ArmsConfig, probe: Sequence[ProgramLine], stack: ExitStack, plays: PlayLog
+) -> dict[str, ArmProcess]:
+    """Start all arms; a server that is slower than its own engine is left out.
 
     Args:
         config: The arms.
         probe: Programs by which a server's plan is chosen.
         stack: Closes the arms.
+        plays: Log that takes what the arms are; a server that was chosen in an earlier part is
+            started in the same way.
 
-    Attributes:
-        arms: Processes by name of the arm.
-        choices: Times of a server's plans in a probe, by kind.
-        efficiency: Efficiency of a server, by kind.
+    Returns:
+        Processes by name of the arm.
 
     Raises:
         BenchFailed: An arm does not work, or none is left.
+        UsageError: An arm is not configured as in earlier parts.
     """
+    opened = _OpenArms(config, probe, stack, plays)
+    for name in config.names:
+        if plays.reaches.get(name.partition("+")[2], {}).get("refused"):
+            log(f"{name} is left out: in an earlier part its server was refused")
+        else:
+            opened.open(name)
+    for kind, server in opened.servers.items() if not config.quick else ():
+        opened.check_efficiency(kind, server)
+    if not opened.arms:
+        raise BenchFailed("no arm is left to measure", hint="Add agentrt to --arms")
+    return opened.arms
 
-    def __init__(self, config: ArmsConfig, probe: Sequence[ProgramLine], stack: ExitStack) -> None:
-        self._config, self._probe, self._stack = config, probe, stack
-        self._servers: dict[str, ServerProcess] = {}
+
+class _OpenArms:
+    """Arms that run, and their servers."""
+
+    def __init__(
+        self, config: ArmsConfig, probe: Sequence[ProgramLine], stack: ExitStack, plays: PlayLog
+    ) -> None:
+        self._config, self._probe, self._stack, self._plays = config, probe, stack, plays
+        self.servers: dict[str, ServerProcess] = {}
         self.arms: dict[str, ArmProcess] = {}
-        self.choices: dict[str, Any] = {}
-        self.efficiency: dict[str, Any] = {}
-        for policy, scheduler in config.policies.items() if OURS in config.names else ():
-            name = OURS if len(config.policies) == 1 else f"{OURS}:{policy}"
-            log(f"starting {name}")
-            self._open(name, runtime_arm(config.served, scheduler, threads=config.threads))
-        for name in config.names:
-            client, _, kind = name.partition("+")
-            if kind:
-                server = self._server(kind)
-                self._open(name, client_arm(client, server.plan, config.files), server)
-        for kind, server in self._servers.items() if not config.quick else ():
-            self._check_efficiency(kind, server)
-        if not self.arms:
-            raise BenchFailed("no arm is left to measure", hint="Add agentrt to --arms")
 
-    def _open(self, name: str, arm: Arm, server: ServerProcess | None = None) -> None:
-        process = self.arms[name] = ArmProcess(arm, server=server)
-        self._stack.callback(process.close)
-
-    def _server(self, kind: str) -> ServerProcess:
-        """The best server of a kind, if it tokenizes chats as we do."""
-        if kind in self._servers:
-            return self._servers[kind]
+    def open(self, name: str) -> None:
+        """Open an arm, with its server if it has one."""
         config = self._config
-        plans = plans_of(kind, config.served, config.files, cores=cores())
-        server, tried = open_best(plans[:1] if config.quick else plans, self._probe, config.files)
-        self._stack.callback(server.close)
-        self.choices[kind] = {
-            "kept": server.plan.variant,
-            "tried": [{"variant": variant, "took_s": took_s} for variant, took_s in tried.items()],
-        }
-        check_prompt_parity(server, Codec.load(config.served.model), chats_in(self._probe, 2))
-        self._servers[kind] = server
-        return server
+        if name in config.ours:
+            log(f"starting {name}")
+            self._start(name, runtime_arm(config.served, config.ours[name], threads=config.threads))
+        else:
+            client, _, kind = name.partition("+")
+            server = self._server(kind)
+            self._start(name, client_arm(client, server.plan, config.files), server)
 
-    def _check_efficiency(self, kind: str, server: ServerProcess) -> None:
+    def check_efficiency(self, kind: str, server: ServerProcess) -> None:
         """Leave out the arms of a server that is slower than its own engine.
 
         Our own server is measured and never refused: it shows what our runtime adds.
         """
+        if kind in self._plays.reaches:
+            return
         served = self._config.served
         names = [name for name in self.arms if name.endswith(f"+{kind}")]
         # A large model takes long for many requests at once, so few of them are measured well.
@@ -125,12 +134,52 @@ class OpenArms:
             repeats=repeats,
         )
         refused = kind != "ours" and not found.holds
-        self.efficiency[kind] = {**asdict(found), "share": found.share, "refused": refused}
+        self._plays.reaches[kind] = {**asdict(found), "share": found.share, "refused": refused}
         log(f"{server.plan.name} reaches {found.share:.0%} of its engine's own rate")
         if refused:
             log(f"nothing is compared below {LEAST_EFFICIENCY:.0%}: left out {', '.join(names)}")
             for name in names:
                 self.arms.pop(name).close()
+
+    def _start(self, name: str, arm: Arm, server: ServerProcess | None = None) -> None:
+        config = short_paths(
+            {
+                "settings": arm.settings,
+                "env": {key: value for key, value in arm.env.items() if "KEY" not in key},
+                "server": None if server is None else server.about,
+            }
+        )
+        self._plays.check_arm(name, config)
+        process = self.arms[name] = ArmProcess(arm, server=server)
+        self._stack.callback(process.close)
+        self._plays.arms[name] = {"config": config, "about": short_paths(process.about)}
+
+    def _server(self, kind: str) -> ServerProcess:
+        """The best server of a kind, if it tokenizes chats as we do."""
+        if kind in self.servers:
+            return self.servers[kind]
+        config, choices = self._config, self._plays.choices
+        plans = plans_of(kind, config.served, config.files, cores=cores())
+        if kind in choices:  # an earlier part has tried them
+            kept = choices[kind]["kept"]
+            plans = [plan for plan in plans if plan.variant == kept]
+            if not plans:
+                raise UsageError(
+                    f"earlier plays had {kind} {kept}, which is no plan now",
+                    hint="Measure into another file",
+                )
+        server, tried = open_best(plans[:1] if config.quick else plans, self._probe, config.files)
+        self._stack.callback(server.close)
+        choices.setdefault(
+            kind,
+            {
+                "kept": server.plan.variant,
+                "tried": [{"variant": name, "took_s": took_s} for name, took_s in tried.items()],
+            },
+        )
+        check_prompt_parity(server, Codec.load(config.served.model), chats_in(self._probe, 2))
+        self.servers[kind] = server
+        return server
 
 
 def open_best(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from typing import TypeAlias
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
@@ -16,8 +17,12 @@ from agentrt.lab.workloads.sizes import Sizes
 from agentrt.lab.workloads.text import KeySpeller
 from agentrt.lab.workloads.trace import ProgramTrace, Workload, needs, prompt_tokens
 
+RoundKey: TypeAlias = tuple[str, int, int]
 TEMPLATE_TOKENS = 8
 """Tokens that a template adds to a message, at most and roughly."""
+_DRAWS = 20
+_SHORTER, _LEAST_PROMPTS = 0.9, 0.04  # steps of a factor on prompts, and its end
+_ROOM_TOKENS = 1024  # memory is rounded up to a multiple
 
 
 @record
@@ -32,6 +37,9 @@ class Round:
         service_s: By program, seconds that it takes of an engine, if it was played before.
         text: Rounds of another one have other text of the same lengths, so that a program that is
             played again is found in no cache.
+        draw: Number of the draw that gave its programs.
+        play: Number of the play of these programs.
+        shortened: By name of a program, the factor on its prompts that lets it fit the window.
     """
 
     label: str
@@ -40,6 +48,14 @@ class Round:
     counts: bool = True
     service_s: Mapping[str, float] = field(default_factory=dict)
     text: str = ""
+    draw: int = 0
+    play: int = 0
+    shortened: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> RoundKey:
+        """Label, draw and play: what makes it the same round in another part of a bench."""
+        return (self.label, self.draw, self.play)
 
     @property
     def programs(self) -> tuple[ProgramTrace, ...]:
@@ -70,7 +86,7 @@ class ProgramDraw:
         sizes: Distributions to draw from.
         seed: Seed of all draws.
         spell: Spells the keys of pieces.
-        window_tokens: Context of the model; a longer program is drawn anew.
+        window_tokens: Context of the model; prompts of a longer program are shortened.
     """
 
     scale: Scale
@@ -79,33 +95,89 @@ class ProgramDraw:
     spell: KeySpeller
     window_tokens: int
 
-    def one(self, shape: str, number: int) -> ProgramTrace:
-        """A program of a shape that fits the model's window.
+    def one(self, shape: str, number: int, play: int = 0) -> tuple[ProgramTrace, float]:
+        """A program of a shape that fits the model's window, and the factor on its prompts.
+
+        A program that is too long keeps its outputs, turns and fan-outs, and gets shorter prompts.
+        If its outputs alone are too long another one is drawn.
+
+        Args:
+            shape: Name of the shape.
+            number: Number of the draw.
+            play: Number of the play; plays differ in their text, not in their lengths.
 
         Raises:
-            UsageError: None does, at this scale.
+            UsageError: None fits, at this scale.
         """
-        for again in range(20):
-            program = drawn(shape, f"{self.seed}/{number}/{again}", self.scale, self.sizes)
-            if longest_tokens(program) <= self.window_tokens:
-                return program
+        for again in range(_DRAWS):
+            factor = 1.0
+            while factor >= _LEAST_PROMPTS:
+                scale = replace(self.scale, context=self.scale.context * factor)
+                seed = f"{self.seed}/{number}/{again}"
+                program = drawn(shape, seed, scale, self.sizes, play=play)
+                if longest_tokens(program) <= self.window_tokens:
+                    return program, factor
+                factor *= _SHORTER
         raise UsageError(
             f"no program of {shape} fits {self.window_tokens} tokens",
             hint="Give a smaller --scale, or a model with a longer window",
         )
 
 
-def rounds_of_one(shapes: Sequence[str], repeats: int, drawing: ProgramDraw) -> list[Round]:
+def rounds_of_one(
+    shapes: Sequence[str], draws: int, plays: int, drawing: ProgramDraw
+) -> list[Round]:
     """One program at a time: each round has one of a shape, the first of each warms up.
 
     The text that programs of a shape share is then in the cache of every arm that keeps it; their
     own text is new in each round.
+
+    Args:
+        shapes: Names of shapes.
+        draws: Programs of each shape that count.
+        plays: Plays of each program.
+        drawing: How programs are drawn.
+
+    Raises:
+        UsageError: No program of a shape fits.
     """
-    return [
-        Round(shape, one_by_one([drawing.one(shape, number)]), drawing.spell, counts=number > 0)
-        for number in range(repeats + 1)
+    warm = [round_of_one((shape, 0, 0), drawing) for shape in shapes]
+    return warm + [
+        round_of_one((shape, draw, play), drawing)
+        for play in range(plays)
+        for draw in range(1, draws + 1)
         for shape in shapes
     ]
+
+
+def round_of_one(key: RoundKey, drawing: ProgramDraw) -> Round:
+    """The round of a key, with one program; draw 0 warms up.
+
+    Raises:
+        UsageError: No program of the shape fits.
+    """
+    shape, draw, play = key
+    program, factor = drawing.one(shape, draw, play)
+    return Round(
+        shape,
+        one_by_one([program]),
+        drawing.spell,
+        counts=draw > 0,
+        draw=draw,
+        play=play,
+        shortened={program.name: factor} if factor < 1 else {},
+    )
+
+
+def room_tokens(programs: Sequence[ProgramTrace], slots: int) -> int:
+    """KV memory in which no engine is short of any: the calls of a program that run at once.
+
+    Args:
+        programs: Programs, one at a time.
+        slots: Calls that an engine runs at once.
+    """
+    most = max(longest_tokens(one) * min(slots, widest(one)) for one in programs)
+    return -(-most // _ROOM_TOKENS) * _ROOM_TOKENS
 
 
 def longest_tokens(program: ProgramTrace) -> int:

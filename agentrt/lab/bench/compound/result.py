@@ -6,114 +6,138 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from statistics import median
 from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
-from agentrt.analysis.statistics import (
-    Interval,
-    geometric_mean,
-    interval,
-    mean,
-    percentile,
-    percentiles,
-)
+from agentrt.analysis.statistics import Interval, interval, mean, percentile, percentiles
 from agentrt.base.config import SchedulerConfig
-from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate, mean_split, sum_if_known
+from agentrt.lab.arms.arm_process import OURS
+from agentrt.lab.arms.servers import Served
+from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound
+from agentrt.lab.bench.compound.figures import hit_rate, mean_split
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
-from agentrt.lab.bench.compound.run import ArmSamples, CompoundRun, is_ours
-from agentrt.lab.result_file import header, machine, short_paths
+from agentrt.lab.bench.compound.play_log import SCHEMA
+from agentrt.lab.bench.compound.ratios import geometric_ratio, paired, ratio
+from agentrt.lab.bench.compound.run import CompoundRun, is_ours
+from agentrt.lab.bench.compound.work import work_of
+from agentrt.lab.code_version import code_version
+from agentrt.lab.result_file import header, machine
 
-SCHEMA = "agentrt.bench.compound/1"
 Json = dict[str, Any]
 _MIDDLE = partial(percentile, share=0.5)
 
 
-def to_json(run: CompoundRun, shape: ModelShape, drawing: ProgramDraw, sizes: str) -> Json:
-    """The file of a run.
+def identity_of(
+    served: Served, shape: ModelShape, drawing: ProgramDraw, sizes: str, load: str, threads: int
+) -> Json:
+    """Facts that have to be the same in all parts of a result.
 
     Args:
-        run: The run.
+        served: Model and memory of all arms.
         shape: Shape of the model.
         drawing: How programs were drawn.
         sizes: Where their sizes come from, in words.
+        load: How programs arrive.
+        threads: Threads of our engine; 0 if it chooses.
     """
-    samples, served = run.samples, run.config.served
-    ours = max((name for name in samples if is_ours(name)), key=_is_default, default=None)
+    here = machine()
+    del here["load_average"]
     return {
-        **header(SCHEMA),
-        "machine": machine(),
+        "machine": here,
+        "code": code_version(),
         "model": asdict(shape) | {"parameters": shape.parameters},
         "dtype": served.dtype,
+        "threads": threads,
         "kv_tokens": served.kv_tokens,
         "slots": served.slots,
+        "longest_tokens": served.longest_tokens,
         "scale": asdict(drawing.scale),
         "seed": drawing.seed,
         "sizes": sizes,
-        "labels": run.labels,
+        "load": load,
+    }
+
+
+def to_json(run: CompoundRun) -> Json:
+    """The file of a run, as far as it has been played."""
+    plays, labels = run.plays, run.labels
+    samples = {name: one for name in plays.arms if (one := plays.of(name)).plays}
+    ours = max((name for name in samples if is_ours(name)), key=_is_default, default=None)
+    return {
+        **header(SCHEMA),
+        "identity": plays.identity,
+        "labels": labels,
         "totals": {
             label: totals([p for one in run.rounds if one.label == label for p in one.programs])
-            for label in run.labels
+            for label in labels
         },
+        "shortened": {name: by for one in run.rounds for name, by in one.shortened.items()},
         "ideal_hit_rate": ideal_hit_rates(run.rounds),
-        "choices": run.opened.choices,
-        "reaches": run.opened.efficiency,
-        "comparison": comparison(samples, run.labels, ours) if ours else {"peers": {}},
-        "arms": _arms(run),
+        "choices": plays.choices,
+        "reaches": plays.reaches,
+        "comparison": comparison(samples, labels, ours) if ours else {"peers": {}},
+        "arms": [_arm(name, one, plays.arms[name], labels) for name, one in samples.items()],
+        "bounds": plays.bounds,
+        "parts": plays.parts,
         **({"load": run.load} if run.load else {}),
     }
 
 
-def _is_default(name: str) -> bool:
-    """True for the default policy, which is compared with the others."""
-    return name.endswith(f":{SchedulerConfig().policy}")
+def _is_default(name: str) -> tuple[bool, bool]:
+    """Largest for the arm as it is, then for the default policy."""
+    return name == OURS, name.endswith(f":{SchedulerConfig().policy}")
 
 
-def figures(samples: Sequence[PlayedProgram]) -> Json:
-    """Figures of one arm's samples of one label."""
+def figures(plays: Sequence[PlayedRound]) -> Json:
+    """Figures of one arm's plays of one label."""
+    samples = [sample for play in plays for sample in play.programs]
     latencies = [sample.latency_s for sample in samples]
+    others = [play.others_during for play in plays if play.others_during is not None]
     return {
+        "draws": len({play.draw for play in plays}),
+        "plays": len(plays),
         "latency_s": {name: asdict(one) for name, one in percentiles(latencies).items()},
         "mean_s": asdict(interval(latencies, mean)),
         "without_tools_s": _MIDDLE([sample.service_s for sample in samples]),
         "hit_rate": hit_rate(samples),
-        "output_tokens": sum(sum(sample.output_tokens.values()) for sample in samples),
-        "wasted_tokens": sum_if_known([sample.wasted_tokens for sample in samples]),
         "split_s": mean_split(samples),
+        "others_cores": max(others, default=None),
+        "work": asdict(work_of(plays)),
     }
 
 
-def ratios(ours: ArmSamples, peer: ArmSamples, label: str) -> list[float]:
-    """Our latency divided by the peer's, for each program."""
-    pairs = zip(ours.all(label), peer.all(label), strict=True)
-    return [mine.latency_s / theirs.latency_s for mine, theirs in pairs]
-
-
 def comparison(samples: Mapping[str, ArmSamples], labels: Sequence[str], ours: str) -> Json:
-    """Our arm beside each of the others, and beside the best of them in each shape."""
-    peers = [name for name in samples if name != ours]
-    if not peers:
-        return {"peers": {}}
+    """Our arm beside each of the others, and beside the best of them in each shape.
+
+    Only programs that both have played are compared.
+    """
     by_peer: Json = {}
-    for peer in peers:
-        found = {label: ratios(samples[ours], samples[peer], label) for label in labels}
-        by_peer[peer] = {
-            "shapes": {label: asdict(interval(all_, _MIDDLE)) for label, all_ in found.items()},
-            "geometric_mean": geometric_mean([median(all_) for all_ in found.values()]),
-        }
-
-    def median_s(peer: str, label: str) -> float:
-        return median(sample.latency_s for sample in samples[peer].all(label))
-
-    best = {label: min(peers, key=partial(median_s, label=label)) for label in labels}
-    of_best = {label: by_peer[best[label]]["shapes"][label]["value"] for label in labels}
+    for peer in samples:
+        pairs = {label: paired(samples[ours], samples[peer], label) for label in labels}
+        pairs = {label: found for label, found in pairs.items() if found}
+        if peer != ours and pairs:
+            by_peer[peer] = {
+                "shapes": {label: asdict(ratio(found)) for label, found in pairs.items()},
+                "geometric_mean": asdict(geometric_ratio(pairs)),
+                "programs": {label: len(found) for label, found in pairs.items()},
+            }
+    if not by_peer:
+        return {"peers": {}}
+    best: dict[str, str] = {}
+    to_best: dict[str, Json] = {}
+    for label in labels:
+        having = [peer for peer, one in by_peer.items() if label in one["shapes"]]
+        if having:  # the peer that is the quickest beside us has the largest ratio
+            best[label] = max(having, key=lambda peer: by_peer[peer]["shapes"][label]["value"])
+            to_best[label] = by_peer[best[label]]["shapes"][label]
+    of_best = {label: paired(samples[ours], samples[peer], label) for label, peer in best.items()}
     return {
         "peers": by_peer,
         "best_peer": best,
-        "to_best": of_best,
-        "geometric_mean_to_best": geometric_mean(list(of_best.values())),
-        "worst_to_best": max(of_best.values()),
+        "to_best": to_best,
+        "geometric_mean_to_best": asdict(geometric_ratio(of_best)),
+        "worst_to_best": max(one["value"] for one in to_best.values()),
     }
 
 
@@ -134,26 +158,27 @@ def ideal_hit_rates(rounds: Sequence[Round]) -> dict[str, float]:
     return {label: 1 - new[label] / tokens for label, tokens in prompt.items()}
 
 
-def _arms(run: CompoundRun) -> list[Json]:
-    """Every arm: its settings, its figures and its raw samples."""
-    found = []
-    for name, process in run.opened.arms.items():
-        client, _, server = process.arm.engine.partition("+")
-        samples = run.samples[name]
-        found.append(
-            {
-                "name": name,
-                "client": client,
-                "server": server,
-                "settings": short_paths(process.arm.settings),
-                "about": short_paths(process.about),
-                "figures": {label: figures(samples.all(label)) for label in run.labels},
-                "samples": {
-                    label: [[asdict(sample) for sample in one] for one in samples.rounds[label]]
-                    for label in run.labels
-                },
-            }
-        )
+def _arm(name: str, samples: ArmSamples, facts: Json, labels: Sequence[str]) -> Json:
+    """An arm: its configuration, its figures and its raw samples."""
+    client, _, server = name.partition("+")
+    of_labels = {label: samples.of(label) for label in labels}
+    return {
+        "name": name,
+        "client": client,
+        "server": server,
+        **facts,
+        "figures": {label: figures(plays) for label, plays in of_labels.items() if plays},
+        "plays": [asdict(play) for play in samples.plays],
+    }
+
+
+def latencies_of(arm: Mapping[str, Any], label: str) -> dict[str, list[float]]:
+    """Latencies of an arm of the file, by program, in the order of its plays."""
+    found: dict[str, list[float]] = {}
+    for play in arm["plays"]:
+        if play["label"] == label:
+            for sample in play["programs"]:
+                found.setdefault(sample["name"], []).append(sample["latency_s"])
     return found
 
 

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from agentrt.base.record import record
 from agentrt.lab.arms.arm_process import OURS, ArmProcess
 from agentrt.lab.arms.program_arm import play
 from agentrt.lab.arms.wire import ProgramLine
+from agentrt.lab.bench.compound.arm_samples import PlayedRound
 from agentrt.lab.bench.compound.figures import PlayedProgram, played
-from agentrt.lab.bench.compound.open_arms import ArmsConfig, OpenArms
+from agentrt.lab.bench.compound.open_arms import ArmsConfig, open_arms
 from agentrt.lab.bench.compound.plan import Round, widest
+from agentrt.lab.bench.compound.play_log import PlayLog, left_in_words
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.progress import log
+from agentrt.lab.quiet_machine import QuietMachine, read_cpu
 from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.lab.workloads.trace import ProgramTrace
 
 MOST_SLOTS = 32
-_PROBED = 3
-
-
-@dataclass(slots=True)
-class ArmSamples:
-    """The samples of one arm.
-
-    Attributes:
-        rounds: By label of rounds, in their order, the programs of each.
-        steps: By label of rounds that count, steps of the engine if the client sees them.
-    """
-
-    rounds: dict[str, list[list[PlayedProgram]]] = field(default_factory=dict)
-    steps: dict[str, list[StepSample]] = field(default_factory=dict)
-
-    def all(self, label: str) -> list[PlayedProgram]:
-        """All samples of a label."""
-        return [sample for one in self.rounds.get(label, []) for sample in one]
-
-    def add(self, label: str, samples: list[PlayedProgram], steps: Sequence[StepSample]) -> None:
-        """Add a round that counts."""
-        self.rounds.setdefault(label, []).append(samples)
-        self.steps.setdefault(label, []).extend(steps)
+_NOTED_CORES = 0.2  # load of others during a play that is worth a word
 
 
 @record
@@ -52,16 +35,16 @@ class CompoundRun:
 
     Attributes:
         config: The arms.
-        rounds: Rounds that all arms played, warming ones first.
-        opened: The opened arms.
-        samples: Samples by name of the arm.
+        rounds: Rounds of all parts, warming ones first.
+        plays: Samples of all arms, and facts about these.
+        times_s: Seconds of each part of the run, by name.
         load: Result of an open load.
     """
 
     config: ArmsConfig
     rounds: Sequence[Round]
-    opened: OpenArms
-    samples: Mapping[str, ArmSamples]
+    plays: PlayLog
+    times_s: Mapping[str, float] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -91,55 +74,101 @@ def with_room(
     return replace(config, served=served)
 
 
-def run_rounds(rounds: Sequence[Round], config: ArmsConfig, stack: ExitStack) -> CompoundRun:
-    """Open every arm and let each play every round.
+def run_rounds(
+    rounds: Sequence[Round],
+    config: ArmsConfig,
+    stack: ExitStack,
+    plays: PlayLog,
+    quiet: QuietMachine,
+) -> CompoundRun:
+    """Open every arm that has rounds left, and let each play them.
 
     Args:
         rounds: Rounds in their order.
         config: The arms, with room for the programs.
         stack: Closes the arms.
+        plays: Log of the plays so far; those of this run are added.
+        quiet: Check before each play.
 
     Raises:
         BenchFailed: Arms cannot be compared.
+        UsageError: An arm is not configured as in earlier parts.
     """
-    opened = OpenArms(config, probe_of(rounds), stack)
-    return CompoundRun(config, rounds, opened, take_turns(opened.arms, rounds))
+    times_s: dict[str, float] = {}
+    left = {name: plays.left(name, rounds) for name in config.names}
+    config = config.only([name for name in config.names if left[name]])
+    if config.names:
+        began_s = time.monotonic()
+        arms = open_arms(config, probe_of(rounds), stack, plays)
+        times_s["opening arms"] = time.monotonic() - began_s
+        times_s |= take_turns(arms, {name: left[name] for name in arms}, rounds, plays, quiet)
+    return CompoundRun(config, rounds, plays, times_s)
 
 
 def probe_of(rounds: Sequence[Round]) -> list[ProgramLine]:
-    """The first program of each shape, the smallest ones: servers are chosen by them."""
-    seen: dict[str, ProgramLine] = {}
+    """The smallest program and the widest one of moderate size: servers are chosen by them."""
+    first: dict[str, tuple[ProgramTrace, ProgramLine]] = {}
     for one in rounds:
-        for line in one.lines("probe"):
-            seen.setdefault(line["shape"], {**line, "at_s": 0.0})
-    return sorted(seen.values(), key=lambda line: len(line["nodes"]))[:_PROBED]
+        for program, line in zip(one.programs, one.lines("probe"), strict=True):
+            first.setdefault(line["shape"], (program, {**line, "at_s": 0.0}))
+    least = sorted(first.values(), key=lambda pair: _tokens(pair[0]))
+    wide = max(least[: max(1, len(least) // 2)], key=lambda pair: widest(pair[0]))
+    return [line for _, line in (least[:1] if wide is least[0] else [least[0], wide])]
 
 
-def take_turns(arms: Mapping[str, ArmProcess], rounds: Sequence[Round]) -> dict[str, ArmSamples]:
-    """Let every arm play every round; the first arm changes from round to round.
+def _tokens(program: ProgramTrace) -> int:
+    return sum(call.output_tokens for call in program.calls())
+
+
+def take_turns(
+    arms: Mapping[str, ArmProcess],
+    left: Mapping[str, Sequence[Round]],
+    rounds: Sequence[Round],
+    plays: PlayLog,
+    quiet: QuietMachine,
+) -> dict[str, float]:
+    """Let every arm play its rounds; the first arm changes from round to round.
+
+    Args:
+        arms: Opened arms by name.
+        left: Rounds that each has to play.
+        rounds: All rounds, in the order in which they are played.
+        plays: Log to which plays are added.
+        quiet: Check before each play.
+
+    Returns:
+        Seconds of each arm's plays, and of the checks before them.
 
     Raises:
-        BenchFailed: An arm failed, or did other work than it had to.
+        BenchFailed: An arm failed, or did other work than it had to, or the machine is busy.
     """
-    found = {name: ArmSamples() for name in arms}
     names = list(arms)
+    took_s = dict.fromkeys((*names, "checks of the machine"), 0.0)
+    to_do = [(name, one) for one in rounds for name in names if one in left[name]]
+    log(f"{len(arms)} arms: {left_in_words(plays, to_do)}")
     for number, one in enumerate(rounds):
         turn = number % len(names)
-        did: dict[str, list[PlayedProgram]] = {}
+        done: dict[str, PlayedRound] = {}
         for name in names[turn:] + names[:turn]:
-            did[name], steps = play_round(arms[name], one, name)
+            if one not in left[name]:
+                continue
+            began_s = time.monotonic()
+            others = quiet.check()
+            took_s["checks of the machine"] += time.monotonic() - began_s
+            found, steps = play_round(arms[name], one, name)
+            done[name] = replace(found, others_before=others)
+            took_s[name] += found.took_s
+            check_equal(_others(plays, one) | {name: done[name].programs})
             if one.counts:
-                found[name].add(one.label, did[name], steps)
-        check_equal(did)
-        means = {name: math.fsum(s.latency_s for s in did[name]) / len(did[name]) for name in names}
-        shown = "  ".join(f"{name} {mean_s:.3f}" for name, mean_s in means.items())
-        log(f"{number + 1}/{len(rounds)} {one.label}: {shown} s")
-    return found
+                plays.add(name, done[name], steps)
+            to_do.remove((name, one))
+        if done:
+            log(f"{number + 1}/{len(rounds)} {one.label}: {_means(done)}; "
+                f"{left_in_words(plays, to_do)}")  # fmt: skip
+    return took_s
 
 
-def play_round(
-    arm: ArmProcess, one: Round, salt: str
-) -> tuple[list[PlayedProgram], Sequence[StepSample]]:
+def play_round(arm: ArmProcess, one: Round, salt: str) -> tuple[PlayedRound, Sequence[StepSample]]:
     """Let one arm play one round.
 
     Args:
@@ -151,9 +180,28 @@ def play_round(
         BenchFailed: The arm failed, or did other work than it had to.
     """
     lines = one.lines(salt)
+    counts, before = arm.server_counts(), read_cpu(arm.groups)
+    began_s = time.monotonic()
     found = play(arm, lines)
+    took_s = time.monotonic() - began_s
+    after, counted = read_cpu(arm.groups), arm.server_counts()
+    steps: int | None = len(found.steps) or None
+    computed: int | None = sum(step.prefill_tokens for step in found.steps) if steps else None
+    if counted:
+        steps = counted["steps"] - counts["steps"]
+        computed = counted["prompt_tokens"] - counts["prompt_tokens"]
     pairs = zip(lines, found.samples, strict=True)
-    return [played(line, sample, arm=salt) for line, sample in pairs], found.steps
+    return PlayedRound(
+        one.label,
+        one.draw,
+        one.play,
+        programs=tuple(played(line, sample, arm=salt) for line, sample in pairs),
+        took_s=took_s,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        others_during=after.others_cores(before) if before and after else None,
+        steps=steps,
+        computed_tokens=computed,
+    ), found.steps
 
 
 def check_equal(did: Mapping[str, Sequence[PlayedProgram]]) -> None:
@@ -175,3 +223,23 @@ def check_equal(did: Mapping[str, Sequence[PlayedProgram]]) -> None:
                         f"{sample.name}: {call} has {counts}",
                         hint="Arms that do other work cannot be compared",
                     )
+
+
+def _others(plays: PlayLog, one: Round) -> dict[str, Sequence[PlayedProgram]]:
+    """Samples of all arms that have played a round, in this part or an earlier one."""
+    return {
+        name: play.programs
+        for name, samples in plays.samples.items()
+        for play in samples.plays
+        if play.key == one.key
+    }
+
+
+def _means(done: Mapping[str, PlayedRound]) -> str:
+    shown = []
+    for name, one in done.items():
+        mean_s = math.fsum(sample.latency_s for sample in one.programs) / len(one.programs)
+        others = one.others_during or 0.0
+        busy = f" beside {others:.1f} busy cores" if others > _NOTED_CORES else ""
+        shown.append(f"{name} {mean_s:.3f} s{busy}")
+    return "  ".join(shown)
