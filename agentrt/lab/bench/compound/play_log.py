@@ -81,7 +81,7 @@ class PlayLog:
         """Check that an arm is configured as in earlier parts.
 
         Raises:
-            UsageError: Its configuration differs.
+            UsageError: The configuration differs.
         """
         if name in self.arms:
             check_equal(self.arms[name]["config"], config, f"arm {name}")
