@@ -77,6 +77,8 @@ def client_arm(client: str, plan: ServerPlan, files: PeerFiles) -> Arm:
         settings={
             "model": plan.model,
             "body": dict(plan.body),
+            "form_body": dict(plan.form_body),
+            "width": plan.width,
             "streams_what_may_end": plan.streams_what_may_end,
         },
         env={"PYTHONDONTWRITEBYTECODE": "1", "OPENAI_API_KEY": "none"},

@@ -31,6 +31,9 @@ class ServerPlan:
         command: Command line of its process; `{port}` stands for the port.
         model: Name of its model in requests.
         body: Fields of every request, which force lengths and keep prompts.
+        form_body: Fields that hold an answer to a pattern, with `{pattern}` for it; {} if the server
+            takes none, or gains nothing by one.
+        width: Most requests that a client has under way at once; 0 for no limit.
         streams_what_may_end: True if the server notices a client that leaves only by a broken
             stream.
         env: Variables added to its environment.
@@ -45,6 +48,8 @@ class ServerPlan:
     command: tuple[str, ...]
     model: str
     body: Mapping[str, Any]
+    form_body: Mapping[str, Any] = field(default_factory=dict)
+    width: int = 0
     streams_what_may_end: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +97,7 @@ class ServerProcess(ProcessGroup):
     @property
     def about(self) -> Json:
         """Command, environment and request fields, for the result."""
-        told = ("kind", "variant", "command", "env", "body")
+        told = ("kind", "variant", "command", "env", "body", "form_body", "width")
         return {name: getattr(self.plan, name) for name in told} | dict(self.plan.about)
 
     def complete(self, messages: Sequence[Mapping[str, str]], tokens: int) -> Json:

@@ -27,6 +27,7 @@ PAGE_TOKENS = 16
 """Tokens of a KV page, in our engine and in peers that divide their memory into pages."""
 WAITS = ("passive", "active")
 _MOST_REQUESTS = 4096
+_WIDTHS = (0, 32, 16)  # requests of a client at once that may be its best; 0 for no limit
 _BATCH_TOKENS = 2048
 _LLAMA_COUNTERS = {
     "prompt_tokens": "llamacpp:prompt_tokens_total",
@@ -176,7 +177,11 @@ def _transformers_plans(
 
 
 def _our_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list[ServerPlan]:
-    """Our server for clients that know requests only; the engine chooses its threads itself."""
+    """Our server for clients that know requests only; the engine chooses its threads itself.
+
+    A client gives forms, whose forced tokens the engine need not compute, and limits its requests if
+    that is quicker: the server is the same, the plans differ in the client.
+    """
     command = (
         *(sys.executable, "-P", "-m", "agentrt", "serve", "--model", str(served.model)),
         *("--name", served.name, "--port", "{port}", "--dtype", served.dtype),
@@ -185,7 +190,17 @@ def _our_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list
     )
     body = {"temperature": 0, "ignore_eos": True}
     return [
-        ServerPlan("ours", "", command, served.name, body, about={"version": version("agentrt")})
+        ServerPlan(
+            kind="ours",
+            variant=f"{width} at once" if width else "",
+            command=command,
+            model=served.name,
+            body=body,
+            form_body={"structured_outputs": {"regex": "{pattern}"}},
+            width=width,
+            about={"version": version("agentrt")},
+        )
+        for width in _WIDTHS
     ]
 
 

@@ -1,7 +1,7 @@
 """Programs over HTTP with asyncio and httpx alone, as a careful author writes without a library.
 
 Runs in the peers' environment, or ours; see `plain_play`. A node is a task that waits for the tasks
-it needs: branches go at once, a tool begins as soon as the answer that calls it is there. When
+it needs: branches go at once, a tool begins as soon as the stream of its plan holds its arguments. When
 enough of a vote have ended, the other tasks are cancelled, which closes their connections.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 from answering import Json, answer_lines
-from plain_play import PlainClient, ProgramInPlay, Server, vote
+from plain_play import PlainClient, PlanProgress, ProgramInPlay, Server, vote
 
 
 class AsyncioClient(PlainClient):
@@ -32,12 +32,19 @@ class AsyncioClient(PlainClient):
         quorum = program["quorum"]
         voters: list[str] = quorum["names"] if quorum else []
         tasks: dict[str, asyncio.Task[None]] = {}
+        plans = self._plans(program)
 
         async def node(one: Json) -> None:
+            early = one["plan"] if one["kind"] == "tool" and one["at_token"] else ""
             for name in one["needs"]:
-                await tasks[name]
+                if name != early:
+                    await tasks[name]
+            if early:
+                written = asyncio.create_task(plans[early].wait(one["at_token"]))
+                await asyncio.wait({written, tasks[early]}, return_when=asyncio.FIRST_COMPLETED)
+                written.cancel()
             if one["kind"] == "call":
-                await self._call(one, played, may_end=one["name"] in voters)
+                await self._call(one, played, voters, plans.get(one["name"]))
             else:
                 await played.wait(one)
 
@@ -54,10 +61,26 @@ class AsyncioClient(PlainClient):
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
-    async def _call(self, call: Json, played: ProgramInPlay, *, may_end: bool) -> None:
+    def _plans(self, program: Json) -> dict[str, PlanProgress]:
+        """Progress of each call that tools may begin within."""
+        calls = {one["name"]: one for one in program["nodes"] if one["kind"] == "call"}
+        names = {
+            one["plan"] for one in program["nodes"] if one["kind"] == "tool" and one["at_token"]
+        }
+        held = bool(self._server.form_body)
+        return {name: PlanProgress(in_words=held and "pattern" in calls[name]) for name in names}
+
+    async def _call(
+        self, call: Json, played: ProgramInPlay, voters: list[str], plan: PlanProgress | None
+    ) -> None:
         began_s = played.watch.now_s()
-        messages = played.messages(call)
-        answer = await self._server.answer(messages, call["tokens"], played.watch, may_end=may_end)
+        answer = await self._server.answer(
+            call,
+            played.messages(call),
+            played.watch,
+            may_end=call["name"] in voters,
+            plan=plan,
+        )
         played.answered(call, began_s, answer)
 
 

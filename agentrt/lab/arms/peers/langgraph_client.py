@@ -50,9 +50,8 @@ class LangGraphClient(PlainClient):
             "max_retries": 0,
             "http_async_client": server.http,
         }
-        extra = dict(server.body)
-        options["temperature"] = extra.pop("temperature", None)
-        options["extra_body"] = extra
+        options["temperature"] = server.body.get("temperature")
+        self._server = server
         self._model = ChatOpenAI(**options)
         self._voting = self._model
         if server.streams_what_may_end:
@@ -115,7 +114,11 @@ class LangGraphClient(PlainClient):
         messages: list[BaseMessage] = [
             _KINDS[one["role"]](content=one["content"]) for one in played.messages(call)
         ]
-        answer = await model.ainvoke(messages, max_tokens=call["tokens"])
+        fields = self._server.fields(call)
+        limit = fields.pop("max_tokens")
+        fields.pop("temperature", None)
+        async with self._server.turns:
+            answer = await model.ainvoke(messages, max_tokens=limit, extra_body=fields)
         text = str(answer.text)
         played.answered(call, began_s, {"text": text, "first_s": None, "usage": _usage(answer)})
         return text

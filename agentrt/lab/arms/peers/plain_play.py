@@ -2,8 +2,10 @@
 
 Runs in the peers' environment. Programs and samples are lines of JSON as in `wire.py`. A client is
 a good one: one pool of connections that are kept alive, branches go at once, and only tools sleep.
-It waits for whole answers, because nothing that it does next could use a part of one; if a server
-notices a client that leaves only by a broken stream, calls that may be given up are streamed.
+It streams a plan whose tools can begin before its end, gives a form to a server that takes one, and
+limits its own requests if that is quicker. It waits for other answers as a whole, because nothing that
+it does next could use a part of one; if a server notices a client that leaves only by a broken stream,
+calls that may be given up are streamed.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 from answering import Json
@@ -21,6 +23,7 @@ from answering import Json
 T = TypeVar("T")
 
 PATIENCE_S = 3600.0
+_NO_LIMIT = 1_000_000
 
 
 class Server:
@@ -28,34 +31,64 @@ class Server:
 
     Args:
         settings: `url`, `model`, `body` (fields of every request, which force lengths and keep
-            prompts) and `streams_what_may_end`.
+            prompts), `form_body` (fields that hold an answer to a pattern in place of the forced
+            length, with `{pattern}` for it; {} if the server takes none), `width` (most requests at
+            once; 0 for no limit) and `streams_what_may_end`.
     """
 
     def __init__(self, settings: Json) -> None:
         self.url = settings["url"]
         self.model = settings["model"]
         self.body: Json = settings.get("body", {})
+        self.form_body: Json = settings.get("form_body", {})
         self.streams_what_may_end = bool(settings.get("streams_what_may_end"))
+        self.turns = asyncio.Semaphore(settings.get("width") or _NO_LIMIT)
         self.http = httpx.AsyncClient(
             timeout=httpx.Timeout(PATIENCE_S, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             trust_env=False,  # no proxy between this process and a server on this machine
         )
 
+    def fields(self, call: Json) -> Json:
+        """Fields of a request beside its messages: its length, and its form if it has one."""
+        pattern = call.get("pattern")
+        if not pattern or not self.form_body:
+            return {"max_tokens": call["tokens"], **self.body}
+        free = {name: value for name, value in self.body.items() if name != "ignore_eos"}
+        return {"max_tokens": call["tokens"], **free, **_filled(self.form_body, pattern)}
+
     async def answer(
-        self, messages: list[Json], tokens: int, watch: Stopwatch, *, may_end: bool
+        self,
+        call: Json,
+        messages: list[Json],
+        watch: Stopwatch,
+        *,
+        may_end: bool,
+        plan: PlanProgress | None = None,
     ) -> Json:
-        """Request so many tokens; returns `text`, `first_s` and the server's `usage`."""
-        body = {"model": self.model, "messages": messages, "max_tokens": tokens, **self.body}
-        if may_end and self.streams_what_may_end:
-            return await self._streamed(body, watch)
+        """Request a call's tokens; returns `text`, `first_s` and the server's `usage`.
+
+        Args:
+            call: The call.
+            messages: Its messages.
+            watch: Clock of the play.
+            may_end: True for a call that may be given up.
+            plan: Progress to be reported while the answer is written, which is then streamed.
+        """
+        body = {"model": self.model, "messages": messages, **self.fields(call)}
+        async with self.turns:
+            if plan is not None or (may_end and self.streams_what_may_end):
+                return await self._streamed(body, watch, plan)
+            return await self._whole(body)
+
+    async def _whole(self, body: Json) -> Json:
         response = await self.http.post(f"{self.url}/chat/completions", json=body)
         _check(response.status_code, response.content)
         answer = response.json()
         message = answer["choices"][0]["message"]
         return {"text": message["content"] or "", "first_s": None, "usage": answer.get("usage")}
 
-    async def _streamed(self, body: Json, watch: Stopwatch) -> Json:
+    async def _streamed(self, body: Json, watch: Stopwatch, plan: PlanProgress | None) -> Json:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
         texts: list[str] = []
         usage: Json | None = None
@@ -70,6 +103,8 @@ class Server:
                     if text:
                         first_s = watch.now_s() if first_s is None else first_s
                         texts.append(text)
+                        if plan is not None:
+                            plan.add(text)
         return {"text": "".join(texts), "first_s": first_s, "usage": usage}
 
 
@@ -88,6 +123,38 @@ def _check(status: int, content: bytes) -> None:
         raise RuntimeError(
             f"the server answered {status}: {content[:300].decode(errors='replace')}"
         )
+
+
+def _filled(value: Any, pattern: str) -> Any:
+    """Fields with a pattern in its place."""
+    if isinstance(value, dict):
+        return {name: _filled(one, pattern) for name, one in value.items()}
+    return pattern if value == "{pattern}" else value
+
+
+class PlanProgress:
+    """How much of a plan has been written, for tools that begin within it.
+
+    Args:
+        in_words: True if each token is a word, so that a piece of several tokens is counted right;
+            otherwise each piece of the stream counts as one token, as servers send them.
+    """
+
+    def __init__(self, *, in_words: bool) -> None:
+        self._in_words = in_words
+        self._tokens = 0
+        self._more = asyncio.Event()
+
+    def add(self, text: str) -> None:
+        """Report more text."""
+        self._tokens += text.count(" ") if self._in_words else 1
+        self._more.set()
+        self._more = asyncio.Event()
+
+    async def wait(self, tokens: int) -> None:
+        """Wait until so many tokens have been written."""
+        while self._tokens < tokens:
+            await self._more.wait()
 
 
 class Stopwatch:

@@ -206,26 +206,35 @@ def open_best(
         BenchFailed: A server does not work.
     """
     with ExitStack() as stack:
-        servers: list[ServerProcess] = []
+        servers: dict[tuple[str, ...], ServerProcess] = {}
         for plan in plans:
-            log(f"starting {plan.name}")
-            servers.append(ServerProcess(plan))
-            stack.callback(servers[-1].close)
-            servers[-1].halt()
-        best, took_s = servers[0], dict[str, list[float]]()
-        if len(servers) > 1:
-            took_s = _probe(servers, programs, files, repeats)
-            best = min(servers, key=lambda server: median(took_s[server.plan.variant]))
-            log(f"{best.plan.name} is the best of {len(plans)}")
+            if started_by(plan) not in servers:
+                log(f"starting {plan.name}")
+                server = servers[started_by(plan)] = ServerProcess(plan)
+                stack.callback(server.close)
+                server.halt()
+        plan, took_s = plans[0], dict[str, list[float]]()
+        if len(plans) > 1:
+            pairs = [(plan, servers[started_by(plan)]) for plan in plans]
+            took_s = _probe(pairs, programs, files, repeats)
+            plan = min(plans, key=lambda plan: median(took_s[plan.variant]))
+            log(f"{plan.name} is the best of {len(plans)}")
+        best = servers[started_by(plan)]
+        best.plan = plan
         stack.pop_all()
-        for server in servers:
+        for server in servers.values():
             if server is not best:
                 server.close()
         return best, took_s
 
 
+def started_by(plan: ServerPlan) -> tuple[str, ...]:
+    """Equal for plans of one server that differ in the client alone."""
+    return (*plan.command, *(f"{name}={value}" for name, value in sorted(plan.env.items())))
+
+
 def _probe(
-    servers: Sequence[ServerProcess],
+    servers: Sequence[tuple[ServerPlan, ServerProcess]],
     programs: Sequence[ProgramLine],
     files: PeerFiles,
     repeats: int,
@@ -234,10 +243,10 @@ def _probe(
     took_s: dict[str, list[float]] = {}
     with ExitStack() as stack:
         clients = {}
-        for server in servers:
-            client = ArmProcess(client_arm("asyncio", server.plan, files), server=server)
+        for plan, server in servers:
+            client = ArmProcess(client_arm("asyncio", plan, files), server=server)
             stack.callback(client.close)
-            clients[server.plan.variant] = client
+            clients[plan.variant] = client
         for number in range(repeats + 1):
             for variant, client in clients.items():
                 samples = play(client, programs).samples
