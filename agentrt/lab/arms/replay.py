@@ -15,7 +15,7 @@ import anyio
 from agentrt.base.record import record
 from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine
 from agentrt.lab.workloads.chat_tree import ChatTree
-from agentrt.program import Gen, GenOptions, Node, Program, cfg, gather, program, race, tool
+from agentrt.program import Gen, GenOptions, Node, Program, gather, program, race, regex, tool
 from agentrt.program.arrivals import Arrivals
 
 PartKey: TypeAlias = tuple[str, str]
@@ -154,8 +154,7 @@ class Play:
         options: GenOptions = {"max_tokens": line["tokens"], "name": line["site"]}
         prompt = self._tree.find(node.messages, self._part)
         if "pattern" in line:  # which ends by itself
-            form = cfg(f"start: /{line['pattern']}/")
-            return prompt.generate(form, **options)
+            return prompt.generate(regex(line["pattern"]), **options)
         options["ignore_eos"] = True
         if "seed" in line:
             # The tokens of greedy arms; the seed keeps samples from being computed once.

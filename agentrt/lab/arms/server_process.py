@@ -31,8 +31,8 @@ class ServerPlan:
         command: Command line of its process; `{port}` stands for the port.
         model: Name of its model in requests.
         body: Fields of every request, which force lengths and keep prompts.
-        form_body: Fields that hold an answer to a pattern, with `{pattern}` for it; {} if the server
-            takes none, or gains nothing by one.
+        form_body: Fields that hold an answer to a pattern, with `{pattern}` for it; {} if the
+            server takes none, or gains nothing by one.
         width: Most requests that a client has under way at once; 0 for no limit.
         streams_what_may_end: True if the server notices a client that leaves only by a broken
             stream.

@@ -179,8 +179,8 @@ def _transformers_plans(
 def _our_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list[ServerPlan]:
     """Our server for clients that know requests only; the engine chooses its threads itself.
 
-    A client gives forms, whose forced tokens the engine need not compute, and limits its requests if
-    that is quicker: the server is the same, the plans differ in the client.
+    A client gives forms, whose forced tokens the engine need not compute, and limits its requests
+    if that is quicker: the server is the same, the plans differ in the client.
     """
     command = (
         *(sys.executable, "-P", "-m", "agentrt", "serve", "--model", str(served.model)),

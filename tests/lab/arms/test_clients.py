@@ -1,49 +1,37 @@
 """Plain clients play programs against a real server, and servers are started, stopped and tried."""
 
-import gc
 import json
+import re
 import sys
 import urllib.request
-import weakref
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import anyio
 import pytest
 
 from agentrt import embedded
 from agentrt.base.errors import UsageError
-from agentrt.base.ids import RequestId
 from agentrt.base.segments import Close, Open, Text
-from agentrt.lab.arms import runtime_arm
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles, peer_files
 from agentrt.lab.arms.program_arm import client_arm, play
-from agentrt.lab.arms.replay import Play
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
 from agentrt.lab.arms.servers import Served, plans_of
 from agentrt.lab.arms.wire import (
     CallLine,
-    MessageLine,
     NodeLine,
-    ProgramLine,
-    ProgramSample,
-    QuorumLine,
-    ThinkLine,
-    ToolLine,
 )
-from agentrt.lab.bench.compound.open_arms import open_best
+from agentrt.lab.bench.compound.open_arms import open_best, started_by
 from agentrt.lab.bench.compound.prompt_parity import chats_in, check_prompt_parity
 from agentrt.lab.bench.compound.server_efficiency import ServerEfficiency, measure_efficiency
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import SHAPES
 from agentrt.lab.errors import BenchFailed
 from agentrt.prompt import Codec
-from agentrt.protocol.step_output import Delta, End, StepDone, StepRecord
+from tests.lab.arms.made_programs import ASK, CHAIN, TOO_LONG, VOTE, call, program, tool
 
 PEERS = peer_files()
 needs_llama = pytest.mark.skipif(
@@ -52,57 +40,6 @@ needs_llama = pytest.mark.skipif(
 needs_langgraph = pytest.mark.skipif(
     not list(PEERS.root.glob("venv/lib/*/site-packages/langgraph")), reason="no LangGraph"
 )
-
-
-def call(
-    name: str, *messages: MessageLine, tokens: int = 6, needs: tuple[str, ...] = ()
-) -> CallLine:
-    return CallLine(
-        kind="call", name=name, site=name, needs=list(needs), messages=list(messages), tokens=tokens
-    )
-
-
-def tool(name: str, text: str, *needs: str) -> ToolLine:
-    return ToolLine(
-        kind="tool", name=name, site=name, needs=list(needs), seconds=0.001, plan="", at_token=0,
-        text=text,
-    )  # fmt: skip
-
-
-def program(
-    name: str, nodes: list[NodeLine], result: list[str], quorum: QuorumLine | None = None
-) -> ProgramLine:
-    return ProgramLine(
-        name=name, shape="made", tenant="", at_s=0.0, nodes=nodes, result=result, quorum=quorum
-    )
-
-
-ASK: MessageLine = ("user", [{"text": " a b c"}])
-CHAIN = program(
-    "chain/0",
-    [
-        call("plan", ("system", [{"text": " be b"}]), ASK),
-        tool("look", " d e", "plan"),
-        ThinkLine(kind="think", name="rest", needs=["plan"], seconds=0.001, text=" f"),
-        call(
-            "end",
-            ("system", [{"text": " be b"}]),
-            ASK,
-            ("assistant", [{"output": "plan"}]),
-            ("user", [{"result": "look"}, {"text": " g"}, {"result": "rest"}]),
-            tokens=5,
-            needs=("plan", "look", "rest"),
-        ),
-    ],
-    ["end"],
-)
-VOTE = program(
-    "vote/0",
-    [call(f"voter{at}", ASK, tokens=4 if at < 2 else 3000) for at in range(4)],
-    [],
-    {"names": [f"voter{at}" for at in range(4)], "least": 2},
-)
-TOO_LONG = program("long/0", [call("all", ("user", [{"text": " a" * 5000}]))], ["all"])
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +56,7 @@ def files(served: Served, tmp_path_factory: pytest.TempPathFactory) -> PeerFiles
 
 @pytest.fixture(scope="module")
 def server(served: Served, files: PeerFiles) -> Iterator[ServerProcess]:
-    (plan,) = plans_of("ours", served, files, cores=2)
+    plan, *_ = plans_of("ours", served, files, cores=2)
     opened = ServerProcess(plan)
     yield opened
     opened.close()
@@ -164,6 +101,49 @@ def test_programs_are_played_at_once(player: ArmProcess) -> None:
     told = play(player, programs).samples  # type: ignore[arg-type]
     assert [one["name"] for one in told] == ["chain/0", "chain/1", "vote/0"]
     assert told[0]["calls"][0]["output"] == told[1]["calls"][0]["output"]
+
+
+PATTERN = " lamp( [a-z]{1,8}){6} desk"
+
+
+def test_tools_begin_within_a_streamed_plan_that_has_a_form(player: ArmProcess) -> None:
+    """The last argument of a tool is there long before the rest of the plan."""
+    plan = {**call("plan", ASK, tokens=300)}
+    early = {**tool("early", " d", "plan"), "plan": "plan", "at_token": 2}
+    late = tool("late", " e", "plan")
+    (told,) = play(player, [program("early/0", [plan, early, late], ["early", "late"])]).samples  # type: ignore[list-item]
+    waits = {one["name"]: one for one in told["waits"]}
+    (written,) = told["calls"]
+    assert written["first_s"] is not None  # it was streamed
+    assert waits["early"]["began_s"] < written["ended_s"] <= waits["late"]["began_s"]
+
+
+def test_an_answer_is_held_to_its_form_by_a_server_that_takes_one(player: ArmProcess) -> None:
+    held: CallLine = {**call("held", ASK, tokens=60), "pattern": PATTERN}
+    (told,) = play(player, [program("held/0", [held], ["held"])]).samples
+    (said,) = told["calls"]
+    assert re.fullmatch(PATTERN, said["output"])
+
+
+def test_a_client_has_no_more_requests_than_its_width(
+    server: ServerProcess, files: PeerFiles
+) -> None:
+    """With one at a time, each answer is complete before the next one begins."""
+    calls: list[NodeLine] = [call(f"call{at}", ASK, tokens=20) for at in range(4)]
+    plans: list[NodeLine] = [
+        {**tool(f"tool{at}", " a", f"call{at}"), "plan": f"call{at}", "at_token": 1}
+        for at in range(4)
+    ]
+    wide = program("wide/0", [*calls, *plans], [node["name"] for node in plans])
+    player = ArmProcess(client_arm("asyncio", replace(server.plan, width=1), files), server=server)
+    try:
+        (told,) = play(player, [wide]).samples
+    finally:
+        player.close()
+    ended = sorted(told["calls"], key=lambda one: one["ended_s"])
+    for one, after in pairwise(ended):
+        assert after["first_s"] is not None
+        assert one["ended_s"] <= after["first_s"]
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -246,6 +226,16 @@ def test_the_best_way_to_start_is_kept(server: ServerProcess, files: PeerFiles) 
         best.close()
 
 
+def test_a_server_is_started_once_for_plans_that_differ_in_the_client(
+    served: Served, files: PeerFiles
+) -> None:
+    plans = plans_of("ours", served, files, cores=2)
+    assert [plan.width for plan in plans] == [0, 32, 16]
+    assert len({started_by(plan) for plan in plans}) == 1
+    other = replace(plans[0], env={"OMP_NUM_THREADS": "1"})
+    assert started_by(other) != started_by(plans[0])
+
+
 def test_a_server_that_does_not_start_says_why() -> None:
     command = (sys.executable, "-c", "raise SystemExit('no model, no service')")
     with pytest.raises(BenchFailed, match="ended with 1: no model, no service"):
@@ -259,7 +249,7 @@ def test_what_is_missing_is_told(served: Served, files: PeerFiles) -> None:
         assert "make peers" in str(raised.value)
     with pytest.raises(UsageError, match="no server 'vllm'"):
         plans_of("vllm", served, files, cores=2)
-    (plan,) = plans_of("ours", served, files, cores=2)
+    plan, *_ = plans_of("ours", served, files, cores=2)
     with pytest.raises(UsageError, match="make peers"):
         client_arm("langgraph", plan, files)
     with pytest.raises(UsageError, match="no client 'curl'"):
@@ -306,53 +296,3 @@ def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: S
         assert "cached_tokens" in other.complete(chats[0], 1)["usage"]["prompt_tokens_details"]
     finally:
         other.close()
-
-
-def test_gaps_are_told_where_the_engine_had_work() -> None:
-    """One runs through three steps; after its end, and after a wait for a hole, no gap is known."""
-    one, other = RequestId(1), RequestId(2)
-
-    def done(at_s: float, rows: tuple[RequestId, ...], ends: tuple[RequestId, ...]) -> StepDone:
-        record = StepRecord(0, at_s, at_s + 0.5, 0, len(rows), rows, 9)
-        deltas = tuple(Delta(row, (7,), "x") for row in rows if row == one)
-        return StepDone(record, deltas, tuple(End(end, "length") for end in ends))
-
-    watch = runtime_arm.PlayObserver()
-    watch.begin(0.75)
-    watch.on_events([done(1.0, (one,), ()), done(1.75, (one, other), ())])
-    watch.on_events([done(2.5, (one,), (one,)), done(9.0, (other,), ()), done(12.0, (other,), ())])
-    assert [step[5] for step in watch.steps] == [None, 0.25, 0.25, None, None]
-    assert watch.steps[:2] == [(0.5, 0, 1, 9, 0.25, None, 0), (0.5, 0, 2, 9, 1.0, 0.25, 0)]
-    watch.on_events([done(13.0, (one,), ()), StepDone(None, (), (End(one, "cancelled"),))])
-    watch.on_events([done(14.0, (one,), ())])
-    watch.begin(15.0)
-    watch.on_events([done(15.0, (one,), ())])
-    assert watch.steps == [(0.5, 0, 1, 9, 0.0, None, 0)]
-
-
-def test_an_ended_play_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise its chats would stay alive, and the engine would never drop their hints."""
-    plays: list[weakref.ref[Play]] = []
-    alive: list[int] = []
-    ended_play = runtime_arm.EndedPlay
-
-    def counted(play: Play, *others: Any) -> Any:
-        gc.collect()
-        alive.append(sum(one() is not None for one in plays))
-        plays.append(weakref.ref(play))
-        return ended_play(play, *others)
-
-    monkeypatch.setattr(runtime_arm, "EndedPlay", counted)
-    longer = program("longer/0", [call("all", ASK, tokens=200)], ["all"])
-    engine = {"model_path": str(embedded.path()), "dtype": "float32", "kv_pages": 256}
-
-    async def play() -> list[ProgramSample]:
-        async with AsyncExitStack() as stack:
-            arm = runtime_arm.RuntimeArm(stack)
-            await arm.open({"engine": engine, "scheduler": {}})
-            samples: list[ProgramSample] = (await arm.play([longer, CHAIN]))["samples"]
-            return samples
-
-    samples = anyio.run(play)
-    assert [(one["name"], one["error"]) for one in samples] == [("longer/0", ""), ("chain/0", "")]
-    assert alive == [0, 0]

@@ -1,8 +1,8 @@
 """Programs over HTTP with asyncio and httpx alone, as a careful author writes without a library.
 
 Runs in the peers' environment, or ours; see `plain_play`. A node is a task that waits for the tasks
-it needs: branches go at once, a tool begins as soon as the stream of its plan holds its arguments. When
-enough of a vote have ended, the other tasks are cancelled, which closes their connections.
+it needs: branches go at once, a tool begins as soon as the stream of its plan holds its arguments.
+When enough of a vote have ended, the other tasks are cancelled, which closes their connections.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class AsyncioClient(PlainClient):
                 written = asyncio.create_task(plans[early].wait(one["at_token"]))
                 await asyncio.wait({written, tasks[early]}, return_when=asyncio.FIRST_COMPLETED)
                 written.cancel()
+                if tasks[early].done():
+                    tasks[early].result()  # a plan that failed fails its tools
             if one["kind"] == "call":
                 await self._call(one, played, voters, plans.get(one["name"]))
             else:
@@ -64,9 +66,8 @@ class AsyncioClient(PlainClient):
     def _plans(self, program: Json) -> dict[str, PlanProgress]:
         """Progress of each call that tools may begin within."""
         calls = {one["name"]: one for one in program["nodes"] if one["kind"] == "call"}
-        names = {
-            one["plan"] for one in program["nodes"] if one["kind"] == "tool" and one["at_token"]
-        }
+        tools = (one for one in program["nodes"] if one["kind"] == "tool")
+        names = {one["plan"] for one in tools if one["at_token"]}
         held = bool(self._server.form_body)
         return {name: PlanProgress(in_words=held and "pattern" in calls[name]) for name in names}
 

@@ -3,9 +3,9 @@
 Runs in the peers' environment. Programs and samples are lines of JSON as in `wire.py`. A client is
 a good one: one pool of connections that are kept alive, branches go at once, and only tools sleep.
 It streams a plan whose tools can begin before its end, gives a form to a server that takes one, and
-limits its own requests if that is quicker. It waits for other answers as a whole, because nothing that
-it does next could use a part of one; if a server notices a client that leaves only by a broken stream,
-calls that may be given up are streamed.
+limits its own requests if that is quicker. It waits for other answers as a whole, because nothing
+that it does next could use a part of one; if a server notices a client that leaves only by a broken
+stream, calls that may be given up are streamed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Server:
 
         Args:
             call: The call.
-            messages: Its messages.
+            messages: Messages of the call.
             watch: Clock of the play.
             may_end: True for a call that may be given up.
             plan: Progress to be reported while the answer is written, which is then streamed.
