@@ -11,13 +11,16 @@ import math
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from itertools import count, islice, product
 from pathlib import Path
 from string import ascii_letters
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, pre_tokenizers
 
 from agentrt.analysis.model_shape import ModelShape
+from agentrt.base.record import record
+from agentrt.lab.checkpoints.byte_tokenizer import byte_tokenizer
 from agentrt.lab.checkpoints.shapes import config_of
 from agentrt.lab.checkpoints.weights import (
     FIRST_WORD_ID,
@@ -39,6 +42,22 @@ _VERSION = 4
 _SPACE = "\u0120"  # as byte-level tokenizers write it
 
 
+@record
+class CheckpointText:
+    """Tokenizer and chat template of a checkpoint, in place of made-up words.
+
+    Attributes:
+        name: Name behind that of the shape; another text has another one.
+        tokenizer: Makes the tokenizer for a size of the vocabulary. Its first special tokens begin
+            and end a text, as in `config_of`; `<|pad|>` is among them.
+        template: Chat template.
+    """
+
+    name: str
+    tokenizer: Callable[[int], Tokenizer]
+    template: str
+
+
 def cache_folder() -> Path:
     """The folder of all checkpoints."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -51,6 +70,7 @@ def checkpoint(
     seed: int = 0,
     with_weights: bool = True,
     folder: Path | None = None,
+    text: CheckpointText | None = None,
 ) -> Path:
     """The directory of a shape's checkpoint; written if it is not there yet.
 
@@ -59,9 +79,11 @@ def checkpoint(
         seed: Seed of its weights.
         with_weights: False leaves them out, for an engine that makes its own (`random_weights`).
         folder: Folder of all checkpoints; None takes the cache.
+        text: Tokenizer and chat template; None takes words of a few letters.
     """
     root = folder or cache_folder()
-    name = shape.name if seed == 0 else f"{shape.name}-{seed}"
+    written = text or _WORDS
+    name = "-".join(part for part in (shape.name, written.name, f"{seed or ''}") if part)
     target = root / (name if with_weights else f"{name}-bare")
     wanted = {"version": _VERSION, "seed": seed, "config": config_of(shape, "bfloat16")}
     stamp = target / "written.json"
@@ -71,7 +93,7 @@ def checkpoint(
     root.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=root, prefix=f".{name}-"))
     try:
-        _write_config(shape, draft)
+        _write_config(shape, draft, written)
         if with_weights:
             _write_weights(shape, seed, draft)
         (draft / "written.json").write_text(json.dumps(wanted), "utf-8")
@@ -82,14 +104,14 @@ def checkpoint(
     return target
 
 
-def _write_config(shape: ModelShape, folder: Path) -> None:
+def _write_config(shape: ModelShape, folder: Path, text: CheckpointText) -> None:
     (folder / "config.json").write_text(json.dumps(config_of(shape, "bfloat16"), indent=1), "utf-8")
-    _tokenizer(shape.vocabulary).save(str(folder / "tokenizer.json"))
+    text.tokenizer(shape.vocabulary).save(str(folder / "tokenizer.json"))
     settings = {
         "bos_token": "<|begin|>",
         "eos_token": "<|end|>",
         "pad_token": "<|pad|>",
-        "chat_template": _TEMPLATE,
+        "chat_template": text.template,
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
@@ -100,18 +122,9 @@ def _tokenizer(vocabulary: int) -> Tokenizer:
 
     A text of such words is read back as the tokens that wrote it, by every reader of the file.
     """
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    first = len(alphabet) + len(_SPECIAL)
-    words = _words(vocabulary - first)
-    known = {char: at for at, char in enumerate(alphabet)}
-    known |= {word: first + at for at, word in enumerate(words)}
-    known |= {text: len(alphabet) + at for at, text in enumerate(_SPECIAL)}
+    words = _words(vocabulary - len(pre_tokenizers.ByteLevel.alphabet()) - len(_SPECIAL))
     merges = [(word[:-1], word[-1]) for word in words if word[-1] in ascii_letters]
-    tokenizer = Tokenizer(models.BPE(known, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in _SPECIAL])
-    return tokenizer
+    return byte_tokenizer(_SPECIAL, words, merges)
 
 
 def _words(many: int) -> list[str]:
@@ -125,6 +138,9 @@ def _words(many: int) -> list[str]:
     made = (word for length in lengths for word in product(ascii_letters[:letters], repeat=length))
     words = [_SPACE + "".join(word) for word in islice(made, many)]
     return words + [f"{_SPACE}{at}" for at in islice(count(), many - len(words))]
+
+
+_WORDS = CheckpointText("", _tokenizer, _TEMPLATE)
 
 
 def _write_weights(shape: ModelShape, seed: int, folder: Path) -> None:

@@ -13,6 +13,7 @@ from agentrt.lab.bench.flags import (
     StructuredFlags,
 )
 from agentrt.lab.flags import add_command
+from agentrt.lab.sessions.flags import SessionFlags
 
 bench = typer.Typer(help="Measure the engine.", no_args_is_help=True)
 
@@ -66,5 +67,12 @@ def serve(flags: ServeFlags) -> None:
     run_serve_bench(flags)
 
 
-for command in (engine, drafts, gpu, structured, compound, serve):
+def sessions(flags: SessionFlags) -> None:
+    """Sessions of agents: cached tokens, latency by turn, agents sustained within an SLO."""
+    from agentrt.lab.sessions.command import run_sessions_bench
+
+    run_sessions_bench(flags)
+
+
+for command in (engine, drafts, gpu, structured, compound, serve, sessions):
     add_command(bench, command)

@@ -131,6 +131,20 @@ class AgentSession:
             ),
         )
 
+    def waiting(self, factor: float) -> AgentSession:
+        """The same session with the times of its tools multiplied."""
+        if factor == 1:
+            return self
+        turns = (
+            replace(
+                turn,
+                wait_s=factor * turn.wait_s,
+                subagents=tuple(one.waiting(factor) for one in turn.subagents),
+            )
+            for turn in self.turns
+        )
+        return replace(self, turns=tuple(turns))
+
 
 def common_messages(one: tuple[AgentMessage, ...], other: tuple[AgentMessage, ...]) -> int:
     """Number of messages with which both begin."""
