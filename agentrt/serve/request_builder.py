@@ -173,6 +173,8 @@ def _constraint(
         raise RequestRefused(
             400, "tool_choice: there are no tools to choose from", param="tool_choice"
         )
+    if choice == "auto" and question.ignore_eos:  # a call, which is not text, would end the answer
+        return "none", form_of(question)
     most = MOST_CALLS if question.parallel_tool_calls is not False else 1
     strict = {tool.function.name for tool in question.tools or () if tool.function.strict}
     if choice == "auto":

@@ -123,6 +123,18 @@ def test_a_length_can_be_forced(ask):
     assert forced["choices"][0]["finish_reason"] == "length"
 
 
+@pytest.mark.parametrize("fields", [{}, {"tool_choice": "auto"}, {"tool_choice": "none"}])
+def test_a_length_is_forced_beside_tools(fields, ask):
+    """Replays of recorded agents offer tools and fix lengths; a call would end the answer."""
+    asked = {"tools": [PAINT, WASH], "max_tokens": 90, "temperature": 1.5, "seed": 1, **fields}
+    forced = ask(ignore_eos=True, **asked).json()
+    assert forced["usage"]["completion_tokens"] == 90
+    assert forced["choices"][0]["finish_reason"] == "length"
+    assert "tool_calls" not in forced["choices"][0]["message"]
+    free = ask(**asked).json()
+    assert free["usage"]["prompt_tokens"] == forced["usage"]["prompt_tokens"]
+
+
 FORM = {"type": "json_schema", "json_schema": {"name": "wall", "schema": SCHEMA, "strict": True}}
 
 

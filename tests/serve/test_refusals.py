@@ -6,6 +6,7 @@ from agentrt.base.errors import UsageError
 from agentrt.serve import ApiKey, ServeConfig
 
 _SCHEMA = "response_format.json_schema"
+NAMED = {"type": "function", "function": {"name": "wash"}}
 TOOL = {
     "type": "function",
     "function": {
@@ -35,6 +36,8 @@ TOOL = {
         ({"structured_outputs": {"regex": "("}}, 400, "structured_outputs", "regex"),
         ({"tools": [TOOL], "tool_choice": "required"}, 400, "tools", "pattern"),
         ({"ignore_eos": True, "structured_outputs": {"regex": "a"}}, 400, None, "ignore_eos"),
+        ({"ignore_eos": True, "tool_choice": "auto"}, 400, "tool_choice", "no tools"),
+        ({"ignore_eos": True, "tools": [NAMED], "tool_choice": "required"}, 400, None, "ignore_"),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named(fields, status, param, complaint, ask):
