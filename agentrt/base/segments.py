@@ -139,18 +139,29 @@ class ToolSchema:
 class ArgumentFrame:
     """The frame of one argument, where a model writes the arguments of a call one by one.
 
-    The value of a text is the text itself, without quotes. All other values are JSON. There are no
-    special tokens in it or directly behind it: a text must be told from its end in letters.
+    The value of a text is the text itself, without quotes. All other values are JSON.
 
     Attributes:
         before: Text before the name, e.g. `<parameter=`.
         middle: Text between name and value.
         after: Text behind the value, which a text cannot hold.
+        json_middle: Text between name and value if that is no text; "" if it is `middle`, too.
     """
 
     before: str
     middle: str
     after: str
+    json_middle: str = ""
+
+    def text_of(self, value: Any) -> tuple[str, str]:
+        """The text between the name and a value, and that of the value."""
+        if isinstance(value, str):
+            return self.middle, value
+        return self.json_middle or self.middle, styled_json(value)
+
+    def written(self, name: str, value: Any) -> str:
+        """An argument as the model writes it."""
+        return self.before + name + "".join(self.text_of(value)) + self.after
 
 
 @record
@@ -184,8 +195,7 @@ class CallFrame:
         one = self.argument
         if one is None:
             return arguments_json
-        texts = argument_texts(arguments_json).items()
-        return "".join(f"{one.before}{key}{one.middle}{text}{one.after}" for key, text in texts)
+        return "".join(one.written(*item) for item in json.loads(arguments_json).items())
 
 
 def argument_texts(arguments_json: str) -> dict[str, str]:

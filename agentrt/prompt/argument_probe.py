@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
+from agentrt.base.canonical_json import dumps
 from agentrt.base.segments import ArgumentFrame, CallMade
 from agentrt.prompt.encoded import shared_length
 from agentrt.prompt.message_form import Turn
@@ -12,6 +15,7 @@ from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 
 KEYS = ("\U0010fe04k", "\U0010fe04l")
 VALUES = ("2\U0010fe05", '"4\n\U0010fe05')
+_NO_TEXTS = (7340033, 2.5, True, None, [1, "a"], {"b": False})
 _ENDS = (">", "\n")
 """Ends of a piece of markup."""
 
@@ -38,12 +42,35 @@ def argument_of(probe: TemplateProbe) -> ArgumentFrame:
     before = between[len(after) :]
     if not before or not after or not lead.endswith(before) or KEYS[1] in rest[: len(after)]:
         raise NoFrame("nothing tells one argument from the next")
-    return ArgumentFrame(before, middle, after)
+    frame = ArgumentFrame(before, middle, after)
+    return replace(frame, json_middle=_json_middle(probe, frame))
 
 
-def _call(probe: TemplateProbe, count: int) -> str:
+def _json_middle(probe: TemplateProbe, frame: ArgumentFrame) -> str:
+    """The text before a value that is no text; "" if values are not told apart."""
+    as_values = replace(probe, form=replace(probe.form, arguments="object"))
+    middles: set[str] = set()
+    for value in (VALUES[0], *_NO_TEXTS):
+        try:
+            text = _call(as_values, 1, value)
+            _, middle, tail = _around(text, 0, value if isinstance(value, str) else dumps(value))
+        except NoFrame:
+            return ""
+        if not tail.startswith(frame.after):
+            return ""
+        if isinstance(value, str):
+            if middle != frame.middle:
+                return ""
+        else:
+            middles.add(middle)
+    found = middles.pop()
+    return "" if middles or found == frame.middle else found
+
+
+def _call(probe: TemplateProbe, count: int, first: Any = VALUES[0]) -> str:
     """The rendering of a call with so many arguments, from its name on."""
-    arguments = json.dumps(dict(zip(KEYS[:count], VALUES, strict=False)), ensure_ascii=False)
+    values = (first, *VALUES[1:])
+    arguments = json.dumps(dict(zip(KEYS[:count], values, strict=False)), ensure_ascii=False)
     call = CallMade(call_id(2), name_of(2), arguments)
     result = Turn("tool", text_of(2), call_id=call_id(2), name=name_of(2))
     turns = [Turn("user", text_of(0)), Turn("assistant", "", calls=(call,)), result]
@@ -54,10 +81,10 @@ def _call(probe: TemplateProbe, count: int) -> str:
     return rest
 
 
-def _around(text: str, index: int) -> tuple[str, str, str]:
+def _around(text: str, index: int, value: str = "") -> tuple[str, str, str]:
     """The text before an argument's name, between name and value, and after the value."""
     lead, has_key, rest = text.partition(KEYS[index])
-    middle, has_value, tail = rest.partition(VALUES[index])
+    middle, has_value, tail = rest.partition(value or VALUES[index])
     if not has_key or not has_value:
         raise NoFrame("the template does not write arguments as JSON")
     return lead, middle, tail

@@ -35,11 +35,14 @@ def find_calls(probe: TemplateProbe) -> tuple[MessageForm, str]:
             native = replace(probe.form, native=True, arguments=arguments, empty=empty)
             shown = replace(probe, form=native, tools=(TOOL,))
             try:
-                frame = _frame(shown, argument_of(shown) if arguments == "texts" else None)
+                argument = argument_of(shown) if arguments == "texts" else None
+                frame = _frame(shown, argument)
             except NoFrame as error:
                 reason = reason or str(error)
-            else:
-                return replace(native, frame=frame), ""
+                continue
+            if argument is not None and argument.json_middle:
+                native = replace(native, arguments="object")
+            return replace(native, frame=frame), ""
     return probe.form, reason
 
 
@@ -63,12 +66,7 @@ def _frame(probe: TemplateProbe, argument: ArgumentFrame | None) -> CallFrame:
     frame = replace(frame, argument=argument)
     texts = [frame.before, frame.middle, frame.after, frame.between, frame.first, frame.last]
     if argument is not None:
-        inner = argument.before + argument.middle + argument.after
-        if any(isinstance(one, Marker) for one in probe.parts.pieces(inner)) or isinstance(
-            next(iter(probe.parts.pieces(frame.after)), None), Marker
-        ):
-            raise NoFrame("special tokens stand around the arguments")  # see `ArgumentFrame`
-        texts.append(inner)
+        texts += [argument.before, argument.middle, argument.after, argument.json_middle]
     if any(map(has_placeholder, texts)):
         raise NoFrame("the template writes ids or other things of a call that a model cannot know")
     if not frame.before and not frame.first:
@@ -84,9 +82,10 @@ def _frame(probe: TemplateProbe, argument: ArgumentFrame | None) -> CallFrame:
 
 def _opened(probe: TemplateProbe, text: str) -> str:
     """The part of `text` before the assistant's own output."""
-    plain = probe.text(ANSWERED)
+    # Behind the last question, some templates write an empty thought before any answer.
+    answers = [probe.text(turns) for turns in (ANSWERED[:2], ANSWERED)]
     prompt_text = probe.text([USER])
-    openings = [plain.partition(text_of(1))[0]] if plain and text_of(1) in plain else []
+    openings = [text.partition(text_of(1))[0] for text in answers if text and text_of(1) in text]
     openings += [prompt_text] if prompt_text else []
     for opening in openings:
         if text.startswith(opening):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -17,7 +18,6 @@ from agentrt.base.segments import (
     ResultOf,
     Segment,
     Text,
-    argument_texts,
 )
 from agentrt.prompt.encoded import PrefixLoss
 from agentrt.prompt.id_writer import ESCAPE, IdWriter
@@ -199,10 +199,11 @@ class Composer:
         if frame.argument is None:
             writer.write_text(call.arguments_json)
         else:
-            for key, text in argument_texts(call.arguments_json).items():
+            for key, value in json.loads(call.arguments_json).items():
+                middle, text = frame.argument.text_of(value)
                 writer.write_template(frame.argument.before)
                 writer.write_text(key)
-                writer.write_template(frame.argument.middle)
+                writer.write_template(middle)
                 writer.write_text(text)
                 writer.write_template(frame.argument.after)
         writer.write_template(frame.after)

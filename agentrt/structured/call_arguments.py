@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from agentrt.base.errors import ConstraintError
@@ -16,7 +16,7 @@ from agentrt.base.segments import ArgumentFrame
 from agentrt.structured.expression import ANY_TEXT, scalar_terminal
 from agentrt.structured.json_schema.json_grammar import json_part
 from agentrt.structured.json_schema.keywords import DEFINITIONS, UNREAD, resolve, without
-from agentrt.structured.json_schema.lark_text import LarkPart, as_list, quoted
+from agentrt.structured.json_schema.lark_text import LarkPart, as_list, joined, quoted, spelled
 from agentrt.structured.json_schema.merging import values_within
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.number_leaf import NUMERIC
@@ -73,6 +73,7 @@ def read_argument(text: str, kinds: frozenset[str]) -> str:
 def arguments_part(
     schema: dict[str, Any],
     frame: ArgumentFrame,
+    cut: Callable[[str], list[str | int]],
     prefix: str,
     *,
     exact: bool = True,
@@ -82,6 +83,7 @@ def arguments_part(
     Args:
         schema: The parameters in normal form.
         frame: Frame of one argument.
+        cut: Cuts a text of the frame at its special tokens, which become ids.
         prefix: Prefix of the names of rules: small letters, digits, underscores.
         exact: Whether numbers are written as rules; see `json_grammar`.
 
@@ -99,7 +101,7 @@ def arguments_part(
     for index, (name, value) in enumerate(properties.items()):
         if value is False and name not in required:
             continue
-        part = _Argument(frame, schema, f"{prefix}{index}_", exact).part(name, value)
+        part = _Argument(frame, cut, schema, f"{prefix}{index}_", exact).part(name, value)
         written.append(part.expression if name in required else f"({part.expression})?")
         rules += part.rules
     return LarkPart(" ".join(written) or '""', tuple(rules))
@@ -108,8 +110,16 @@ def arguments_part(
 class _Argument:
     """The grammar of one argument."""
 
-    def __init__(self, frame: ArgumentFrame, root: Any, prefix: str, exact: bool) -> None:
+    def __init__(
+        self,
+        frame: ArgumentFrame,
+        cut: Callable[[str], list[str | int]],
+        root: Any,
+        prefix: str,
+        exact: bool,
+    ) -> None:
         self._frame = frame
+        self._cut = cut
         self._root = root
         self._prefix = prefix
         self._exact = exact
@@ -118,12 +128,37 @@ class _Argument:
         """The argument, with its name."""
         if self._frame.middle in name:
             raise _refused(f"the argument {name!r}", f"{self._frame.middle!r} in its name")
-        opening = quoted(self._frame.before + name + self._frame.middle)
+        if (other := self._frame.json_middle) and other in name:
+            raise _refused(f"the argument {name!r}", f"{other!r} in its name")
         try:
+            if other:
+                return self._told_apart(name, schema)
             value = self._value(schema)
         except _NotOneByOne as why:
             raise _refused(f"the argument {name!r}", str(why)) from None
+        opening = self._opening(name, self._frame.middle)
         return LarkPart(f"{opening} ({value.expression})", value.rules)
+
+    def _opening(self, name: str, middle: str) -> str:
+        return spelled(joined([*self._cut(self._frame.before), name, *self._cut(middle)]))
+
+    def _told_apart(self, name: str, schema: Any) -> LarkPart:
+        """An argument whose markup tells a text from JSON."""
+        found: list[LarkPart] = []
+        nested = [schema]
+        if "string" in argument_kinds(schema, self._root):
+            leaves = list(_leaves(schema, self._root))
+            texts = [_text_terminal(leaf) for kind, leaf in leaves if kind == "string"]
+            nested = [leaf for kind, leaf in leaves if kind != "string"]
+            part = self._bare(" | ".join(texts))
+            opening = self._opening(name, self._frame.middle)
+            found.append(LarkPart(f"{opening} {part.expression}", part.rules))
+        if nested:
+            part = self._json({"anyOf": nested} if len(nested) > 1 else nested[0])
+            opening = self._opening(name, self._frame.json_middle)
+            found.append(LarkPart(f"{opening} {part.expression}", part.rules))
+        written = " | ".join(f"({part.expression})" for part in found)
+        return LarkPart(f"({written})", tuple(rule for part in found for rule in part.rules))
 
     def _value(self, schema: Any) -> LarkPart:
         """A value and the text behind it."""
@@ -155,13 +190,17 @@ class _Argument:
         defined = {key: self._root[key] for key in DEFINITIONS if key in self._root}
         whole = {**(schema if isinstance(schema, dict) else {"allOf": [schema]}), **defined}
         part = json_part(whole, f"{self._prefix}v_", exact=self._exact)
-        return LarkPart(f"{part.expression} {quoted(self._frame.after)}", part.rules)
+        return LarkPart(f"{part.expression} {spelled(self._cut(self._frame.after))}", part.rules)
 
     def _bare(self, terminal: str) -> LarkPart:
-        """Text that ends where the end of an argument first stands."""
+        """Text that ends where the end of an argument first stands, in letters or tokens."""
         name, after = f"{self._prefix}text".upper(), quoted(self._frame.after)
-        rule = f"{name}: (({terminal}) {after}) & ~({ANY_TEXT} {after} /(?s:.+)/)"
-        return LarkPart(name, (rule,))
+        end = self._cut(self._frame.after)
+        letters = [piece for piece in end[:1] if isinstance(piece, str)]
+        whole = f"({terminal}) {spelled(letters)}"
+        behind = "/(?s:.+)/" if letters == end else ANY_TEXT  # tokens are no part of a terminal
+        rule = f"{name}: ({whole}) & ~({ANY_TEXT} {after} {behind})"
+        return LarkPart(f"{name} {spelled(end[len(letters) :])}", (rule,))
 
 
 def _leaves(schema: Any, root: Any, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:

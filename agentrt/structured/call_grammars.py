@@ -12,7 +12,6 @@ from enum import Enum, auto
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.base.errors import ConstraintError
 from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.base.vocabulary import Vocab
@@ -117,9 +116,6 @@ class FrameText:
 
         The text holds no opening of a call, in special tokens or in letters. It may hold all
         special tokens that are no part of a frame.
-
-        Raises:
-            ConstraintError: The opening has its special token behind other text.
         """
         opens = lark_regex(f"(?s:.*){escape_regex(self.opening)}")[:-1]
         rules = [f"TEXT: /(?s:.+)/ & ~{opens}(?s:.*)/"]
@@ -129,19 +125,20 @@ class FrameText:
             text = "(TEXT? other)* TEXT?"
         if place is HeadPlace.TAIL:
             return _lark([f"start: {text}", *rules])
-        first = self.pieces(self.opening)[0]
+        first, *others = self.pieces(self.opening)
         rules.append(f"NAME: {' | '.join(quoted(_in_json(one)) for one in tool_names)}")
         name = f"NAME {self.literal(self.frame.middle)}"
         if isinstance(first, int):
             return _lark([f"start: {text} ({self.literal(self.opening)} {name})?", *rules])
-        if len(self.pieces(self.opening)) > 1:
-            raise ConstraintError(
-                f"text before calls that begin with {self.opening!r} cannot be told from them",
-                hint="Require a call, or take a model whose calls begin with a special token",
-            )
-        rules.append(f"opened[lazy]: {opens}/")
-        others = "(TEXT? other)*" if self._other_ids else ""
-        return _lark([f"start: {others} (opened {name} | TEXT?)", *rules])
+        before = "(TEXT? other)*" if self._other_ids else ""
+        if others:
+            # The special token ends the text, of which the letters before it are part.
+            rules.append(f"LED: /(?s:.*){escape_regex(first)}/ & ~{opens}(?s:.*)/")
+            opened = f"LED {spelled(others)}"
+        else:
+            rules.append(f"opened[lazy]: {opens}/")
+            opened = "opened"
+        return _lark([f"start: {before} ({opened} {name} | TEXT?)", *rules])
 
     def whole(self, spec: ConstraintSpec) -> str:
         """Lark of whole outputs of a `calls` constraint, without the text around its calls."""
@@ -186,7 +183,7 @@ class FrameText:
         one = self.frame.argument
         if one is None:
             return json_part(tool.parameters, prefix, exact=exact)
-        return arguments_part(tool.parameters, one, prefix, exact=exact)
+        return arguments_part(tool.parameters, one, self.pieces, prefix, exact=exact)
 
 
 def _lark(lines: Sequence[str]) -> str:

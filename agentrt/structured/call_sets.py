@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
@@ -127,6 +128,7 @@ class ToolSet:
         self.alphabet = alphabet
         tools = held_tools(spec)
         self._tools = {self.frame.named(tool.schema.name).encode(): tool for tool in tools}
+        _check_names(self._tools)
         self.is_costly = any(tool.is_costly for tool in tools) or bool(
             spec.source and may_take_long(ConstraintSpec("json", spec.source))
         )
@@ -225,6 +227,22 @@ class ToolSet:
         answer = self._compiled(head).start()
         tokens = self.alphabet.tokenize_pieces(opening)
         return answer.advance(tokens) < len(tokens)
+
+
+def _check_names(named: Iterable[bytes]) -> None:
+    """Refuse names of which one begins another, if nothing ends a name in the frame.
+
+    Raises:
+        ConstraintError: Names the two.
+    """
+    texts = sorted(named)
+    for one, other in pairwise(texts):
+        if other.startswith(one):
+            raise ConstraintError(
+                f"the name of the tool {one.decode()} begins that of {other.decode()}, and nothing "
+                "ends a name in the calls of this model",
+                hint="Rename one of them",
+            )
 
 
 def endings_of(spec: ConstraintSpec, frame: CallFrame, calls: int) -> Endings:

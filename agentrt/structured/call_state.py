@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -125,7 +125,8 @@ class CallsState:
         return self.matcher.forced_text()
 
     def completion(self, limit: int) -> list[int] | None:
-        return self._out_of_text(limit) or find_completion(self, limit, self.tools.alphabet)
+        found = self._end_of_call(limit) or self._out_of_text(limit)
+        return found or find_completion(self, limit, self.tools.alphabet)
 
     def reaches_end(self, tokens: Sequence[int]) -> bool:
         ahead = self.fork()
@@ -137,6 +138,17 @@ class CallsState:
     def must_stop(self) -> bool:
         return self.matcher.must_stop()
 
+    def _end_of_call(self, limit: int) -> list[int] | None:
+        """The end of a call whose last argument has ended; a search may begin another one."""
+        here, frame = self.stretches[-1], self.tools.frame
+        if frame.frame.argument is None or here.place is not None:
+            return None
+        for ending in self.tools.endings(here.calls):
+            end = self.tools.alphabet.tokenize_pieces(frame.pieces(frame.frame.after + ending))
+            if len(end) <= limit and self.reaches_end(end):
+                return end
+        return None
+
     def _out_of_text(self, limit: int) -> list[int] | None:
         """A completion that first ends the bare text of an argument, which a search does not find.
 
@@ -146,15 +158,22 @@ class CallsState:
         argument = self.tools.frame.frame.argument
         if argument is None or self.stretches[-1].place is not None:
             return None
-        after = argument.after.encode()
-        endings = [after[begun:] for begun in range(len(after))]  # the text may have begun it
-        for one in (*endings, *(rest + after for rest in _RESTS_OF_LETTERS)):
+        for ending in self._ends_of_text(argument.after):
             ahead = self.fork()
-            ending = self.tools.alphabet.tokenize(one)
             if ahead.advance(ending) == len(ending):
-                rest = find_completion(ahead, limit - len(ending), self.tools.alphabet)
+                rest = ahead.completion(limit - len(ending))
                 return None if rest is None else ending + rest
         return None
+
+    def _ends_of_text(self, after: str) -> Iterator[list[int]]:
+        """The ends of a bare text: what it may lack of its last letter, or of `after`."""
+        alphabet, cut = self.tools.alphabet, self.tools.frame.pieces(after)
+        letters = cut[0].encode() if isinstance(cut[0], str) else b""
+        tokens = alphabet.tokenize_pieces(cut[1:] if letters else cut)
+        for begun in range(len(letters) or 1):
+            yield alphabet.tokenize(letters[begun:]) + tokens
+        for rest in _RESTS_OF_LETTERS:
+            yield alphabet.tokenize(rest + letters) + tokens
 
     def _change_matcher(self, here: MatchedStretch, token: int) -> None:
         """Enter a call whose tool is named, or a head behind a call."""

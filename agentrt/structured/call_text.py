@@ -47,7 +47,7 @@ class CallScanner:
         self._content: list[str] = []
         self._name = ""
         self._parts: list[str] = []
-        self._key = ""
+        self._key = self._middle = ""
         self._text: list[str] = []  # of a value
         self._value = ValueScanner()
         self._found: list[CallText] = []
@@ -90,6 +90,9 @@ class CallScanner:
 
     def _find_name(self) -> bool:
         at = self._pending.find(self.frame.middle)
+        if self.frame.argument is not None and not self.frame.middle:
+            behind = (self.frame.argument.before, self.frame.after)  # one of them ends the name
+            at = min((at for one in behind if (at := self._pending.find(one)) >= 0), default=-1)
         if at < 0:
             return False
         self._name = self._pending[:at]
@@ -103,10 +106,13 @@ class CallScanner:
         one, after = self.frame.argument, self.frame.after
         assert one is not None, "arguments stand one by one"
         if self._pending.startswith(one.before):
-            key, has_key, rest = self._pending[len(one.before) :].partition(one.middle)
-            if not has_key:
+            found = self._pending[len(one.before) :]
+            middles = [middle for middle in (one.middle, one.json_middle) if middle]
+            places = [(at, middle) for middle in middles if (at := found.find(middle)) >= 0]
+            if not places:
                 return False
-            self._key, self._pending = key, rest
+            at, self._middle = min(places)
+            self._key, self._pending = found[:at], found[at + len(self._middle) :]
             self._step = self._find_value_end
             return True
         if self._pending.startswith(after):
@@ -137,7 +143,10 @@ class CallScanner:
         return True
 
     def _kinds(self) -> frozenset[str]:
-        """The kinds of values that the schema of the argument allows."""
+        """The kinds of values that the markup and the schema of the argument allow."""
+        if self.frame.argument is not None and self.frame.argument.json_middle:
+            is_text = self._middle == self.frame.argument.middle
+            return frozenset(("string",)) if is_text else ANY_KIND - {"string"}
         for tool in self._tools:
             if tool.name == self._name:
                 schema = tool.parameters.get("properties", {}).get(self._key, True)

@@ -11,6 +11,11 @@ from agentrt.prompt import Codec
 from agentrt.prompt.model_files import ModelFiles
 
 TEMPLATES = Path(__file__).with_name("call_templates")
+_GLM = (
+    *("[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"),
+    *("<|endoftext|>", "<think>", "</think>", "<tool_call>", "</tool_call>"),
+    *("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+)
 MARKERS = {
     "Qwen3-Coder": ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"),
     "gpt-oss-120b": (
@@ -21,6 +26,20 @@ MARKERS = {
         *("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>"),
         *("<|eot_id|>", "<|eom_id|>", "<|python_tag|>"),
     ),
+    "Qwen3.5-4B": (
+        *("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>", "</think>"),
+        *("<tool_response>", "</tool_response>"),
+    ),
+    "GLM-4.6": _GLM,
+    "GLM-4.7-Flash": _GLM,
+    "MiniMax-M2": (
+        *("]~!b[", "]~b]", "[e~[", "<think>", "</think>"),
+        *("<minimax:tool_call>", "</minimax:tool_call>"),
+    ),
+    "deepseek-ai-DeepSeek-V3.2": (
+        *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"),
+        *("<think>", "</think>", "｜DSML｜"),
+    ),
 }
 """The special tokens of each model's tokenizer that its template or its answers hold."""
 
@@ -28,6 +47,11 @@ ENDS = {
     "Qwen3-Coder": ("<|im_end|>",),
     "gpt-oss-120b": ("<|return|>", "<|call|>"),
     "meta-llama-Llama-3.1-8B-Instruct": ("<|eot_id|>", "<|eom_id|>"),
+    "Qwen3.5-4B": ("<|im_end|>",),
+    "GLM-4.6": ("<|endoftext|>", "<|user|>", "<|observation|>"),
+    "GLM-4.7-Flash": ("<|endoftext|>", "<|user|>", "<|observation|>"),
+    "MiniMax-M2": ("[e~[",),
+    "deepseek-ai-DeepSeek-V3.2": ("<｜end▁of▁sentence｜>",),
 }
 """The tokens that end an answer, as the model's `generation_config.json` lists them."""
 

@@ -28,21 +28,63 @@ from agentrt.structured.matcher import allowed_ids
 from tests.prompt.call_codecs import TEMPLATES, call_codec
 
 LLAMA = "meta-llama-Llama-3.1-8B-Instruct"
+GLM_SPECIAL = tuple(f"<{name}>" for name in ("/arg_key", "/arg_value", "/tool_call", "arg_key"))
+GLM_SPECIAL += ("<arg_value>", "<tool_call>")
+ELEMENTS = CallFrame(
+    before="<tool_call>\n<function=",
+    middle=">\n",
+    after="</function>\n</tool_call>",
+    between="\n",
+    special=("</tool_call>", "<tool_call>"),
+    argument=ArgumentFrame("<parameter=", ">\n", "\n</parameter>\n"),
+)
 FRAMES = {
-    "Qwen3-Coder": CallFrame(
-        before="<tool_call>\n<function=",
-        middle=">\n",
-        after="</function>\n</tool_call>",
-        between="\n",
-        special=("</tool_call>", "<tool_call>"),
-        argument=ArgumentFrame("<parameter=", ">\n", "\n</parameter>\n"),
-    ),
+    "Qwen3-Coder": ELEMENTS,
+    "Qwen3.5-4B": ELEMENTS,
     "gpt-oss-120b": CallFrame(
         before=" to=functions.",
         middle="<|channel|>commentary json<|message|>",
         after="",
         between="\n",
         special=("<|channel|>", "<|message|>"),
+    ),
+    "GLM-4.6": CallFrame(
+        before="<tool_call>",
+        middle="\n",
+        after="</tool_call>",
+        between="\n",
+        special=GLM_SPECIAL,
+        argument=ArgumentFrame("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"),
+    ),
+    "GLM-4.7-Flash": CallFrame(
+        before="<tool_call>",
+        middle="",
+        after="</tool_call>",
+        special=GLM_SPECIAL,
+        argument=ArgumentFrame("<arg_key>", "</arg_key><arg_value>", "</arg_value>"),
+    ),
+    "MiniMax-M2": CallFrame(
+        before='<invoke name="',
+        middle='">\n',
+        after="</invoke>\n",
+        first="\n<minimax:tool_call>\n",
+        last="</minimax:tool_call>",
+        special=("</minimax:tool_call>", "<minimax:tool_call>"),
+        argument=ArgumentFrame('<parameter name="', '">', "</parameter>\n"),
+    ),
+    "deepseek-ai-DeepSeek-V3.2": CallFrame(
+        before='｜DSML｜invoke name="',
+        middle='">\n',
+        after="</｜DSML｜invoke>\n<",
+        first="\n\n<｜DSML｜function_calls>\n<",
+        last="/｜DSML｜function_calls>",
+        special=("｜DSML｜",),
+        argument=ArgumentFrame(
+            '<｜DSML｜parameter name="',
+            '" string="true">',
+            "</｜DSML｜parameter>\n",
+            '" string="false">',
+        ),
     ),
     LLAMA: CallFrame(before='{"name": "', middle='", "parameters": ', after="}", between="\n"),
 }
@@ -67,7 +109,9 @@ TOOLS = (WRITE, LIST)
 ARGUMENTS: list[dict[str, Any]] = [
     {"path": "a/b.py", "body": 'x = "1"\n  y', "lines": [1, 20], "sync": True, "mode": None},
     {"path": "a", "body": "true", "sync": False},
-    {"path": "a", "body": "<parameter=b>\n5\n</parameter>", "mode": "a"},
+    {"path": "a", "body": "<parameter=b>\n5\n</parameter>\n", "mode": "a"},
+    {"path": "a", "body": "<x></x>\n<", "mode": "a"},
+    {"path": "a", "body": "\n</arg_value>\n"},
     {"path": "a", "lines": []},
 ]
 
@@ -79,8 +123,9 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def codec(name: str, request: pytest.FixtureRequest) -> Codec:
-    """A codec of each template; that of Llama is in the fetched archive, if there is one."""
-    return call_codec(name, request.getfixturevalue("archive") if name == LLAMA else TEMPLATES)
+    """A codec of each template; most are in the fetched archive, if there is one."""
+    here = (TEMPLATES / f"{name}.jinja").is_file()
+    return call_codec(name, TEMPLATES if here else request.getfixturevalue("archive"))
 
 
 def call_of(index: int, arguments: dict[str, Any]) -> CallMade:
@@ -133,7 +178,7 @@ def test_calls_of_the_template_are_allowed_and_read(
     compiled = compile_constraint(calls_spec(TOOLS, max_calls=1), codec.vocab, frame)
     state = compiled.start()
     tokens = tokens_of(codec, text)
-    fits = frame.argument is None or "</parameter>" not in arguments.get("body", "")
+    fits = frame.argument is None or frame.argument.after not in arguments.get("body", "")
     assert (state.advance(tokens) == len(tokens) and state.can_stop()) is fits
     if fits:
         (found,) = CallScanner(frame, TOOLS).feed_text(text)
@@ -163,13 +208,13 @@ def test_uniform_walks_are_calls_that_fit(codec: Codec, seed: int) -> None:
         Draft202012Validator(schema).validate(json.loads(call.arguments_json))
 
 
-def test_text_may_stand_around_calls() -> None:
+def test_text_may_stand_around_calls(codec: Codec, name: str) -> None:
     """The opening of a call is told from text, and text goes on behind its end."""
-    codec = call_codec("Qwen3-Coder")
     frame = codec.call_frame
     spec = calls_spec(TOOLS, min_calls=0, text=True)
     state = compile_constraint(spec, codec.vocab, frame).start()
-    call = f"{frame.before}list{frame.middle}{frame.after}"
+    arguments = frame.arguments_text("{}")
+    call = f"{frame.first}{frame.before}list{frame.middle}{arguments}{frame.after}{frame.last}"
     for part in ("I look.\n", call, "\nDone, ", "\n", call):
         tokens = tokens_of(codec, part)
         assert state.advance(tokens) == len(tokens), part

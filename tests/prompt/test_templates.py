@@ -290,7 +290,7 @@ def test_calls_around_calls(archive):
     ("name", "why"),
     [
         ("google-gemma-2-2b-it", "shows no calls"),
-        ("Qwen3-Coder", "does not write arguments as JSON"),
+        ("moonshotai-Kimi-K2", "writes several calls in another way than one"),
         ("mistralai-Mistral-Nemo-Instruct-2407", "writes ids"),
     ],
 )

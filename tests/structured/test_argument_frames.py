@@ -37,7 +37,24 @@ INVOKE = CallFrame(
     last="</calls>",
     argument=ArgumentFrame('<parameter name="', '">', "</parameter>\n"),
 )
-FRAMES = [QWEN, INVOKE]
+TOKENS = CallFrame(
+    before="<|call|>",
+    middle="",
+    after="<|/call|>",
+    special=("<|call|>", "<|/call|>", "<|tool|>", "<|user|>", "<|system|>"),
+    argument=ArgumentFrame("<|tool|>", "<|user|>", "\n<|system|>"),
+)
+"""Special tokens stand around each argument, and nothing else ends a name."""
+
+FRAMES = [QWEN, INVOKE, TOKENS]
+APART = CallFrame(
+    before="<|call|>",
+    middle=":",
+    after="<|/call|>",
+    special=("<|call|>", "<|/call|>"),
+    argument=ArgumentFrame("(", " text)", "(/)", " json)"),
+)
+"""The markup tells texts from JSON."""
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -137,6 +154,45 @@ def test_what_does_not_fit_is_not_allowed(vocab, frame: CallFrame, key: str, tex
     path = "" if key == "path" else f"{one.before}path{one.middle}a{one.after}"
     arguments = f"{path}{one.before}{key}{one.middle}{text}{one.after}"
     assert not takes(vocab, frame, written(frame, arguments))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("value", "7"),
+        ("value", 7),
+        ("value", "null"),
+        ("value", None),
+        ("either", "[true]"),
+        ("either", [True]),
+        ("mode", "5"),
+        ("body", "(body json)"),
+        ("count", 3),
+    ],
+)
+def test_markup_tells_texts_from_json(vocab, key: str, value: Any):
+    """No text is taken for JSON, so each value of the schema has a form of its own."""
+    arguments = {"path": "a", key: value}
+    text = written(APART, APART.arguments_text(json.dumps(arguments)))
+    assert takes(vocab, APART, text)
+    (found,) = CallScanner(APART, [TOOL]).feed_text(text)
+    assert json.loads(found.arguments_json) == arguments
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("count", " text)3"), ("count", " json)21"), ("body", ' json)"x"'), ("mode", " text)x")],
+)
+def test_markup_of_the_other_kind_is_not_allowed(vocab, key: str, text: str):
+    path = APART.arguments_text('{"path":"a"}')
+    assert not takes(vocab, APART, written(APART, f"{path}({key}{text}(/)"))
+
+
+def test_a_name_that_begins_another_is_refused_if_nothing_ends_names(vocab):
+    tools = [ToolSchema(name, "", {"type": "object", "properties": {}}) for name in ("ab", "a")]
+    with pytest.raises(ConstraintError, match="the name of the tool a begins that of ab"):
+        compile_constraint(calls_spec(tools), vocab, TOKENS)
+    compile_constraint(calls_spec(tools), vocab, QWEN)
 
 
 def test_arguments_keep_the_order_of_the_parameters(vocab):

@@ -100,6 +100,17 @@ def spelled(pieces: Iterable[str | int]) -> str:
     return " ".join(f"<[{piece}]>" if isinstance(piece, int) else quoted(piece) for piece in pieces)
 
 
+def joined(pieces: Iterable[str | int]) -> list[str | int]:
+    """Text and ids of special tokens, neighbouring texts in one."""
+    found: list[str | int] = []
+    for piece in pieces:
+        if found and isinstance(piece, str) and isinstance(last := found[-1], str):
+            found[-1] = last + piece
+        else:
+            found.append(piece)
+    return found
+
+
 def pieces(text: str, tokens: dict[str, int]) -> list[str | int]:
     """`text` cut at its special tokens, which become ids."""
     found: list[str | int] = []
