@@ -41,7 +41,7 @@ LEFT: dict[str, int] = {
     "engine/test_unchanged_queue.py": 2,
     "kernels/test_triton_check.py": 2,
     "kernels/test_triton_set.py": 4,
-    "lab/arms/test_clients.py": 1,
+    "lab/arms/test_runtime_arm.py": 1,
     "lab/bench/test_arms.py": 1,
     "lab/bench/test_engine_bench.py": 1,
     "lab/bench/test_gpu.py": 2,
