@@ -85,10 +85,10 @@ async def open_arm(name: str, settings: ArmSettings) -> AsyncIterator[OpenArm]:
         elif name == OWN:
             yield await _own(settings.served, settings.threads, stack)
         else:
-            plans = plans_of(
-                name, settings.served, peer_files(settings.served.model), cores=cores()
-            )
-            plan = await _best(plans, settings.probe)
+            files = peer_files(settings.served.model)
+            plans = plans_of(name, settings.served, files, cores=cores())
+            # Agents do not know of each other, so none of them can limit the requests of all.
+            plan = await _best([plan for plan in plans if not plan.width], settings.probe)
             yield await _server(plan, stack)
 
 

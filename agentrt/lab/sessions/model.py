@@ -63,7 +63,6 @@ _TEMPLATE = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
 )
-_VERSION = 1  # of template and special tokens
 
 
 @record
@@ -113,7 +112,7 @@ def session_model(
 
 
 def _trained_on(texts: Sequence[str]) -> CheckpointText:
-    digest = sha256("\0".join((f"{_VERSION}", *texts)).encode()).hexdigest()[:12]
+    digest = sha256("\0".join((_TEMPLATE, *texts)).encode()).hexdigest()[:12]
     return CheckpointText(digest, partial(trained_tokenizer, _SPECIAL, texts), _TEMPLATE)
 
 

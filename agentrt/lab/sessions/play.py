@@ -10,6 +10,7 @@ from typing import Protocol
 import anyio
 
 from agentrt.base.record import record
+from agentrt.lab.progress import log
 from agentrt.lab.sessions.ideal import TokenTree
 from agentrt.lab.sessions.prompt_reader import PromptReader
 from agentrt.lab.sessions.samples import AgentSample, TurnSample, Watch
@@ -47,7 +48,12 @@ class SessionPlay:
 async def play_one_by_one(arm: SessionArm, sessions: Sequence[AgentSession]) -> SessionPlay:
     """Play sessions one after the other."""
     watch = Watch()
-    agents = [await arm.play(session, watch) for session in sessions]
+    agents: list[AgentSample] = []
+    for session in sessions:
+        agent = await arm.play(session, watch)
+        agents.append(agent)
+        took_s = agent.ended_s - agent.arrived_s
+        log(f"{session.name}: {len(agent.turns)} turns in {took_s:.1f} s {agent.error}".rstrip())
     return SessionPlay(0.0, tuple(agents), _turns_in(sessions))
 
 

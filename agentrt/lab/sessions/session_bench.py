@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 import typer
+from anyio import to_thread
 
 from agentrt.lab.sessions.arms import OpenArm
 from agentrt.lab.sessions.figures import figures, slo_point
@@ -60,13 +61,13 @@ class SessionBench:
         async with opening() as opened:
             sessions = self._take(len(self._source))
             play = await play_one_by_one(opened.arm, sessions)
-            self._played(engine, play, sessions)
+            await self._played(engine, play, sessions)
             alone_s = fmean(agent.ended_s - agent.arrived_s for agent in play.agents)
             while (rate := self._next_rate(1 / max(alone_s, 1e-9))) is not None:
                 sessions = self._take(self._flags.agents)
                 random = Random(f"arrivals {self._flags.seed}")
                 play = await play_arriving(opened.arm, sessions, rate, random)
-                self._played(engine, play, sessions)
+                await self._played(engine, play, sessions)
             if self._rates != ():
                 typer.echo(sustained_line(engine, self.sustained(), self._slo))
             return opened.about
@@ -113,8 +114,11 @@ class SessionBench:
         tried = len(self._plays) - 1
         return self._rates[tried] if tried < len(self._rates) else None
 
-    def _played(self, engine: str, play: SessionPlay, sessions: Sequence[AgentSession]) -> None:
-        play = with_ideal(play, sessions, self._reader, self._tree)
+    async def _played(
+        self, engine: str, play: SessionPlay, sessions: Sequence[AgentSession]
+    ) -> None:
+        # Prompts are encoded again; the engine's signs of life are read meanwhile.
+        play = await to_thread.run_sync(with_ideal, play, sessions, self._reader, self._tree)
         self._plays.append(play)
         found = figures(play, self._slo)
         typer.echo(play_line(engine, play.rate, found))

@@ -106,6 +106,7 @@ def test_engines_that_are_started_answer_the_same(command: Command, tmp_path: Pa
     found = found_by([*command, *flags], tmp_path / "found.json")
     own, ours = (arm["plays"][0] for arm in found["arms"])
     assert found["model"]["window_tokens"] == 65_536
+    assert found["arms"][1]["about"]["width"] == 0  # agents do not know of each other
     assert own["figures"]["cached_by_ideal"] == 1
     assert ours["figures"]["cached_by_ideal"] >= 1
     for one, other in zip(own["agents"], ours["agents"], strict=True):
