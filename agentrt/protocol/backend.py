@@ -119,9 +119,8 @@ class SchedulingInfo:
         tenant_debt_s: Service of the tenant beyond its fair share; negative if it is owed service.
         priority: Priority of the run; a higher one goes first within a tenant.
         attained_s: Attained service of its run.
-        waited_s: Time that runnable nodes of its run have waited.
-        waiting: Number of nodes of its run that wait now: `waited_s` grows by so many seconds a
-            second.
+        waited_s: Time for which some runnable node of its run has waited.
+        waiting: 1 if such a node waits now, and `waited_s` grows; else 0.
         path_p50_s: Median of the learned remaining time of its run.
         path_p90_s: 90th percentile of the same time.
         true_rest_s: True remaining service of its run, known in a replay only; None otherwise.

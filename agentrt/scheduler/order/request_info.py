@@ -61,7 +61,7 @@ def _run_info(run: RunState, now_s: float) -> _RunInfo:
         run.priority,
         run.attained_s,
         run.waited_until(now_s),
-        len(run.waiting),
+        min(1, len(run.waiting)),
         run.path_p50_s,
         run.path_p90_s,
         run.true_rest_s,

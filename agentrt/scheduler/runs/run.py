@@ -104,26 +104,29 @@ class RunState:
         return None if whole_s is None else max(0.0, whole_s - self.attained_s)
 
     def waited_until(self, now_s: float) -> float:
-        """Sum of the waits of its runnable nodes, in seconds."""
+        """Time for which some runnable node of it has waited, in seconds.
+
+        Waits of several nodes at once count once. If they added up, a fork would age by as many
+        seconds a second as it has branches, and overtake what is a tenth of its length.
+        """
         since_s = now_s - self._waited_at_s
-        return self._waited_s + len(self.waiting) * since_s if since_s > 0.0 else self._waited_s
+        return self._waited_s + since_s if self.waiting and since_s > 0.0 else self._waited_s
 
     def start_waiting(self, node: NodeState, at_s: float) -> None:
         """Note that a node could run and waits."""
         waiting = self.waiting
         if node not in waiting:
-            if waiting:
-                self._waited_s += len(waiting) * max(0.0, at_s - self._waited_at_s)
-            self._waited_at_s = at_s
+            if not waiting:
+                self._waited_at_s = at_s
             waiting[node] = None
 
     def stop_waiting(self, node: NodeState, at_s: float) -> None:
         """Note that a node no longer waits."""
         waiting = self.waiting
         if node in waiting:
-            self._waited_s += len(waiting) * max(0.0, at_s - self._waited_at_s)
-            self._waited_at_s = at_s
             del waiting[node]
+            if not waiting:
+                self._waited_s += max(0.0, at_s - self._waited_at_s)
 
     def admit(self, at_s: float) -> None:
         """Admit the run: its remaining time counts from now on."""
