@@ -13,7 +13,10 @@ from typing import Literal
 from agentrt.base.errors import UsageError
 
 Device = Literal["cpu", "cuda"]
-PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle"]
+PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle", "clairvoyant"]
+
+REPLAY_POLICIES: tuple[PolicyName, ...] = ("oracle", "clairvoyant")
+"""Policies for replays alone, which know what their runs will need."""
 SpeculateTokens = int | Literal["auto", "off"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
@@ -119,7 +122,8 @@ class SchedulerConfig:
     Attributes:
         policy: Order of work. "fcfs": earliest run first; "lpm": longest prefix match in the cache
             first; "plas": least attained service first; "rwa": least remaining work first, aged by
-            waiting time; "oracle": "rwa" with the true remaining work of a replay.
+            waiting time; "oracle": "rwa" with the true remaining work of a replay; "clairvoyant":
+            least true remaining work first, without ageing and with true KV needs, a bound.
         gate_share: Admission control: share of an engine's KV cache that the peaks of admitted
             runs may add up to; 0 admits every run at once.
         retention: Whether engines receive KV hints about prefixes (keep, demote, drop, prefetch).

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 import typer
 
 from agentrt import embedded
-from agentrt.base.config import Device, EngineConfig, PolicyName
+from agentrt.base.config import REPLAY_POLICIES, Device, EngineConfig, PolicyName
 from agentrt.base.engine_selection import EMBEDDED, EngineSelection, speculate_tokens
 from agentrt.base.errors import UsageError
 from agentrt.cli.limits import GivenLimits, given_limits
@@ -259,10 +259,10 @@ def policy_of(text: str) -> PolicyName:
         UsageError: There is no policy of that name, or it is for replays.
     """
     for name in get_args(PolicyName):
-        if name == text and name != "oracle":
+        if name == text and name not in REPLAY_POLICIES:
             return cast(PolicyName, name)
     replays = "is for replays, which know what their runs will need"
-    why = replays if text == "oracle" else "is no policy"
+    why = replays if text in REPLAY_POLICIES else "is no policy"
     raise UsageError(f"--policy {text!r} {why}", hint="give rwa, plas, lpm or fcfs")
 
 

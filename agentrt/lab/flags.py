@@ -105,6 +105,20 @@ def numbers(text: str, flag: str) -> tuple[int, ...]:
         ) from None
 
 
+def decimals(text: str, flag: str) -> tuple[float, ...]:
+    """Numbers separated by commas.
+
+    Raises:
+        UsageError: A part is no number.
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"{flag} {text} is no list of numbers", hint=f"Write {flag} 0.5,1"
+        ) from None
+
+
 def factors(text: str, flag: str) -> dict[str, float]:
     """Names and numbers, such as `output=0.1,time=0.5`.
 

@@ -36,6 +36,8 @@ class RunStarted:
         priority: Priority among the runs of its tenant.
         true_service_s: Service that the run will need of its engines, known in a replay only; None
             otherwise.
+        true_kv_tokens: Peak of the KV that it will need of an engine, likewise.
+        true_longest_tokens: Longest context that one of its generations will reach, likewise.
     """
 
     run_id: RunId
@@ -48,6 +50,8 @@ class RunStarted:
     tenant: str = ""
     priority: int = 0
     true_service_s: float | None = None
+    true_kv_tokens: float | None = None
+    true_longest_tokens: float | None = None
 
 
 @record

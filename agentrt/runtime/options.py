@@ -60,7 +60,10 @@ class RunOptions:
         tenant: Name of the tenant; tenants share the engines evenly, however many runs each has.
         priority: Priority over (or, if negative, below) other runs of the tenant.
         true_service_s: Service of the engines that the run will need, if a replay knows it, for
-            the policy "oracle".
+            the policies "oracle" and "clairvoyant".
+        true_kv_tokens: Peak of the KV that it will need of an engine, if a replay knows it, for the
+            policy "clairvoyant".
+        true_longest_tokens: Longest context that one of its generations will reach, likewise.
         cache_salt: Runs share prefixes and generations only with runs of the same salt.
         max_depth: Programs inside one another.
         max_nodes: Nodes that the run makes in all.
@@ -78,6 +81,8 @@ class RunOptions:
     tenant: str = ""
     priority: int = 0
     true_service_s: float | None = None
+    true_kv_tokens: float | None = None
+    true_longest_tokens: float | None = None
     cache_salt: str = ""
     keeps_prefixes: bool = False
     max_depth: int | None = None

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
-from agentrt.base.config import RunConfig, SchedulerConfig
+from agentrt.base.config import REPLAY_POLICIES, RunConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, record_of
 from agentrt.base.ids import RunId
 from agentrt.base.run_progress import RunProgress
@@ -205,9 +205,9 @@ class Runtime:
                 "the runtime is not open",
                 hint="Use it as `async with ... as runtime`, or before `await runtime.aclose()`",
             )
-        if self.scheduler.policy == "oracle" and options.true_service_s is None:
+        if options.true_service_s is None and self.scheduler.policy in REPLAY_POLICIES:
             raise UsageError(
-                "the policy 'oracle' has to know what each run will need",
+                f"the policy {self.scheduler.policy!r} has to know what each run will need",
                 hint="Replays give RunOptions(true_service_s=...); else use the policy 'rwa'",
             )
         work = self._within(options, program.work(*args, **kwargs))
@@ -251,6 +251,8 @@ class Runtime:
                 options.tenant,
                 options.priority,
                 options.true_service_s,
+                options.true_kv_tokens,
+                options.true_longest_tokens,
             )
         )
         run = self._runs[run_id] = Run(

@@ -63,7 +63,9 @@ class State:
         self.estimates = estimates if estimates is not None else Estimates()
         self.order = Order(policy(self.config.policy))
         self.fair_share = FairShare()
-        self.admission = AdmissionControl(kv_tokens or {}, self.config.gate_share)
+        self.admission = AdmissionControl(
+            kv_tokens or {}, self.config.gate_share, foresees=self.order.policy.foresees
+        )
         self.incomplete_roles = frozenset(incomplete_roles)
         self.runs: dict[RunId, RunState] = {}
         self.declared_count = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +29,7 @@ from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPromp
 from agentrt.scheduler.order.order import OVERDUE_S, OVERDUE_SHARE, QUANTUM_S
 from agentrt.scheduler.runs.fair_share import FairShare
 
-POLICIES: tuple[PolicyName, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
+POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 STEP_S = 1.0
 PAGE = 4
 

@@ -106,7 +106,8 @@ def test_who_computes_a_prefix_that_somebody_urgent_needs_is_as_urgent(build, en
 
 
 @pytest.mark.parametrize(
-    ("policy", "first"), [("fcfs", 1), ("lpm", 1), ("plas", 2), ("rwa", 2), ("oracle", 2)]
+    ("policy", "first"),
+    [("fcfs", 1), ("lpm", 1), ("plas", 2), ("rwa", 2), ("oracle", 2), ("clairvoyant", 2)],
 )
 def test_the_short_program_goes_first_where_the_policy_says_so(policy, first, build, engine):
     core = build(policy=policy, max_running=1)

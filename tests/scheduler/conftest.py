@@ -52,6 +52,8 @@ class Job:
     Attributes:
         gap_s: A tool between two of its generations takes so long; 0 has none.
         declares: Whether its generations tell how long their prompts are and outputs may be.
+        true_service_s: Service that a replay knows it to need.
+        true_kv_tokens: Peak of its KV that a replay knows.
     """
 
     at_s: float
@@ -67,6 +69,8 @@ class Job:
     refused: bool = False
     next: int = 0
     declares: bool = False
+    true_service_s: float | None = None
+    true_kv_tokens: float | None = None
 
 
 @dataclass
@@ -99,6 +103,8 @@ class World:
                 job.deadline_s,
                 tenant=job.tenant,
                 priority=job.priority,
+                true_service_s=job.true_service_s,
+                true_kv_tokens=job.true_kv_tokens,
             )
             self.at(job.at_s, started, program, NodeDemanded(run_id, NodeId("r"), job.at_s))
         while True:

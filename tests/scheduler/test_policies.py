@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.config import REPLAY_POLICIES
 from agentrt.base.config import PolicyName as Name
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RequestId, RunId
@@ -56,9 +57,14 @@ SCENARIOS: dict[
         (facts(1, rest_s=50.0, attained_s=0.0, true_rest_s=1.0), 100, 800),
     ),
     "oracle": (
-        "the run that is nearly done, though it is thought to be long",
-        (facts(2, rest_s=50.0, attained_s=60.0, true_rest_s=1.0), 900, 0),
-        (facts(1, rest_s=1.0, attained_s=0.0, true_rest_s=100.0), 100, 800),
+        "the run that is nearly done and waited long, though it is thought to be long",
+        (facts(2, rest_s=50.0, attained_s=60.0, true_rest_s=4.0, waited_s=2000.0), 900, 0),
+        (facts(1, rest_s=1.0, attained_s=0.0, true_rest_s=3.0), 100, 800),
+    ),
+    "clairvoyant": (
+        "the run that is nearest to its end, however long another has waited",
+        (facts(2, rest_s=50.0, attained_s=60.0, true_rest_s=2.0), 900, 0),
+        (facts(1, rest_s=1.0, attained_s=0.0, true_rest_s=3.0, waited_s=2000.0), 100, 800),
     ),
 }
 
@@ -83,14 +89,16 @@ def test_the_terms_of_a_key_are_told_by_name(name: Name) -> None:
         "plas": {"attained_s": 1.0, "waited_s": 3.0},
         "rwa": {"rest_s": 3.0, "waited_s": 3.0, "uncached_s": 0.5, "level": 12.0},
         "oracle": {"rest_s": 1.0, "attained_s": 1.0},
+        "clairvoyant": {"true_rest_s": 1.0, "uncached_s": 0.5},
     }[name]
     assert {term: terms[term] for term in expected} == pytest.approx(expected)
     assert all(type(value) is float for value in terms.values()), "they travel as floats"
 
 
-def test_nothing_but_a_replay_is_ordered_by_the_oracle() -> None:
+@pytest.mark.parametrize("name", REPLAY_POLICIES)
+def test_nothing_but_a_replay_is_ordered_by_what_it_will_need(name: Name) -> None:
     with pytest.raises(UsageError, match=r"request 7 of run r7 does not tell .* policy 'rwa'"):
-        policy("oracle").key(0.0, facts(7, true_rest_s=None), 10)
+        policy(name).key(0.0, facts(7, true_rest_s=None), 10)
 
 
 def test_a_run_of_which_nothing_is_known_counts_by_what_it_had() -> None:

@@ -10,6 +10,7 @@ from agentrt.lab.sim.flags import (
     CalibrateFlags,
     FitFlags,
     FleetFlags,
+    LoadFlags,
     RunFlags,
     SweepFlags,
     ValidateFlags,
@@ -61,6 +62,22 @@ def sweep(flags: SweepFlags) -> None:
         write_text(flags.html_path, sweep_page(found, about))
 
 
+def load(flags: LoadFlags) -> None:
+    """Compare policies over the rate, around the one where fcfs with a gate is slow."""
+    from agentrt.lab.result_file import write_json, write_text
+    from agentrt.lab.sim.load_command import run_load
+    from agentrt.lab.sim.load_file import to_json
+    from agentrt.lab.sim.load_page import load_page
+    from agentrt.lab.sim.load_targets import load_targets
+
+    found, about = run_load(flags, log)
+    for target in load_targets(found):
+        typer.echo(str(target))
+    write_json(flags.json_path, to_json(found, about))
+    if flags.html_path is not None:
+        write_text(flags.html_path, load_page(found, about))
+
+
 def fleet(flags: FleetFlags) -> None:
     """Serve very many programs on many engines, by rates instead of steps."""
     from agentrt.lab.result_file import write_json, write_text
@@ -79,5 +96,5 @@ def validate(flags: ValidateFlags) -> None:
     run_validation(flags)
 
 
-for command in (run, fit, calibrate, sweep, fleet, validate):
+for command in (run, fit, calibrate, sweep, load, fleet, validate):
     add_command(sim, command)

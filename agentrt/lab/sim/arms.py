@@ -8,7 +8,7 @@ from typing import get_args
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 
-_OF_PROGRAMS: tuple[PolicyName, ...] = ("rwa", "oracle")
+_OF_PROGRAMS: tuple[PolicyName, ...] = ("rwa", "oracle", "clairvoyant")
 """Policies with the gate and with hints; the others stand for engines that know requests only."""
 
 PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)

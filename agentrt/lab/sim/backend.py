@@ -42,6 +42,7 @@ class SimulatedBackend:
         players: Players of the runs in progress.
         most_steps: Most equal decode steps that are computed at once.
         spare_pages: Free pages below which the runtime acts on each change of them.
+        foresees: Whether the engine is given the true lengths of outputs, too.
 
     Attributes:
         joined: Calls with tools within their output that joined the request of another call.
@@ -56,6 +57,8 @@ class SimulatedBackend:
         players: Mapping[RunId, TracePlayer],
         most_steps: int,
         spare_pages: int,
+        *,
+        foresees: bool = False,
     ) -> None:
         self.capabilities = capabilities
         self.joined: set[tuple[RunId, NodeId]] = set()
@@ -68,6 +71,8 @@ class SimulatedBackend:
         self._loop = asyncio.get_running_loop()
         self._queue = EventQueue()
         self._marked: dict[RequestId, tuple[int, ...]] = {}
+        self._foresees = foresees
+        self._lengths: dict[RequestId, float] = {}
         self._messages: list[Callable[[], None]] = []
         self._unreceived_turns = 0
         self._step: InFlightStep | None = None
@@ -107,6 +112,8 @@ class SimulatedBackend:
             marks,
             formed=call.forced_tokens > 0,
         )
+        if self._foresees:
+            self._lengths[request.request_id] = float(call.output_tokens)
         if request.info is not None:
             request = replace(request, info=self._known(request.info))
         self._executor.expect(request.request_id, output)
@@ -163,7 +170,10 @@ class SimulatedBackend:
     def _known(self, info: SchedulingInfo) -> SchedulingInfo:
         """The scheduling info of a request, with the true service of its run."""
         player = self._players.get(info.run_id)
-        return info if player is None else replace(info, true_rest_s=player.rest_s)
+        if player is None:
+            return info
+        length = self._lengths.get(info.request_id, info.output_tokens)
+        return replace(info, true_rest_s=player.rest_s, output_tokens=length)
 
     def _send(self, message: Callable[[], None]) -> None:
         """Send a message; those of a turn reach the engine together after the thread's work."""
@@ -234,6 +244,7 @@ class SimulatedBackend:
         at_s = self._busy(reads_s + costs.close_s * len(done.ends), begins_s)
         for end in done.ends:
             self._marked.pop(end.request_id, None)
+            self._lengths.pop(end.request_id, None)
         self._deliver(done, at_s)
 
     def _deliver(self, done: StepDone, at_s: float = 0.0) -> None:

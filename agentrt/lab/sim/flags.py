@@ -58,7 +58,8 @@ class RunFlags(StudyFlags):
     """Flags of `agentrt sim run`.
 
     Attributes:
-        policy: Policy: fcfs, lpm, plas, rwa or oracle; +gate or -gate changes its admission gate.
+        policy: Policy: fcfs, lpm, plas, rwa, oracle or clairvoyant; +gate or -gate changes its
+            admission gate.
         rate: Programs a second; 0 keeps the engine busy.
         kv_tokens: KV memory of the engine.
     """
@@ -93,6 +94,33 @@ class SweepFlags(StudyFlags):
     curves: Annotated[bool, Option("--curves/--no-curves", help="Run at rates around it, too.")] = (
         True
     )
+    html_path: HtmlPath = None
+
+
+@record
+class LoadFlags(StudyFlags):
+    """Flags of `agentrt sim load`.
+
+    Attributes:
+        programs: Programs of a draw.
+        policies: Policies separated by commas; +gate or -gate changes the admission gate of one.
+        rate: Programs a second of the comparison; auto finds the rate at which fcfs+gate has the
+            slowdown --slowdown, over all draws.
+        factors: Rates of the curves, divided by that rate, separated by commas.
+        kv_tokens: KV memory of the engine.
+        slowdown: Mean slowdown of fcfs+gate at the rate of the comparison.
+        draws: Draws of programs and arrivals.
+        processes: Processes that serve them.
+    """
+
+    programs: int = 150
+    policies: str = "fcfs,fcfs+gate,lpm+gate,plas+gate,rwa,oracle,clairvoyant"
+    rate: str = "auto"
+    factors: str = "0.4,0.55,0.7,0.85,1,1.15"
+    kv_tokens: int = 3760
+    slowdown: float = 5.0
+    draws: int = 20
+    processes: int = 1
     html_path: HtmlPath = None
 
 

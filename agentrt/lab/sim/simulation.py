@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.ids import RunId
+from agentrt.base.record import record
 from agentrt.engine.core import EngineCore
 from agentrt.lab.sim.backend import SimulatedBackend
 from agentrt.lab.sim.codec import SimulatedCodec
@@ -24,7 +25,8 @@ from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import Workload
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
-from agentrt.scheduler import Estimates, State
+from agentrt.scheduler import Estimates, State, policy
+from agentrt.scheduler.admission.kv_need import engine_site
 from agentrt.testing.clock import LoopClock
 from agentrt.testing.loop import VirtualTimeLoop, run_virtual
 
@@ -83,16 +85,43 @@ class Setup:
         )
 
 
+@record
+class TrueKvNeed:
+    """KV that a program needs of an engine which it has alone.
+
+    Attributes:
+        peak_tokens: Peak of its KV.
+        longest_tokens: Longest context of one of its generations.
+    """
+
+    peak_tokens: float
+    longest_tokens: float
+
+    @classmethod
+    def learned_from(cls, estimates: Estimates) -> TrueKvNeed:
+        """The need of the one program that these estimates know."""
+        (site,) = (one for one in estimates.sites() if one.site == engine_site(ROLE))
+        learned = site.histograms  # the site itself answers for its parents, so few are its samples
+        return cls(learned["context_tokens"].mean, learned["longest_tokens"].mean)
+
+
 class Simulation:
     """Runtimes with their engines, which serve one workload after the other.
 
     Args:
         setup: Settings of the simulation.
         estimates: Estimates from past runs, which go on learning.
+        kv_needs: True KV needs of programs by name, for the policy `clairvoyant`.
     """
 
-    def __init__(self, setup: Setup, estimates: Estimates | None = None) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        estimates: Estimates | None = None,
+        kv_needs: Mapping[str, TrueKvNeed] | None = None,
+    ) -> None:
         self._setup = setup
+        self._kv_needs = kv_needs or {}
         self._estimates = estimates if estimates is not None else Estimates()
         self._serials = count()
         self._now_s = BEGIN_S
@@ -188,8 +217,13 @@ class Simulation:
         loop.call_at(at_s, arrived.set_result, None)
         await arrived
         players[player.run_id] = player
+        need = self._kv_needs.get(player.trace.name)
         options = RunOptions(
-            run_id=player.run_id, tenant=player.trace.tenant, true_service_s=player.rest_s
+            run_id=player.run_id,
+            tenant=player.trace.tenant,
+            true_service_s=player.rest_s,
+            true_kv_tokens=None if need is None else need.peak_tokens,
+            true_longest_tokens=None if need is None else need.longest_tokens,
         )
         await runtime.with_options(options).run(program_of(player.trace.shape), player)
         player.outcome.end(loop.time() + player.costs.end_s)
@@ -216,6 +250,7 @@ class Simulation:
             players,
             most_steps=MOST_STEPS if setup.leaps else 1,
             spare_pages=spare_pages,
+            foresees=policy(setup.scheduler.policy).foresees,
         )
 
     def _runtime(

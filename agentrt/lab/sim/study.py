@@ -24,7 +24,7 @@ from agentrt.lab.sim.arms import PLAIN, SimArm, arms_named
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.service import service_of
-from agentrt.lab.sim.simulation import Setup, Simulation
+from agentrt.lab.sim.simulation import Setup, Simulation, TrueKvNeed
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
 from agentrt.lab.workloads import Arrival, ProgramTrace, Workload
 from agentrt.lab.workloads.arrivals import bursty, poisson
@@ -160,10 +160,12 @@ class AloneLatencies:
     Attributes:
         latency_s: `[programs]` latencies.
         kept_tokens: `[programs]` KV tokens that a program keeps, on average over its life.
+        kv_needs: True KV need of each program, by name.
     """
 
     latency_s: Floats
     kept_tokens: Floats
+    kv_needs: Mapping[str, TrueKvNeed]
 
 
 class Study:
@@ -207,13 +209,14 @@ class Study:
         """Each program of a seed with an engine and memory of its own, cold."""
         if seed not in self._alone:
             setup = self._ample()
-            found = [
-                Simulation(setup).run((Arrival(0.0, one),)).programs[0]
-                for one in self.programs(seed)
-            ]
+            found, needs = [], {}
+            for one in self.programs(seed):
+                learned = Estimates()
+                found += Simulation(setup, learned).run((Arrival(0.0, one),)).programs
+                needs[one.name] = TrueKvNeed.learned_from(learned)
             latency_s = np.array([one.latency_s for one in found])
             kept = np.array([one.kept_token_s for one in found]) / np.maximum(latency_s, 1e-9)
-            self._alone[seed] = AloneLatencies(latency_s, kept)
+            self._alone[seed] = AloneLatencies(latency_s, kept, needs)
         return self._alone[seed]
 
     @property
@@ -317,7 +320,7 @@ class Study:
     ) -> SimulationOutcome:
         setup = replace(self._setup, kv_tokens=kv_tokens, scheduler=scheduler)
         workload = self.mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
-        return Simulation(setup, self._estimates()).run(workload)
+        return Simulation(setup, self._estimates(), self.alone(seed).kv_needs).run(workload)
 
     def _ample(self) -> Setup:
         """The engine with more memory than the programs need, without an offload tier."""

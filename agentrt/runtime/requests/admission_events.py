@@ -16,6 +16,7 @@ _MAIN_TERM = {
     "plas": "aged_s",
     "rwa": "aged_s",
     "oracle": "aged_s",
+    "clairvoyant": "true_rest_s",
 }
 """The term that explains most about the order, by policy."""
 

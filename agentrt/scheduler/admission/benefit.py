@@ -46,6 +46,11 @@ class AdmissionBenefit:
         steps_s = self._output_tokens * time.base_s
         return self._context_tokens * time.prefill_s / steps_s if steps_s else float("inf")
 
+    @property
+    def prefill_s(self) -> float:
+        """Time of computing a prompt token, as far as it is known."""
+        return self._model.step_time.prefill_s
+
     def note_step(self, step: StepRecord) -> None:
         """Learn from a step of the engine."""
         self._model.add_step(step)

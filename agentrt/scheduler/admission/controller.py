@@ -18,13 +18,15 @@ recomputing is cheaper than steps with fewer sequences, no run is held back (`be
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agentrt.base.ids import RequestId
 from agentrt.protocol.step_output import Ledger, StepRecord
 from agentrt.scheduler.admission.benefit import AdmissionBenefit
 from agentrt.scheduler.admission.kv_budget import KvBudget, Reservation, fit_reason, reserve
-from agentrt.scheduler.admission.kv_need import KvNeed, kv_need
+from agentrt.scheduler.admission.kv_need import KvNeed, kv_need, true_kv_need
 from agentrt.scheduler.admission.thrashing import STEP, Thrashing
+from agentrt.scheduler.admission.waves import waiting_tokens, with_waves
 from agentrt.scheduler.decisions import AdmissionDecision, Admit
 from agentrt.scheduler.order.order import Order
 from agentrt.scheduler.order.request_info import InfoUpdates
@@ -48,11 +50,14 @@ class AdmissionControl:
     Args:
         kv_tokens: Tokens by role of an engine: on the device, and in CPU memory.
         share: Share of that memory that runs may commit; 0 admits every run at once.
+        foresees: Whether to go by what a replay knows: runs commit their true KV need, they give
+            way to shorter ones between two generations, and none gets a reservation.
 
     Attributes:
         budgets: KV budgets by role, of engines that report their memory.
         running: Admitted runs that have not ended.
         held: Runs held back, the first to come first, and whether that was reported.
+        returning: Runs that were admitted and gave way; what they have computed may be cached.
         active: Generations that are with their engine and could run.
         idle: Admitted runs without an active generation, and since when, the longest first.
         dormant: Runs idle for so long that nothing is committed for them.
@@ -63,8 +68,15 @@ class AdmissionControl:
             fits; otherwise new runs would wait for all of those.
     """
 
-    def __init__(self, kv_tokens: Mapping[str, tuple[int, int]], share: float) -> None:
+    def __init__(
+        self,
+        kv_tokens: Mapping[str, tuple[int, int]],
+        share: float,
+        *,
+        foresees: bool = False,
+    ) -> None:
         self._share = share
+        self._foresees = foresees
         self.budgets = {
             role: KvBudget(device, host, share)
             for role, (device, host) in kv_tokens.items()
@@ -72,6 +84,7 @@ class AdmissionControl:
         }
         self.running: dict[RunState, None] = {}
         self.held: dict[RunState, bool] = {}
+        self.returning: dict[RunState, None] = {}
         self.active: dict[NodeState, None] = {}
         self.idle: dict[RunState, float] = {}
         self.dormant: dict[RunState, None] = {}
@@ -112,9 +125,26 @@ class AdmissionControl:
             self.held[run] = False
             self.has_changed = True
 
+    def gives_way(self, run: RunState) -> bool:
+        """Whether an admitted run is to wait for admission again before its next generation."""
+        return (
+            self._foresees
+            and bool(self.held)
+            and run in self.running
+            and not run.active_generations
+        )
+
+    def suspend_run(self, run: RunState) -> None:
+        """Take the admission of a run back; it commits nothing until it is admitted again."""
+        for table in (self.running, self.idle, self.dormant):
+            table.pop(run, None)
+        run.admitted = False
+        self.returning[run] = None
+
     def admit_run(self, run: RunState, at_s: float) -> list[NodeState]:
         """Admit a run; returns its held generations."""
         self.held.pop(run, None)
+        self.returning.pop(run, None)
         self.running[run] = None
         self.idle[run] = at_s  # until its generations are active
         run.admit(at_s)
@@ -134,7 +164,7 @@ class AdmissionControl:
 
     def remove_run(self, run: RunState) -> None:
         """Remove a finished run."""
-        for table in (self.held, self.running, self.idle, self.dormant):
+        for table in (self.held, self.returning, self.running, self.idle, self.dormant):
             table.pop(run, None)
         self.has_changed = bool(self.held)
 
@@ -216,13 +246,18 @@ class AdmissionControl:
         admitted: list[RunState] = []
         decisions: list[AdmissionDecision] = []
         needs = {run: self._needs_of(run) for run in self.held}
-        reserved = self._reserved_run(now_s) if closed else None
+        reserved = self._reserved_run(now_s) if closed and not self._foresees else None
         reservation: Reservation | None = None
+        waves = self._waves(now_s, order)
         held = list(self.held)
         if len(held) > 1:
             held.sort(key=lambda run: self._priority(run, needs[run], now_s, order))
         for run in held:
-            reason = fit_reason(needs[run], free, in_use) if closed else NO_BENEFIT
+            room = free
+            if waves:
+                key = self._priority(run, needs[run], now_s, order)[0]
+                room = with_waves(free, (given for other, given in waves if other > key))
+            reason = fit_reason(needs[run], room, in_use) if closed else NO_BENEFIT
             if reason and reserved is not None and run is not reserved:
                 reservation = reservation or self._reservation(
                     reserved, needs, free, admitted, now_s
@@ -243,7 +278,8 @@ class AdmissionControl:
     def _needs_of(self, run: RunState) -> dict[str, KvNeed]:
         """KV needs of a held run, by role."""
         return {
-            role: kv_need(run, role, budget.limit_tokens) for role, budget in self.budgets.items()
+            role: (true_kv_need if self._foresees else kv_need)(run, role, budget.limit_tokens)
+            for role, budget in self.budgets.items()
         }
 
     def _priority(
@@ -251,9 +287,31 @@ class AdmissionControl:
     ) -> tuple[PriorityKey, float]:
         node = next(iter(run.held))
         peak = max((need.peak_tokens for need in needs.values()), default=0.0)
-        return order.key(
-            now_s, InfoUpdates(now_s).info_of(node, RequestId(node.arrival)), int(peak)
-        ), run.started_at_s
+        info = InfoUpdates(now_s).info_of(node, RequestId(node.arrival))
+        if run in self.returning and info.true_rest_s is not None:
+            info = replace(info, true_rest_s=max(0.0, info.true_rest_s - self._recompute_s(run)))
+        return order.key(now_s, info, int(peak)), run.started_at_s
+
+    def _recompute_s(self, run: RunState) -> float:
+        """Time of computing the context of a run again, if it is evicted while the run waits."""
+        context_tokens = sum(one.context_tokens for one in run.footprints.values())
+        return context_tokens * self.benefit.prefill_s
+
+    def _waves(self, now_s: float, order: Order) -> list[tuple[PriorityKey, dict[str, float]]]:
+        """Tokens that running forks leave to more urgent runs, each with the key of the fork."""
+        if not self._foresees or not self.held:
+            return []
+        found = []
+        for run in self.running:
+            given = {
+                role: waiting_tokens(run, role, self._tokens_of(run, role, now_s))
+                for role in self.budgets
+            }
+            if any(given.values()):
+                node = next(iter(run.waiting))
+                info = InfoUpdates(now_s).info_of(node, RequestId(node.arrival))
+                found.append((order.key(now_s, info), given))
+        return found
 
     def _reserved_run(self, now_s: float) -> RunState | None:
         """The longest waiting run, if it has waited long for its expected duration."""

@@ -57,6 +57,21 @@ def kv_need(run: RunState, role: str, limit_tokens: float) -> KvNeed:
     return KvNeed(peak, min(peak, max(wave, learned.mean, prompt_tokens)))
 
 
+def true_kv_need(run: RunState, role: str, limit_tokens: float) -> KvNeed:
+    """KV need of a held run, known from a replay; what is learned if the replay knows none.
+
+    Args:
+        run: The held run.
+        role: Role of the engine.
+        limit_tokens: Tokens that all runs together may commit there.
+    """
+    peak = run.true_kv_tokens
+    if peak is None:
+        return kv_need(run, role, limit_tokens)
+    longest = peak if run.true_longest_tokens is None else run.true_longest_tokens
+    return KvNeed(peak, min(peak, max(WAVE_SHARE * limit_tokens, longest)))
+
+
 def engine_site(role: str) -> str:
     """Site under which the peaks of a template's runs on one engine are learned."""
     return f"engine {role}"

@@ -15,6 +15,7 @@ class Fcfs:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = True
     groups_forks: bool = False
+    foresees: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

@@ -20,6 +20,7 @@ class Lpm:
     refresh_steps: int = 1
     time_invariant: bool = True
     groups_forks: bool = False
+    foresees: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

@@ -1,10 +1,13 @@
-"""Upper bound for `rwa`: the same order, with the true remaining service known from a replay."""
+"""The order of `rwa` with the true remaining service, known from a replay: what learning it costs.
+
+It is no bound: the order still ages, and admission control still estimates. See `clairvoyant`.
+"""
 
 from __future__ import annotations
 
 from agentrt.base.config import PolicyName as Name
-from agentrt.base.errors import UsageError
 from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.policies.foresight import true_rest_s
 from agentrt.scheduler.policies.rwa import Rwa
 
 
@@ -19,10 +22,4 @@ class Oracle(Rwa):
         Raises:
             UsageError: The service is unknown: this is no replay.
         """
-        if info.true_rest_s is None:
-            raise UsageError(
-                f"request {info.request_id} of run {info.run_id or '?'} does not tell what its "
-                "run will need, which the policy 'oracle' goes by",
-                hint="Only replays know that: use the policy 'rwa', which learns it",
-            )
-        return info.true_rest_s
+        return true_rest_s(info, self.name)

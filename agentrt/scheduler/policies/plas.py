@@ -35,6 +35,7 @@ class Plas:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = False
     groups_forks: bool = False
+    foresees: bool = False
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from agentrt.base.config import PolicyName as Name
 from agentrt.protocol.backend import SchedulingInfo
+from agentrt.scheduler.policies.clairvoyant import Clairvoyant
 from agentrt.scheduler.policies.fcfs import Fcfs
 from agentrt.scheduler.policies.lpm import Lpm
 from agentrt.scheduler.policies.oracle import Oracle
@@ -30,6 +31,8 @@ class Policy(Protocol):
         refresh_steps: Engine steps for which a key may be cached while the info is the same.
         time_invariant: Whether a key depends on the info and the cached tokens only.
         groups_forks: Whether requests of one run with a common prefix are admitted together.
+        foresees: Whether admission control goes by what a replay knows, and takes admissions back
+            for shorter runs.
     """
 
     name: Name
@@ -37,6 +40,7 @@ class Policy(Protocol):
     refresh_steps: int
     time_invariant: bool
     groups_forks: bool
+    foresees: bool
 
     def key(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
@@ -80,3 +84,5 @@ def policy(name: Name, token_s: float = 0.0) -> Policy:
             return Rwa(token_s)
         case "oracle":
             return Oracle(token_s)
+        case "clairvoyant":
+            return Clairvoyant(token_s)

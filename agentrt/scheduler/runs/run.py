@@ -32,6 +32,8 @@ class RunState:
         nodes: Nodes by id, ended ones included.
         attained_s: Service so far.
         true_service_s: Total service, if known from a replay.
+        true_kv_tokens: Peak of its KV on an engine, if known from a replay.
+        true_longest_tokens: Longest context of the run, if known from a replay.
         waiting: Nodes that could run and wait for their engine or for admission.
         path_p50_s: Median of the remaining time learned for its latest new node.
         path_p90_s: Ninth decile of the same time.
@@ -54,6 +56,8 @@ class RunState:
     priority: int
     estimates: Estimates
     true_service_s: float | None
+    true_kv_tokens: float | None
+    true_longest_tokens: float | None
     nodes: dict[NodeId, NodeState] = field(default_factory=dict)
     attained_s: float = 0.0
     waiting: dict[NodeState, None] = field(default_factory=dict)
@@ -85,6 +89,8 @@ class RunState:
             event.priority,
             estimates,
             event.true_service_s,
+            event.true_kv_tokens,
+            event.true_longest_tokens,
             _waited_at_s=event.at_s,
             _mark_at_s=event.at_s,
         )

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 
@@ -33,7 +33,7 @@ Draw = Callable[[int, int, float], Workload]
 
 RWA = SchedulerConfig()
 FCFS = SchedulerConfig(policy="fcfs", gate_share=0)
-POLICIES: tuple[PolicyName, ...] = ("fcfs", "lpm", "plas", "rwa", "oracle")
+POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 
 
 def run(
