@@ -2,7 +2,7 @@
 
 from threading import Event, get_ident
 
-from agentrt.engine.sampling.late_masks import MaskThreads
+from agentrt.engine.sampling.late_masks import MAX_ABANDONED, MaskThreads
 
 LIMIT_S = 60.0
 
@@ -44,4 +44,52 @@ def test_masks_that_wait_for_a_thread_do_not_take_long():
     assert not second.takes_longer(0.0)
     goes_on.set()
     assert second.result(LIMIT_S) == 7
+    threads.close()
+
+
+def test_abandoned_masks_hold_up_no_others():
+    """A thread that fills them is replaced, and ends with them."""
+    threads, first, goes_on = stuck_thread()
+    second = threads.submit(get_ident)
+    threads.abandon(first)
+    replacement = second.result(LIMIT_S)
+
+    goes_on.set()
+    assert first.result(LIMIT_S)
+    later = [threads.submit(get_ident) for _ in range(20)]
+    assert {one.result(LIMIT_S) for one in later} == {replacement}
+    threads.close()
+
+
+def test_abandoned_masks_that_wait_for_a_thread_are_never_filled():
+    threads, _, goes_on = stuck_thread()
+    filled = []
+    second = threads.submit(lambda: filled.append(2))
+    third = threads.submit(lambda: filled.append(3))
+    threads.abandon(second)
+    goes_on.set()
+    third.result(LIMIT_S)
+    assert filled == [3]
+    assert second.cancelled()
+    threads.close()
+
+
+def test_only_so_many_threads_go_on_with_abandoned_masks():
+    """The last one keeps its thread, until those before it are through."""
+    threads, goes_on = MaskThreads(1, "masks"), Event()
+    for count in range(MAX_ABANDONED + 1):
+        begun = Event()
+
+        def fill(begun=begun):
+            begun.set()
+            return goes_on.wait(LIMIT_S)
+
+        last = threads.submit(fill)
+        assert begun.wait(LIMIT_S), count
+        threads.abandon(last)
+    waiting = threads.submit(get_ident)
+    assert not waiting.running()
+    assert not last.done()
+    goes_on.set()
+    assert waiting.result(LIMIT_S)
     threads.close()

@@ -96,6 +96,36 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     assert served.ids(1) == plain.ids(1)
 
 
+def test_masks_of_requests_that_are_over_hold_up_no_others(build, engine, monkeypatch):
+    """Both threads of late masks are busy for requests that are cancelled; a third one goes on."""
+    how = {"constraint": NUMBERS, "on_limit": "close", "max_tokens": 24}
+    let_go, held = threading.Event(), set()
+    hold_masks(monkeypatch, let_go, lambda grammar: grammar in held)
+    core = build()
+    core.executor.sampler.mask_filler.row_budget_s = 0.0
+    core.executor.sampler.mask_filler.limit_s = 600.0  # so late are no masks here
+    core.prewarm((NUMBERS,), wait_s=60.0)
+    for number in (1, 2):
+        core.submit(engine.request(number, PROMPT[number:], **how))
+    for sequence in core.scheduler:
+        sequence.grammar.has_slow_mask = True
+        held.add(sequence.grammar)
+    for _ in range(4):
+        core.step()
+    detached = [sequence.grammar.detached_mask for sequence in core.scheduler]
+    assert len(detached) == 2
+    assert all(one is not None and not one.masks.done() for one in detached)
+    for number in (1, 2):
+        core.cancel(number, "test")
+    core.submit(engine.request(3, PROMPT, **how))
+    for sequence in core.scheduler:
+        sequence.grammar.has_slow_mask = sequence.grammar.stays_apart = True
+    served = engine.drain(core)
+    assert served.ends[3].reason in ("stop", "length")
+    assert not any(one.masks.done() and not one.masks.cancelled() for one in detached)
+    let_go.set()
+
+
 def test_a_way_out_waits_for_the_mask_under_way(build, engine):
     core = build()
     core.submit(engine.request(1, PROMPT, constraint=NUMBERS, on_limit="close", max_tokens=24))

@@ -155,8 +155,9 @@ class ModelExecutor:
         return 1
 
     def forget(self, sequence: Sequence) -> None:
-        """Drop the compilation of a finished sequence's grammar."""
+        """Drop the compilation of a finished sequence's grammar, and its mask under way."""
         self.grammars.forget(sequence.request.request_id)
+        self.sampler.mask_filler.abandon(sequence)
 
     def close(self) -> None:
         """End the threads. Idempotent."""

@@ -190,6 +190,12 @@ class MaskFiller:
             hint="Make the grammar less ambiguous: fewer repetitions that follow each other",
         )
 
+    def abandon(self, sequence: Sequence) -> None:
+        """Give up the mask of a sequence that has ended, so that no other mask waits for it."""
+        detached = None if sequence.grammar is None else sequence.grammar.detached_mask
+        if self._detached is not None and isinstance(detached, DetachedMask) and detached.is_alone:
+            self._detached.abandon(detached.masks)
+
     def close(self) -> None:
         """End the threads; those that are stuck end with the process."""
         for threads in (self._worker, self._detached):
@@ -234,7 +240,7 @@ class MaskFiller:
                 self._detached = MaskThreads(_DETACHED_THREADS, "agentrt-late-masks")
             buffers = MaskBuffers(1, self._logits_size)
             fill = partial(GrammarMasks, [rows[row]], buffers, self._pool, (0,))
-            grammar.detached_mask = DetachedMask(self._detached.submit(fill), 0)
+            grammar.detached_mask = DetachedMask(self._detached.submit(fill), 0, is_alone=True)
         return fill_rows
 
     def _collect_detached(self, grammar_rows: _GrammarRows, masks: GrammarMasks) -> None:

@@ -17,6 +17,9 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+MAX_ABANDONED = 8
+"""Maximum number of threads that go on with masks which nothing needs any more."""
+
 
 class MaskFuture(Future[T]):
     """Masks that a thread fills.
@@ -39,10 +42,12 @@ class DetachedMask(Generic[T]):
     Attributes:
         masks: The masks being filled.
         row: Row of the mask among them.
+        is_alone: Whether no other row waits for them.
     """
 
     masks: MaskFuture[T]
     row: int
+    is_alone: bool = False
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the state is free again; False if it is not within that time."""
@@ -62,6 +67,7 @@ class MaskThreads:
         self._threads = threads
         self._name = name
         self._filling: set[MaskFuture[Any]] = set()
+        self._abandoned: set[MaskFuture[Any]] = set()
         for _ in range(threads):
             self._start()
 
@@ -70,13 +76,17 @@ class MaskThreads:
         future: MaskFuture[T] = MaskFuture()
 
         def job() -> bool:
-            future.began_s = perf_counter()
             self._filling.add(future)
+            future.began_s = perf_counter()
+            if not future.set_running_or_notify_cancel():
+                return self._leaves(future)
             try:
                 future.set_result(fill())
             except BaseException as wrong:
                 future.set_exception(wrong)
-            return self._leaves(future)
+            goes_on = self._leaves(future)
+            self._abandoned.discard(future)
+            return goes_on
 
         self._jobs.put(job)
         return future
@@ -86,6 +96,20 @@ class MaskThreads:
         for future in tuple(self._filling):
             if future.takes_longer(limit_s) and self._leaves(future):
                 self._start()
+
+    def abandon(self, future: MaskFuture[Any]) -> None:
+        """Give up masks that nothing needs any more.
+
+        Those that wait for a thread are never filled. A thread that is filling them is replaced,
+        unless too many such threads still go on: each takes its share of the cores.
+        """
+        if future.cancel() or future.done() or len(self._abandoned) >= MAX_ABANDONED:
+            return
+        self._abandoned.add(future)
+        if self._leaves(future):
+            self._start()
+        else:
+            self._abandoned.discard(future)  # they are filled by now
 
     def close(self) -> None:
         """End the threads once their masks are filled."""
