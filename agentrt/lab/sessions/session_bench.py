@@ -12,12 +12,19 @@ from typing import Any
 import typer
 from anyio import to_thread
 
+from agentrt.lab.errors import BenchFailed
 from agentrt.lab.sessions.arms import OpenArm
 from agentrt.lab.sessions.figures import figures, slo_point
 from agentrt.lab.sessions.flags import SessionFlags
 from agentrt.lab.sessions.ideal import TokenTree
 from agentrt.lab.sessions.lines import play_line, sustained_line, turn_lines
-from agentrt.lab.sessions.play import SessionPlay, play_arriving, play_one_by_one, with_ideal
+from agentrt.lab.sessions.play import (
+    SessionArm,
+    SessionPlay,
+    play_arriving,
+    play_one_by_one,
+    with_ideal,
+)
 from agentrt.lab.sessions.prompt_reader import PromptReader
 from agentrt.lab.sessions.slo import Slo, Sustained, next_rate, sustained
 from agentrt.lab.sessions.source import SessionSource
@@ -57,8 +64,13 @@ class SessionBench:
     async def run(
         self, engine: str, opening: Callable[[], AbstractAsyncContextManager[OpenArm]]
     ) -> Json:
-        """Play on an engine; returns its settings."""
+        """Play on an engine; returns its settings.
+
+        Raises:
+            BenchFailed: The engine does not work.
+        """
         async with opening() as opened:
+            await self._warm_up(engine, opened.arm)
             sessions = self._take(len(self._source))
             play = await play_one_by_one(opened.arm, sessions)
             await self._played(engine, play, sessions)
@@ -71,6 +83,15 @@ class SessionBench:
             if self._rates != ():
                 typer.echo(sustained_line(engine, self.sustained(), self._slo))
             return opened.about
+
+    async def _warm_up(self, engine: str, arm: SessionArm) -> None:
+        """Ask for a turn that does not count: parts of an engine start with the first request."""
+        session = self.session(0).salted("Warm-up.\n").shortened(most_turns=1, most_output_tokens=1)
+        play = await play_one_by_one(arm, [session])
+        for agent in play.agents:
+            if agent.error:
+                raise BenchFailed(f"{engine} does not answer: {agent.error}")
+        await self._with_ideal(play, [session])
 
     def session(self, number: int) -> AgentSession:
         """The session of an agent, as it is to be played."""
@@ -117,10 +138,13 @@ class SessionBench:
     async def _played(
         self, engine: str, play: SessionPlay, sessions: Sequence[AgentSession]
     ) -> None:
-        # Prompts are encoded again; the engine's signs of life are read meanwhile.
-        play = await to_thread.run_sync(with_ideal, play, sessions, self._reader, self._tree)
+        play = await self._with_ideal(play, sessions)
         self._plays.append(play)
         found = figures(play, self._slo)
         typer.echo(play_line(engine, play.rate, found))
         for line in turn_lines(found) if not play.rate else ():
             typer.echo(line)
+
+    async def _with_ideal(self, play: SessionPlay, sessions: Sequence[AgentSession]) -> SessionPlay:
+        """The play beside the ideal. Prompts are encoded again, off the loop of the runtime."""
+        return await to_thread.run_sync(with_ideal, play, sessions, self._reader, self._tree)
