@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
@@ -21,6 +22,7 @@ from agentrt.base.record import record
 from agentrt.engine.process.child import environment
 from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
+from agentrt.lab.arms.play_options import PlayOptions
 from agentrt.lab.arms.server_process import ServerPlan
 from agentrt.lab.arms.servers import PAGE_TOKENS, Served
 from agentrt.lab.arms.wire import ProgramLine, ProgramSample
@@ -30,27 +32,41 @@ from agentrt.lab.workloads.step_sample import StepSample
 CLIENTS = {"asyncio": "asyncio_client.py", "langgraph": "langgraph_client.py"}
 
 
-def runtime_arm(served: Served, scheduler: SchedulerConfig, *, threads: int) -> Arm:
+def runtime_arm(
+    served: Served,
+    scheduler: SchedulerConfig,
+    *,
+    threads: int,
+    engine: Mapping[str, Any] | None = None,
+    options: PlayOptions | None = None,
+) -> Arm:
     """Our runtime, with as much KV memory as the servers have.
 
     Args:
         served: Model and memory.
         scheduler: How its programs share the engine.
         threads: Threads of the engine; 0 lets it choose.
+        engine: Further fields of `EngineConfig`.
+        options: How programs are written.
     """
-    engine = {
+    fields = {
         "model_path": str(served.model),
         "dtype": served.dtype,
         "kv_pages": served.kv_tokens // PAGE_TOKENS,
         "threads": threads,
         "policy": scheduler.policy,
+        **(engine or {}),
     }
-    config = EngineConfig(**{**engine, "model_path": served.model})  # type: ignore[arg-type]
+    config = EngineConfig(**{**fields, "model_path": served.model})
     return Arm(
         OURS,
         "",
         command=(sys.executable, "-P", "-m", "agentrt.lab.arms.runtime_arm"),
-        settings={"engine": engine, "scheduler": asdict(scheduler)},
+        settings={
+            "engine": fields,
+            "scheduler": asdict(scheduler),
+            "play": asdict(options or PlayOptions()),
+        },
         env=environment(config, os.environ) if threads else {},
     )
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from agentrt.base.record import record
+from agentrt.lab.arms.play_options import PlayOptions
 from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Gen, GenOptions, Node, Program, gather, program, race, regex, tool
@@ -43,7 +44,7 @@ class PendingNode:
     at_token: int = 0
 
 
-def pending_node(line: NodeLine) -> PendingNode:
+def pending_node(line: NodeLine, options: PlayOptions) -> PendingNode:
     """Make a node ready to be declared."""
     if line["kind"] == "call":
         messages = tuple(
@@ -52,9 +53,10 @@ def pending_node(line: NodeLine) -> PendingNode:
         )
         names = (name for _, parts in messages for kind, name in parts if kind != "text")
         quoted = tuple(dict.fromkeys(names))
-        after = tuple(name for name in line["needs"] if name not in quoted)
-        return PendingNode(line, after, quoted, messages)
+        waits_for = (name for name in line["needs"] if name not in quoted or not options.holes)
+        return PendingNode(line, tuple(waits_for), quoted, messages)
     plan, at_token = (line["plan"], line["at_token"]) if line["kind"] == "tool" else ("", 0)
+    at_token = at_token if options.early_tools else 0
     after = tuple(name for name in line["needs"] if not (at_token and name == plan))
     return PendingNode(line, after, plan=plan, at_token=at_token)
 
@@ -71,6 +73,7 @@ class Play:
 
     Args:
         line: The program.
+        options: How the program is written.
 
     Attributes:
         line: The program.
@@ -78,12 +81,13 @@ class Play:
         given_up: Calls that a vote made needless.
     """
 
-    def __init__(self, line: ProgramLine) -> None:
+    def __init__(self, line: ProgramLine, options: PlayOptions | None = None) -> None:
         self.line = line
+        self._options = options or PlayOptions()
         self.nodes: dict[str, Node[str]] = {}
         self.given_up: list[str] = []
         self._tree: ChatTree[PartKey] = ChatTree()
-        self._pending = [pending_node(node) for node in line["nodes"]]
+        self._pending = [pending_node(node, self._options) for node in line["nodes"]]
 
     async def run(self) -> None:
         """Play it to its end."""
@@ -141,6 +145,9 @@ class Play:
         quorum = self.line["quorum"]
         if quorum is None:
             return
+        if not self._options.cancellation:
+            await gather(*(self.nodes[name] for name in quorum["names"]))
+            return
         async with race([self.nodes[name] for name in quorum["names"]]) as finished:
             ended = 0
             async for _ in finished:
@@ -153,7 +160,7 @@ class Play:
     def _call(self, line: CallLine, node: PendingNode) -> Gen[str]:
         options: GenOptions = {"max_tokens": line["tokens"], "name": line["site"]}
         prompt = self._tree.find(node.messages, self._part)
-        if "pattern" in line:  # which ends by itself
+        if self._options.forms and "pattern" in line:  # which ends by itself
             return prompt.generate(regex(line["pattern"]), **options)
         options["ignore_eos"] = True
         if "seed" in line:

@@ -22,6 +22,7 @@ from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.arms.answering import answer_lines
+from agentrt.lab.arms.play_options import PlayOptions
 from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, WaitSample
 from agentrt.lab.workloads.step_sample import StepSample
@@ -100,8 +101,9 @@ class RuntimeArm:
         self._runs = 0
 
     async def open(self, settings: Json) -> Json:
-        """Start the engine; settings hold fields of `EngineConfig` and of `SchedulerConfig`."""
+        """Start the engine; settings hold fields of its, the scheduler's and a play's options."""
         engine = settings["engine"]
+        self._options = PlayOptions(**settings.get("play", {}))
         self._runtime: Runtime = await self._stack.enter_async_context(
             open_runtime(
                 engine=EngineConfig(**{**engine, "model_path": Path(engine["model_path"])}),
@@ -116,7 +118,7 @@ class RuntimeArm:
 
     async def play(self, programs: list[ProgramLine]) -> Json:
         """Play programs, each from its arrival on."""
-        plays = dict(enumerate(Play(line) for line in programs))
+        plays = dict(enumerate(Play(line, self._options) for line in programs))
         ended: dict[int, EndedPlay] = {}
         began_at_s = time.monotonic()
         self._observer.begin(began_at_s)
@@ -220,7 +222,9 @@ class EndedPlay:
                 "output": text,
                 "held_s": sum(sent.held_s for sent in node.sent),
                 "forced_tokens": ledger.forced_tokens,
-                "drafted_tokens": sum(one.accepted_tokens for one in ledger.drafts),
+                "drafted_tokens": sum(
+                    one.accepted_tokens for one in ledger.drafts if one.source != "grammar"
+                ),
             }
         ]
 

@@ -168,6 +168,8 @@ class CompoundFlags:
         kv_share: KV memory divided by the working set of the mix; 0 gives enough.
         policy: Policies of our arm: fcfs, lpm, plas, rwa, oracle; with +gate or -gate; several
             compete.
+        without: Features to be taken away one at a time, or all; each makes an arm beside the one
+            with every feature.
         scale: Scale of lengths, times and counts: life, or small to try things, then factors, as in
             small,output=0.15 or context=0.1,count=0.5,think=0.
         dtype: Dtype of all arms, bfloat16 or float32; the model decides if none is given.
@@ -188,6 +190,7 @@ class CompoundFlags:
     programs: int = 40
     kv_share: float = 0.0
     policy: str = "rwa"
+    without: str = ""
     scale: str = "life"
     threads: Threads = 0
     dtype: str = ""

@@ -17,6 +17,7 @@ from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.arms.servers import Served
 from agentrt.lab.bench.compound.bound import bounds_of
+from agentrt.lab.bench.compound.features import FEATURES, OwnArm, ablation
 from agentrt.lab.bench.compound.live import measured_live
 from agentrt.lab.bench.compound.load import run_load
 from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, OpenLoad
@@ -69,16 +70,29 @@ def arms_config(flags: CompoundFlags, model: BenchModel) -> ArmsConfig:
     """The arms; all compute the same weights in the same dtype."""
     dtype = flags.dtype or ("bfloat16" if is_large(model.shape) else "float32")
     asked = names(flags.arms)
-    schedulers = {arm.name: arm.scheduler for arm in arms_named(flags.policy)}
-    ours = our_names(tuple(schedulers)) if OURS in asked else {}
+    ours = own_arms(flags) if OURS in asked else {}
     return ArmsConfig(
         names=(*ours, *(name for name in asked if name != OURS)),
-        ours={name: schedulers[policy] for name, policy in ours.items()},
+        ours=ours,
         served=Served(model.path, dtype),
         threads=flags.threads,
         files=peer_files(model.path),
         quick=flags.quick,
     )
+
+
+def own_arms(flags: CompoundFlags) -> dict[str, OwnArm]:
+    """Our own arms by name: one, or one for each policy, or those of an ablation."""
+    if flags.without:
+        return ablation(features_of(flags))
+    schedulers = {arm.name: arm.scheduler for arm in arms_named(flags.policy)}
+    policies = our_names(tuple(schedulers))
+    return {name: OwnArm(schedulers[policy]) for name, policy in policies.items()}
+
+
+def features_of(flags: CompoundFlags) -> tuple[str, ...]:
+    """Features that an ablation takes away."""
+    return tuple(FEATURES) if flags.without == "all" else names(flags.without)
 
 
 def program_shapes(flags: CompoundFlags) -> tuple[str, ...]:
@@ -96,6 +110,10 @@ def check(flags: CompoundFlags) -> None:
     peer_files().check(*(part for name in names(flags.arms) for part in name.split("+")))
     for name in program_shapes(flags):
         shape_named(name)
+    if flags.without:
+        check_known("--without", features_of(flags), tuple(FEATURES))
+        alone = f"--policy {flags.policy} is no ablation"
+        require(flags.policy == CompoundFlags.policy, alone, "Leave it out beside --without")
     check_known("--load", (flags.load,), ("one", "open"))
     check_known("--busy", (flags.busy,), BUSY)
     rate = rate_of(flags.rate, "--rate")

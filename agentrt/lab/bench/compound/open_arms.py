@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from statistics import median
 
 from agentrt.analysis.model_shape import shape_in
-from agentrt.base.config import SchedulerConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
@@ -18,6 +17,7 @@ from agentrt.lab.arms.program_arm import CLIENTS, client_arm, play, runtime_arm
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
 from agentrt.lab.arms.servers import SERVERS, Served, plans_of
 from agentrt.lab.arms.wire import ProgramLine
+from agentrt.lab.bench.compound.features import OwnArm
 from agentrt.lab.bench.compound.play_log import PlayLog
 from agentrt.lab.bench.compound.prompt_parity import chats_in, check_prompt_parity
 from agentrt.lab.bench.compound.server_efficiency import LEAST_EFFICIENCY, measure_efficiency
@@ -37,7 +37,7 @@ class ArmsConfig:
 
     Attributes:
         names: Names of all arms: keys of `ours`, and clients with servers.
-        ours: Schedulers of our own arms by name.
+        ours: Settings of our own arms by name.
         served: The model and memory of all arms.
         threads: Threads of our engine; 0 lets it choose.
         files: Files of the peers.
@@ -45,7 +45,7 @@ class ArmsConfig:
     """
 
     names: tuple[str, ...]
-    ours: Mapping[str, SchedulerConfig]
+    ours: Mapping[str, OwnArm]
     served: Served
     threads: int
     files: PeerFiles
@@ -108,7 +108,7 @@ class _OpenArms:
         config = self._config
         if name in config.ours:
             log(f"starting {name}")
-            self._start(name, runtime_arm(config.served, config.ours[name], threads=config.threads))
+            self._start(name, self._own(config.ours[name]))
         else:
             client, _, kind = name.partition("+")
             server = self._server(kind)
@@ -140,6 +140,15 @@ class _OpenArms:
             log(f"nothing is compared below {LEAST_EFFICIENCY:.0%}: left out {', '.join(names)}")
             for name in names:
                 self.arms.pop(name).close()
+
+    def _own(self, own: OwnArm) -> Arm:
+        return runtime_arm(
+            self._config.served,
+            own.scheduler,
+            threads=self._config.threads,
+            engine=own.engine,
+            options=own.play,
+        )
 
     def _start(self, name: str, arm: Arm, server: ServerProcess | None = None) -> None:
         config = short_paths(

@@ -8,6 +8,7 @@ from typing import Any
 from agentrt.analysis.html_page import heading, page, paragraphs, table, table_of
 from agentrt.analysis.plot import bars, cdf
 from agentrt.analysis.statistics import Interval
+from agentrt.lab.bench.compound.ablation import ablation_in_words, ablation_parts
 from agentrt.lab.bench.compound.figures import sum_if_known
 from agentrt.lab.bench.compound.load_page import load_in_words, load_parts
 from agentrt.lab.bench.compound.result import interval_of, latencies_of
@@ -62,6 +63,7 @@ def html(found: Json) -> str:
         ),
         bars("p50 compound latency", p50, y="s", log_y=True),
     ]
+    parts += ablation_parts(found)
     if found["comparison"].get("to_best"):
         parts += _ratio_parts(labels, found["comparison"])
     for label in labels:
@@ -108,6 +110,7 @@ def in_words(found: Json) -> list[str]:
         f"{len(one['shapes'])} shapes."
         for peer, one in compared["peers"].items()
     ]
+    lines += ablation_in_words(found)
     return lines + (load_in_words(found["load"]) if found.get("load") else [])
 
 

@@ -13,7 +13,9 @@ from agentrt.analysis.statistics import Interval, interval, mean, percentile, pe
 from agentrt.base.config import SchedulerConfig
 from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.servers import Served
+from agentrt.lab.bench.compound.ablation import ablation_ratios
 from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound
+from agentrt.lab.bench.compound.features import WITH_ALL
 from agentrt.lab.bench.compound.figures import hit_rate, mean_split
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
@@ -77,6 +79,7 @@ def to_json(run: CompoundRun) -> Json:
         "choices": plays.choices,
         "reaches": plays.reaches,
         "comparison": comparison(samples, labels, ours) if ours else {"peers": {}},
+        "ablation": ablation_ratios(samples),
         "arms": [_arm(name, one, plays.arms[name], labels) for name, one in samples.items()],
         "bounds": plays.bounds,
         "parts": plays.parts,
@@ -85,8 +88,8 @@ def to_json(run: CompoundRun) -> Json:
 
 
 def _is_default(name: str) -> tuple[bool, bool]:
-    """Largest for the arm as it is, then for the default policy."""
-    return name == OURS, name.endswith(f":{SchedulerConfig().policy}")
+    """Largest for the arm as it is or with every feature, then for the default policy."""
+    return name in (OURS, WITH_ALL), name.endswith(f":{SchedulerConfig().policy}")
 
 
 def figures(plays: Sequence[PlayedRound]) -> Json:
