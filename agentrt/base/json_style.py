@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 JsonStyle = Literal["compact", "spaced", "indented"]
@@ -42,6 +43,18 @@ def line_break(style: JsonStyle, depth: int) -> str:
     return f"\n{_INDENT * depth}" if style == "indented" else ""
 
 
+_WRITERS: dict[JsonStyle, Callable[[Any], str]] = {
+    style: json.JSONEncoder(
+        ensure_ascii=False,
+        separators=separators,
+        allow_nan=False,
+        indent=_INDENT if style == "indented" else None,
+    ).encode
+    for style, separators in SEPARATORS.items()
+}
+"""Kept, for `json.dumps` makes a new encoder for each value."""
+
+
 def styled_json(value: Any, style: JsonStyle = "compact", depth: int = 0) -> str:
     """A plain value as JSON in a style.
 
@@ -50,8 +63,5 @@ def styled_json(value: Any, style: JsonStyle = "compact", depth: int = 0) -> str
         style: The style.
         depth: Number of containers that the value stands in.
     """
-    indent = _INDENT if style == "indented" else None
-    text = json.dumps(
-        value, ensure_ascii=False, separators=SEPARATORS[style], allow_nan=False, indent=indent
-    )
+    text = _WRITERS[style](value)
     return text.replace("\n", line_break(style, depth)) if depth else text

@@ -104,9 +104,9 @@ def _of_type(here: dict[str, Any], kind: str) -> str | None:
     if kind not in ("integer", "number"):
         return None
     terminals = number_terminals(here, whole=kind == "integer")
-    if not terminals:
+    if not terminals or any(number.chains for number in terminals):
         return None
-    return _all_of([f"({' & '.join(map(terminal, terms))})" for terms in terminals])
+    return _all_of([f"({' & '.join(map(terminal, one.patterns))})" for one in terminals])
 
 
 def _all_of(options: list[str | None]) -> str | None:

@@ -14,7 +14,7 @@ import pytest
 from pydantic import Field, TypeAdapter
 
 from agentrt import ConstraintError
-from agentrt.structured import checked_schema_shape, json_schema_shape, shape_of
+from agentrt.structured import json_schema_shape, shape_of
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.json_schema.json_grammar import has_rules
 from agentrt.structured.json_schema.normalize import normalize
@@ -123,50 +123,6 @@ def test_small_ranges_are_exact(kind, opened):
         ends = {name: end for name, end in zip(names, (low, high), strict=True) if end is not None}
         schema = {"type": kind, **ends}
         assert taken(schema, *texts) == [text for text in texts if fits(schema, text)], schema
-
-
-STEPS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 25, 60, 100, 300, 1000, 0.01, 0.05, 0.1, 0.25, 0.3, 0.5]
-
-
-@pytest.mark.parametrize("step", [*STEPS, 0.75, 1.5, 2.5, 0.125, 1e-6])
-@pytest.mark.parametrize("bounds", [{}, {"minimum": -7, "exclusiveMaximum": 130}])
-def test_multiples_are_exact(step, bounds):
-    """All integers of three digits and their halves, quarters, tenths, in several notations."""
-    schema = {"type": "number", "multipleOf": step, **bounds}
-    numbers = [Fraction(n, d) for n in range(-40, 700, 7) for d in (1, 2, 4, 8, 10, 100)]
-    texts = {str(number.numerator) for number in numbers if number.denominator == 1}
-    for number in numbers:
-        plain = format(Decimal(number.numerator) / number.denominator, "f")
-        texts |= {plain, f"{plain}0" if "." in plain else f"{plain}.0"}
-    texts -= {"-0", "-0.0"}
-    ordered = sorted(texts)
-    assert taken(schema, *ordered) == [text for text in ordered if fits(schema, text)]
-
-
-@pytest.mark.parametrize("step", [7, 9, 11, 13, 17, 97, 101, 999])
-@pytest.mark.parametrize("bounds", [{"minimum": 0}, {"minimum": -5, "maximum": 5000}])
-def test_multiples_of_any_integer_are_exact(step, bounds):
-    schema = {"type": "integer", "multipleOf": step, **bounds}
-    texts = [str(n) for n in range(-20, 2500)]
-    assert taken(schema, *texts) == [text for text in texts if fits(schema, text)]
-
-
-def test_multiples_beyond_the_exact_floats():
-    schema = {"type": "integer", "multipleOf": 15, "minimum": INT64}
-    texts = [str(INT64 + n) for n in range(40)]
-    assert taken(schema, *texts) == [text for text in texts if int(text) % 15 == 0]
-
-
-def test_multiples_that_no_grammar_holds_are_refused_by_name():
-    schema = {"type": "integer", "multipleOf": 7, "minimum": INT64}
-    with pytest.raises(ConstraintError) as refused:
-        json_schema_shape({"type": "array", "items": schema})
-    assert (refused.value.pointer, refused.value.keyword) == ("/items/multipleOf", "multipleOf")
-    checked = checked_schema_shape(schema)
-    fitting = INT64 + -INT64 % 7
-    assert checked.parse(str(fitting)) == fitting
-    with pytest.raises(ValueError, match="not a multiple of 7"):
-        checked.parse(str(fitting + 1))
 
 
 def test_what_the_compiler_gets_is_never_more_than_what_fits():

@@ -6,11 +6,15 @@ import functools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+from agentrt.structured.json_schema.digit_chains import DigitChain
 from agentrt.structured.json_schema.keywords import with_children, without
-from agentrt.structured.json_schema.number_range import exact, ranges_of
-from agentrt.structured.json_schema.number_steps import step_terms
+from agentrt.structured.json_schema.lark_text import terminal
+from agentrt.structured.json_schema.number_range import DecimalRange, exact, ranges_of
+from agentrt.structured.json_schema.number_steps import StepTerms, step_terms
 from agentrt.structured.json_schema.number_text import EndTooLong, number_terms
 
 NUMERIC = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
@@ -30,7 +34,10 @@ _OPEN_ENDS: tuple[tuple[str, str, int, Callable[[float, float], float]], ...] = 
 )
 _NEAR_ZERO = 1e-15
 
-_EXACT_STEP = 10**6
+_MAX_REMAINDERS = 10**5
+"""The compiler visits all remainders: so many take 0.3 s. Beyond 10^8 they do not fit its words."""
+
+_MAX_PLACES = 9
 _EXACT_DIGITS = 15
 
 
@@ -47,7 +54,7 @@ def is_exact(schema: dict[str, Any]) -> bool:
     if numbers.low is None or numbers.high is None:
         return False
     step = numbers.step
-    if step is not None and (step.denominator != 1 or step > _EXACT_STEP):
+    if step is not None and not (step == exact(schema["multipleOf"]) and _is_read(step)):
         return False
     return max(abs(numbers.low.at), abs(numbers.high.at)) <= _EXACT_INTEGER
 
@@ -70,39 +77,79 @@ def _is_plain(value: Any) -> bool:
             return True
 
 
-def number_terminals(schema: dict[str, Any], *, whole: bool) -> tuple[tuple[str, ...], ...] | None:
-    """Regexes of the numbers of this level: each entry's regexes must all match.
+@dataclass(frozen=True, slots=True)
+class NumberTerminal:
+    """Terms of a terminal of numbers: a text matches all of them.
 
-    None if there are none of a reasonable length.
+    Attributes:
+        patterns: Regexes.
+        chains: Chains of rules.
+    """
+
+    patterns: tuple[str, ...]
+    chains: tuple[DigitChain, ...] = ()
+
+    def lark(self, written: Callable[[DigitChain], str]) -> str:
+        """The terminal; `written` gives the expression of a chain, whose rules it writes."""
+        return " & ".join([*map(terminal, self.patterns), *map(written, self.chains)])
+
+
+def number_terminals(schema: dict[str, Any], *, whole: bool) -> tuple[NumberTerminal, ...] | None:
+    """Terminals of the numbers of this level, for each of its ranges.
+
+    None if there are none of a reasonable size, or those of the compiler are exact.
     """
     stated = {keyword: value for keyword, value in schema.items() if keyword in NUMERIC}
     return _terminals(json.dumps(stated), whole)
 
 
 @functools.lru_cache(maxsize=1024)
-def _terminals(stated: str, whole: bool) -> tuple[tuple[str, ...], ...] | None:
-    found: list[tuple[str, ...]] = []
+def _terminals(stated: str, whole: bool) -> tuple[NumberTerminal, ...] | None:
+    found: list[NumberTerminal] = []
     for numbers in ranges_of(json.loads(stated), whole=whole):
         if numbers.is_empty:
             continue
-        steps: tuple[str, ...] | None = ()
+        steps: StepTerms | None = StepTerms()
         if numbers.step is not None:
-            steps = step_terms(numbers.step)
-        if steps is None:
+            steps = step_terms(numbers)
+        if steps is None or (steps.chains and _is_of_compiler(numbers)):
             return None
         try:
-            found.append((*number_terms(numbers), *steps))
+            patterns = number_terms(numbers)
         except EndTooLong:
             return None
+        found.append(NumberTerminal((*patterns, *steps.patterns), steps.chains))
     return tuple(found)
 
 
 def has_step(schema: dict[str, Any]) -> bool:
     """Whether `multipleOf` is written by us, or read exactly by the compiler."""
-    if number_terminals(schema, whole=schema.get("type") == "integer") is not None:
+    whole = schema.get("type") == "integer"
+    if number_terminals(schema, whole=whole) is not None:
         return True
+    (numbers, *_) = ranges_of(schema, whole=whole)
+    if whole:
+        return is_exact(schema) or _is_of_compiler(numbers)
+    assert numbers.step is not None
     ends = [exact(schema[keyword]) for keyword in _SIGNS if keyword in schema]
-    return max(map(abs, ends), default=0) <= _EXACT_NUMBER
+    return _is_read(numbers.step) and max(map(abs, ends), default=0) <= _EXACT_NUMBER
+
+
+def _is_of_compiler(numbers: DecimalRange) -> bool:
+    """Whether the compiler writes the integers of a range with a step, of any length."""
+    ends = [abs(end.at) for end in (numbers.low, numbers.high) if end is not None]
+    is_near = max(ends, default=Fraction(0)) <= _EXACT_NUMBER
+    return numbers.whole and is_near and numbers.step is not None and _is_read(numbers.step)
+
+
+def _is_read(step: Fraction) -> bool:
+    """Whether the compiler reads a step as it is, and it has few remainders."""
+    read, places = float(step), 0
+    while not read.is_integer() and places <= _MAX_PLACES:
+        read, places = read * 10, places + 1
+    if Fraction(read) / 10**places != step:
+        return False
+    return read <= _MAX_REMAINDERS
 
 
 def narrowed(schema: Any) -> Any:
@@ -118,6 +165,8 @@ def narrowed(schema: Any) -> Any:
 
 def _within_exact(schema: dict[str, Any]) -> Any:
     """Bounds as the compiler reads them; False if one leaves nothing."""
+    if schema.get("type") == "integer" and "multipleOf" in schema:
+        schema["multipleOf"] = exact(schema["multipleOf"]).numerator
     if "number" in schema.get("type", ""):  # an exponent of the compiler may be any
         for keyword, also, end in _ENDS:
             if keyword not in schema and also not in schema:

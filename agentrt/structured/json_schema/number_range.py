@@ -53,7 +53,7 @@ class DecimalRange:
         whole: Whether only integers without a decimal point are allowed.
         low: The lower end; None if there is none. Numbers with a fraction have both, as floats do.
         high: The upper end.
-        step: All numbers are multiples of it, or None.
+        step: All numbers are multiples of it, or None. Whole numbers have a whole one.
         is_wide: Whether it reaches so far that an exponent is the natural notation.
     """
 
@@ -68,9 +68,21 @@ class DecimalRange:
         """Whether no number lies between the ends."""
         if self.low is None or self.high is None:
             return False
+        multiples = self.multiples()
+        if multiples is not None:
+            return not multiples
         if self.low.at == self.high.at:
             return self.low.open or self.high.open
         return self.low.at > self.high.at
+
+    def multiples(self) -> range | None:
+        """The factors of the step between both ends; None if an end or the step is missing."""
+        if self.low is None or self.high is None or self.step is None:
+            return None
+        first, last = math.ceil(self.low.at / self.step), math.floor(self.high.at / self.step)
+        first += self.low.open and first * self.step == self.low.at
+        last -= self.high.open and last * self.step == self.high.at
+        return range(first, last + 1)
 
     def holds(self, number: Fraction) -> bool:
         """Whether a number, as a decimal, is in the range."""
@@ -122,6 +134,8 @@ def _whole_ends(stated: list[_Stated], read: list[Bound]) -> list[Bound]:
 def _integers(lows: list[Bound], highs: list[Bound], step: Fraction | None) -> DecimalRange:
     low = max((_next_integer(end) for end in lows), key=lambda end: end.at, default=None)
     below = [_next_integer(end.negated()).negated() for end in highs]
+    if step is not None:
+        step = Fraction(step.numerator)  # 0.7 divides no other integers than 7 does
     return DecimalRange(True, low, min(below, key=lambda end: end.at, default=None), step)
 
 

@@ -20,6 +20,7 @@ from agentrt.structured.json_schema.container_text import (
     fields_text,
     items_text,
 )
+from agentrt.structured.json_schema.digit_chains import DigitChain
 from agentrt.structured.json_schema.inexact import around_inexact, is_open
 from agentrt.structured.json_schema.json_layout import JsonLayout, not_indented
 from agentrt.structured.json_schema.keywords import (
@@ -129,6 +130,7 @@ class _Rules:
     _open: set[int] = field(default_factory=set)
     _names: dict[tuple[int, int], str | None] = field(default_factory=dict)
     _by_text: dict[str, str] = field(default_factory=dict)
+    _chains: dict[DigitChain, str] = field(default_factory=dict)
     _any: str | None = None
     _made: list[Any] = field(default_factory=list)
     _count: int = 0
@@ -332,8 +334,15 @@ class _Rules:
         if terminals is None:
             rest = {k: v for k, v in here.items() if k in NUMERIC}
             return self._native({"type": kind, **rest})
-        names = [self._shared(" & ".join(map(terminal, terms)), "n") for terms in terminals]
-        return either(names)
+        return either([self._shared(one.lark(self._chain), "n") for one in terminals])
+
+    def _chain(self, chain: DigitChain) -> str:
+        if chain not in self._chains:
+            part = chain.part(self._new("n").upper())
+            self._chains[chain] = f"({part.expression})"
+            for rule in part.rules:
+                self._write(*rule.split(": ", 1))
+        return self._chains[chain]
 
     def _array(self, here: dict[str, Any]) -> str | None:
         items, fewest, most = here.get("items", True), here.get("minItems", 0), here.get("maxItems")

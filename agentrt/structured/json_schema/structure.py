@@ -73,8 +73,8 @@ def _check_step(schema: dict[str, Any], pointer: str) -> None:
         raise refusal(
             pointer,
             "multipleOf",
-            "cannot be enforced together with so large a bound",
-            "Use a multiple of 2, 3, 5 or 10, or bounds within 2^53",
+            "has a factor that cannot be enforced with so many numbers between its bounds",
+            f"{_INSTEAD}narrow its bounds to 1,000 multiples, or use smaller factors",
         )
 
 

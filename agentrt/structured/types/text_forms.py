@@ -15,7 +15,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from agentrt.structured.json_schema import formats
 from agentrt.structured.json_schema.number_range import Bound, DecimalRange, exact
-from agentrt.structured.json_schema.number_steps import step_terms
+from agentrt.structured.json_schema.number_steps import StepTerms, step_terms
 from agentrt.structured.json_schema.number_text import number_terms
 from agentrt.structured.types.text_order import at_least, at_most
 
@@ -111,11 +111,12 @@ def decimal(schema: Any) -> JsonSchemaValue | None:
         False,
         max(lows, key=lambda end: (end.at, end.open), default=None),
         min(highs, key=lambda end: (end.at, not end.open), default=None),
+        None if step is None else exact(step),
     )
-    steps = () if step is None else step_terms(exact(step))
+    steps = StepTerms() if step is None else step_terms(numbers, by_rules=False)
     if steps is None:
         return None
-    patterns = [*number_terms(numbers)[1:], *steps]
+    patterns = [*number_terms(numbers)[1:], *steps.patterns]
     most_whole = max([19, *(len(str(int(abs(end.at)))) + 1 for end in (*lows, *highs))]) - 1
     return text(formats.decimal(*counted, most_whole), *patterns)
 
