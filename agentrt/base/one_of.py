@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from typing_extensions import TypeIs
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.errors import ConstraintError, UsageError
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 _METADATA = "agentrt_one_of"
 
 
-@runtime_checkable
 class OptionSource(Protocol):
     """Something that gives options later: a node of a run."""
 
@@ -64,7 +65,7 @@ class OneOf:
         UsageError: The options are one text, number or dict.
     """
 
-    __slots__ = ("_by_key", "_choose", "_is_fixed", "_known", "_parts", "_texts")
+    __slots__ = ("_by_key", "_choose", "_hash", "_is_fixed", "_known", "_parts", "_texts")
 
     def __init__(
         self, source: OptionSource | Callable[..., Iterable[Any]] | Iterable[Any], /
@@ -74,18 +75,19 @@ class OneOf:
         self._texts: tuple[str, ...] | None = None
         self._known: frozenset[str] = frozenset()
         self._by_key: dict[Hashable, list[str]] = {}
-        if callable(source) and not isinstance(source, OptionSource):
+        if callable(source) and not is_source(source):
             self._choose = source
         else:
             self._parts = _parts_of(source)
         self._is_fixed = self._choose is None and not self.sources
+        self._hash: int | None = None
         if self._is_fixed:
             self._texts = _texts_of(self._parts)
 
     @property
     def sources(self) -> tuple[Any, ...]:
         """The nodes among the options."""
-        return tuple(part for part in self._parts if isinstance(part, OptionSource))
+        return tuple(filter(is_source, self._parts))
 
     @property
     def is_fixed(self) -> bool:
@@ -140,7 +142,7 @@ class OneOf:
             )
         chosen = OneOf(())
         chosen._parts = _parts_of(self._choose(**{name: bound[name] for name in names}))
-        chosen._texts, chosen._is_fixed = None, False
+        chosen._texts, chosen._is_fixed, chosen._hash = None, False, None
         return chosen
 
     def prepare(self) -> None:
@@ -185,7 +187,9 @@ class OneOf:
         return self._texts == other._texts
 
     def __hash__(self) -> int:
-        return hash(self._texts) if self._is_fixed else id(self)
+        if self._hash is None:  # each check of a value asks for it, and a tuple keeps none
+            self._hash = hash(self._texts) if self._is_fixed else id(self)
+        return self._hash
 
     def __repr__(self) -> str:
         if self._texts is None:
@@ -194,6 +198,23 @@ class OneOf:
 
 
 _MAX_DIGITS = 400
+
+
+def is_source(part: object) -> TypeIs[OptionSource]:
+    """Whether an option is given later.
+
+    Looked up by class: a check of the protocol takes 50 us, and there may be thousands of options.
+    """
+    kind = type(part)
+    if kind not in _gives_options:
+        if len(_gives_options) > _MAX_KINDS:
+            _gives_options.clear()
+        _gives_options[kind] = hasattr(kind, "held_options")
+    return _gives_options[kind]
+
+
+_gives_options: dict[type[object], bool] = {}
+_MAX_KINDS = 256
 
 
 def one_of_in(schema: Mapping[str, Any]) -> OneOf | None:
@@ -208,7 +229,7 @@ def _parts_of(source: OptionSource | Iterable[Any]) -> tuple[Any, ...]:
     Raises:
         UsageError: They are one text, number or dict.
     """
-    if isinstance(source, OptionSource):
+    if is_source(source):
         return (source,)
     if isinstance(source, str | bytes):
         raise UsageError(
@@ -224,7 +245,7 @@ def _parts_of(source: OptionSource | Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _options_in(part: Any) -> tuple[Any, ...]:
-    return part.held_options() if isinstance(part, OptionSource) else (part,)
+    return part.held_options() if is_source(part) else (part,)
 
 
 def equality_key(value: Any) -> Hashable:
@@ -268,4 +289,7 @@ def _texts_of(options: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _text(option: Any) -> str:
-    return json.dumps(option, ensure_ascii=False) if type(option) is str else dumps(option)
+    return _quote(option) if type(option) is str else dumps(option)
+
+
+_quote = json.JSONEncoder(ensure_ascii=False).encode

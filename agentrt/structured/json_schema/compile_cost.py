@@ -16,6 +16,7 @@ from agentrt.structured.json_schema.depth import brackets_depth, grammar_depth, 
 from agentrt.structured.json_schema.keywords import COUNTS
 from agentrt.structured.json_schema.plain import MAX_MAGNITUDE
 from agentrt.structured.json_schema.regex_text import cost_of, whole_match
+from agentrt.structured.json_schema.schema_source import parsed
 
 PLAIN_BYTES = 64_000
 """Bound on the size of a schema."""
@@ -101,7 +102,7 @@ def _is_costly_schema(source: str) -> bool:
     if len(source) > PLAIN_BYTES or source.count('"$ref"') > _MAX_REFS:
         return True
     try:
-        schema = json.loads(source)
+        schema = parsed(source)
     except (ValueError, RecursionError):  # reported by the compiler
         return True
     if schema_depth(schema).most > PLAIN_DEPTH:

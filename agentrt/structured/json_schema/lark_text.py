@@ -16,6 +16,7 @@ NAME = r'"(?:\\(?:["\\bfnrt]|u00[01][0-9a-fA-F]|u007[fF])|[^"\\\x00-\x1F\x7F])*"
 """A JSON string, as the compiler writes it."""
 
 _quote = json.JSONEncoder(ensure_ascii=False).encode
+_quote_all = json.JSONEncoder(ensure_ascii=False, separators=(" | ", ":")).encode
 
 
 class Inexpressible(Exception):
@@ -76,7 +77,7 @@ def one_of(texts: list[str]) -> str:
     """Some texts as a terminal: literals, which compile four times as fast as a regex of them."""
     if any("\x7f" in text for text in texts):
         return terminal("|".join(escape_regex(text) for text in texts))
-    return " | ".join(map(quoted, texts))
+    return _quote_all(texts)[1:-1]
 
 
 def json_text(name: str) -> str:

@@ -25,6 +25,7 @@ from agentrt.structured.json_schema.regex_text import (
     escape_regex,
     whole_match,
 )
+from agentrt.structured.json_schema.schema_source import parsed
 from agentrt.structured.matcher import CompiledConstraint
 from agentrt.structured.sandbox.probe_wire import Closes, MatchMethod
 from agentrt.structured.sandbox.shortest_output import find_shortest
@@ -79,7 +80,7 @@ def _searched(
     if spec.kind == "calls":
         return CallsConstraint(spec, frame, alphabet)
     constraint = _parsed(spec, alphabet)
-    schema = json.loads(spec.source) if spec.kind == "json" else True
+    schema = parsed(spec.source) if spec.kind == "json" else True
     if holds_distinct(schema):
         check_distinct(schema)  # its options may have come late
         return DistinctConstraint(constraint, DistinctPlaces(schema, spec.style), alphabet)
@@ -145,7 +146,7 @@ def native_grammar(spec: ConstraintSpec, *, exact: bool = True, forces: bool = F
     """
     match spec.kind:
         case "json":
-            return json_grammar(json.loads(spec.source), exact=exact, style=spec.style)
+            return json_grammar(parsed(spec.source), exact=exact, style=spec.style)
         case "regex":
             return regex_grammar(whole_match(spec.source))
         case "choice":

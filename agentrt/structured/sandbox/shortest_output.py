@@ -5,8 +5,6 @@ Whatever is found counts only once the matcher accepts it.
 
 from __future__ import annotations
 
-import json
-
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import CallFrame
@@ -20,6 +18,7 @@ from agentrt.structured.closing.fewest_tokens import FewestTokens
 from agentrt.structured.closing.model import grammar_of
 from agentrt.structured.closing.symbols import NotModeled
 from agentrt.structured.closing.token_trie import trie_of
+from agentrt.structured.json_schema.schema_source import parsed
 from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 
@@ -68,7 +67,7 @@ def _guess_of(
         return constraint.guess()
     match spec.kind:
         case "json":
-            text = shortest_instance(json.loads(spec.source), spec.style)
+            text = shortest_instance(parsed(spec.source), spec.style)
             return None if text is None else alphabet.tokenize(text.encode())
         case "grammar" if spec.options:
             return alphabet.tokenize(spec.options[0].encode())
