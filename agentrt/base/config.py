@@ -71,8 +71,10 @@ class EngineConfig:
             exactly the guess: these tokens are the same always.
         speculate_tokens: Speculative decoding: maximum number of tokens of one sequence that are
             guessed and computed along in a step. Guesses come from earlier outputs of the same call
-            site and from the prompt. "auto" takes as many as pay; "off" guesses forced bytes only.
-            Guesses never change a token.
+            site, from the prompt, and from a draft model. "auto" takes as many as pay; "off"
+            guesses forced bytes only. Guesses never change a token.
+        draft_model: Checkpoint directory of a draft model: a smaller model with the same vocabulary
+            that guesses where nothing else does better. Its KV takes a part of the KV memory.
         policy: Order of waiting requests; see `SchedulerConfig`.
     """
 
@@ -95,6 +97,7 @@ class EngineConfig:
     host_kv_bytes: int = 0
     jump_forward: bool = True
     speculate_tokens: SpeculateTokens = "off"
+    draft_model: Path | None = None
     policy: PolicyName = "rwa"
 
     def sized(self) -> EngineConfig:

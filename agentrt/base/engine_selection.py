@@ -30,6 +30,36 @@ def speculate_tokens(text: str) -> SpeculateTokens:
     return int(text)
 
 
+def with_drafts(config: EngineConfig, speculate: str, draft_model: Path | None) -> EngineConfig:
+    """Settings of an engine with its speculative decoding.
+
+    Args:
+        config: Settings of the engine.
+        speculate: Setting of `speculate_tokens`, as given.
+        draft_model: Checkpoint directory of a draft model, or None.
+
+    Raises:
+        UsageError: They are no setting, or do not go together.
+    """
+    tokens = speculate_tokens(speculate)
+    config = replace(config, speculate_tokens=tokens, draft_model=draft_model)
+    check_draft_model(config)
+    return config
+
+
+def check_draft_model(config: EngineConfig) -> None:
+    """Check that a draft model has something to draft.
+
+    Raises:
+        UsageError: Drafts are off.
+    """
+    if config.draft_model is not None and config.speculate_tokens in ("off", 0):
+        raise UsageError(
+            "a draft model (--draft-model) drafts nothing with --speculate-tokens off",
+            hint="give --speculate-tokens auto too, or leave the draft model",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSelection:
     """The engine and the model of a run, as flags and environment name them.

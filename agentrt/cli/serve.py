@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentrt.base.cpu_cores import at_most_cores
-from agentrt.base.engine_selection import speculate_tokens
+from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
@@ -74,6 +74,15 @@ def serve(
             help="Tokens that the engine guesses and computes along; never changes one.",
         ),
     ] = "off",
+    draft_model: Annotated[
+        Path | None,
+        typer.Option(
+            "--draft-model",
+            metavar="DIR",
+            envvar="AGENTRT_DRAFT_MODEL",
+            help="A smaller checkpoint with the same vocabulary, which guesses tokens too.",
+        ),
+    ] = None,
     requests: Annotated[
         int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,
@@ -88,7 +97,7 @@ def serve(
     from agentrt.telemetry import collector_of
 
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
-    engine = replace(engine, speculate_tokens=speculate_tokens(speculate))
+    engine = with_drafts(engine, speculate, draft_model)
     _check_choice("policy", policy)
     name = name or (engine.model_path.resolve().name if model else "embedded")
     keys, hosts = _keys(api_key or ()), tuple(allow_host or ())

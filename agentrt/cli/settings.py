@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -11,7 +11,7 @@ import typer
 
 from agentrt import embedded
 from agentrt.base.config import REPLAY_POLICIES, Device, EngineConfig, PolicyName
-from agentrt.base.engine_selection import EMBEDDED, EngineSelection, speculate_tokens
+from agentrt.base.engine_selection import EMBEDDED, EngineSelection, speculate_tokens, with_drafts
 from agentrt.base.errors import UsageError
 from agentrt.cli.limits import GivenLimits, given_limits
 
@@ -56,6 +56,7 @@ class RunSettings:
         policy: Name of the scheduling policy of the engine.
         speculate: Whether tools without effects are called ahead.
         speculate_tokens: Speculative decoding of the embedded engine, as given.
+        draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
         trace: Destination of spans as given.
         as_json: One `agentrt.run/1` object a run on standard output.
@@ -176,6 +177,15 @@ class RunSettings:
             help="Tokens that the embedded engine guesses and computes along; never changes one.",
         ),
     ] = "off"
+    draft_model: Annotated[
+        Path | None,
+        typer.Option(
+            "--draft-model",
+            metavar="DIR",
+            envvar="AGENTRT_DRAFT_MODEL",
+            help="A smaller checkpoint with the same vocabulary, which guesses tokens too.",
+        ),
+    ] = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
     trace: Annotated[
         str,
@@ -208,10 +218,16 @@ class RunSettings:
             raise UsageError("--again replaces rows of a batch", hint="give --resume FILE too")
         # A wrong text is refused here.
         _ = self.selection, self.deadline_s, self.policy_name, self.trace_target
-        if speculate_tokens(self.speculate_tokens) != "off" and self.engine != EMBEDDED:
-            raise UsageError(
-                "--speculate-tokens is for the embedded engine", hint="leave it, or leave --engine"
-            )
+        drafts = {
+            "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
+            "--draft-model": self.draft_model is not None,
+        }
+        for flag, is_given in drafts.items():
+            if is_given and self.engine != EMBEDDED:
+                raise UsageError(
+                    f"{flag} is for the embedded engine", hint="leave it, or leave --engine"
+                )
+        _ = self.engine_choice
         if self.limits.of_servers and self.engine == EMBEDDED:
             raise UsageError(
                 f"--limit {min(self.limits.of_servers)} is for an engine with an address",
@@ -249,7 +265,7 @@ class RunSettings:
         config = self.selection.config(embedded.path())
         if isinstance(config, str):
             return config
-        return replace(config, speculate_tokens=speculate_tokens(self.speculate_tokens))
+        return with_drafts(config, self.speculate_tokens, self.draft_model)
 
 
 def policy_of(text: str) -> PolicyName:

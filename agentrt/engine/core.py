@@ -33,7 +33,7 @@ from agentrt.engine.request_checks import (
 )
 from agentrt.engine.runner.executor import StepExecutor
 from agentrt.engine.runner.model_executor import ModelExecutor
-from agentrt.engine.runner.scoring import Scorer, ready_to_score
+from agentrt.engine.runner.scoring import Scorer
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.scheduling.equal_steps import equal_steps
@@ -41,7 +41,8 @@ from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.sequence.stop_strings import StopStrings
-from agentrt.engine.step import InFlightStep, StepRunner
+from agentrt.engine.step.scored_steps import ScoredSteps
+from agentrt.engine.step.step_runner import InFlightStep, StepRunner
 from agentrt.kv_cache import PagePool
 from agentrt.protocol.backend import (
     GenerateRequest,
@@ -86,6 +87,7 @@ class EngineCore:
         self.codec = executor.codec
         windows = [size for size in (self.codec.window_tokens, executor.window_tokens) if size]
         self._window_tokens = min(windows, default=0)
+        draft_model = executor.draft_model
         self.allocator = KvAllocator(
             PagePool(executor.pages),
             config.page_tokens,
@@ -93,16 +95,17 @@ class EngineCore:
             executor.copy_page,
             config.max_running,
             executor.offload,
+            on_allocate=None if draft_model is None else draft_model.clear,
         )
         self.hints = KvHints(self.allocator)
         self.scheduler = Scheduler(config, self.allocator, executor.rope_threshold)
         self._grammars = executor.grammars
-        drafter = Drafter(config, self.allocator)
+        drafter = Drafter(config, self.allocator, draft_model)
         forget = (executor.forget, drafter.forget)
         self._outputs = outputs = StepOutputs(self.scheduler, forget, self.allocator)
         self._steps = StepRunner(executor, self.scheduler, self.allocator, outputs, clock, drafter)
         self._scorer = Scorer(executor, self.allocator, self.codec, config.step_tokens)
-        self._scored_last_step = False
+        self._scored = ScoredSteps(self._scorer, self.scheduler, self._steps, outputs, clock)
         self._next_step: InFlightStep | None = None
         self._serial = 0
         self.on_launch: Callable[[int], None] | None = None
@@ -203,12 +206,12 @@ class EngineCore:
             or self._outputs.has_ends
             or self.scheduler.has_runnable
             or self._grammars.pending_compiles(self.scheduler)
-            or ready_to_score(self.scheduler)
+            or self._scored.has_work
         )
 
     def step(self) -> StepDone | None:
         """One step; None if there is nothing to compute and no output yet."""
-        if (scored := self._score_options()) is not None:
+        if (scored := self._scored.step()) is not None:
             return scored
         step, self._next_step = self._next_step or self.begin_step(), None
         if step is None:
@@ -360,33 +363,6 @@ class EngineCore:
         check_options(sequence.prompt_tokens, longest, self._window_tokens, sequence.rope_threshold)
         tokens = sequence.prompt_tokens + longest + 1
         check_pages(tokens, self._config.page_tokens, self.allocator.pool.total_pages)
-
-    def _score_options(self) -> StepDone | None:
-        """Score options that are ready, in every other step at most, so that decodes go on too."""
-        ready = [] if self._scored_last_step else ready_to_score(self.scheduler)
-        self._scored_last_step = bool(ready)
-        if not ready:
-            return None
-        began_s = self._clock.now_s()
-        scored = self._score(ready)
-        if not scored:
-            return self.take_ends()
-        record = self._steps.record_scored(scored, began_s, self._clock.now_s())
-        for sequence in scored:
-            with self._failing(sequence):
-                if (finish := sequence_output.choose_option(sequence)) is not None:
-                    self._outputs.end(sequence, finish, record.ended_at_s)
-        return self._outputs.take(record)
-
-    def _score(self, ready: list[Sequence]) -> list[Sequence]:
-        """Score options; after an error each sequence is tried alone, to fail the faulty one."""
-        try:
-            return self._scorer.score_options(ready)
-        except Exception as error:
-            if len(ready) == 1:
-                self._fail(ready[0], error)
-                return []
-            return [scored for sequence in ready for scored in self._score([sequence])]
 
     @contextmanager
     def _failing(self, sequence: Sequence) -> Iterator[None]:

@@ -14,9 +14,9 @@ from agentrt.base.record import record
 
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
 
-DraftSource = Literal["grammar", "site", "sibling", "prompt"]
+DraftSource = Literal["grammar", "site", "sibling", "prompt", "model"]
 """Source of drafted tokens: bytes that a grammar forces, earlier outputs of the same call site,
-unfinished outputs of it, or the prompt and output of the request itself."""
+unfinished outputs of it, the prompt and output of the request itself, or a draft model."""
 
 
 @record

@@ -58,6 +58,19 @@ def test_no_number_of_draft_tokens(text: str, capsys: pytest.CaptureFixture[str]
     assert f"--speculate-tokens {text!r} is no number of tokens" in capsys.readouterr().err
 
 
+def test_a_draft_model_is_the_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("small")
+    engine = RunSettings("job.py", speculate_tokens="auto", draft_model=path).engine_choice
+    assert isinstance(engine, EngineConfig)
+    assert engine.draft_model == path
+    with pytest.raises(UsageError, match="drafts nothing with --speculate-tokens off"):
+        RunSettings("job.py", draft_model=path)
+    with pytest.raises(UsageError, match="--draft-model is for the embedded engine"):
+        RunSettings("job.py", engine="http://localhost:1", draft_model=path)
+    assert answer(["serve", "--draft-model=small"]) == 2
+    assert "drafts nothing with --speculate-tokens off" in capsys.readouterr().err
+
+
 def test_a_server_speculates_by_its_own_settings() -> None:
     with pytest.raises(UsageError, match="is for the embedded engine"):
         RunSettings("job.py", engine="http://localhost:1", speculate_tokens="auto")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.engine.drafts.acceptance import AcceptanceRates, draft_length
+from agentrt.engine.drafts.acceptance import AcceptanceRates, draft_length, expected_gain
 from agentrt.engine.drafts.ngrams import START, NgramIndex, TextLookup, Trail, continuation
 from agentrt.engine.drafts.site_outputs import (
     MAX_SITES,
@@ -144,17 +144,20 @@ def test_rates_follow_what_was_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "sequences", "row_share", "expected"),
+    ("rate", "cost", "expected"),
     [
-        (0.9, 1, 0.05, 15),
-        (0.5, 1, 0.05, 4),
-        (0.5, 8, 0.05, 1),
-        (0.9, 16, 1 / 16, 0),  # above the knee a row costs a sequence's share
-        (0.05, 1, 0.1, 0),
-        (0.9, 1, 0.0, 15),
+        (0.9, 0.05, 15),
+        (0.5, 0.05, 4),
+        (0.5, 8 * 0.05, 1),
+        (0.9, 1.0, 0),  # above the knee a row costs a sequence's share
+        (0.05, 0.1, 0),
+        (0.9, 0.0, 15),
     ],
 )
-def test_a_draft_is_as_long_as_it_pays(
-    rate: float, sequences: int, row_share: float, expected: int
-) -> None:
-    assert draft_length(rate, sequences, row_share, 15) == expected
+def test_a_draft_is_as_long_as_it_pays(rate: float, cost: float, expected: int) -> None:
+    """No other length is expected to gain more."""
+    length = draft_length(rate, cost, 15)
+    assert length == expected
+    gains = [expected_gain(rate, cost, tokens) for tokens in range(16)]
+    assert gains[length] == pytest.approx(max(gains))
+    assert gains[2] == pytest.approx(rate + rate**2 - 2 * cost)

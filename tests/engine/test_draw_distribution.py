@@ -9,7 +9,7 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.engine.ops.torch_kernels import TorchKernels
-from tests.engine.conftest import VOCABULARY, hashed_logits
+from tests.engine.hash_machine import VOCABULARY, hashed_logits
 
 LETTERS = "abcd"
 CYCLE = "aaabaacaadabbabcabdacbaccacdadbadcaddbbbcbbdbccbcdbdcbddcccdcddd"

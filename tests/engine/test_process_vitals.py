@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.base.config import EngineConfig
 from agentrt.engine.process.backend import backoff_s
 from agentrt.engine.process.forecasts import UNKNOWN_S, StepForecast, load_forecast_s
 from agentrt.engine.process.life_signs import LifeSigns, Reading
@@ -129,10 +130,11 @@ def test_a_forecast_is_given_after_some_steps_of_each_kind() -> None:
 
 
 def test_a_load_is_forecast_from_the_bytes_of_its_weights(tmp_path: Path) -> None:
-    assert load_forecast_s(tmp_path / "none") == 30.0
+    assert load_forecast_s(EngineConfig(tmp_path / "none")) == 30.0
     with (tmp_path / "model.safetensors").open("wb") as file:
         file.truncate(2_000_000_000)
-    assert load_forecast_s(tmp_path) == 40.0
+    assert load_forecast_s(EngineConfig(tmp_path)) == 40.0
+    assert load_forecast_s(EngineConfig(tmp_path, draft_model=tmp_path)) == 50.0
 
 
 def test_the_backoff_grows_to_a_limit() -> None:

@@ -28,6 +28,10 @@ class AcceptanceRates:
         accepted, rejected = self._counts.get(key, (_FIRST_ACCEPTED, _FIRST_REJECTED))
         return accepted / (accepted + rejected)
 
+    def forget(self, key: RateKey) -> None:
+        """Forget what was learned of a source: it is tried again."""
+        self._counts.pop(key, None)
+
     def note(self, key: RateKey, accepted_tokens: int, *, is_whole: bool) -> None:
         """Learn from a draft of which so many tokens were accepted, if not the whole of it."""
         accepted, rejected = self._counts.get(key, (_FIRST_ACCEPTED, _FIRST_REJECTED))
@@ -36,21 +40,35 @@ class AcceptanceRates:
         self._counts[key] = min(max(accepted, 0.01), 100.0), max(rejected, 0.01)
 
 
-def draft_length(rate: float, sequences: int, row_share: float, limit: int) -> int:
-    """Tokens of the draft that pays: the last of them is as likely as its row costs.
+def draft_length(rate: float, cost: float, limit: int) -> int:
+    """Tokens of the draft that pays: the last of them is as likely as it costs.
 
     An accepted token saves one sequence a step, that is its share of one. Above the knee, where a
-    row costs as much as a sequence's share, nothing pays.
+    token costs as much as that share, nothing pays.
 
     Args:
         rate: Probability that a token is accepted after those before it, in (0, 1).
-        sequences: Sequences of the step.
-        row_share: Seconds of one row more as a share of the step.
+        cost: Time that a token of a draft takes, by a sequence's share of a step.
         limit: Most tokens.
     """
-    cost = sequences * row_share
     if cost >= 1.0 or rate <= 0.0:
         return 0
     if cost <= 0.0 or rate >= 1.0:
         return limit
     return min(limit, int(log(cost) / log(rate)))
+
+
+def expected_gain(rate: float, cost: float, tokens: int) -> float:
+    """Steps that a draft is expected to save its sequence, less what it costs.
+
+    Args:
+        rate: Same as for `draft_length`.
+        cost: Same as for `draft_length`.
+        tokens: Tokens of the draft.
+
+    Example:
+        >>> expected_gain(0.5, 0.25, 2)
+        0.25
+    """
+    accepted = tokens if rate >= 1.0 else rate * (1.0 - rate**tokens) / (1.0 - rate)
+    return accepted - cost * tokens

@@ -48,6 +48,7 @@ class SequenceDrafts:
         self._own_text = TextLookup()
         self._known_tokens = 0
         self._trails: dict[DraftSource, Trail | None] = {}
+        self._noted: DraftSource | None = None
         self.rates = AcceptanceRates(outputs.rates)
 
     def best_guess(self, limit: int) -> Guess | None:
@@ -57,6 +58,7 @@ class SequenceDrafts:
 
     def note(self, key: RateKey, accepted_tokens: int, *, is_whole: bool) -> None:
         """Learn from a draft that was verified."""
+        self._noted = key[0]
         for rates in (self.rates, self._outputs.rates):
             rates.note(key, accepted_tokens, is_whole=is_whole)
 
@@ -90,8 +92,11 @@ class SequenceDrafts:
         own = self._own_output
         for source in _SOURCES:
             trail = self._trails.get(source)
-            if trail is not None and trail.follow(new):
-                continue
+            if trail is not None:
+                if source != self._noted:
+                    self._observe(source, trail, new)
+                if trail.follow(new):
+                    continue
             if source == "prompt":
                 at = self._own_text.find()
                 self._trails[source] = None if at is None else Trail(tokens, at)
@@ -101,6 +106,19 @@ class SequenceDrafts:
             if found is None and trail is not None and output and trail.realign(output[-1]):
                 found = trail
             self._trails[source] = found
+        self._noted = None
+
+    def _observe(self, source: DraftSource, trail: Trail, new: list[int]) -> None:
+        """Learn how far a text would have been right of which nothing was drafted."""
+        guessed = trail.text[trail.at : trail.at + len(new)]
+        if guessed:
+            pairs = zip(guessed, new, strict=False)
+            right = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
+            is_whole = right is None
+            accepted = len(guessed) if right is None else right
+            key: RateKey = source, trail.agreed_tokens >= _SURE_TOKENS
+            for rates in (self.rates, self._outputs.rates):
+                rates.note(key, accepted, is_whole=is_whole)
 
 
 _SOURCES: tuple[DraftSource, ...] = ("site", "sibling", "prompt")

@@ -38,6 +38,7 @@ class KvAllocator:
         copy_page: Copies the KV of one page to another.
         max_running: Number of slots.
         offload: KV offload to CPU memory, or None.
+        on_allocate: Called with pages that are about to be written, or None.
 
     Attributes:
         page_tokens: Tokens of a page.
@@ -53,9 +54,11 @@ class KvAllocator:
         copy_page: Callable[[PageId, PageId], None],
         max_running: int,
         offload: OffloadCache[TimedCopier] | None = None,
+        on_allocate: Callable[[list[PageId]], None] | None = None,
     ) -> None:
         self.pool = pool
         self._offload = offload
+        self._on_allocate = on_allocate
         self.tree = RadixTree(pool, page_tokens)
         self.page_tokens = page_tokens
         self._tables = tables
@@ -130,7 +133,7 @@ class KvAllocator:
             partial = self.tree.match_partial(node, rest) if self.pool.free_pages else None
         if partial is None:
             return
-        (page,) = self.pool.allocate(1)
+        (page,) = self._take_pages(1)
         self._copy_page(partial.page, page)
         sequence.pages.append(page)
         sequence.computed_tokens += partial.tokens
@@ -217,7 +220,7 @@ class KvAllocator:
             return match
         held = offload.tier.lock(key)  # evicting here may evict there
         self.tree.evict(pages - self.pool.free_pages)
-        taken = self.pool.allocate(pages)
+        taken = self._take_pages(pages)
         offload.tier.load(key, len(match.pages), taken)
         offload.tier.unlock(held)
         total_pages = len(match.pages) + pages
@@ -238,10 +241,17 @@ class KvAllocator:
         if short > 0 and self.tree.evict(short) < short:
             return False
         at = len(sequence.pages)
-        taken = self.pool.allocate(pages)
+        taken = self._take_pages(pages)
         sequence.pages += taken
         self._tables.write(sequence.slot, at, taken)
         return True
+
+    def _take_pages(self, pages: int) -> list[PageId]:
+        """Take pages from the pool, which has so many."""
+        taken = self.pool.allocate(pages)
+        if self._on_allocate is not None:
+            self._on_allocate(taken)
+        return taken
 
     def cache_prefix(self, sequence: Sequence) -> None:
         """Insert the sequence's computed pages into the radix tree, for others to find.

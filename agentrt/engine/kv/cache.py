@@ -113,6 +113,7 @@ def pages_for(
     max_tokens: int,
     step_bytes: int = 0,
     free_bytes: int | None = None,
+    draft_page_bytes: int = 0,
 ) -> int:
     """Number of pages of the pool.
 
@@ -123,17 +124,19 @@ def pages_for(
         max_tokens: Most tokens that can ever be in use.
         step_bytes: Memory that the largest step takes beside the cache; left free on a GPU.
         free_bytes: Free memory of the device; None measures it.
+        draft_page_bytes: Bytes of a page of the draft model, which has as many; 0 without one.
 
     Raises:
         UsageError: The configured memory does not hold one page.
     """
     if kv_pages > 0:
         return kv_pages
+    page_bytes = layout.page_bytes + draft_page_bytes
     if kv_bytes > 0:
-        pages = kv_bytes // layout.page_bytes
+        pages = kv_bytes // page_bytes
         if pages < 1:
             raise UsageError(
-                f"kv_bytes={kv_bytes} holds no page: one page takes {layout.page_bytes} bytes",
+                f"kv_bytes={kv_bytes} holds no page: one page takes {page_bytes} bytes",
                 hint="Give more KV memory, or smaller pages",
             )
         return pages
@@ -144,7 +147,7 @@ def pages_for(
     else:
         share = min(share, free - step_bytes)
     max_pages = -(-max_tokens // layout.page_tokens)
-    return max(1, min(share // layout.page_bytes, max_pages))
+    return max(1, min(share // page_bytes, max_pages))
 
 
 def _zeros(shape: tuple[int, ...], layout: KvLayout) -> Tensor:

@@ -77,7 +77,7 @@ class ProcessChild:
         command = [sys.executable, "-P", "-m", "agentrt.engine.process.main"]
         with engine_socket, tempfile.TemporaryFile() as page:
             self.signs: LifeSigns | None = LifeSigns.on_new(page)
-            self.signs.begin(load_forecast_s(config.model_path))
+            self.signs.begin(load_forecast_s(config))
             self._process = subprocess.Popen(
                 [*command, *map(str, (engine_socket.fileno(), os.getpid(), page.fileno()))],
                 stdin=subprocess.DEVNULL,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+
+from agentrt.base.config import EngineConfig
 
 UNKNOWN_S = 15.0
 """Forecast of work without one: commands, and the first steps, which also compile."""
@@ -17,9 +18,11 @@ _MIN_STEPS = 5
 """Steps of a kind before its forecast counts; the first ones also compile and warm up."""
 
 
-def load_forecast_s(model_path: Path) -> float:
-    """Seconds in which a model should load on a slow machine."""
-    weight_bytes = sum(file.stat().st_size for file in model_path.glob("*.safetensors"))
+def load_forecast_s(config: EngineConfig) -> float:
+    """Seconds in which the model, and a draft model, should load on a slow machine."""
+    paths = [path for path in (config.model_path, config.draft_model) if path is not None]
+    files = [file for path in paths for file in path.glob("*.safetensors")]
+    weight_bytes = sum(file.stat().st_size for file in files)
     return _LOAD_S + weight_bytes / _LOAD_BYTES_S
 
 

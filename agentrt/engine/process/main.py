@@ -217,11 +217,12 @@ def load_core(config: EngineConfig, clock: Clock) -> Core:
     Raises:
         ModelInvalid: The model cannot be loaded.
     """
-    if not (config.model_path / "config.json").is_file():  # checked before torch takes seconds
-        raise ModelInvalid(
-            f"{config.model_path} is no model directory: it has no config.json",
-            hint="Give a Hugging Face checkpoint directory with safetensors",
-        )
+    for path in (config.model_path, config.draft_model):
+        if path is not None and not (path / "config.json").is_file():  # before torch takes seconds
+            raise ModelInvalid(
+                f"{path} is no model directory: it has no config.json",
+                hint="Give a Hugging Face checkpoint directory with safetensors",
+            )
     from agentrt.engine.core import EngineCore
 
     return EngineCore(config, clock)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from agentrt.base.ids import PageId
 from agentrt.engine.batch.input_packing import SequenceSlice
+from agentrt.engine.drafts.draft_model import DraftModel
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
@@ -85,6 +86,7 @@ class StepExecutor(Protocol[BatchT]):
         codec: Codec of the model.
         grammars: Constraints of unfinished requests.
         offload: KV offload tier, or None.
+        draft_model: Draft model, or None.
         tables: Block tables of the running sequences.
         pages: Pages of the KV cache.
         logits_size: Width of the logits; token ids are below it.
@@ -97,6 +99,7 @@ class StepExecutor(Protocol[BatchT]):
     codec: Codec
     grammars: GrammarRequests
     offload: OffloadCache[TimedCopier] | None
+    draft_model: DraftModel | None
     tables: BlockTableWriter
     pages: int
     logits_size: int

@@ -18,9 +18,12 @@ from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.base.ids import PageId
 from agentrt.engine.batch.input_packing import SequenceSlice
+from agentrt.engine.drafts.draft_model import DraftModel
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier, open_offload
+from agentrt.engine.runner.draft_runner import PairedTables, open_runners, window_of
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch
+from agentrt.engine.runner.model_drafts import ModelDrafts
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.sampling.grammar_masks import GrammarMasks
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
@@ -58,15 +61,18 @@ class ModelExecutor:
         config: Config of the engine.
         clock: Clock for the time of copies to the offload tier.
         tile_tokens: Most tokens of KV that attention reads at once.
-        runner: Computes the forward pass; None loads the model that `config` names.
+        runner: Computes the forward pass; None loads the models that `config` names.
+        draft_runner: Computes the draft model beside a given `runner`, or None.
 
     Attributes:
         runner: Computes the forward pass.
+        draft_model: Draft model, or None.
         sampler: Samples the tokens.
 
     Raises:
-        ModelInvalid: The model directory cannot be loaded.
-        UsageError: The memory of the KV offload tier holds no page.
+        ModelInvalid: A model directory cannot be loaded, or the draft model has another vocabulary.
+        UsageError: The memory of the KV offload tier holds no page, or drafts are off with a draft
+            model.
     """
 
     def __init__(
@@ -76,17 +82,20 @@ class ModelExecutor:
         *,
         tile_tokens: int = TILE_TOKENS,
         runner: ModelRunner | None = None,
+        draft_runner: ModelRunner | None = None,
     ) -> None:
         config = config.sized()
         self.codec = Codec.load(config.model_path)
-        self.runner = runner or ModelRunner(config, tile_tokens)
+        if runner is None:
+            runner, draft_runner = open_runners(config, self.codec.vocab, tile_tokens)
+        self.runner = runner
         model = self.runner.model
         self.model = model.name
         self.logits_size = model.logits_size
         self.window_tokens = model.window_tokens
         self.rope_threshold = model.rope_threshold
         self.pages = self.runner.kv.pages
-        self.tables: BlockTableWriter = self.runner.tables
+        self.tables: BlockTableWriter = runner.tables
         vocab = self.codec.vocab
         self.sampler = TokenSampler(
             frozenset(vocab.eos_ids),
@@ -95,6 +104,17 @@ class ModelExecutor:
             logits_size=model.logits_size,
             kernels=model.kernels,
         )
+        self.draft_model: DraftModel | None = None
+        if draft_runner is not None:
+            self.tables = PairedTables(runner.tables, draft_runner.tables)
+            self.draft_model = ModelDrafts(
+                draft_runner,
+                self.sampler,
+                config,
+                pages=self.pages,
+                window_tokens=window_of(draft_runner.model),
+                clock=clock,
+            )
         offload = open_offload(config, self.runner.kv, model.kernels, clock)
         self.offload: OffloadCache[TimedCopier] | None = offload
         self.runner.kv_arrival = offload.copier if offload is not None else None

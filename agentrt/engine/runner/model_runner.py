@@ -37,6 +37,13 @@ def _step_bytes(model: LoadedModel, config: EngineConfig) -> int:
 class ModelRunner:
     """Runs forwards on the device.
 
+    Args:
+        config: Config of the engine.
+        tile_tokens: Most tokens of KV that attention reads at once.
+        model: The model; None loads the one that `config` names.
+        draft: Draft model beside it, with KV pages and steps of its own, or None.
+        table_pages: Pages of a block table; 0 takes those of the model's window.
+
     Attributes:
         model: The loaded model.
         kv: KV cache of the model.
@@ -48,8 +55,16 @@ class ModelRunner:
         shared_prefixes: Finds the prefix that the sequences of a batch share.
     """
 
-    def __init__(self, config: EngineConfig, tile_tokens: int) -> None:
-        self.model: LoadedModel = load_model(config)
+    def __init__(
+        self,
+        config: EngineConfig,
+        tile_tokens: int,
+        *,
+        model: LoadedModel | None = None,
+        draft: LoadedModel | None = None,
+        table_pages: int = 0,
+    ) -> None:
+        self.model: LoadedModel = model or load_model(config)
         use_threads(self.model.kernels, config.threads or 1)
         layout = self.model.layout
         window = self.model.window_tokens or 1 << 20
@@ -58,11 +73,12 @@ class ModelRunner:
             kv_pages=config.kv_pages,
             kv_bytes=config.kv_bytes,
             max_tokens=window * config.max_running,
-            step_bytes=_step_bytes(self.model, config),
+            step_bytes=sum(_step_bytes(one, config) for one in (self.model, draft) if one),
+            draft_page_bytes=draft.layout.page_bytes if draft else 0,
         )
         self.kv = KvCache(layout, pages)
         self.model.network.bind(self.kv, config.step_tokens)
-        longest = min(pages, -(-window // config.page_tokens) + 1)
+        longest = table_pages or min(pages, -(-window // config.page_tokens) + 1)
         self.tables = BlockTables(config.max_running, longest, self.kv)
         self._last_tokens = torch.zeros(
             config.max_running, dtype=torch.int64, device=self.model.layout.device

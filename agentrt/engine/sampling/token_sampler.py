@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Rows
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from agentrt.base.errors import InternalError, record_of
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sampling import sequence_output
+from agentrt.engine.sampling.ahead import AheadRow
 from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
 from agentrt.engine.sampling.late_masks import MaskFuture
 from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, sample_tokens
@@ -106,6 +107,32 @@ class TokenSampler:
             bitmask = masks.bitmask_for(logits)
             tokens = sample_tokens(self._kernels, logits, sampling_rows, bitmask)
         return PendingSample(tokens, logits, sampling_rows, masks, bitmask)
+
+    def draw_ahead(self, rows: Rows[AheadRow], logits: Tensor, bitmask: Tensor | None) -> list[int]:
+        """Draw a token for each row of a draft, as the sequence will draw it at that place.
+
+        Args:
+            rows: Sequences with the tokens drafted so far.
+            logits: `[rows, logits_size]` fp32 of the draft model; changed in place.
+            bitmask: `[rows, words]` int32 bits of the allowed tokens, or None.
+
+        Returns:
+            A token a row; -1 if its output would end here, or cannot be drawn.
+        """
+        sequences = [one.sequence for one in rows]
+        with _writable(logits):
+            logits = logits[:, : self._used_ids]
+            self._mask_no_text(sequences, logits)
+            sampling_rows = [_sampling_row(one.sequence, one.token_ids) for one in rows]
+            for row in sampling_rows:
+                if row.params.logprobs:
+                    row.params = replace(row.params, logprobs=0)
+            sampled = sample_tokens(self._kernels, logits, sampling_rows, bitmask)
+        drawn = [one.token_id for one in sampled.wait()]
+        return [
+            -1 if at in sampled.failed or token_id in self._eos_ids else token_id
+            for at, token_id in enumerate(drawn)
+        ]
 
     def append_tokens(
         self,
@@ -226,7 +253,8 @@ def _finish_failed(sequence: Sequence, error: Exception) -> Finish:
     return Finish("failed", error=record_of(error))
 
 
-def _sampling_row(sequence: Sequence) -> SamplingRow:
+def _sampling_row(sequence: Sequence, ahead: Rows[int] = ()) -> SamplingRow:
+    """The row that draws the next token of a sequence, or the one behind the tokens `ahead`."""
     prompt = sequence.prompt_tokens
     params = sequence.request.sampling
     has_penalties = (
@@ -234,7 +262,7 @@ def _sampling_row(sequence: Sequence) -> SamplingRow:
     )
     return SamplingRow(
         params=params,
-        position=sequence.output_tokens,
+        position=sequence.output_tokens + len(ahead),
         prompt=sequence.tokens[:prompt] if has_penalties else (),
-        output=sequence.tokens[prompt:] if has_penalties else (),
+        output=[*sequence.tokens[prompt:], *ahead] if has_penalties else (),
     )

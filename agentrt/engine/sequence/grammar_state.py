@@ -115,10 +115,19 @@ class GrammarState:
 
         None if masks are slow: each token of a draft takes one before the step ends.
         """
-        if self.has_slow_mask or self.detached_mask is not None:
+        if self.masks_are_slow:
             return 0
         state = self._state if self._budget is None else self._budget.state
         return state.fork().advance(token_ids)
+
+    @property
+    def masks_are_slow(self) -> bool:
+        """Whether masks are slow, or one is being filled that has the state to itself."""
+        return self.has_slow_mask or self.detached_mask is not None
+
+    def fork_state(self) -> ConstraintState:
+        """A copy of the state, for masks of tokens that are guessed ahead."""
+        return (self._state if self._budget is None else self._budget.state).fork()
 
     @property
     def must_stop(self) -> bool:

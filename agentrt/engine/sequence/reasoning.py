@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentrt.engine.sequence.grammar_state import REDRAWS, GrammarState, StateLock
 from agentrt.protocol.backend import OnLimit
-from agentrt.structured import CompiledConstraint
+from agentrt.structured import CompiledConstraint, ConstraintState
 from agentrt.structured.matcher import Masking
 from agentrt.structured.reasoning import Thinking
 
@@ -97,6 +97,15 @@ class ReasoningState:
     def count_accepted(self, token_ids: Sequence[int]) -> int:
         """How many of these tokens may follow in a row; text of the reasoning is free."""
         return len(token_ids) if self._answer is None else self._answer.count_accepted(token_ids)
+
+    @property
+    def masks_are_slow(self) -> bool:
+        """Whether masks are slow, or one is being filled that has the state to itself."""
+        return self.has_slow_mask or self.detached_mask is not None
+
+    def fork_state(self) -> ConstraintState | None:
+        """A copy of the answer's state, for tokens guessed ahead; None if they are free."""
+        return None if self._answer is None else self._answer.fork_state()
 
     @property
     def must_stop(self) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.engine.core import EngineCore
-from agentrt.engine.step import InFlightStep
+from agentrt.engine.step.step_runner import InFlightStep
 from agentrt.lab.sim.executor import SimulatedExecutor
 from agentrt.lab.sim.outputs import GivenOutput
 from agentrt.lab.sim.player import TracePlayer

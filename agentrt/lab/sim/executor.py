@@ -13,6 +13,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import Unsupported
 from agentrt.base.ids import PageId, RequestId
 from agentrt.engine.batch.input_packing import SequenceSlice
+from agentrt.engine.drafts.draft_model import DraftModel
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch, StepSpan
@@ -65,6 +66,7 @@ class SimulatedExecutor:
         self.grammars = GrammarRequests(codec)
         opened = open_virtual_offload(config, costs)
         self.offload: OffloadCache[TimedCopier] | None = opened[0] if opened else None
+        self.draft_model: DraftModel | None = None
         self._copier = opened[1] if opened else None
         self._page_tokens = config.page_tokens
         self.tables: BlockTableWriter = NoTables()

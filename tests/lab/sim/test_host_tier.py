@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.core import EngineCore
-from agentrt.engine.step import InFlightStep
+from agentrt.engine.step.step_runner import InFlightStep
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.simulation import Setup, Simulation

@@ -13,7 +13,7 @@ from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.engine.core import EngineCore
-from agentrt.engine.step import InFlightStep
+from agentrt.engine.step.step_runner import InFlightStep
 from agentrt.lab.sim.codec import SimulatedCodec
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.executor import SimulatedExecutor

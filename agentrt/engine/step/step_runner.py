@@ -93,7 +93,7 @@ class StepRunner:
             max_steps: Up to so many equal steps are computed at once.
         """
         waiting = self._scheduler.waiting_count
-        drafts = {} if before_tokens else self._drafter.plan(sequences)
+        drafts = self._drafter.plan(sequences, before_tokens=before_tokens)
         scheduled = ScheduledBatch(sequences, began_s, waiting, before_tokens, max_steps, drafts)
         decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in scheduled.sequences]
         batch = self._executor.launch(scheduled)

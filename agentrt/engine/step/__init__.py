@@ -1,0 +1,1 @@
+"""The steps of the engine: launched, sampled and completed, or scored."""
