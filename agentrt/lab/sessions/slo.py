@@ -15,6 +15,7 @@ from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.sessions.samples import AgentSample, TurnSample
 
+_MORE = 1.05  # ratio of agents at once, below which two loads are alike
 _NEAR = 1.3  # ratio of two rates between which the figure is interpolated
 
 
@@ -153,15 +154,19 @@ def next_rate(
         most: Most rates that are tried.
 
     Returns:
-        None once the two are within `_NEAR` of each other, and if one agent alone is not sustained.
+        None once the two are within `_NEAR` of each other, if one agent alone is not sustained, and
+        if a higher rate does not bring more agents together, because all are under way at once.
     """
-    tried = [point for point in points if point.rate]
+    tried = sorted((point for point in points if point.rate), key=lambda one: one.rate)
     alone = [point for point in points if not point.rate]
     if len(tried) >= most or any(point.share < share for point in alone):
         return None
+    if not tried:
+        return first
     failed = [point.rate for point in tried if point.share < share]
     if not failed:
-        return 2 * max(point.rate for point in tried) if tried else first
+        alike = len(tried) > 1 and tried[-1].agents <= _MORE * tried[-2].agents
+        return None if alike else 2 * tried[-1].rate
     high = min(failed)
     low = max((point.rate for point in tried if point.rate < high), default=0.0)
     if not low:

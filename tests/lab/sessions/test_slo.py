@@ -93,5 +93,13 @@ def test_the_search_ends() -> None:
     assert next_rate([alone], 0.9, first=1.0) is None
     points = [SloPoint(0.0, 1.0, 1.0)]
     while (rate := next_rate(points, 0.9, first=1.0, most=4)) is not None:
-        points.append(SloPoint(rate, 1.0, 1.0))
+        points.append(SloPoint(rate, 2 * rate, 1.0))
     assert [point.rate for point in points] == [0, 1, 2, 4, 8]
+
+
+def test_the_search_ends_once_all_agents_are_under_way() -> None:
+    points = [SloPoint(0.0, 1.0, 1.0)]
+    while (rate := next_rate(points, 0.9, first=1.0)) is not None:
+        points.append(SloPoint(rate, min(0.7 * rate, 2.0), 1.0))
+    assert [point.rate for point in points] == [0, 1, 2, 4, 8]
+    assert sustained(points, 0.9).bound == "at least"
