@@ -209,6 +209,7 @@ DECIMALS = [
     ({"gt": 0, "le": Decimal("0.1")}, ["0.1", "0.000000001"], ["0", "0.0", "0.11"]),
     ({"max_digits": 5}, ["12345", "1.2345", "-0.5"], ["123456"]),
     ({"multiple_of": Decimal("0.25"), "ge": -1}, ["0.5", "-0.75", "3"], ["0.3", "-1.25"]),
+    ({"multiple_of": Decimal("0.07"), "ge": 0, "le": 9}, ["0.07", "7"], ["0.08", "-0.07"]),
     ({"gt": Decimal("1e20")}, ["100000000000000000001"], ["100000000000000000000", "7"]),
 ]
 
@@ -224,6 +225,21 @@ def test_decimals_with_limits_are_read_as_written(limits, inside, outside):
     short = shortest_instance(shape.schema)
     assert short is not None
     assert taken(shape.schema, short) == [short]
+
+
+MULTIPLES = [
+    ({"multiple_of": Decimal("0.07")}, ["0.07", "-1.4", "7"], ["0.1", f"{7 * 10**14}"]),
+    ({"multiple_of": 7, "max_digits": 4, "ge": 0}, ["7", "9996"], ["10003", "8", "-7"]),
+    ({"multiple_of": Decimal("0.07"), "decimal_places": 1}, ["0.7", "7"], ["0.07", "0.1"]),
+    ({"multiple_of": 7, "max_digits": 4, "decimal_places": 2}, ["98"], ["105", "0.07"]),
+]
+
+
+@pytest.mark.parametrize(("limits", "inside", "outside"), MULTIPLES)
+def test_decimals_that_are_many_multiples_are_short_numbers(limits, inside, outside):
+    shape = shape_of(Annotated[Decimal, Field(**limits)])
+    assert taken(shape.schema, *inside, *outside) == inside
+    assert [shape.parse(text) for text in inside] == list(map(Decimal, inside))
 
 
 NUMBER = {"type": "number", "exclusiveMinimum": 0}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from fractions import Fraction
 from typing import Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -23,6 +24,7 @@ _DAY = dt.timedelta(days=1)
 _UNITS_S = {"D": 86_400, "H": 3_600, "M": 60, "S": 1}
 _MAX_DAYS = 999_999_999
 _MAX_COUNT = 999_999
+_FLOAT_DIGITS = 15
 
 
 def text(pattern: str, *further: str) -> JsonSchemaValue:
@@ -119,6 +121,35 @@ def decimal(schema: Any) -> JsonSchemaValue | None:
     patterns = [*number_terms(numbers)[1:], *steps.patterns]
     most_whole = max([19, *(len(str(int(abs(end.at)))) + 1 for end in (*lows, *highs))]) - 1
     return text(formats.decimal(*counted, most_whole), *patterns)
+
+
+def decimal_number(schema: Any, written: JsonSchemaValue) -> JsonSchemaValue:
+    """Decimals as multiples: numbers of so few digits that the float which is read loses none.
+
+    Args:
+        schema: The core schema.
+        written: Pydantic's JSON Schema of the number.
+    """
+    step, most = exact(schema["multiple_of"]), schema.get("decimal_places")
+    if most is not None:
+        finest = Fraction(1, 10**most)
+        factor = math.gcd(step.denominator, finest.denominator)
+        step = Fraction(math.lcm(step.numerator, finest.numerator), factor)
+    places = 0
+    while (step * 10**places).denominator != 1:
+        places += 1
+    whole = _FLOAT_DIGITS - places
+    if schema.get("max_digits") is not None:
+        whole = min(whole, schema["max_digits"] - max(places, most or 0))
+    if whole < 1:
+        raise PydanticInvalidForJsonSchema("a multiple_of with so many digits has no numbers")
+    end = 10**whole
+    bounds = {
+        "multipleOf": int(step) if step.denominator == 1 else float(step),
+        "exclusiveMinimum": max(-end, written.get("exclusiveMinimum", -end)),
+        "exclusiveMaximum": min(end, written.get("exclusiveMaximum", end)),
+    }
+    return {**written, **bounds}
 
 
 def string(schema: Any, written: JsonSchemaValue) -> JsonSchemaValue:

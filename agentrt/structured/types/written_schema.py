@@ -120,7 +120,8 @@ class WrittenSchema(GenerateJsonSchema):
         if schema.get("multiple_of") is not None:  # only a number has one of many digits
             written = super().decimal_schema(schema)
             options = written.get("anyOf", [written])
-            return dict(next(option for option in options if option.get("type") == "number"))
+            number = next(option for option in options if option.get("type") == "number")
+            return text_forms.decimal_number(schema, dict(number))
         finite = {"type": "number", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER}
         return {"anyOf": [finite, _text(formats.decimal(None, None))]}
 
