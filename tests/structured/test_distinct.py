@@ -20,7 +20,11 @@ from agentrt.base.json_style import SEPARATORS
 from agentrt.structured import Budgeted, bitmask_words, json_schema_shape
 from agentrt.structured.distinct_state import DistinctConstraint
 from agentrt.structured.json_schema.distinct import DistinctPlaces
-from agentrt.structured.json_schema.distinct_text import WrittenItems
+from agentrt.structured.json_schema.distinct_text import (
+    DocumentPosition,
+    WrittenItems,
+    follow,
+)
 from agentrt.structured.json_schema.distinct_values import (
     after_byte,
     is_complete,
@@ -354,3 +358,9 @@ def test_states_before_and_after_an_item_share_what_is_written():
     assert sum(map(len, sets.values())) < count * 2 * count.bit_length()
     assert all((b"%d" % n in kept[500]) == (n < 500) for n in range(count))
     assert set(kept[500].beginning_with(b"49")) == {b"49", *(b"49%d" % n for n in range(10))}
+
+
+@pytest.mark.parametrize("more", [b"f}", b"1]", b"[1]]"])
+def test_text_that_closes_what_is_not_open_has_no_position(more):
+    """The end of an older completion is tried as it is, wherever the text has come since."""
+    assert follow(DocumentPosition.at_start(None), b"", more) is None

@@ -137,7 +137,7 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
     Args:
         at: The position after `text`.
         text: The text so far.
-        more: Text that the grammar allows next.
+        more: Text that comes next. If it closes what is not open, there is no position either.
     """
     containers, in_string, is_escaped = at
     offset, index = len(text), 0
@@ -174,6 +174,8 @@ def follow(at: DocumentPosition, text: bytes | bytearray, more: bytes) -> Docume
             if ended.endswith(NEGATIVE_ZERO) and _have_one_zero(containers):
                 return None
             containers = containers[:-1]
+            if not containers and mark != b",":
+                return None
             if mark == b",":
                 containers = (*containers, _next_item(top, ended, here))
     return DocumentPosition(containers, in_string, is_escaped)
