@@ -28,7 +28,7 @@ from agentrt.structured import (
     shape_of,
 )
 from agentrt.structured.backends.llguidance_closing import MASKS_ON_THE_WAY, find_completion
-from agentrt.structured.closing.budget import MAX_PATHS, EndPaths
+from agentrt.structured.closing.budget import MAX_PATHS, MAX_VAIN_SEARCHES, EndPaths
 from agentrt.structured.json_schema.exact_check import Unmet
 from agentrt.structured.matcher import allowed_ids
 from agentrt.structured.vocabulary import alphabet_of
@@ -307,6 +307,37 @@ def test_a_search_on_the_way_has_a_bound(vocab, frame):
     state = CountedMasks(constraint.start(), masks)
     assert find_completion(state, 100_000, alphabet_of(vocab)) is None
     assert 0 < len(masks) <= MASKS_ON_THE_WAY
+
+
+class CountedSearches:
+    """A state that counts its searches for an end."""
+
+    def __init__(self, state):
+        self._state = state
+        self.searches = 0
+
+    def completion(self, limit):
+        self.searches += 1
+        return self._state.completion(limit)
+
+    def __getattr__(self, name):
+        return getattr(self._state, name)
+
+
+def test_searches_in_vain_are_counted_behind_each_text(vocab, frame):
+    """However many tokens are drawn, and from the next text on there are new ones."""
+    spec = regex_shape("x{1,9}|x{0,3}[a-h]z{200}").spec
+    assert spec is not None
+    constraint = compile_constraint(spec, vocab, frame, method="parser")
+    budgeted = Budgeted.start(constraint, 8)
+    state = budgeted.state = CountedSearches(budgeted.state)
+    letters = {letter: vocab.token_bytes.index(letter.encode()) for letter in "abcdefghx"}
+    for text in range(2):
+        before = state.searches
+        for letter in "abcdefgh":
+            assert budgeted.advance([letters[letter]]) == 0
+        assert state.searches - before == MAX_VAIN_SEARCHES
+        assert budgeted.advance([letters["x"]]) == 1, text
 
 
 def test_ways_are_kept_within_bounds():

@@ -21,6 +21,12 @@ _TAILS = 8
 
 MAX_PATHS = 256
 
+MAX_VAIN_SEARCHES = 2
+"""Maximum number of searches in vain behind one text: other rows of the batch wait for each.
+
+A completion is held anyway; after that a token needs an end that is known.
+"""
+
 _Path = tuple[int, ...]
 
 
@@ -67,6 +73,7 @@ class Budgeted:
         history: Witness and tokens left before each accepted token.
         closes: Whether a completion is known; without one there is no guarantee.
         steered: Whether the budget has refused or narrowed anything.
+        vain_searches: Number of searches behind the present text that found nothing.
     """
 
     state: ConstraintState
@@ -76,6 +83,7 @@ class Budgeted:
     paths: EndPaths = field(default_factory=EndPaths)
     history: list[tuple[_Path | None, int]] = field(default_factory=list)
     steered: bool = False
+    vain_searches: int = 0
 
     @classmethod
     def start(cls, compiled: CompiledConstraint, max_tokens: int) -> Budgeted:
@@ -153,6 +161,7 @@ class Budgeted:
     def rollback(self, count: int) -> None:
         self.state.rollback(count)
         if count:
+            self.vain_searches = 0
             self.witness, self.left_tokens = self.history[-count]
             del self.history[-count:]
 
@@ -197,8 +206,11 @@ class Budgeted:
         stored = self.paths.find(old, accepted)
         if stored is not None and len(stored) <= left and self.state.reaches_end(stored):
             return stored
+        if self.vain_searches >= MAX_VAIN_SEARCHES:
+            return None
         found = self.state.completion(left)
         if found is None:
+            self.vain_searches += 1
             return None
         self.paths.add(old, accepted, tuple(found))
         return tuple(found)
@@ -212,6 +224,7 @@ class Budgeted:
             self.history.append((rest, self.left_tokens - done))
         self.witness = witness
         self.left_tokens -= spent
+        self.vain_searches = 0
 
     def _spent(self, accepted: _Path) -> int:
         """Number of tokens that count: an end token does not."""
