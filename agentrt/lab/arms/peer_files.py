@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
@@ -15,6 +17,8 @@ from agentrt.lab.checkpoints.gguf import gguf_job
 from agentrt.lab.errors import BenchFailed
 
 _SCRIPTS = Path(__file__).parent / "peers"
+QUANTISED = ("q8_0", "q4_k_m")
+"""Weights of fewer bits that llama.cpp is measured with beside the dtype of all arms."""
 _VERSION = 2  # of the GGUF files' content
 _HINT = "Run `make peers` in the repository, or name its folder in AGENTRT_PEERS"
 
@@ -66,7 +70,10 @@ class PeerFiles:
         """
         needed = {
             "llama.cpp": (self.python, self.libraries),
-            "llama-server": (self.python, self.libraries / "llama-server"),
+            **dict.fromkeys(
+                ("llama-server", *(f"llama-server-{weights}" for weights in QUANTISED)),
+                (self.python, self.libraries / "llama-server"),
+            ),
             "transformers": (self.transformers_program,),
             "langgraph": (self.python,),
             "xgrammar": (self.python,),
@@ -81,31 +88,43 @@ class PeerFiles:
 
         Args:
             shape: Shape of the checkpoint.
-            dtype: Dtype of the matrices in the file.
+            dtype: Dtype of the matrices in the file, or `q8_0` or `q4_k_m`, which llama.cpp makes
+                from bfloat16.
             folder: Folder of the file; None puts it beside the checkpoint.
 
         Raises:
             BenchFailed: The file cannot be written.
             UsageError: The bench does not measure llama.cpp in this dtype.
         """
-        if dtype not in ("bfloat16", "float32"):
+        if dtype not in ("bfloat16", "float32", *QUANTISED):
             raise UsageError(f"no GGUF is written in {dtype}", hint="Use bfloat16 or float32")
         target = (folder or self.checkpoint) / f"{dtype}-{_VERSION}.gguf"
         if target.exists():
             return target
         draft = target.with_suffix(".part")
+        if dtype in QUANTISED:
+            source = self.gguf(shape, "bfloat16", folder)
+            job = {"source": str(source), "target": str(draft), "weights": dtype}
+            self._write(draft, target, "quantize_gguf.py", job)
+        else:
+            job = gguf_job(shape, self.checkpoint, draft, dtype)
+            self._write(draft, target, "write_gguf.py", job)
+        return target
+
+    def _write(self, draft: Path, target: Path, script: str, job: Mapping[str, Any]) -> None:
+        """Let a script of the peers do a job; the file has its name once it is whole."""
         done = subprocess.run(
-            [str(self.python), str(self.script("write_gguf.py"))],
-            input=json.dumps(gguf_job(shape, self.checkpoint, draft, dtype)),
+            [str(self.python), str(self.script(script))],
+            input=json.dumps(job),
             capture_output=True,
             text=True,
             check=False,
+            env={**os.environ, "LLAMA_CPP_LIB_PATH": str(self.libraries)},
         )
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines()
             raise BenchFailed(f"no GGUF was written: {lines[-1] if lines else done.returncode}")
         draft.rename(target)
-        return target
 
 
 def peer_files(checkpoint: Path = Path()) -> PeerFiles:

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from pathlib import Path
 from agentrt.analysis.model_shape import shape_in
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.lab.arms.peer_files import PeerFiles
+from agentrt.lab.arms.peer_files import QUANTISED, PeerFiles
 from agentrt.lab.arms.server_process import ServerPlan
 from agentrt.lab.checkpoints.checkpoint import cache_folder
 from agentrt.prompt import Codec
@@ -94,14 +95,16 @@ def thread_env(threads: int, wait: str) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", **policy}
 
 
-def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list[ServerPlan]:
+def _llama_plans(
+    served: Served, files: PeerFiles, threads: Sequence[int], weights: str = ""
+) -> list[ServerPlan]:
     """One cache for all slots admits longer requests; a cache for each slot is read faster.
 
     The longest request has to fit into a slot, so a small memory leaves the first alone.
     """
     program = files.libraries / "llama-server"
     common = (
-        *(str(program), "--model", str(gguf_of(served, files)), "--alias", served.name),
+        *(str(program), "--model", str(gguf_of(served, files, weights)), "--alias", served.name),
         *("--host", "127.0.0.1", "--port", "{port}"),
         *("--parallel", str(served.slots), "--cont-batching", "--cache-prompt", "--jinja"),
         "--metrics",
@@ -115,7 +118,7 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
         caches.append(("split cache", "--no-kv-unified"))
     return [
         ServerPlan(
-            kind="llama-server",
+            kind=f"llama-server-{weights}" if weights else "llama-server",
             variant=f"{count}t {name}",
             command=(*common, flag, "--threads", str(count)),
             model=served.name,
@@ -128,17 +131,27 @@ def _llama_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> li
     ]
 
 
-def gguf_of(served: Served, files: PeerFiles) -> Path:
+def weights_of_kind(kind: str) -> str:
+    """Quantised weights of a llama-server of that kind; "" if they have the dtype of all arms."""
+    return kind.removeprefix("llama-server").removeprefix("-")
+
+
+def gguf_of(served: Served, files: PeerFiles, weights: str = "") -> Path:
     """The file that llama.cpp loads; written at its first use.
 
     It lies beside the checkpoints of the bench, or in a folder named by the weights.
+
+    Args:
+        served: Model and dtype.
+        files: Files of the peers.
+        weights: Quantised weights, some of `QUANTISED`; "" for the dtype.
     """
     folder = model = served.model
     if not model.resolve().is_relative_to(cache_folder().resolve()):
         digest = sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
         folder = cache_folder() / "gguf" / f"{served.name}-{digest}"
         folder.mkdir(parents=True, exist_ok=True)
-    return files.gguf(shape_in(model), served.dtype, folder)
+    return files.gguf(shape_in(model), weights or served.dtype, folder)
 
 
 def _llama_version(program: Path) -> str:
@@ -206,6 +219,7 @@ def _our_plans(served: Served, files: PeerFiles, threads: Sequence[int]) -> list
 
 SERVERS: dict[str, Callable[[Served, PeerFiles, Sequence[int]], list[ServerPlan]]] = {
     "llama-server": _llama_plans,
+    **{f"llama-server-{weights}": partial(_llama_plans, weights=weights) for weights in QUANTISED},
     "transformers": _transformers_plans,
     "ours": _our_plans,
 }

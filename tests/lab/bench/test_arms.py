@@ -6,7 +6,9 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms import peer_files
-from agentrt.lab.arms.peer_files import PeerFiles
+from agentrt.lab.arms.peer_files import QUANTISED, PeerFiles
+from agentrt.lab.arms.servers import weights_of_kind
+from agentrt.lab.bench.compound.open_arms import ARMS
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
 from agentrt.lab.checkpoints.shapes import SHAPES
@@ -70,6 +72,20 @@ def test_our_engine_holds_every_row_and_runs_as_the_product_does(tmp_path: Path)
 def test_a_gguf_is_written_in_dtypes_that_it_has(files: PeerFiles) -> None:
     with pytest.raises(UsageError, match="float16"):
         files.gguf(MICRO, "float16")
+
+
+@pytest.mark.parametrize("weights", QUANTISED)
+def test_quantised_weights_are_a_server_of_their_own(weights: str, files: PeerFiles) -> None:
+    """A file that was made is taken as it is; another one is made from the bfloat16 file."""
+    (plain,) = files.checkpoint.glob("bfloat16-*.gguf")
+    made = plain.with_name(plain.name.replace("bfloat16", weights))
+    made.touch()
+    assert files.gguf(MICRO, weights) == made
+    assert weights_of_kind(f"llama-server-{weights}") == weights
+    assert weights_of_kind("llama-server") == ""
+    assert f"asyncio+llama-server-{weights}" in ARMS
+    with pytest.raises(UsageError, match="make peers"):
+        files.check(f"llama-server-{weights}")
 
 
 def test_the_peers_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -77,7 +77,10 @@ def test_what_is_not_there_is_said(asked: CompoundFlags) -> None:
             check(replace(asked, **change))
 
 
-@pytest.mark.parametrize("arm", ["asyncio+llama-server", "langgraph+ours", "asyncio+transformers"])
+@pytest.mark.parametrize(
+    "arm",
+    ["asyncio+llama-server", "asyncio+llama-server-q8_0", "langgraph+ours", "asyncio+transformers"],
+)
 def test_a_peer_that_was_not_made_is_told_first(
     arm: str, asked: CompoundFlags, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

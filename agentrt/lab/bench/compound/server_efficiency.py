@@ -23,7 +23,7 @@ from agentrt.lab.arms.engine_arms import llama_cpp_arm, transformers_arm
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import play
 from agentrt.lab.arms.server_process import ServerPlan
-from agentrt.lab.arms.servers import PAGE_TOKENS, Served, gguf_of
+from agentrt.lab.arms.servers import PAGE_TOKENS, Served, gguf_of, weights_of_kind
 from agentrt.lab.arms.wire import NodeLine, ProgramLine
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.variants import our_arm
@@ -183,11 +183,11 @@ def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, point: SweepP
     if plan.kind == "ours":
         return our_arm([point], served.model, {"policy": "fcfs"})
     threads = plan.about["threads"]
-    if plan.kind == "llama-server":
+    if plan.kind.startswith("llama-server"):
         return llama_cpp_arm(
             files,
             plan.variant,
-            model=str(gguf_of(served, files)),
+            model=str(gguf_of(served, files, weights_of_kind(plan.kind))),
             threads=threads,
             dtype=point.dtype,
             batch=point.batch,
