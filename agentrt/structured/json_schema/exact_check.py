@@ -72,15 +72,15 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
         return validator(schema, registry=referencing.Registry())
 
     def read(text: str) -> Any:
-        value = json.loads(text, parse_float=_finite)
+        written, value = _read_twice(text)
         fits = quick()
-        if fits is not None and fits(read_written(text)):
+        if fits is not None and fits(written):
             return value
         import referencing
 
         validator = complete()
         try:
-            wrong = next(validator.iter_errors(read_written(text)), None)
+            wrong = next(validator.iter_errors(written), None)
         except (referencing.exceptions.Unresolvable, re.error):
             return value  # the compiler reads it, the validator does not
         if wrong is not None:
@@ -88,6 +88,18 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
         return value
 
     return read
+
+
+def _read_twice(text: str) -> tuple[Any, Any]:
+    """The value with numbers as they are written, and with floats: the same if it has none."""
+    floats: list[str] = []
+
+    def kept(number: str) -> WrittenNumber:
+        floats.append(number)
+        return WrittenNumber(number)
+
+    written = json.loads(text, parse_float=kept)
+    return written, json.loads(text) if floats else written
 
 
 def _counts_matches(schema: Any) -> bool:

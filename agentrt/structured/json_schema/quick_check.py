@@ -48,8 +48,7 @@ class _Compiler:
         if not isinstance(schema, dict):
             raise _Unknown
         if id(schema) in self._made:  # inside of itself, by reference
-            parts = self._made[id(schema)]
-            return lambda value: all(part(value) for part in parts)
+            return _all_of(self._made[id(schema)])
         checks = self._made[id(schema)] = []
         for keyword, value in schema.items():
             if keyword not in _UNCHECKED | _READ_TOGETHER:
@@ -58,9 +57,7 @@ class _Compiler:
             checks.append(self._fields(schema))
         if schema.keys() & {"prefixItems", "items"}:
             checks.append(self._items(schema))
-        if len(checks) == 1:
-            return checks[0]
-        return lambda value: all(check(value) for check in checks)
+        return checks[0] if len(checks) == 1 else _all_of(checks)
 
     def _of_keyword(self, keyword: str, wanted: Any) -> Check:
         match keyword:
@@ -68,7 +65,8 @@ class _Compiler:
                 tests = [_TYPES[kind] for kind in ([wanted] if isinstance(wanted, str) else wanted)]
                 return tests[0] if len(tests) == 1 else lambda value: any(t(value) for t in tests)
             case "required":
-                return lambda value: not isinstance(value, dict) or all(n in value for n in wanted)
+                names = frozenset(wanted)
+                return lambda value: not isinstance(value, dict) or names <= value.keys()
             case "enum" | "const":
                 return _one_of([wanted] if keyword == "const" else wanted)
             case "$ref":
@@ -94,6 +92,8 @@ class _Compiler:
         def check(value: Any) -> bool:
             if not _is_number(value):
                 return True
+            if isinstance(value, int) and isinstance(end, int):
+                return fits(value, end)
             return fits(self._decimal_of(value), exact_end) and (
                 isinstance(value, int) or fits(value, end)
             )
@@ -107,7 +107,10 @@ class _Compiler:
         def check(value: Any) -> bool:
             if not isinstance(value, dict):
                 return True
-            return all(named.get(name, other)(one) for name, one in value.items())
+            for name, one in value.items():  # noqa: SIM110
+                if not named.get(name, other)(one):
+                    return False
+            return True
 
         return check
 
@@ -118,10 +121,24 @@ class _Compiler:
         def check(value: Any) -> bool:
             if not isinstance(value, list):
                 return True
-            begins = all(test(one) for test, one in zip(first, value, strict=False))
-            return begins and all(rest(one) for one in value[len(first) :])
+            for index, one in enumerate(value):
+                if not (first[index] if index < len(first) else rest)(one):
+                    return False
+            return True
 
         return check
+
+
+def _all_of(checks: list[Check]) -> Check:
+    """A loop, for a generator costs more than most checks; `checks` may still grow."""
+
+    def check(value: Any) -> bool:
+        for one in checks:  # noqa: SIM110
+            if not one(value):
+                return False
+        return True
+
+    return check
 
 
 def _is_number(value: Any) -> bool:
@@ -145,7 +162,7 @@ def _one_of(values: Any) -> Check:
 def _combined(keyword: str, checks: list[Check]) -> Check:
     match keyword:
         case "allOf":
-            return lambda value: all(check(value) for check in checks)
+            return _all_of(checks)
         case "anyOf":
             return lambda value: any(check(value) for check in checks)
         case _:
