@@ -254,6 +254,21 @@ ROWS = [
     ({"type": "object", "propertyNames": {"minLength": 1, "maxLength": 900}}, OBJECTS),
     ({"if": {"contains": {"const": 1}}, "then": {"minItems": 2, "maxItems": 2}}, ARRAYS),
     ({"not": {"contains": {"type": "string"}}, "type": "array"}, ARRAYS),
+    ({"contains": {"const": 1}}, ARRAYS),
+    ({"contains": {"enum": [1, "a"]}, "minContains": 2, "type": "array"}, ARRAYS),
+    ({"contains": {"const": 1}, "maxContains": 1}, ARRAYS),
+    ({"contains": {"enum": [1, 2]}, "minContains": 0, "maxContains": 1}, ARRAYS),
+    ({"items": {"type": ["integer", "string"]}, "contains": {"minimum": 1}}, ARRAYS),
+    ({"allOf": [{"contains": {"const": 1}}, {"items": {"type": "integer"}}]}, ARRAYS),
+    ({"uniqueItems": True, "contains": {"const": 1}, "type": "array"}, ARRAYS),
+    ({"not": {"items": {"type": "number"}}, "type": "array"}, ARRAYS),
+    (
+        {
+            "oneOf": [{"type": "array", "items": {"type": kind}} for kind in ("number", "string")],
+            "minItems": 1,
+        },
+        ARRAYS,
+    ),
 ]
 
 
@@ -305,7 +320,8 @@ def test_many_arrays_of_distinct_items(accepts, fewest, most):
     [
         {"pattern": f"^{'(a|b)' * 300}$"},
         {"multipleOf": 2},
-        {"items": {"type": "string"}},
+        {"items": {"multipleOf": 2}},
+        {"prefixItems": [True], "items": {"type": "string"}},
         {"type": "integer"},
         {"const": {}},
         {"$ref": "#"},

@@ -31,13 +31,17 @@ def nested(levels):
 ARRAYS = [{"type": "array", "items": {"type": kind}} for kind in ("string", "integer")]
 
 REFUSED = [
-    ({"not": {"items": {"pattern": "a"}}}, "/not", "not"),
+    ({"not": {"items": {"multipleOf": 3}}}, "/not", "not"),
     (
-        {"properties": {"a/b~": {"items": {"contains": A_STRING}}}},
+        {"properties": {"a/b~": {"items": {"contains": A_STRING, "maxItems": 99}}}},
         "/properties/a~1b~0/items/contains",
         "contains",
     ),
-    ({"anyOf": [A_STRING, {"uniqueItems": True}]}, "/anyOf/1/uniqueItems", "uniqueItems"),
+    (
+        {"anyOf": [A_STRING, {"uniqueItems": True, "items": {"type": "number", "maximum": 9}}]},
+        "/anyOf/1/uniqueItems",
+        "uniqueItems",
+    ),
     ({"$defs": {"x": {"if": {"multipleOf": 3}, "then": {}}}}, "/$defs/x/if", "if"),
     (
         {

@@ -129,11 +129,18 @@ def _of_keyword(
             return []
         case "additionalProperties" if value is False:
             return _other_names(schema, within)
+        case "additionalProperties" if "patternProperties" not in schema:
+            return _other_fields(schema, root, depth, within)
         case "items" if any(is_same(value, one.get("items")) for one in within.plain):
             return None if any("prefixItems" in one for one in (schema, *within.plain)) else []
         case "items" if value is False:
             fixed = len(schema.get("prefixItems", ()))
             return [{"type": "array", "minItems": fixed + 1}]
+        case "items" if "prefixItems" not in schema:
+            refused = _each([value], root, depth)
+            return refused and [
+                {"type": "array", "contains": one} for one in refused if one is not False
+            ]
         case "contains":
             return _other_contents(value, schema, root, depth)
         case "minContains" | "maxContains":
@@ -244,6 +251,15 @@ def _other_properties(wanted: dict[str, Any], root: Any, depth: int) -> Parts:
         for name, other in zip(wanted, refused, strict=True)
         if other is not False
     ]
+
+
+def _other_fields(schema: dict[str, Any], root: Any, depth: int, within: ValueContext) -> Parts:
+    """Objects with another field than the schema names, whose value is not as it wants."""
+    names = within.names()
+    if names is None:
+        return None
+    left = [name for name in names if name not in schema.get("properties", {})]
+    return _other_properties(dict.fromkeys(left, schema["additionalProperties"]), root, depth)
 
 
 def _other_items(wanted: list[Any], root: Any, depth: int) -> Parts:

@@ -41,6 +41,25 @@ def items_text(
     return text
 
 
+def containing_text(held: str, other: str | None, comma: str, fewest: int, most: int | None) -> str:
+    """The items of an array, one or more, of which a number are `held`.
+
+    Args:
+        held: Expression of the items that are counted.
+        other: Expression of any other item, or of any at all if there is no maximum.
+        comma: Text between two items.
+        fewest: Minimum number of items that are held.
+        most: Maximum number of them, 1 or more.
+    """
+    others = "" if other is None else f"({comma} {other})*"
+    before = "" if other is None else f"({other} {comma})*"
+    least = max(0, fewest - 1)
+    again = least if most is None else most - 1
+    more = f"({others} {comma} {held}){{{least},{again}}}" if again else ""
+    text = f"{before} {held} {more} {others}"
+    return text if fewest or other is None else f"({text} | {other} {others})"
+
+
 def fields_text(
     pairs: Sequence[Pair], other: str | None, comma: str, shared: Callable[[str], str]
 ) -> str | None:

@@ -170,6 +170,8 @@ def _bounds_cross(kind: str, here: _Parts, there: _Parts) -> bool:
     for least, most in zip(_LEAST, _MOST, strict=True):
         if _TYPE_OF_BOUND[least] == kind:
             low, high = _bound(here, least, max, None), _bound(there, most, min, None)
+            if kind == "object":
+                low = max(low or 0, len({*_required(here)}))
             return low is not None and high is not None and bool(low > high)
     return False
 

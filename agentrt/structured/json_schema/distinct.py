@@ -261,7 +261,9 @@ class DistinctPlaces:
         return ListedTexts(tuple(sorted(texts)))
 
     def _has_enough(self, array: dict[str, Any]) -> bool:
-        fewest = array.get("minItems", 0)
+        held, fewest = array.get("minContains", 0), array.get("minItems", 0)
+        if held > 1 and self._count(array["contains"], 0) < int(held):
+            return False
         if fewest < 2:
             return True
         if "prefixItems" in array:

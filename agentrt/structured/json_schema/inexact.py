@@ -25,7 +25,7 @@ def around_inexact(root: Any) -> set[int]:
             above.setdefault(id(target), []).append(id(here))
             if target is False:
                 todo.append(id(here))
-        if _lists_records(here) or is_open(here) or not is_exact(here):
+        if "contains" in here or _lists_records(here) or is_open(here) or not is_exact(here):
             todo.append(id(here))
     found: set[int] = set()
     while todo:

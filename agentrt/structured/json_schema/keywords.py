@@ -68,7 +68,7 @@ UNREAD = ANNOTATIONS | {*DEFINITIONS, "$schema", "$id", "x-guidance"}
 REFUSED: dict[str, str] = {
     "$dynamicRef": "use $ref",
     "$recursiveRef": "use $ref",
-    "contains": "bound the array (maxItems), or describe the items with items and prefixItems",
+    "contains": "leave out minItems, maxItems and prefixItems, or let maxItems be 16 at most",
     "dependencies": "write the allowed combinations as anyOf",
     "dependentRequired": "write the allowed combinations as anyOf",
     "dependentSchemas": "write the allowed combinations as anyOf",

@@ -5,6 +5,7 @@ Each rewriting keeps exactly the same instances valid, or leaves the schema as i
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -158,7 +159,7 @@ def _contains(schema: dict[str, Any], root: Any) -> dict[str, Any]:
         return rest
     positions = _most_items(schema)
     if fewest != 1 or most is not None or positions is None:
-        return schema
+        return {**schema, "minContains": fewest}
     cases: list[Any] = [
         {"type": "array", "minItems": at + 1, "prefixItems": [True] * at + [schema["contains"]]}
         for at in range(positions)
@@ -234,12 +235,14 @@ def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     positions = _values_by_position(schema)
     if schema["uniqueItems"] is not True or not schema.keys() <= known or positions is None:
         return schema
+    keyed = [_by_key(values) for values in positions]
     arrays: list[list[Any]] = []
-    longer: list[list[Any]] = [[]]
-    for values in [*positions, []]:
+    longer: list[dict[Any, Any]] = [{}]
+    for values in [*keyed, {}]:
         if schema.get("minItems", 0) <= len(longer[0]):
-            arrays += longer
-        longer = [[*array, value] for array in longer for value in _unlike(array, values)]
+            arrays += ([*array.values()] for array in longer)
+        pairs = itertools.product(longer, values.items())
+        longer = [{**array, key: value} for array, (key, value) in pairs if key not in array]
         if len(arrays) + len(longer) > MAX_ARRAYS:
             return schema
         if not longer:
@@ -254,10 +257,12 @@ def _arrays_listed(schema: dict[str, Any], root: Any) -> dict[str, Any]:
     return listed if arrays else {"allOf": [False]}
 
 
-def _unlike(array: list[Any], values: list[Any]) -> list[Any]:
-    """The values that equal no item of an array."""
-    keys = set(map(key_of_value, array))
-    return [value for value in values if key_of_value(value) not in keys]
+def _by_key(values: list[Any]) -> dict[bytes | None, Any]:
+    """Values in order by their keys, of equal ones the first."""
+    found: dict[bytes | None, Any] = {}
+    for value in values:
+        found.setdefault(key_of_value(value), value)
+    return found
 
 
 def _values_by_position(schema: dict[str, Any]) -> list[list[Any]] | None:

@@ -126,6 +126,12 @@ class ParallelValues:
         """Add the text of an alternative."""
         self._containers[text] = found
 
+    def union(self, *rules: Rule) -> str:
+        """The name of a rule of any of some."""
+        kept = [rule for rule in rules if rule is not None]
+        self._rules.setdefault(" | ".join(kept), [*kept])
+        return " | ".join(kept)
+
     def listing(self, name: str, texts: Iterable[str]) -> None:
         """Add a rule of whole texts."""
         opens = frozenset(text[0] for text in texts) & {"[", "{"}

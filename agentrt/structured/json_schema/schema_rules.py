@@ -14,13 +14,16 @@ from typing import Any
 
 from agentrt.base import canonical_json
 from agentrt.base.json_style import JsonStyle
+from agentrt.structured.json_schema.complement import complement
 from agentrt.structured.json_schema.container_text import (
     Pair,
+    containing_text,
     counted_fields_text,
     fields_text,
     items_text,
 )
 from agentrt.structured.json_schema.digit_chains import DigitChain
+from agentrt.structured.json_schema.disjoint import exclude_each_other
 from agentrt.structured.json_schema.inexact import around_inexact, is_open
 from agentrt.structured.json_schema.json_layout import JsonLayout, not_indented
 from agentrt.structured.json_schema.keywords import (
@@ -58,7 +61,8 @@ from agentrt.structured.json_schema.regex_text import escape_regex
 MAX_TEXT_BYTES = 1_000_000
 _TYPES = ("null", "boolean", "string", "number", "array", "object")
 _OF_STRINGS = frozenset({"minLength", "maxLength", "pattern", "format"})
-_OF_ARRAYS = frozenset({"items", "prefixItems", "minItems", "maxItems"})
+_OF_CONTAINED = frozenset({"contains", "minContains", "maxContains"})
+_OF_ARRAYS = frozenset({"items", "prefixItems", "minItems", "maxItems"}) | _OF_CONTAINED
 _OF_OBJECTS = frozenset(
     {"properties", "required", "additionalProperties", "minProperties", "maxProperties"}
 )
@@ -221,7 +225,8 @@ class _Rules:
                 raise Inexpressible(f"there is no {here['$ref']!r}")
             if len(here) > 1:
                 return self._merged([without(here, "$ref"), target])
-            return _some(self.expression(target))
+            found = self.expression(target)
+            return [] if found is None else [found]
         if "enum" in here or "const" in here:
             return self._values(here)
         if "allOf" in here:
@@ -280,26 +285,11 @@ class _Rules:
 
     def _alternatives(self, here: dict[str, Any], keyword: str) -> list[str]:
         options, rest = here[keyword], without(here, keyword)
-        if keyword == "oneOf" and not self._are_disjoint(options):
+        if keyword == "oneOf" and not exclude_each_other(options, self.root):
             raise Inexpressible("there are no rules for a oneOf whose options may overlap")
         if rest:
             return [text for option in options for text in self._merged([rest, option])]
-        return [text for option in options for text in _some(self.expression(option))]
-
-    def _are_disjoint(self, options: list[Any]) -> bool:
-        """Whether no value has the types of two options."""
-        seen: set[str] = set()
-        for option in options:
-            meant = self._meant(option)
-            kinds = meant.get("type") if isinstance(meant, dict) else None
-            if kinds is None:
-                return False
-            types = set(as_list(kinds))
-            types = types | {"number"} if "integer" in types else types
-            if seen & types:
-                return False
-            seen |= types
-        return True
+        return [name for name in map(self.expression, options) if name is not None]
 
     def _of_types(self, here: dict[str, Any]) -> Iterator[str | None]:
         kinds = as_list(here.get("type", list(_TYPES)))
@@ -325,6 +315,8 @@ class _Rules:
             return True
         kind = "array" if keywords is _OF_ARRAYS else "object"
         part = {"type": kind, **{k: v for k, v in here.items() if k in keywords}}
+        if "contains" in part:
+            return True
         impossible = False in part.get("properties", {}).values()
         below = [id(child) in self.inexact for _, child in children(part)]
         return impossible or is_open(part) or any(below)
@@ -350,11 +342,31 @@ class _Rules:
             raise Inexpressible
         if most is not None and most < fewest:
             return None
+        if "contains" in here:
+            return self._containing(here)
         first = [self._below(place) for place in here.get("prefixItems", [])[:most]]
         item = None if most == len(first) else self._below(items)
         inner = items_text(first, item, self.layout.comma, max(1, fewest), most)
         text = self.layout.container(("[", "]"), inner, may_be_empty=fewest == 0)
         return self._noted(text, OpenArray(tuple(first), item))
+
+    def _containing(self, here: dict[str, Any]) -> str | None:
+        """An array without bounds that holds a number of items of a kind."""
+        items, wanted, most = here.get("items", True), here["contains"], here.get("maxContains")
+        fewest = here["minContains"]
+        if here.keys() & {"prefixItems", "maxItems"} or here.get("minItems", 0) > fewest:
+            raise Inexpressible("there are no rules for contains in an array with bounds")
+        unlike = True if most is None else complement(wanted, self.root)
+        if unlike is None:
+            raise Inexpressible("there are no rules for what contains refuses")
+        held, other = self._below(self._both(items, wanted)), self._below(self._both(items, unlike))
+        inner = other and f"{other} ({self.layout.comma} {other})*"
+        if held is not None and most != 0:
+            inner = containing_text(held, other, self.layout.comma, fewest, most)
+        if fewest and (held is None or (most is not None and most < fewest)):
+            return None
+        text = self.layout.container(("[", "]"), inner, may_be_empty=fewest == 0)
+        return self._noted(text, OpenArray((), self.values.union(held, other)))
 
     def _object(self, here: dict[str, Any]) -> str | None:
         properties, required = here.get("properties", {}), here.get("required", [])
@@ -393,7 +405,3 @@ class _Rules:
             return self._native({"type": "string"})
         taken = terminal("|".join(escape_regex(json_text(name)) for name in names))
         return self._shared(f"{terminal(NAME)} & ~({taken})", "n")
-
-
-def _some(name: str | None) -> list[str]:
-    return [] if name is None else [name]

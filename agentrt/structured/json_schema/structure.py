@@ -23,6 +23,8 @@ from agentrt.structured.json_schema.limits import check_reference_depth
 from agentrt.structured.json_schema.native import grammar_error
 from agentrt.structured.json_schema.number_leaf import has_step
 
+_COUNTED = frozenset({"contains", "minContains", "maxContains"})
+"""Keywords for which there are rules, unless what stands beside them has none."""
 _INSTEAD = "Give check=True; or instead, "
 _MAX_TRACED = 200
 _MAX_TRACED_S = 0.5
@@ -62,7 +64,7 @@ def _check_keywords(root: Any) -> None:
                 )
             continue
         for keyword, instead in REFUSED.items():
-            if keyword in here:
+            if keyword in here and keyword not in _COUNTED:
                 raise refusal(pointer, keyword, "unsupported", f"{_INSTEAD}{instead}")
         _check_step(here, pointer)
         _check_reference(here, pointer, root)
@@ -144,5 +146,6 @@ def reason_of(complaint: str) -> str:
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _HINTS = {
     "oneOf": "Use anyOf, a required property with its own const in each branch, or check=True",
+    "contains": f"{_INSTEAD}{REFUSED['contains']}",
     "pattern": "Use a regex without look-around and back-references",
 }
