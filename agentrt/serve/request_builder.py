@@ -208,5 +208,5 @@ def _calls(tools: tuple[ToolSchema, ...], strict: set[str], **limits: Any) -> Co
 
 
 def _enforceable(tool: ToolSchema) -> ToolSchema:
-    schema = checked_schema_shape(tool.parameters).schema
+    schema = checked_schema_shape(tool.parameters, is_part=True).schema
     return replace(tool, parameters=schema if isinstance(schema, dict) else {})

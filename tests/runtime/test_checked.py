@@ -15,7 +15,12 @@ from agentrt.protocol.events import AttemptFailed, NodeFinished, RequestSent
 from agentrt.telemetry import build
 from agentrt.telemetry.content import Capture
 
-HAS_TWO = {"type": "array", "items": {"type": "number"}, "contains": {"const": 2}}
+HAS_TWO = {
+    "type": "array",
+    "items": {"type": "number"},
+    "contains": {"const": 2},
+    "maxItems": 99,
+}
 ASK = chat(system="Be brief.").user("Three numbers.")
 
 

@@ -259,7 +259,8 @@ class CheckFailed(ProgramError):
 
     Example:
         >>> from agentrt import CheckFailed, chat, json_schema, program
-        >>> WITH_PO = json_schema({"type": "array", "contains": {"const": "Po"}}, check=True)
+        >>> TWO = {"type": "array", "contains": {"const": "Po"}, "minItems": 2}
+        >>> WITH_PO = json_schema(TWO, check=True)
         >>> @program
         ... async def rivers() -> str:
         ...     try:

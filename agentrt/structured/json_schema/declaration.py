@@ -84,17 +84,18 @@ def json_spec(
     return _expected(DECLARATIONS.answer(order), wire.Specified).spec
 
 
-def relaxed_form(schema: Any, original: Any) -> RelaxedForm:
+def relaxed_form(schema: Any, original: Any, *, is_part: bool = False) -> RelaxedForm:
     """The enforceable part of a schema in normal form.
 
     Args:
         schema: The schema.
         original: The schema that values are checked against.
+        is_part: Whether it is part of a larger grammar.
 
     Raises:
         ConstraintError: A part of it can neither be enforced nor checked.
     """
-    order = wire.Relax(_source(schema, "schema"), _source(original, "schema"))
+    order = wire.Relax(_source(schema, "schema"), _source(original, "schema"), is_part)
     found = _expected(DECLARATIONS.answer(order), wire.RelaxedSpec)
     return RelaxedForm(found.spec, json.loads(found.source), json.loads(found.judged))
 

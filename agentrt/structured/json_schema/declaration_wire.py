@@ -45,10 +45,12 @@ class Relax:
     Attributes:
         source: The schema in normal form, as JSON.
         original: The schema that values are checked against, as JSON.
+        is_part: Whether it is part of a larger grammar.
     """
 
     source: str
     original: str
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)

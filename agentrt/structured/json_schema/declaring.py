@@ -5,6 +5,7 @@ Plain Python and the compiler, both without a bound on time that holds here: see
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -68,9 +69,10 @@ def _answer(order: wire.Order) -> wire.Answer:
             schema = _read(source)
             check_schema(schema)
             return wire.Specified(_spec(schema, is_part=is_part, style=style))
-        case wire.Relax(source, original):
+        case wire.Relax(source, original, is_part):
             judged = checked_original(_read(original))
-            enforced = relaxed(_read(source), _spec, is_checkable)
+            spec_of = functools.partial(_spec, is_part=is_part)
+            enforced = relaxed(_read(source), spec_of, is_checkable)
             return wire.RelaxedSpec(enforced.spec, _text(enforced.schema), _text(judged))
         case wire.Validate(spec):
             return wire.Complaint(_complaint(spec))

@@ -122,9 +122,11 @@ class ParallelValues:
         """Add a rule by its beginnings."""
         self._rules[name] = list(found)
 
-    def container(self, text: str, found: Beginning) -> None:
-        """Add the text of an alternative."""
-        self._containers[text] = found
+    def container(self, text: str | None, found: Beginning) -> str | None:
+        """The text of an alternative, whose beginning is kept."""
+        if text is not None:
+            self._containers[text] = found
+        return text
 
     def union(self, *rules: Rule) -> str:
         """The name of a rule of any of some."""

@@ -315,11 +315,9 @@ class _Rules:
             return True
         kind = "array" if keywords is _OF_ARRAYS else "object"
         part = {"type": kind, **{k: v for k, v in here.items() if k in keywords}}
-        if "contains" in part:
-            return True
-        impossible = False in part.get("properties", {}).values()
+        needs_rules = "contains" in part or False in part.get("properties", {}).values()
         below = [id(child) in self.inexact for _, child in children(part)]
-        return impossible or is_open(part) or any(below)
+        return needs_rules or is_open(part) or any(below)
 
     def _number(self, here: dict[str, Any], kind: str) -> str | None:
         terminals = number_terminals(here, whole=kind == "integer")
@@ -348,16 +346,15 @@ class _Rules:
         item = None if most == len(first) else self._below(items)
         inner = items_text(first, item, self.layout.comma, max(1, fewest), most)
         text = self.layout.container(("[", "]"), inner, may_be_empty=fewest == 0)
-        return self._noted(text, OpenArray(tuple(first), item))
+        return self.values.container(text, OpenArray(tuple(first), item))
 
     def _containing(self, here: dict[str, Any]) -> str | None:
         """An array without bounds that holds a number of items of a kind."""
-        items, wanted, most = here.get("items", True), here["contains"], here.get("maxContains")
-        fewest = here["minContains"]
+        items, wanted = here.get("items", True), here["contains"]
+        fewest, most = here["minContains"], here.get("maxContains")
         if here.keys() & {"prefixItems", "maxItems"} or here.get("minItems", 0) > fewest:
             raise Inexpressible("there are no rules for contains in an array with bounds")
-        unlike = True if most is None else complement(wanted, self.root)
-        if unlike is None:
+        if (unlike := True if most is None else complement(wanted, self.root)) is None:
             raise Inexpressible("there are no rules for what contains refuses")
         held, other = self._below(self._both(items, wanted)), self._below(self._both(items, unlike))
         inner = other and f"{other} ({self.layout.comma} {other})*"
@@ -366,7 +363,7 @@ class _Rules:
         if fewest and (held is None or (most is not None and most < fewest)):
             return None
         text = self.layout.container(("[", "]"), inner, may_be_empty=fewest == 0)
-        return self._noted(text, OpenArray((), self.values.union(held, other)))
+        return self.values.container(text, OpenArray((), self.values.union(held, other)))
 
     def _object(self, here: dict[str, Any]) -> str | None:
         properties, required = here.get("properties", {}), here.get("required", [])
@@ -392,12 +389,7 @@ class _Rules:
             inner = fields_text(pairs, other, comma, lambda text: self._shared(text, "o"))
         may_be_empty = not fewest and not any(is_required for _, is_required in pairs)
         text = self.layout.container(("{", "}"), inner, may_be_empty=may_be_empty)
-        return self._noted(text, OpenObject(tuple(values.items()), value_of_other))
-
-    def _noted(self, text: str | None, found: OpenArray | OpenObject) -> str | None:
-        if text is not None:
-            self.values.container(text, found)
-        return text
+        return self.values.container(text, OpenObject(tuple(values.items()), value_of_other))
 
     def _other_name(self, names: list[str]) -> str:
         """Names of properties other than these."""

@@ -25,13 +25,17 @@ MAX_COMPLAINTS = 3
 _MAX_CHARACTERS = 300
 
 
-def checked_schema_shape(schema: dict[str, Any]) -> Shape:
+def checked_schema_shape(schema: dict[str, Any], *, is_part: bool = False) -> Shape:
     """JSON that fits a schema, including one that cannot be enforced as a whole.
+
+    Args:
+        schema: The schema.
+        is_part: Whether its grammar is part of a larger one, which holds less.
 
     Raises:
         ConstraintError: A part of it can neither be enforced nor checked.
     """
-    enforced = relaxed_form(normal_form(schema), schema)
+    enforced = relaxed_form(normal_form(schema), schema, is_part=is_part)
     check = _validator(enforced.judged)
 
     def parse(text: str) -> Any:
