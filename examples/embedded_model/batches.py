@@ -185,9 +185,9 @@ def _pad(prefix: Sequence[int], rows: Sequence[Row], device: torch.device) -> Ba
 
 
 def step_rows(seed: int, step: int, count: int, copies: int) -> list[Row]:
-    """The rows of training step `step`: `count` tables with plans, as many lookups, thrice as many transcripts, and copies."""
+    """The rows of training step `step`: `count` tables with plans, twice as many lookups, thrice as many transcripts, and copies."""
     rng = random.Random(f"{seed}:{step}")
     drawn = [row(draw(seed, step * count * 3 + i)) for i in range(count * 3)]
     planned = [one for _ in range(count) for one in plans(rng)]
-    found = [looking_up(rng) for _ in range(count)]
+    found = [looking_up(rng) for _ in range(2 * count)]
     return [*drawn, *planned, *found, *(copying(rng) for _ in range(copies))]

@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
         "--tables",
         type=int,
         default=8,
-        help="tables a step, with their plans, and as many lookups; thrice as many transcripts",
+        help="tables a step, with their plans; twice as many lookups, thrice as many transcripts",
     )
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=0)

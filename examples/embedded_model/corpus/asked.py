@@ -9,11 +9,15 @@ from corpus.finance_tables import FIRST_WORDS, closes, company, random_symbol
 from corpus.periods import Period
 
 NAMED_SHARE = 0.48
-SMALL_SHARE = 0.28
-OTHER_PRICED_SHARE = 0.14
+SMALL_SHARE = 0.36
+OTHER_PRICED_SHARE = 0.2
+AWAY_SHARE = 0.1
 OTHER_PRICED = (
     "the {} index", "the {} {n}", "the {} composite", "{} futures", "the {} fund", "the market", "the index", "the average stock", "gold", "crude oil", "the dollar",
     "treasury bonds", "a savings account", "an index fund", "the benchmark", "copper", "the whole market", "its rivals", "its sector",
+    "the S&P 500", "the S&P", "S&P {n}", "the Dow", "the Dow Jones", "the Nasdaq", "the Nasdaq {n}", "the Russell 2000", "the FTSE {n}", "the DAX", "the CAC 40", "the Nikkei", "the Nikkei {n}", "the Hang Seng", "the world index", "the {} {n} index", "the {} average", "an ETF on {}",
+    "silver", "platinum", "wheat", "coffee", "natural gas", "brent crude", "a barrel of oil", "an ounce of gold", "bitcoin", "ether", "the euro", "the yen", "the pound", "the {} currency", "government bonds", "the ten-year bond", "{} bonds", "the {} bond", "corporate bonds", "a money market fund", "a term deposit", "cash", "real estate", "house prices", "farmland", "my house",
+    "the {} fund of funds", "a tracker", "the technology sector", "bank stocks", "small caps", "emerging markets", "the typical share", "its biggest competitor", "private equity", "the {} warrant", "{} options", "{} preference shares", "the {} pension fund",
 )  # fmt: skip
 
 Call = tuple[str, dict[str, object]]
@@ -92,7 +96,9 @@ def joined(rng: random.Random, words: Sequence[str], links: Sequence[str]) -> st
 def years(rng: random.Random, table: closes.Table) -> tuple[int, int]:
     """The years of the table; now and then others, of which it knows nothing."""
     first, last = int(table.first[:4]), int(table.last[:4])
-    away = rng.choice((-40, -20, -12, 12, 20, 40)) if rng.random() < 0.05 else 0
+    away = 0
+    if rng.random() < AWAY_SHARE:
+        away = rng.choice((-1, 1)) * (last - first + rng.choice((0, 1, 2, 3, 5, 8, 12, 20, 35)))
     return first + away, last + away
 
 
@@ -108,8 +114,8 @@ def _shortened(rng: random.Random, table: closes.Table, name: str) -> str:
 def _typed(rng: random.Random, name: str) -> str:
     """A name as it is typed: in small letters, or with a slip of the finger, in a part of the cases."""
     pick = rng.random()
-    if pick < 0.38:
+    if pick < 0.45:
         return name.lower()
-    if pick < 0.41:
+    if pick < 0.48:
         return name.upper()
-    return names.slip(rng, name) if pick < 0.43 and len(name) > 5 else name
+    return names.slip(rng, name) if pick < 0.5 and len(name) > 5 else name

@@ -57,9 +57,9 @@ def month(rng: random.Random, first: int, last: int) -> Period:
     return Period(month_text(rng, a, m, month_form(rng)), iso(a, m), iso(a, m))
 
 
-def season(rng: random.Random, first: int, last: int) -> Period:
+def season(rng: random.Random, first: int, last: int, which: int | None = None) -> Period:
     """Spring, summer or autumn, its months said in a part of the cases."""
-    a, n = rng.randint(first, last), rng.randrange(3)
+    a, n = rng.randint(first, last), rng.randrange(3) if which is None else which
     name = ("spring", "summer", rng.choice(("autumn", "fall")))[n]
     said = ("March to May", "June to August", "September to November")[n]
     text = f"(the {name} of {a}|{name} {a}|the {name} of {a} ~{said}~|{said} {a})"
@@ -103,8 +103,8 @@ def two(rng: random.Random, first: int, last: int) -> tuple[Period, Period]:
     if pick < 0.38 or first == last:
         return year(rng, first, last), year(rng, first, last)
     if pick < 0.78:
-        part, count = rng.choice(((half, HALVES), (quarter, QUARTERS)))
-        n, m = rng.sample(range(len(count)), 2)
+        part, count = rng.choices(((half, 2), (quarter, 4), (season, 3)), (42, 42, 16))[0]
+        n, m = rng.sample(range(count), 2)
         a, b = rng.sample(range(first, last + 1), 2)
         one = part(rng, a, a, n)
         if rng.random() < 0.4:

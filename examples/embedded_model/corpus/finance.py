@@ -44,7 +44,7 @@ def example(rng: random.Random) -> Example:
     asked = ask(rng, table)
     outcomes = [run(table, call) for call in asked.calls]
     messages: list[Message] = [
-        *_planned(table, asked),
+        *planned(table, asked),
         *(tool_result(content(outcome)) for outcome in outcomes),
         user("Write the report."),
         assistant(compact(report(asked.calls, outcomes))),
@@ -72,10 +72,10 @@ def plans(rng: random.Random, count: int) -> list[Example]:
     """Questions about one table, each with its plan alone; what comes before the questions is the same text."""
     table = random_table(rng)
     every = [ask(rng, table) for _ in range(count)]
-    return [Example("finance", _planned(table, asked), (True,), TOOLS) for asked in every]
+    return [Example("finance", planned(table, asked), (True,), TOOLS) for asked in every]
 
 
-def _planned(table: closes.Table, asked: Asked) -> tuple[Message, ...]:
+def planned(table: closes.Table, asked: Asked) -> tuple[Message, ...]:
     """The conversation up to the plan."""
     question = user(f"Symbols: {table.shown}\nQuestion: {asked.question}")
     return system(SYSTEM), question, assistant_calls(asked.calls)

@@ -6,27 +6,9 @@
 import random
 
 from corpus import names
+from corpus.finance_figures import lacked
 from corpus.wording import expand
 
-FIGURES = (
-    "dividend", "dividends", "dividend yield", "dividend per share", "payout ratio", "P/E", "P/E ratio", "price-earnings ratio", "price to book ratio", "PEG ratio",
-    "earnings", "earnings per share", "EPS", "net income", "net profit margin", "gross margin", "operating margin", "operating income", "revenue", "revenues", "sales",
-    "turnover", "quarterly sales", "sales growth", "trading volume", "volume", "average daily volume", "traded volume", "market cap", "market capitalisation",
-    "market value of the whole company", "enterprise value", "book value", "shares outstanding", "number of shares", "float", "short interest", "free cash flow",
-    "cash flow", "cash on the balance sheet", "debt", "debt ratio", "leverage", "balance sheet", "interest cover", "credit rating", "bond yield", "tax rate", "tax bill",
-    "beta", "alpha", "Sharpe ratio", "Sortino ratio", "information ratio", "Treynor ratio", "value at risk", "tracking error", "skewness", "kurtosis", "R squared",
-    "moving average", "200-day average", "50-day moving average", "RSI", "MACD", "Bollinger bands", "momentum score", "support level", "resistance level",
-    "median price", "median return", "best day", "worst day", "longest winning streak",
-    "opening price", "intraday high", "intraday low", "bid", "ask price", "bid-ask spread", "spread", "after-hours price", "pre-market price", "option price",
-    "implied volatility", "put-call ratio", "option volume", "futures price", "number of employees", "headcount", "staff", "customer count", "market share", "number of stores",
-    "number of users", "headquarters", "address", "founder", "chief executive", "CEO", "board", "main product", "products", "competitors", "industry", "sector",
-    "analyst rating", "analyst consensus", "price target", "target price", "rating", "recommendation", "news", "press releases", "guidance", "annual report",
-    "stock split", "split ratio", "splits", "buyback", "share buybacks", "insider trades", "ownership", "largest shareholder", "ESG score", "carbon emissions", "salary of the boss",
-    "research spending", "R&D budget", "capital expenditure", "EBITDA", "EBIT", "return on equity", "return on assets", "ROE", "inventory", "order book", "pension costs",
-    "fund flows", "index weight", "fair value", "intrinsic value", "listing date", "IPO price", "ISIN", "currency", "exchange", "exchange rate", "inflation-adjusted return",
-    "real return after inflation", "after-tax return", "return in euros", "trading costs", "fees", "commission", "liquidity", "time to recover", "number of trades", "patents", "lawsuits", "logo",
-    "excess return over the index", "return above the risk-free rate", "gain in pounds after fees", "goodwill", "working capital", "advertising budget", "profit warning", "half-life", "risk premium",
-)  # fmt: skip
 ABOUT_FIGURES = (
     "(what was|what is|what's|give me|tell me|show me|find|compute|i need|look up) the {t} (of|for) {s} {p}", "what was {s}'s {t} {p}", "{s} {t} {p}", "{t} of {s} {p}", "{t} {s} {p}",
     "how (high|large|big|good) was the {t} of {s} {p}", "did the {t} of {s} (rise|grow|fall|change|improve) {p}", "what {t} did {s} (have|report|show|post|pay) {p}",
@@ -79,7 +61,7 @@ def figure(rng: random.Random) -> str:
     """A question about a figure that no tool computes."""
     if rng.random() < 0.3:
         return rng.choice(OTHER_FIGURES)
-    return rng.choice(ABOUT_FIGURES).replace("{t}", rng.choice(FIGURES))
+    return rng.choice(ABOUT_FIGURES).replace("{t}", lacked(rng))
 
 
 def future(rng: random.Random) -> str:

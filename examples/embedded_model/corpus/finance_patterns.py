@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import combinations
 
-from corpus import bare_periods, patterns
+from corpus import bare_periods, finance_lookalikes, patterns
 from corpus.asked import (
     Asked,
     call,
@@ -16,6 +17,7 @@ from corpus.asked import (
     stranger,
     years,
 )
+from corpus.finance_figures import lacked
 from corpus.finance_tables import closes
 from corpus.finance_words import NAMED, NOUNS
 from corpus.periods import Period
@@ -44,6 +46,8 @@ WITHOUT = (
     ". (ignore|skip|drop|forget|leave out|do not count) {s}", ", (minus|less|ex|bar) {s}",
 )  # fmt: skip
 LEAVING_OUT = ("(without|except for|leaving out|apart from|not counting|excluding|setting aside|ignoring) {s},", "{s} (aside|excluded|left out):", "(drop|forget|ignore|leave out) {s}:")  # fmt: skip
+ALL_PAIRS_OF = 4
+LOOK_ALIKE_KNOWN = 0.5
 DECLINED = ("figure", "future", "advice", "unclear")
 
 
@@ -126,6 +130,31 @@ def related_to_several(rng: random.Random, table: closes.Table, period: Draw) ->
     return Asked(text, calls, tuple(symbols))
 
 
+def pairs(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """The correlations of two or three pairs, each said as a pair."""
+    if len(table.symbols) < 3:
+        return related(rng, table, period)
+    filled = Filled(rng, table, patterns.draw(rng, "correlation_of_pairs"), period)
+    symbols = some(rng, table, rng.choice((3, 3, 4)))
+    every = [*combinations(symbols, 2)]
+    if rng.random() < 0.5:
+        every = [pair for pair in every if symbols[0] in pair]  # one of them with each other one
+    drawn = rng.sample(every, min(len(every), rng.choice((2, 3, 3, 3))))
+    link = rng.choice(("/", "/", " and ", " with ", "-", " & "))
+    said = {symbol: mention(rng, table, symbol) for symbol in symbols}
+    text = filled.about([f"{said[a]}{link}{said[b]}" for a, b in drawn])
+    return Asked(text, tuple(correlated(a, b, filled.period) for a, b in drawn), tuple(symbols))
+
+
+def all_pairs(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """The correlations of all pairs of a small table."""
+    if not 3 <= len(table.symbols) <= ALL_PAIRS_OF:
+        return pairs(rng, table, period)
+    filled = Filled(rng, table, patterns.draw(rng, "correlation_of_all_pairs"), period)
+    every = combinations(table.symbols, 2)
+    return Asked(filled.about([]), tuple(correlated(a, b, filled.period) for a, b in every))
+
+
 def two_periods(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     """One figure of one symbol in two periods."""
     (symbol,) = some(rng, table, 1)
@@ -154,28 +183,65 @@ def unanswered(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     """A question that no closes answer."""
     reason = rng.choices((*DECLINED, "period"), (38, 16, 14, 14, 18))[0]
     intent = f"declined_{'moment' if reason == 'period' else reason}"
-    filled = Filled(rng, table, patterns.draw(rng, intent), period)
+    pattern = patterns.draw(rng, intent)
+    if reason == "figure" and rng.random() < 0.1:
+        twice = rng.choice(("two_figures", "two_periods_other"))
+        pattern = patterns.draw(rng, twice).replace("{noun}", lacked(rng))
+        pattern = pattern.replace("{other}", lacked(rng))
+    filled = Filled(rng, table, pattern, period)
     symbols = some(rng, table, 2)
     return Asked(filled.about([mention(rng, table, s) for s in symbols]), (no_answer(reason),))
+
+
+def look_alike(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """A question that closes answer, or one alike that they do not."""
+    known = rng.random() < LOOK_ALIKE_KNOWN
+    kind = rng.choices(finance_lookalikes.KINDS, (34, 22, 9, 35))[0]
+    pattern, name = kind(rng, known)
+    filled = Filled(rng, table, pattern, period)
+    if kind is finance_lookalikes.ranked_figure:
+        return Asked(filled.about([]), (compared(name, (), filled.period) if known else no_answer("figure"),))  # fmt: skip
+    several = kind is finance_lookalikes.compared_figure
+    symbols = some(rng, table, filled.count(rng) if several else 1)
+    text = filled.about([mention(rng, table, s) for s in symbols])
+    if not known:
+        return Asked(text, (no_answer("figure"),), tuple(symbols))
+    found = compared(name, symbols, filled.period) if several else call(name, symbols[0], filled.period)  # fmt: skip
+    return Asked(text, (found,), tuple(symbols))
 
 
 def lacking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     """A question about a symbol or a company that the table lacks, alone or beside one that it has."""
     other = stranger(rng, table)
     if rng.random() < 0.55:
-        intent, said = rng.choice([*SINGLE, "two_periods_total_return"]), [other]
+        intent, said = rng.choice([*SINGLE, *SINGLE, "two_periods_total_return", "two_periods_other", "two_figures"]), [other]  # fmt: skip
     else:
         kinds = [f"compare_{metric}" for metric in COMPARED]
         intent = rng.choice(
-            [*kinds, *kinds, "correlation", "compare_price", "several_total_return"]
+            [
+                *kinds,
+                *kinds,
+                "correlation",
+                "compare_price",
+                "several_total_return",
+                "correlation_of_several",
+            ]
         )
         known = [mention(rng, table, s) for s in some(rng, table, rng.choice((1, 1, 1, 2)))]
-        said = [other, *known]
-    filled = Filled(rng, table, patterns.draw(rng, intent), period)
+        said = [other, stranger(rng, table)] if rng.random() < 0.15 else [other, *known]
+    pattern = patterns.draw(rng, intent)
+    for place in ("{noun}", "{other}"):
+        pattern = pattern.replace(place, rng.choice([*NOUNS.values()]))
+    filled = Filled(rng, table, pattern, period)
     if filled.count(rng) == 2:
         said = said[:2]
     rng.shuffle(said)
-    return Asked(filled.about(said), (no_answer("symbol"),), (other,))
+    text = (
+        filled.about(said[1:], one=said[0])
+        if "several" in intent and len(said) > 2
+        else filled.about(said)
+    )
+    return Asked(text, (no_answer("symbol"),), (other,))
 
 
 class Filled:
@@ -241,8 +307,8 @@ def _number(rng: random.Random, n: int) -> str:
 
 
 KINDS: tuple[tuple[Kind, float], ...] = (
-    (one_figure, 32), (comparison, 18), (of_each, 5), (ranking, 11), (ranking_without, 2), (prices_of_all, 3), (related, 5), (related_to_several, 6),
-    (two_periods, 8), (two_figures, 4), (unanswered, 10), (lacking, 11),
+    (one_figure, 30), (comparison, 18), (of_each, 5), (ranking, 10), (ranking_without, 2), (prices_of_all, 3), (related, 4), (related_to_several, 5),
+    (pairs, 2), (all_pairs, 1), (two_periods, 9), (two_figures, 4), (look_alike, 13), (unanswered, 12), (lacking, 11),
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def ask(rng: random.Random, table: closes.Table) -> Asked:
     """A question about `table`."""
     kinds: tuple[tuple[Callable[[random.Random, closes.Table], Asked], float], ...] = (
         (one_figure, 28), (two_figures, 7), (same_figure, 7), (comparison, 20), (ranking, 8), (related, 7),
-        (two_questions, 6), (two_periods, 5), (declined, 11),
+        (two_questions, 6), (two_periods, 5), (declined, 12),
     )  # fmt: skip
     if rng.random() < PATTERNS_SHARE:
         asked = finance_patterns.ask(rng, table, _between)

@@ -111,7 +111,7 @@ def unusual(rng: random.Random, first: int, last: int) -> Period:
         middle,
         halves,
     )
-    return rng.choices(kinds, (22, 10, 12, 12, 6, 12, 10, 6, 5, 6))[0](rng, first, last)
+    return rng.choices(kinds, (22, 10, 12, 12, 9, 12, 10, 6, 5, 6))[0](rng, first, last)
 
 
 def edge_of_year(rng: random.Random, first: int, last: int) -> Period:
@@ -154,11 +154,17 @@ def short_years(rng: random.Random, first: int, last: int) -> Period:
     return Period(text, f"{a}-01", f"{b}-12")
 
 
+DECADES = {1920: "twenties", 1930: "thirties", 1940: "forties", 1950: "fifties", 1960: "sixties", 1970: "seventies", 1980: "eighties", 1990: "nineties", 2000: "noughties"}  # fmt: skip
+
+
 def decade(rng: random.Random, first: int, last: int) -> Period:
     """Ten years by their name."""
     a = rng.randint(first, last) // 10 * 10
-    word = {1970: "seventies", 1980: "eighties", 1990: "nineties"}.get(a, f"{a}s")
-    text = expand(f"(in|during|over|throughout) the (|whole |entire ||)({a}s|{word})", rng)
+    if rng.random() < 0.4:
+        a = rng.randrange(1920, 2070, 10)
+    word = DECADES.get(a, f"{a}s")
+    short = f"{a % 100:02}s" if 1950 <= a < 2000 else f"{a}s"
+    text = expand(f"(in|during|over|throughout|for|across) the (|whole |entire ||)({a}s|{word}|{word}|{short}|decade from {a} to {a + 9})", rng)  # fmt: skip
     return Period(text, f"{a}-01", f"{a + 9}-12")
 
 

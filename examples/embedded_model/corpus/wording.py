@@ -66,7 +66,7 @@ def as_typed(text: str, rng: random.Random, keep: tuple[str, ...] = ()) -> str:
         text = with_typo(text, rng)
     if rng.random() < 0.75:
         text = upper_first(text)
-    if rng.random() < 0.06:
+    if rng.random() < 0.11:
         text = " ".join(w if any(k in w for k in keep) else w.lower() for w in text.split(" "))
     end = rng.choices(("?", "", ".", " ?", "??"), (70, 20, 7, 2, 1))[0]
     text += end
