@@ -24,7 +24,8 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
     """Decisions to make now; empty if nothing has changed.
 
     Endings come first, so that nothing starts that is about to end. Then come prompts that can
-    grow, then new work, the most urgent first, then admissions.
+    grow, then new work, the most urgent first. Admissions are decided once all of that is done: a
+    run that goes on after a pause commits its memory again as it sends.
     """
     due: list[Decision] = []
     ending: set[NodeState] = set()
@@ -49,7 +50,7 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
         _start_ready(state, now_s, ending, due)
     if state.to_update:
         _update_info(state, now_s, due)
-    if state.admission.held and state.admission.is_due(now_s):
+    if not due and state.admission.held and state.admission.is_due(now_s):
         due.append(state.admission.decide_admissions(now_s, state.order))
     return tuple(due)
 
