@@ -7,11 +7,16 @@ import os
 from agentrt.base.errors import UsageError
 
 
+def core_numbers() -> set[int]:
+    """Numbers of the cores that this process may use; of all if the system cannot say."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
 def cores() -> int:
     """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(core_numbers())
 
 
 def at_most_cores(threads: int) -> int:

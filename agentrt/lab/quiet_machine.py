@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from agentrt.base.cpu_cores import core_numbers
 from agentrt.base.record import record
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.progress import log
@@ -49,7 +50,7 @@ def read_cpu(groups: tuple[int, ...] = (), proc: Path = _PROC) -> CpuReading | N
         groups: Ids of groups of processes that are not others.
         proc: Folder of the system's counters.
     """
-    cpus = {f"cpu{cpu}" for cpu in os.sched_getaffinity(0)}
+    cpus = {f"cpu{number}" for number in core_numbers()}
     try:
         rows = [line.split() for line in (proc / "stat").read_text("ascii").splitlines()]
     except OSError:

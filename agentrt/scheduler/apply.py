@@ -112,7 +112,11 @@ def _make_ready(state: State, node: NodeState, at_s: float) -> None:
         state.tool_slots.enqueue_tool(node)
     elif node.kind == "generate" and not node.run.admitted:
         state.admission.hold_generation(node, at_s)
-    elif node.kind == "generate" and state.admission.gives_way(node.run):
+    elif (
+        node.kind == "generate"
+        and state.admission.foresees  # only replays do: the others need no call
+        and state.admission.gives_way(node.run)
+    ):
         state.admission.suspend_run(node.run)
         state.admission.hold_generation(node, at_s)
     else:

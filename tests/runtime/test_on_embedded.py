@@ -310,15 +310,19 @@ def test_a_deadline_ends_a_generation(engine: Any) -> None:
     @program(deadline=0.3)
     async def late() -> Any:
         fetch(60.0)
-        return await ASK.user("x").generate(LONG, max_tokens=1500, name="gen")
+        # Drawn hot, as a model that repeats itself for long is stopped.
+        return await ASK.user("x").generate(LONG, max_tokens=1500, temperature=1.0, name="gen")
 
-    with pytest.raises(DeadlineExceeded, match=r"passed its deadline of 0\.3 s: gen 0\.") as e:
-        engine.run(late)
-    (gen,) = e.value.progress.path
+    for _ in range(5):  # a busy machine may hold the program up before it has asked
+        with pytest.raises(DeadlineExceeded, match=r"passed its deadline of 0\.3 s: ") as e:
+            engine.run(late)
+        (gen,) = e.value.progress.path
+        if gen.name == "gen":
+            break
     assert (gen.live, gen.max_tokens) == (True, 1500)
     assert (gen.slack_s or -1.0) < 0, "unknown, or it would have been late"
     assert [branch.name for branch in e.value.progress.branches] == ["fetch"]
-    assert engine.of(NodeFinished, "gen")[0].outcome == "cancelled"
+    assert engine.of(NodeFinished, "gen")[-1].outcome == "cancelled"
 
 
 def test_a_block_with_a_deadline(engine: Any) -> None:

@@ -54,6 +54,7 @@ class AdmissionControl:
             way to shorter ones between two generations, and none gets a reservation.
 
     Attributes:
+        foresees: As given.
         budgets: KV budgets by role, of engines that report their memory.
         running: Admitted runs that have not ended.
         held: Runs held back, the first to come first, and whether that was reported.
@@ -76,7 +77,7 @@ class AdmissionControl:
         foresees: bool = False,
     ) -> None:
         self._share = share
-        self._foresees = foresees
+        self.foresees = foresees
         self.budgets = {
             role: KvBudget(device, host, share)
             for role, (device, host) in kv_tokens.items()
@@ -126,13 +127,8 @@ class AdmissionControl:
             self.has_changed = True
 
     def gives_way(self, run: RunState) -> bool:
-        """Whether an admitted run is to wait for admission again before its next generation."""
-        return (
-            self._foresees
-            and bool(self.held)
-            and run in self.running
-            and not run.active_generations
-        )
+        """Whether a run has to be admitted again before its next generation, with foresight."""
+        return bool(self.held) and run in self.running and not run.active_generations
 
     def suspend_run(self, run: RunState) -> None:
         """Take the admission of a run back; it commits nothing until it is admitted again."""
@@ -246,7 +242,7 @@ class AdmissionControl:
         admitted: list[RunState] = []
         decisions: list[AdmissionDecision] = []
         needs = {run: self._needs_of(run) for run in self.held}
-        reserved = self._reserved_run(now_s) if closed and not self._foresees else None
+        reserved = self._reserved_run(now_s) if closed and not self.foresees else None
         reservation: Reservation | None = None
         waves = self._waves(now_s, order)
         held = list(self.held)
@@ -278,7 +274,7 @@ class AdmissionControl:
     def _needs_of(self, run: RunState) -> dict[str, KvNeed]:
         """KV needs of a held run, by role."""
         return {
-            role: (true_kv_need if self._foresees else kv_need)(run, role, budget.limit_tokens)
+            role: (true_kv_need if self.foresees else kv_need)(run, role, budget.limit_tokens)
             for role, budget in self.budgets.items()
         }
 
@@ -299,7 +295,7 @@ class AdmissionControl:
 
     def _waves(self, now_s: float, order: Order) -> list[tuple[PriorityKey, dict[str, float]]]:
         """Tokens that running forks leave to more urgent runs, each with the key of the fork."""
-        if not self._foresees or not self.held:
+        if not self.foresees or not self.held:
             return []
         found = []
         for run in self.running:
