@@ -24,7 +24,7 @@ from agentrt.lab.bench.compound.work import Work, work_of
 from agentrt.lab.bench.flags import CompoundFlags
 from agentrt.lab.workloads.shapes import SHAPES
 
-SCALE = "context=0.05,output=0.2,time=0.002,count=0.3,think=0"
+SCALE = "context=0.05,output=0.8,time=0.002,count=0.3,think=0"
 COUNTED = [name for name, feature in FEATURES.items() if feature.count]
 
 
