@@ -6,10 +6,7 @@ import market
 import pytest
 from closes import load
 
-from agentrt import chat, program
 from agentrt.app import open_runtime
-from agentrt.base.config import EngineConfig
-from agentrt.embedded import path
 
 pytestmark = pytest.mark.model
 TABLE = load(finance.STOCKS)
@@ -53,22 +50,3 @@ def test_reports_records(said: Said, question: str, figures: list[market.Figure]
 def test_says_that_there_is_no_answer(said: Said, question: str) -> None:
     """Another figure, another time: a reason and no number."""
     assert isinstance(said[question], finance.Unanswerable)
-
-
-def test_no_record_is_said_twice() -> None:
-    """Not even by a model that says anything: random weights, and records to repeat."""
-    records = market.prices(TABLE, "MSFT", *YEARS)
-
-    @program(deadline=60.0)
-    async def report(question: str) -> finance.Report | finance.Unanswerable:
-        return await chat().user(question).generate(finance.held(records), max_tokens=900)
-
-    async def run() -> list[finance.Report | finance.Unanswerable]:
-        async with open_runtime(
-            place="thread", engine=EngineConfig(path(), random_weights=True)
-        ) as runtime:
-            return [await runtime.run(report, str(n)) for n in range(8)]
-
-    found = [one.figures for one in anyio.run(run) if isinstance(one, finance.Report)]
-    assert max(len(figures) for figures in found) > 1
-    assert all(len(set(figures)) == len(figures) for figures in found)
