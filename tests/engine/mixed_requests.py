@@ -1,5 +1,7 @@
 """Requests of all kinds at once, with holes and cancellations, and how outputs are compared."""
 
+from typing import Any
+
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
@@ -15,6 +17,14 @@ SPECS = (
     ConstraintSpec("regex", "[ab]{3,9}c*"),
     ConstraintSpec("json", '{"type":"array","items":{"type":"boolean"},"maxItems":4}'),
 )
+SMALL_STEPS: dict[str, Any] = {
+    "page_tokens": 8,
+    "prefill_chunk_tokens": 16,
+    "step_tokens": 40,
+    "eos_bias": -0.5,
+}
+"""Sizes at which prompts come in chunks and few rows share a step."""
+
 FREE = settings(
     deadline=None,
     derandomize=True,

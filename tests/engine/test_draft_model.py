@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from tests.engine.hash_machine import VOCABULARY, HashMachine
-from tests.engine.mixed_requests import FREE, STEM, compare, holds_nothing, request, serve
+from tests.engine.mixed_requests import (
+    FREE,
+    SMALL_STEPS,
+    STEM,
+    compare,
+    holds_nothing,
+    request,
+    serve,
+)
 
 
 class Mistaken(HashMachine):
@@ -60,14 +68,7 @@ def test_no_draft_model_changes_a_token(
     requests, tokens, overlap, kv_pages, slots, model, tokenizer_dir, engine
 ):
     """An equal model is right about all that it drafts, whatever happens to the pages."""
-    how: dict[str, Any] = {
-        "kv_pages": kv_pages,
-        "page_tokens": 8,
-        "prefill_chunk_tokens": 16,
-        "step_tokens": 40,
-        "max_running": slots,
-        "eos_bias": -0.5,
-    }
+    how = {**SMALL_STEPS, "kv_pages": kv_pages, "max_running": slots}
     plain = engine.hash_core(tokenizer_dir, **how)
     expected = serve(plain, engine, requests)
     core = engine.hash_core(

@@ -2,7 +2,6 @@
 
 import gc
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +10,16 @@ from hypothesis import strategies as st
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.engine.sequence.sequence import Sequence
-from tests.engine.mixed_requests import FREE, SPECS, STEM, compare, holds_nothing, request, serve
+from tests.engine.mixed_requests import (
+    FREE,
+    SMALL_STEPS,
+    SPECS,
+    STEM,
+    compare,
+    holds_nothing,
+    request,
+    serve,
+)
 
 
 @settings(FREE, max_examples=20)
@@ -28,14 +36,7 @@ def test_any_drafts_leave_every_token_as_it_was(
     requests, tokens, overlap, kv_pages, slots, seed, wrong_share, tokenizer_dir, engine
 ):
     """The site's earlier outputs are these ones, right for a while and then wrong."""
-    how: dict[str, Any] = {
-        "kv_pages": kv_pages,
-        "page_tokens": 8,
-        "prefill_chunk_tokens": 16,
-        "step_tokens": 40,
-        "max_running": slots,
-        "eos_bias": -0.5,
-    }
+    how = {**SMALL_STEPS, "kv_pages": kv_pages, "max_running": slots}
     plain = engine.hash_core(tokenizer_dir, **how)
     expected = serve(plain, engine, requests)
     core = engine.hash_core(tokenizer_dir, overlap=overlap, speculate_tokens=tokens, **how)
