@@ -60,11 +60,10 @@ async def finance(question: str, data: Path = STOCKS) -> Report | Unanswerable:
 
 
 def held(facts: Sequence[object]) -> TypeForm[Report | Unanswerable]:
-    """A report whose figures are records of `facts`, whole, or a reason; without records, that."""
+    """A report whose figures are records of `facts`, each whole and once; else a reason."""
+    once = Field(min_length=1, max_length=12, json_schema_extra={"uniqueItems": True})
 
     class Held(Report):
-        figures: Annotated[
-            list[Annotated[market.Figure, OneOf(facts)]], Field(min_length=1, max_length=12)
-        ]
+        figures: Annotated[list[Annotated[market.Figure, OneOf(facts)]], once]
 
     return Held | Unanswerable

@@ -2,12 +2,14 @@
 
 import json
 from functools import partial
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
+from agentrt.base.one_of import OneOf
 from agentrt.protocol.child_process import ChildProcess
 from agentrt.structured import (
     cfg_shape,
@@ -18,7 +20,9 @@ from agentrt.structured import (
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.declaration import DECLARATIONS, Declarations
 from agentrt.structured.json_schema.declaring import answer_to
+from agentrt.structured.json_schema.keywords import without
 from agentrt.structured.json_schema.plain import is_plain
+from tests.structured.done_node import DoneNode
 
 
 def chain(links):
@@ -40,6 +44,14 @@ class Place(BaseModel):
     name: str
     rank: int | None = None
     tags: list[str] = []
+
+
+UNIQUE = Field(min_length=2, json_schema_extra={"uniqueItems": True})
+DISTINCT = [
+    Annotated[list[Place], UNIQUE],
+    Annotated[set[str], Field(min_length=2)],
+    Annotated[list[Annotated[Place, OneOf(DoneNode([Place(name="a"), Place(name="b")]))]], UNIQUE],
+]
 
 
 @pytest.fixture
@@ -73,6 +85,12 @@ NOT_PLAIN = [
     {"unheard": 1},
     {"properties": {"a": {"const": {"a": 1}}}},
     {"anyOf": [{"type": "string"}] * 2_001},
+    {"uniqueItems": 1},
+    {"uniqueItems": True, "items": {"enum": ["a", "b"]}},
+    {"uniqueItems": True, "items": [{"enum": ["a", "b"]}]},
+    {"uniqueItems": True, "prefixItems": [{"type": "string"}]},
+    {"uniqueItems": True, "items": {"$ref": "#"}},
+    {"uniqueItems": True, "items": {"anyOf": [{"type": "string"}] * 100}},
     "no schema",
 ]
 
@@ -80,6 +98,20 @@ NOT_PLAIN = [
 @pytest.mark.parametrize("schema", NOT_PLAIN)
 def test_what_is_not_proved_is_not_plain(schema):
     assert not is_plain(spec_of(schema))
+
+
+def doubled(levels):
+    """An array of distinct items whose definitions each refer twice to the next."""
+    refs = [{"$ref": f"#/$defs/d{at}"} for at in range(levels + 1)]
+    definitions = {f"d{at}": {"properties": {"a": r, "b": r}} for at, r in enumerate(refs, 1)}
+    definitions["d0"] = {"type": "string"}
+    return {"type": "array", "uniqueItems": True, "items": refs[-1], "$defs": definitions}
+
+
+def test_distinct_items_are_plain_as_far_as_their_definitions_written_out_are_few():
+    assert is_plain(spec_of(doubled(4)))
+    assert not is_plain(spec_of(doubled(6)))
+    assert is_plain(spec_of(without(doubled(6), "uniqueItems")))
 
 
 def test_grammars_and_regexes_with_operators_are_not_plain():
@@ -90,8 +122,9 @@ def test_grammars_and_regexes_with_operators_are_not_plain():
 
 
 def test_types_and_simple_texts_start_no_process():
+    DECLARATIONS.close()  # one that waits would take the order
     before = DECLARATIONS.starts
-    for form in (Place, list[int], dict[str, bool], Place | None):
+    for form in (Place, list[int], dict[str, bool], Place | None, *DISTINCT):
         assert shape_of(form).spec is not None
     assert regex_shape("[A-Z]{2,4}-[0-9]+").spec is not None
     assert cfg_shape('start: "a" b?\nb: "b" start').spec is not None

@@ -4,6 +4,10 @@ Only forms are listed that the compiler translates node by node into as many rul
 intersects, complements, divides or multiplies out. With the bounds on nodes, nesting, counts and
 numbers, its time and its recursion are bounded too. A form that is not listed proves nothing, and
 what is not proved is validated in a process that may die.
+
+Distinct items never reach the compiler. What they cost is our own search for the arrays and the
+texts of their items, which visits a definition as often as it is referred to. So a schema with
+them is plain if it is small with every reference written out.
 """
 
 from __future__ import annotations
@@ -16,11 +20,20 @@ from typing import Any
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.structured.json_schema.depth import brackets_depth, grammar_depth, schema_depth
 from agentrt.structured.json_schema.formats import PATTERNS, anchored
-from agentrt.structured.json_schema.keywords import ANNOTATIONS, COUNTS, children
+from agentrt.structured.json_schema.keywords import (
+    ANNOTATIONS,
+    COUNTS,
+    DEFINITIONS,
+    children,
+    resolve,
+)
 from agentrt.structured.json_schema.limits import largest_repeat
+from agentrt.structured.json_schema.lowering import listed_values
 
 MAX_BYTES = 16_000
 MAX_NODES = 500
+MAX_NODES_WITH_DISTINCT = 100
+"""Number of subschemas beside distinct items, each counted as often as it is referred to."""
 MAX_DEPTH = 200
 """Nesting through references, in whatever order the compiler visits them."""
 MAX_REFERENCES = 64
@@ -41,7 +54,8 @@ _OPERATORS = re.compile(r"[&~{%]|/[^/\n]{500}")
 """Operators of a grammar: intersections, complements, repetitions, directives and long regexes."""
 
 _ALONE = frozenset({"$ref", "anyOf"})
-_DEFINING = frozenset({"$defs", "definitions"})
+_DEFINING = frozenset(DEFINITIONS)
+_DEFINED = tuple(f"/{keyword}/" for keyword in DEFINITIONS)
 
 
 def is_plain(spec: ConstraintSpec) -> bool:
@@ -100,6 +114,29 @@ def is_plain_schema(source: str) -> bool:
         nodes += (child for _, child in children(here))
         if len(nodes) > MAX_NODES:
             return False
+    distinct = [one for one in nodes if isinstance(one, dict) and one.get("uniqueItems")]
+    return not distinct or (all(map(_is_endless, distinct)) and _is_small(schema))
+
+
+def _is_endless(array: dict[str, Any]) -> bool:
+    """Whether items are not listed, of which all arrays would be written out."""
+    items = array.get("items", True)
+    return (
+        "prefixItems" not in array
+        and not isinstance(items, list)  # an older spelling of the same
+        and listed_values(items) is None
+    )
+
+
+def _is_small(root: Any) -> bool:
+    """Whether few subschemas are met if each reference is followed each time."""
+    todo = [root]
+    for here in todo:  # grows as subschemas are met
+        if isinstance(here, dict):
+            todo += (child for path, child in children(here) if not path.startswith(_DEFINED))
+            todo += [resolve(root, here["$ref"])] if isinstance(here.get("$ref"), str) else []
+        if len(todo) > MAX_NODES_WITH_DISTINCT:
+            return False
     return True
 
 
@@ -151,6 +188,7 @@ _PROVED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys((name for name in COUNTS if not name.endswith("Properties")), _is_count),
     "type": lambda value: isinstance(value, str | list),
+    "uniqueItems": lambda value: isinstance(value, bool),
     "const": _is_value,
     "enum": _are_values,
     "pattern": _is_pattern,
