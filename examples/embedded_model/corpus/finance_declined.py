@@ -45,6 +45,11 @@ EVENTS = (
     "(since|before|until|after) (i was born|we met|my wedding|the divorce|my retirement|the children left|his death|my last question|their biggest product came out|they moved|the founder left)", "in the (good|bad|golden|happy|dark|lean|early|roaring) (years|times|days|old days)", "in the year of the (great flood|dragon|hot summer|world cup|moon landing|big storm|comet)",
     "(some time ago|a while back|back in the day|once upon a time|a few years ago or so|in those years|back then|at that time|around then|that year|in that period|the other year|when it mattered)", "in the (long|short|medium) run", "when (rates|oil prices|house prices|taxes|interest rates) (rose|fell|were high|were low|collapsed)", "in a (good|bad|typical|normal|leap) year", "(at|around|over) (Christmas|Easter|Thanksgiving|the summer holidays|half-time|lunchtime|the full moon)",
 )  # fmt: skip
+IMPOSSIBLE = (
+    "on the (31st|30th) of February {a}", "in the (13th|14th|twentieth) month of {a}", "in (Q5|Q6|Q0) {a}", "in the (fifth|sixth) quarter of {a}", "in week (54|60|99) of {a}", "in the third half of {a}", "on the 32nd of {m} {a}", "in the year minus (five|ten)", "in the (stone|bronze|ice) age", "in the (middle ages|renaissance)", "in the (ninth|twelfth|sixteenth|seventeenth) century", "under (Napoleon|Queen Victoria|the Romans)",
+    "before (money|the stock market|electricity) was invented", "between (then|now) and then", "from (later|the end) to (earlier|the beginning) of time", "in a year that never was", "on another planet", "at the beginning of time", "before the company existed", "before it was (listed|founded)", "after it is (gone|sold|wound up)", "in (neverember|octuary|janember)", "in the month of {m} of no year in particular", "in {m}",
+    "every {m}", "on an average {m} day", "in the (spring|autumn) of their youth", "in every (election|olympic|leap) year", "whenever it rained", "each time rates (rose|fell)", "in the year (when|in which) it all (began|went wrong|ended)", "during (their|its) (glory days|dark years|expansion)", "at the (top|bottom) of the (cycle|market)", "in (the|a) (recession|bull market|bear market|downturn)",
+)  # fmt: skip
 MOMENTS = (
     "(on|as of|at the close of|at the open on) {d} {m} {a}", "(on|as of) {m} {d}, {a}", "(on|as of) {m} {d} {a}", "(on|as of) {a}-{mm}-{dd}", "at (noon|ten o'clock|3 pm|9:30|midday|midnight|the opening bell) on {d} {m} {a}", "on (Monday|Tuesday|Wednesday|Thursday|Friday)(s|)", "in the week of {d} {m} {a}", "in the (first|second|third) week of {m} {a}",
     "between {d} {m} {a} and {e} {m} {a}", "from {m} {d} to {m} {e}, {a}", "(this|last|on) (morning|week|Monday|Friday|afternoon)", "from one day to the next in {m} {a}",
@@ -84,8 +89,9 @@ def unclear(rng: random.Random) -> str:
 
 def moment(rng: random.Random, year: int, month: str, at: int) -> str:
     """A time that is no range of months, or that only somebody else knows."""
-    if rng.random() < 0.5:
+    pick = rng.random()
+    if pick < 0.4:
         return expand(rng.choice(EVENTS), rng)
     d = rng.randint(3, 20)
-    text = expand(rng.choice(MOMENTS), rng).replace("{a}", str(year)).replace("{mm}", f"{at + 1:02}").replace("{dd}", f"{d:02}")  # fmt: skip
+    text = expand(rng.choice(MOMENTS if pick < 0.78 else IMPOSSIBLE), rng).replace("{a}", str(year)).replace("{mm}", f"{at + 1:02}").replace("{dd}", f"{d:02}")  # fmt: skip
     return text.replace("{m}", month).replace("{d}", str(d)).replace("{e}", str(d + rng.randint(1, 6)))  # fmt: skip

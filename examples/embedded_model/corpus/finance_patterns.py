@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from corpus import bare_periods, finance_lookalikes, patterns
+from corpus import bare_periods, finance_borders, finance_lookalikes, patterns
 from corpus.asked import (
     Asked,
     call,
@@ -48,6 +48,8 @@ WITHOUT = (
 LEAVING_OUT = ("(without|except for|leaving out|apart from|not counting|excluding|setting aside|ignoring) {s},", "{s} (aside|excluded|left out):", "(drop|forget|ignore|leave out) {s}:")  # fmt: skip
 ALL_PAIRS_OF = 4
 LOOK_ALIKE_KNOWN = 0.5
+BORDER_KNOWN = 0.6
+BORDER_STRANGER = 0.12
 DECLINED = ("figure", "future", "advice", "unclear")
 
 
@@ -210,6 +212,38 @@ def look_alike(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     return Asked(text, (found,), tuple(symbols))
 
 
+def border(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """A question from one side of a border of what closes tell."""
+    return _of_border(rng, table, period, rng.random() < BORDER_KNOWN)
+
+
+def border_of_none(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
+    """A question from the side that closes do not answer."""
+    return _of_border(rng, table, period, known=False)
+
+
+def _of_border(rng: random.Random, table: closes.Table, period: Draw, known: bool) -> Asked:
+    pattern, name = finance_borders.draw(rng, known)
+    filled = Filled(rng, table, pattern, period)
+    tool, _, metric = name.partition(" ")
+    several = bool(metric) or tool == "correlation" or not known
+    symbols = some(rng, table, filled.count(rng) if several and tool != "correlation" else 1 + several)  # fmt: skip
+    said = [mention(rng, table, s) for s in symbols]
+    lacking = known and tool != "rank" and rng.random() < BORDER_STRANGER
+    if lacking:
+        said[rng.choice((0, -1))] = stranger(rng, table)
+    text = filled.about(said)
+    if lacking or not known:
+        return Asked(text, (no_answer("symbol" if lacking else name),), tuple(said))
+    if tool == "rank":
+        return Asked(text, (compared(metric, (), filled.period),))
+    if tool == "compare":
+        return Asked(text, (compared(metric, symbols, filled.period),), tuple(symbols))
+    if several:
+        return Asked(text, (correlated(symbols[0], symbols[-1], filled.period),), tuple(symbols))
+    return Asked(text, (call(tool, symbols[0], filled.period),), tuple(symbols))
+
+
 def lacking(rng: random.Random, table: closes.Table, period: Draw) -> Asked:
     """A question about a symbol or a company that the table lacks, alone or beside one that it has."""
     other = stranger(rng, table)
@@ -308,7 +342,7 @@ def _number(rng: random.Random, n: int) -> str:
 
 KINDS: tuple[tuple[Kind, float], ...] = (
     (one_figure, 30), (comparison, 18), (of_each, 5), (ranking, 10), (ranking_without, 2), (prices_of_all, 3), (related, 4), (related_to_several, 5),
-    (pairs, 2), (all_pairs, 1), (two_periods, 9), (two_figures, 4), (look_alike, 13), (unanswered, 12), (lacking, 11),
+    (pairs, 2), (all_pairs, 1), (two_periods, 9), (two_figures, 4), (look_alike, 13), (border, 16), (unanswered, 11), (lacking, 12),
 )  # fmt: skip
 
 

@@ -4,7 +4,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from corpus import finance_declined, finance_free, finance_patterns, periods, relative_periods
+from corpus import (
+    finance_declined,
+    finance_free,
+    finance_halves,
+    finance_patterns,
+    periods,
+    relative_periods,
+)
 from corpus.asked import (
     Asked,
     call,
@@ -25,7 +32,8 @@ from corpus.wording import as_typed, expand
 
 METRICS: tuple[str, ...] = ("total_return", "annual_return", "volatility", "drawdown")
 ONE_SYMBOL = ("prices", *METRICS)
-PATTERNS_SHARE = 0.62
+PATTERNS_SHARE = 0.6
+HALVES_SHARE = 0.07
 
 
 def ask(rng: random.Random, table: closes.Table) -> Asked:
@@ -34,7 +42,10 @@ def ask(rng: random.Random, table: closes.Table) -> Asked:
         (one_figure, 28), (two_figures, 7), (same_figure, 7), (comparison, 20), (ranking, 8), (related, 7),
         (two_questions, 6), (two_periods, 5), (declined, 12),
     )  # fmt: skip
-    if rng.random() < PATTERNS_SHARE:
+    pick = rng.random()
+    if pick < HALVES_SHARE:
+        asked = finance_halves.ask(rng, table, _between)
+    elif pick < HALVES_SHARE + PATTERNS_SHARE:
         asked = finance_patterns.ask(rng, table, _between)
         if rng.random() < 0.1:
             asked = replace(asked, question=finance_free.amid_talk(rng, asked.question))

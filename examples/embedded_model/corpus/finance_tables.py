@@ -13,7 +13,9 @@ HELD_OUT_SYMBOLS = frozenset({"MSFT", "AMZN", "IBM", "GOOG", "AAPL"})
 KINDS_OF_COMPANY = (
     "Industries", "Group", "Motors", "Energy", "Bank", "Foods", "Systems", "Labs", "Air", "Steel", "Media", "Pharma", "Holdings", "Inc", "Corp", "Software", "Networks", "Oil", "Mining", "Textiles", "Works", "Brothers", "International", "Technologies", "Insurance", "Electric", "Partners", "& Co", "Telecom", "Logistics", "Robotics", "Instruments", "Machines",
 )  # fmt: skip
+UNUSUAL_SHARE = 0.12
 FIRST_WORDS = ("General", "United", "First", "National", "North", "Royal", "New", "American", "Royal", "Global", "Great", "Old", "International", "Standard")  # fmt: skip
+NEVER_ALONE = (*FIRST_WORDS, "Bank", "Banco", "The", "House")
 
 
 def random_symbol(rng: random.Random) -> str:
@@ -35,9 +37,20 @@ def random_symbol(rng: random.Random) -> str:
     return random_symbol(rng) if letters in HELD_OUT_SYMBOLS else letters
 
 
+UNUSUAL = (
+    "Bank of {}", "{} and {}", "{} and Company", "{}-{}", "{}'s", "{} Brothers", "{}.com", "{} of {}", "The {} Company", "House of {}", "3{}", "{} 24", "{}!", "{}land", "e{}", "{} One", "Banco {}", "{}werke", "{}soft", "{} Computer", "{} Machines",
+    "International {} {}", "General {}", "{} National Bank", "{} Air Lines", "{} & Sons", "{} Entertainment", "{} Stores", "{} Dynamics", "{} Health", "{} Rail", "{} Capital", "{} Chemical", "{} Semiconductor", "{} Studios", "{} Petroleum", "{} Beverages", "{} Financial", "{} Materials",
+)  # fmt: skip
+
+
 def company(rng: random.Random) -> str:
     """The name of a company that does not exist."""
     name = names.brand(rng)
+    if rng.random() < UNUSUAL_SHARE:
+        made = rng.choice(UNUSUAL)
+        while "{}" in made:
+            made = made.replace("{}", names.brand(rng), 1)
+        return made
     pick = rng.random()
     if pick < 0.60:
         return name
@@ -52,7 +65,7 @@ def company(rng: random.Random) -> str:
 
 def ticker(rng: random.Random, name: str) -> str:
     """A ticker that reminds of a name, as many do."""
-    words = [word for word in name.split() if word[0].isalpha()]
+    words = [word for word in name.split() if word[0].isalpha()] or [names.word(rng)]
     if len(words) > 1 and rng.random() < 0.3:
         made = "".join(word[0] for word in words) + rng.choice(("", "", words[-1][-1]))
     else:
