@@ -23,7 +23,7 @@ def test_a_mask_that_is_late_while_a_draft_is_verified(tokenizer_dir, engine, mo
     assert len(plain) == 24
 
     let_go = threading.Event()
-    hold_masks(monkeypatch, let_go, lambda grammar: grammar.has_slow_mask)
+    hold_masks(monkeypatch, let_go, lambda grammar: grammar.mask_place.is_apart)
     late = engine.request(2, PROMPT if source == "site" else PROMPT[1:], **how)
     if source == "model":  # another text than the site's
         alone = engine.hash_core(tokenizer_dir, eos_bias=-9.0)

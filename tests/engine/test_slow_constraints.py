@@ -10,6 +10,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.engine.sampling import grammar_masks, sequence_output
 from agentrt.engine.sequence import grammar_state
+from agentrt.engine.sequence.mask_place import MaskPlace
 from agentrt.engine.sequence.sequence import Sequence
 
 PROMPT = [(3 * at) % 250 for at in range(40)]
@@ -85,7 +86,7 @@ def test_a_late_mask_holds_up_its_own_row_only(build, engine, monkeypatch, overl
     core.executor.sampler.mask_filler.row_budget_s = 0.0
     core.prewarm((NUMBERS,), wait_s=60.0)
     core.submit(engine.request(1, PROMPT, seed=5, **how))
-    one_of(core).grammar.has_slow_mask = True
+    one_of(core).grammar.mask_place.is_apart = True
     core.submit(engine.request(2, PROMPT[1:], max_tokens=12))
     served = engine.drain(core, most_steps=60)
     let_go.set()
@@ -108,18 +109,18 @@ def test_masks_of_requests_that_are_over_hold_up_no_others(build, engine, monkey
     for number in (1, 2):
         core.submit(engine.request(number, PROMPT[number:], **how))
     for sequence in core.scheduler:
-        sequence.grammar.has_slow_mask = True
+        sequence.grammar.mask_place.is_apart = True
         held.add(sequence.grammar)
     for _ in range(4):
         core.step()
-    detached = [sequence.grammar.detached_mask for sequence in core.scheduler]
+    detached = [sequence.grammar.mask_place.under_way for sequence in core.scheduler]
     assert len(detached) == 2
     assert all(one is not None and not one.masks.done() for one in detached)
     for number in (1, 2):
         core.cancel(number, "test")
     core.submit(engine.request(3, PROMPT, **how))
     for sequence in core.scheduler:
-        sequence.grammar.has_slow_mask = sequence.grammar.stays_apart = True
+        sequence.grammar.mask_place = MaskPlace(stays_apart=True)
     served = engine.drain(core)
     assert served.ends[3].reason in ("stop", "length")
     assert not any(one.masks.done() and not one.masks.cancelled() for one in detached)
@@ -140,10 +141,10 @@ def test_a_way_out_waits_for_the_mask_under_way(build, engine):
             return True
 
     assert sequence.grammar is not None
-    sequence.grammar.detached_mask = Busy()
+    sequence.grammar.mask_place.under_way = Busy()
     sequence_output.close_output(sequence)
     assert waited
-    assert sequence.grammar.detached_mask is None
+    assert sequence.grammar.mask_place.under_way is None
 
 
 @pytest.mark.parametrize("name", list(HOSTILE))
@@ -220,7 +221,7 @@ def test_a_deadline_does_not_wait_for_a_grammar_that_is_stuck(build, engine):
             assert timeout_s < 1
             return False
 
-    sequence.grammar.detached_mask = Stuck()
+    sequence.grammar.mask_place.under_way = Stuck()
     with pytest.raises(ConstraintError, match="cannot be closed"):
         sequence_output.close_output(sequence)
 

@@ -207,7 +207,7 @@ class Drafter:
         if self._model.window_tokens:
             limit = min(limit, self._model.window_tokens - len(sequence.tokens))
         grammar = sequence.grammar
-        if limit <= 0 or (grammar is not None and grammar.masks_are_slow):
+        if limit <= 0 or (grammar is not None and grammar.mask_place.is_slow):
             return 0, 0.0
         rate = self._drafts_of(sequence).rates.rate(MODEL_KEY)
         cost = self._costs.row + share * self._costs.forward

@@ -27,7 +27,7 @@ from agentrt.engine.runner.model_drafts import ModelDrafts
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.sampling.grammar_masks import GrammarMasks
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
-from agentrt.engine.sampling.late_masks import MaskFuture
+from agentrt.engine.sampling.grammar_threads import GrammarFuture
 from agentrt.engine.sampling.sequence_output import SampledStep
 from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
 from agentrt.engine.sequence.draft import Draft, Verification
@@ -49,7 +49,7 @@ class ModelBatch(LaunchedBatch):
     """
 
     logits: Tensor = field(kw_only=True)
-    masks: MaskFuture[GrammarMasks] | None = None
+    masks: GrammarFuture[GrammarMasks] | None = None
     drafted: dict[Sequence, Verification] = field(default_factory=dict)
     pending: PendingSample | None = None
 
@@ -175,14 +175,14 @@ class ModelExecutor:
         return 1
 
     def forget(self, sequence: Sequence) -> None:
-        """Drop the compilation of a finished sequence's grammar, and its mask under way."""
+        """Drop what is under way for the grammar of a finished sequence."""
         self.grammars.forget(sequence.request.request_id)
-        self.sampler.mask_filler.abandon(sequence)
+        self.sampler.abandon(sequence)
 
     def close(self) -> None:
         """End the threads. Idempotent."""
         self.grammars.close()
-        self.sampler.mask_filler.close()
+        self.sampler.close()
 
 
 def _split_drafts(

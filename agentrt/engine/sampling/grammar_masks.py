@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Rows
 from concurrent.futures import wait
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from agentrt.base.errors import ConstraintError
 from agentrt.engine.kv.transfer import to_device
-from agentrt.engine.sampling.late_masks import DetachedMask, MaskFuture, MaskThreads
+from agentrt.engine.sampling.grammar_threads import GrammarFuture, GrammarThreads
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
@@ -122,6 +123,25 @@ class GrammarMasks:
         return to_device(self.bitmask, torch.int32, logits.device)
 
 
+@dataclass(frozen=True, slots=True)
+class DetachedMask:
+    """A mask that is filled while steps go on; meanwhile its state belongs to that thread.
+
+    Attributes:
+        masks: The masks being filled.
+        row: Row of the mask among them.
+        is_alone: Whether no other row waits for them.
+    """
+
+    masks: GrammarFuture[GrammarMasks]
+    row: int
+    is_alone: bool = False
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the state is free again; False if it is not within that time."""
+        return not wait([self.masks], timeout_s).not_done
+
+
 class MaskFiller:
     """Fills masks, on a thread once they have been slow.
 
@@ -139,23 +159,23 @@ class MaskFiller:
         self._row_s = 0.0
         self._pool = MaskPool()
         self._buffers = MaskBuffers(1, logits_size)
-        self._worker: MaskThreads | None = None
-        self._detached: MaskThreads | None = None
+        self._worker: GrammarThreads | None = None
+        self._detached: GrammarThreads | None = None
 
-    def begin_masks(self, rows: Rows[Sequence]) -> MaskFuture[GrammarMasks] | None:
+    def begin_masks(self, rows: Rows[Sequence]) -> GrammarFuture[GrammarMasks] | None:
         """Begin on the masks of the next step; None leaves them to `finish_masks`."""
         grammar_rows = _grammar_rows(rows)
         fill_rows = self._begin_detached(rows, grammar_rows)
         if len(fill_rows) * self._row_s < self.thread_pays_s:
             return None
         if self._worker is None:
-            self._worker = MaskThreads(1, "agentrt-masks")
+            self._worker = GrammarThreads(1, "agentrt-masks")
         buffers = MaskBuffers(len(rows), self._logits_size)
         fill = partial(GrammarMasks, list(rows), buffers, self._pool, fill_rows)
         return self._worker.submit(fill)
 
     def finish_masks(
-        self, rows: Rows[Sequence], begun: MaskFuture[GrammarMasks] | None
+        self, rows: Rows[Sequence], begun: GrammarFuture[GrammarMasks] | None
     ) -> GrammarMasks:
         """Finish the masks; the time that the step waits for them is recorded on their rows.
 
@@ -192,7 +212,7 @@ class MaskFiller:
 
     def abandon(self, sequence: Sequence) -> None:
         """Give up the mask of a sequence that has ended, so that no other mask waits for it."""
-        detached = None if sequence.grammar is None else sequence.grammar.detached_mask
+        detached = None if sequence.grammar is None else sequence.grammar.mask_place.under_way
         if self._detached is not None and isinstance(detached, DetachedMask) and detached.is_alone:
             self._detached.abandon(detached.masks)
 
@@ -210,7 +230,7 @@ class MaskFiller:
         return self._buffers
 
     def _await_masks(
-        self, rows: Rows[Sequence], begun: MaskFuture[GrammarMasks], fill_rows: list[int]
+        self, rows: Rows[Sequence], begun: GrammarFuture[GrammarMasks], fill_rows: list[int]
     ) -> GrammarMasks:
         """Await the begun masks; if they are late, their rows wait for them detached."""
         began = perf_counter()
@@ -222,7 +242,7 @@ class MaskFiller:
             for row in fill_rows:
                 grammar = rows[row].grammar
                 assert grammar is not None
-                grammar.detached_mask = DetachedMask(begun, row)
+                grammar.mask_place.under_way = DetachedMask(begun, row)
         waited_s = (perf_counter() - began) / max(1, len(fill_rows))
         masks.seconds = [waited_s if row in fill_rows else 0.0 for row in range(len(rows))]
         return masks
@@ -231,16 +251,17 @@ class MaskFiller:
         """Begin on each detached mask; returns the rows that are filled together."""
         fill_rows: list[int] = []
         for row, grammar in grammar_rows:
-            if grammar.detached_mask is not None:
+            place = grammar.mask_place
+            if place.under_way is not None:
                 continue
-            if not grammar.has_slow_mask:
+            if not place.is_apart:
                 fill_rows.append(row)
                 continue
             if self._detached is None:
-                self._detached = MaskThreads(_DETACHED_THREADS, "agentrt-late-masks")
+                self._detached = GrammarThreads(_DETACHED_THREADS, "agentrt-late-masks")
             buffers = MaskBuffers(1, self._logits_size)
             fill = partial(GrammarMasks, [rows[row]], buffers, self._pool, (0,))
-            grammar.detached_mask = DetachedMask(self._detached.submit(fill), 0, is_alone=True)
+            place.under_way = DetachedMask(self._detached.submit(fill), 0, is_alone=True)
         return fill_rows
 
     def _collect_detached(self, grammar_rows: _GrammarRows, masks: GrammarMasks) -> None:
@@ -248,7 +269,7 @@ class MaskFiller:
         self._replace_stuck()
         ends_s = perf_counter() + self.row_budget_s
         for row, grammar in grammar_rows:
-            detached = grammar.detached_mask
+            detached = grammar.mask_place.under_way
             if not isinstance(detached, DetachedMask):
                 continue
             began = perf_counter()
@@ -262,8 +283,7 @@ class MaskFiller:
                 continue
             found = detached.masks.result()
             masks.copy_row(row, found, detached.row)
-            grammar.detached_mask = None
-            grammar.has_slow_mask = grammar.stays_apart or found.filling_s > self.row_budget_s
+            grammar.mask_place.finish(was_slow=found.filling_s > self.row_budget_s)
 
 
 def _grammar_rows(rows: Rows[Sequence]) -> _GrammarRows:
@@ -276,4 +296,4 @@ def _mark_slow(rows: Rows[Sequence], slow_rows: Rows[int]) -> None:
     for row in slow_rows:
         grammar = rows[row].grammar
         assert grammar is not None
-        grammar.has_slow_mask = True
+        grammar.mask_place.is_apart = True

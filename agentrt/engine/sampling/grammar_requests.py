@@ -14,6 +14,7 @@ from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.sequence_output import Finish
 from agentrt.engine.sequence.forced_drafts import TokenGuesser
 from agentrt.engine.sequence.grammar_state import GrammarState
+from agentrt.engine.sequence.mask_place import MaskPlace
 from agentrt.engine.sequence.reasoning import AnswerGrammar, ReasoningState
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.prompt import Codec
@@ -43,7 +44,7 @@ class GrammarRequests:
         self._drafts = drafts
         self.cache = CompileCache()
         self._futures: dict[RequestId, Future[CompiledConstraint]] = {}
-        self._has_slow_mask: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
+        self._masks_may_last: WeakKeyDictionary[CompiledConstraint, bool] = WeakKeyDictionary()
         self._guessers: WeakKeyDictionary[CompiledConstraint, TokenGuesser] = WeakKeyDictionary()
 
     def prepare(self) -> None:
@@ -108,13 +109,13 @@ class GrammarRequests:
         """Makes the grammar state of the answer, behind some tokens of reasoning."""
         request = sequence.request
         assert request.constraint is not None
-        has_slow_mask = self._may_mask_slowly(compiled, request.constraint)
+        may_last = self._may_mask_slowly(compiled, request.constraint)
         guesser = self._guesser(compiled) if self._drafts else None
         return lambda reasoning_tokens: GrammarState(
             compiled,
             sequence.max_output_tokens - reasoning_tokens,
             request.on_limit,
-            has_slow_mask=has_slow_mask,
+            mask_place=MaskPlace(stays_apart=may_last),
             jump_forward=self._jump_forward,
             guesser=guesser,
         )
@@ -146,13 +147,13 @@ class GrammarRequests:
         )
 
     def _may_mask_slowly(self, compiled: CompiledConstraint, constraint: ConstraintSpec) -> bool:
-        if compiled not in self._has_slow_mask:
-            self._has_slow_mask[compiled] = (
+        if compiled not in self._masks_may_last:
+            self._masks_may_last[compiled] = (
                 compiled.is_costly
                 if isinstance(compiled, CallsConstraint)
                 else may_take_long(constraint)
             )
-        return self._has_slow_mask[compiled]
+        return self._masks_may_last[compiled]
 
     def _guesser(self, compiled: CompiledConstraint) -> TokenGuesser:
         if compiled not in self._guessers:

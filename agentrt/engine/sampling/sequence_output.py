@@ -6,20 +6,37 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from agentrt.base.errors import ConstraintError, ErrorRecord, InternalError
 from agentrt.base.ids import RequestId
 from agentrt.engine.sampling.sampler import SampledToken
 from agentrt.engine.sequence.draft import Verification
+from agentrt.engine.sequence.grammar_state import GrammarState
+from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import NewOutput, Sequence
 from agentrt.engine.sequence.stop_strings import StoppedText
 from agentrt.protocol.step_output import Delta, FinishReason, OptionScore, TokenLogprob
+from agentrt.structured.closing.budget import EndSearch
 
 _BUSY_S = 0.25
 """Longest wait for a mask that keeps the grammar of an output busy."""
 
 Redraw = Callable[[int], SampledToken]
 """Forbids a token and samples again."""
+
+
+AwaitSearch = Callable[[EndSearch], bool]
+"""Waits for a search; False if it takes longer than the step may wait for its row."""
+
+
+class Postponed(Enum):
+    """No token yet: an end is still being searched, so the row skips this step."""
+
+    SEARCHING = "searching"
+
+
+POSTPONED = Postponed.SEARCHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +74,12 @@ class SampledStep:
 
 
 def append_token(
-    sequence: Sequence, sampled: SampledToken, redraw: Redraw, eos_ids: frozenset[int]
-) -> Finish | None:
+    sequence: Sequence,
+    sampled: SampledToken,
+    redraw: Redraw,
+    eos_ids: frozenset[int],
+    await_search: AwaitSearch,
+) -> Finish | Postponed | None:
     """Append a sampled token, and the tokens that its grammar forces behind it.
 
     Args:
@@ -66,10 +87,14 @@ def append_token(
         sampled: The token.
         redraw: Samples another token if this one would leave no room to close the output.
         eos_ids: Tokens that end an output.
+        await_search: Waits for the search of an end that must be known first.
     """
     max_tokens = sequence.max_output_tokens
     is_reasoning = sequence.is_reasoning  # the mark that ends reasoning may be an end token too
-    sampled = _accept(sequence, sampled, redraw)
+    accepted = _accept(sequence, sampled, redraw, await_search)
+    if isinstance(accepted, Postponed):
+        return accepted
+    sampled = accepted
     if not is_reasoning and sampled.token_id in eos_ids:
         return Finish("stop")
     finish = _append_certain(
@@ -105,13 +130,13 @@ def close_output(sequence: Sequence) -> Finish:
         ConstraintError: A mask of the output keeps its grammar busy.
     """
     grammar = sequence.grammar
-    if grammar is not None and grammar.detached_mask is not None:
-        if not grammar.detached_mask.wait(_BUSY_S):
+    if grammar is not None and (mask := grammar.mask_place.under_way) is not None:
+        if not mask.wait(_BUSY_S):
             raise ConstraintError(
                 "the output cannot be closed while a mask of its grammar takes so long",
                 hint="Make the grammar less ambiguous, or the deadline later",
             )
-        grammar.detached_mask = None
+        grammar.mask_place.under_way = None
     if grammar is not None and not grammar.can_stop:
         finish = _append_forced(sequence, grammar.close())
         if finish:
@@ -147,7 +172,7 @@ def resume_output(sequence: Sequence) -> Finish | None:
     produced, grammar = sequence.request.output_ids, sequence.grammar
     if not produced:
         return None
-    if grammar is not None and not all(map(grammar.accept_token, produced)):
+    if grammar is not None and not all(_accepts_known(grammar, token) for token in produced):
         raise InternalError("the earlier output leaves no room to close the text")
     finish = _append_certain(sequence, list(produced), [])
     sequence.new_output = NewOutput()
@@ -179,21 +204,36 @@ def flush_text(sequence: Sequence, finish: Finish) -> None:
     sequence.new_output.text += [stopped.text, sequence.stops.flush()]
 
 
-def _accept(sequence: Sequence, sampled: SampledToken, redraw: Redraw) -> SampledToken:
+def _accept(
+    sequence: Sequence, sampled: SampledToken, redraw: Redraw, await_search: AwaitSearch
+) -> SampledToken | Postponed:
+    """Accept the token, or another one that leaves room to close the output."""
     grammar = sequence.grammar
     if grammar is None:
         return sampled
-    for _ in range(grammar.redraws):
-        if grammar.accept_token(sampled.token_id):
-            return sampled
-        sampled = redraw(sampled.token_id)
-    if grammar.accept_token(sampled.token_id):
-        return sampled
-    fallback = grammar.fallback_token()
-    grammar.accept_token(fallback)
-    return SampledToken(
-        fallback, TokenLogprob(fallback, 0.0, forced=True) if sampled.logprob else None
-    )
+    redraws = grammar.redraws
+    while not grammar.accept_token(sampled.token_id):
+        if grammar.search is not None:
+            if not await_search(grammar.search):
+                return POSTPONED
+        elif redraws:
+            redraws -= 1
+            sampled = redraw(sampled.token_id)
+        else:
+            fallback = grammar.fallback_token()
+            grammar.accept_token(fallback)
+            logprob = TokenLogprob(fallback, 0.0, forced=True) if sampled.logprob else None
+            return SampledToken(fallback, logprob)
+    return sampled
+
+
+def _accepts_known(grammar: GrammarState | ReasoningState, token_id: int) -> bool:
+    """Accept a token that was accepted before; the searches behind it are made at once."""
+    while not grammar.accept_token(token_id):
+        if grammar.search is None:
+            return False
+        grammar.search.run()
+    return True
 
 
 def _append_forced(sequence: Sequence, tokens: list[int]) -> Finish | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Rows
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,10 +15,11 @@ from agentrt.base.errors import InternalError, record_of
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.ahead import AheadRow
+from agentrt.engine.sampling.end_searches import EndSearches
 from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
-from agentrt.engine.sampling.late_masks import MaskFuture
+from agentrt.engine.sampling.grammar_threads import GrammarFuture
 from agentrt.engine.sampling.sampler import SampledToken, SampledTokens, SamplingRow, sample_tokens
-from agentrt.engine.sampling.sequence_output import Finish, SampledStep
+from agentrt.engine.sampling.sequence_output import Finish, Postponed, SampledStep
 from agentrt.engine.sequence.draft import Verification
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt_kernels.contract import Kernels
@@ -64,6 +66,7 @@ class TokenSampler:
 
     Attributes:
         mask_filler: Fills the grammar masks of its rows.
+        end_searches: Searches for ends behind the tokens of its rows.
         logits_processor: Changes logits before they are sampled from, or None. Drafts are verified
             with the same logits, so that a replay can let recorded text be sampled.
     """
@@ -83,10 +86,11 @@ class TokenSampler:
         self._used_ids = used_ids
         self._logits_size = logits_size
         self.mask_filler = MaskFiller(logits_size)
+        self.end_searches = EndSearches()
         self.logits_processor: LogitsProcessor | None = None
 
     def sample(
-        self, rows: Rows[Sequence], logits: Tensor, begun_masks: MaskFuture[GrammarMasks] | None
+        self, rows: Rows[Sequence], logits: Tensor, begun_masks: GrammarFuture[GrammarMasks] | None
     ) -> PendingSample:
         """Begin to sample a token for each row.
 
@@ -153,16 +157,21 @@ class TokenSampler:
         if sample is None:
             return result
         sampled = sample.tokens.wait()
+        self.end_searches.begin_step()
         for index, sequence in enumerate(rows):
             if not alive[index]:
                 continue
             result.masks_s[sequence.request.request_id] = sample.masks.seconds[index]
             known = len(sequence.tokens)
-            if index in sample.masks.late:  # compute the last token again, and sample then
+            is_late = index in sample.masks.late
+            finish = None if is_late else self._append(sequence, sampled[index], sample, index)
+            if is_late or isinstance(finish, Postponed):
+                # Compute the last token again, and sample then.
                 sequence.computed_tokens = min(sequence.computed_tokens, known - 1)
                 continue
-            is_unfinished = self._append(sequence, sampled[index], sample, index, result)
-            if is_unfinished and sequence.tokens[known] != sampled[index].token_id:
+            if finish is not None:
+                result.finishes.append((sequence, finish))
+            elif sequence.tokens[known] != sampled[index].token_id:
                 # Another token was appended; a step launched meanwhile has seen the wrong one.
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
             if sequence in drafted:
@@ -186,12 +195,25 @@ class TokenSampler:
             for index, one in enumerate(rows):
                 sequence = one.sequence
                 result.masks_s[sequence.request.request_id] += sample.masks.seconds[index]
-                if index in sample.masks.late:
+                is_late = index in sample.masks.late
+                finish = None if is_late else self._append(sequence, sampled[index], sample, index)
+                if is_late or isinstance(finish, Postponed):
                     sequence.computed_tokens -= 1
-                elif not self._append(sequence, sampled[index], sample, index, result):
+                elif finish is not None:
+                    result.finishes.append((sequence, finish))
                     ended.add(sequence)
         for one in result.verified:
             one.count_rejected()
+
+    def abandon(self, sequence: Sequence) -> None:
+        """Give up the mask and the search of a sequence that has ended."""
+        self.mask_filler.abandon(sequence)
+        self.end_searches.abandon(sequence)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.mask_filler.close()
+        self.end_searches.close()
 
     def _mask_no_text(self, rows: Rows[Sequence], logits: Tensor) -> None:
         """Forbid all tokens without text in rows with `ignore_eos`."""
@@ -202,14 +224,9 @@ class TokenSampler:
             logits[at[:, None], no_text] = -torch.inf
 
     def _append(
-        self,
-        sequence: Sequence,
-        sampled: SampledToken,
-        sample: PendingSample,
-        index: int,
-        result: SampledStep,
-    ) -> bool:
-        """Append the token of a row; False if its sequence is finished. Fails one row only."""
+        self, sequence: Sequence, sampled: SampledToken, sample: PendingSample, index: int
+    ) -> Finish | Postponed | None:
+        """Append the token of a row, or end its sequence. An error fails one row only."""
 
         def redraw(token_id: int) -> SampledToken:
             logits, bitmask = sample.logits[index : index + 1], sample.bitmask
@@ -220,15 +237,14 @@ class TokenSampler:
                     self._kernels, logits, [sample.rows[index].without_penalties()], row_bitmask
                 ).wait()[0]
 
+        await_search = partial(self.end_searches.is_done, sequence)
         try:
             _check_row(sample, sampled, index)
-            finish = sequence_output.append_token(sequence, sampled, redraw, self._eos_ids)
+            return sequence_output.append_token(
+                sequence, sampled, redraw, self._eos_ids, await_search
+            )
         except Exception as error:
-            finish = _finish_failed(sequence, error)
-        if finish is None:
-            return True
-        result.finishes.append((sequence, finish))
-        return False
+            return _finish_failed(sequence, error)
 
 
 def _writable(logits: Tensor) -> AbstractContextManager[object]:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from agentrt.base.errors import InternalError
 from agentrt.engine.sequence.forced_drafts import MAX_DRAFT_TOKENS, TokenGuesser
+from agentrt.engine.sequence.mask_place import MaskPlace
 from agentrt.protocol.backend import OnLimit
 from agentrt.structured import CompiledConstraint, ConstraintState
-from agentrt.structured.closing.budget import Budgeted
+from agentrt.structured.closing.budget import Budgeted, EndSearch
 
 REDRAWS = 4
 """Samples taken again if a token leaves no room to close, before the closing tokens are used."""
-
-
-class StateLock(Protocol):
-    """A computation that has the grammar state to itself."""
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until the state is free again; False if it is not within that time."""
-        ...
 
 
 class GrammarState:
@@ -30,14 +22,12 @@ class GrammarState:
         compiled: The constraint.
         max_tokens: Output limit, not counting the end token.
         on_limit: "close" keeps a completion within `max_tokens` reachable.
-        has_slow_mask: Whether its masks are expected to be slow.
+        mask_place: Place in which its masks are filled; None puts them with those of other rows.
         jump_forward: Whether forced tokens are appended without a forward.
         guesser: Guesses the tokens of forced bytes; None guesses nothing.
 
     Attributes:
-        has_slow_mask: Masks are filled apart from those of other rows.
-        stays_apart: Whether they stay so after a quick mask, because a later one may never end.
-        detached_mask: A mask of its own that is being filled, or None.
+        mask_place: Place in which its masks are filled.
 
     Raises:
         ConstraintError: No complete text fits in `max_tokens`.
@@ -49,18 +39,18 @@ class GrammarState:
         max_tokens: int,
         on_limit: OnLimit,
         *,
-        has_slow_mask: bool = False,
+        mask_place: MaskPlace | None = None,
         jump_forward: bool = True,
         guesser: TokenGuesser | None = None,
     ) -> None:
         self._jump_forward = jump_forward
         self._guesser = guesser
         self._forced_text = b""
-        self.has_slow_mask = self.stays_apart = has_slow_mask
-        self.detached_mask: StateLock | None = None
+        self.mask_place = MaskPlace() if mask_place is None else mask_place
         self._budget: Budgeted | None = None
         if on_limit == "close":
             self._budget = Budgeted.start(compiled, max_tokens)
+            self._budget.searches_later = True
             self._state: ConstraintState = self._budget
         else:
             self._state = compiled.start()
@@ -74,7 +64,10 @@ class GrammarState:
         return self._state
 
     def accept_token(self, token_id: int) -> bool:
-        """Accept a token that the mask allowed; False if it would leave no room to close."""
+        """Accept a token that the mask allowed; False if it would leave no room to close.
+
+        If a `search` is to be made first, the token is refused until it is done.
+        """
         if self._state.advance([token_id]):
             if self._forced_text and self._guesser is not None:
                 self._guesser.learn(self._forced_text, token_id)
@@ -83,6 +76,11 @@ class GrammarState:
         if self._budget is None:
             raise InternalError(f"the grammar refuses token {token_id}, which its mask allowed")
         return False
+
+    @property
+    def search(self) -> EndSearch | None:
+        """Search for an end behind the token that was just refused; None if that is final."""
+        return None if self._budget is None else self._budget.search
 
     @property
     def redraws(self) -> int:
@@ -115,15 +113,10 @@ class GrammarState:
 
         None if masks are slow: each token of a draft takes one before the step ends.
         """
-        if self.masks_are_slow:
+        if self.mask_place.is_slow:
             return 0
         state = self._state if self._budget is None else self._budget.state
         return state.fork().advance(token_ids)
-
-    @property
-    def masks_are_slow(self) -> bool:
-        """Whether masks are slow, or one is being filled that has the state to itself."""
-        return self.has_slow_mask or self.detached_mask is not None
 
     def fork_state(self) -> ConstraintState:
         """A copy of the state, for masks of tokens that are guessed ahead."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentrt.engine.sequence.grammar_state import REDRAWS, GrammarState, StateLock
+from agentrt.engine.sequence.grammar_state import REDRAWS, GrammarState
+from agentrt.engine.sequence.mask_place import MaskPlace
 from agentrt.protocol.backend import OnLimit
 from agentrt.structured import CompiledConstraint, ConstraintState
+from agentrt.structured.closing.budget import EndSearch
 from agentrt.structured.matcher import Masking
 from agentrt.structured.reasoning import Thinking
 
@@ -26,9 +28,6 @@ class ReasoningState:
 
     Attributes:
         thinking: State of the reasoning.
-        has_slow_mask: Same as for `GrammarState`.
-        stays_apart: Same as for `GrammarState`.
-        detached_mask: Same as for `GrammarState`.
 
     Raises:
         ConstraintError: No answer would fit.
@@ -48,8 +47,7 @@ class ReasoningState:
         self._compiled = compiled
         self._on_limit = on_limit
         self._jump_forward = jump_forward
-        self.detached_mask: StateLock | None = None
-        self.has_slow_mask = self.stays_apart = False
+        self._thinking_place = MaskPlace()
         self._answer: GrammarState | None = None
         self._start_answer()
 
@@ -58,6 +56,11 @@ class ReasoningState:
         """State that fills the mask of allowed tokens."""
         return self.thinking if self._answer is None else self._answer.mask_state
 
+    @property
+    def mask_place(self) -> MaskPlace:
+        """Place in which its masks are filled."""
+        return self._thinking_place if self._answer is None else self._answer.mask_place
+
     def accept_token(self, token_id: int) -> bool:
         """Accept a token that the mask allowed; False if another one is needed."""
         if not self.thinking.ended:
@@ -65,6 +68,11 @@ class ReasoningState:
             self._start_answer()
             return accepted
         return self._answer is None or self._answer.accept_token(token_id)
+
+    @property
+    def search(self) -> EndSearch | None:
+        """Search for an end behind the token that was just refused; None if that is final."""
+        return None if self._answer is None else self._answer.search
 
     @property
     def redraws(self) -> int:
@@ -97,11 +105,6 @@ class ReasoningState:
     def count_accepted(self, token_ids: Sequence[int]) -> int:
         """How many of these tokens may follow in a row; text of the reasoning is free."""
         return len(token_ids) if self._answer is None else self._answer.count_accepted(token_ids)
-
-    @property
-    def masks_are_slow(self) -> bool:
-        """Whether masks are slow, or one is being filled that has the state to itself."""
-        return self.has_slow_mask or self.detached_mask is not None
 
     def fork_state(self) -> ConstraintState | None:
         """A copy of the answer's state, for tokens guessed ahead; None if they are free."""
@@ -145,6 +148,3 @@ class ReasoningState:
     def _start_answer(self) -> None:
         if self.thinking.ended and self._answer is None:
             self._answer = self._answer_grammar(self.thinking.tokens)
-            if self._answer is not None:
-                self.has_slow_mask = self._answer.has_slow_mask
-                self.stays_apart = self._answer.stays_apart

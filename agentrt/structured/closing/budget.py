@@ -22,7 +22,7 @@ _TAILS = 8
 MAX_PATHS = 256
 
 MAX_VAIN_SEARCHES = 2
-"""Maximum number of searches in vain behind one text: other rows of the batch wait for each.
+"""Maximum number of searches in vain behind one text: the row waits for each.
 
 A completion is held anyway; after that a token needs an end that is known.
 """
@@ -58,6 +58,38 @@ _PATHS: WeakKeyDictionary[CompiledConstraint, EndPaths] = WeakKeyDictionary()
 
 
 @dataclass(slots=True, eq=False)
+class EndSearch:
+    """A search for a completion behind a token, on a copy of the matcher: any thread may run it.
+
+    Attributes:
+        state: The copy, behind the token.
+        limit: Maximum number of tokens of the completion.
+        is_done: Whether it has been run, or given up.
+        found: The completion; None if none was found.
+    """
+
+    state: ConstraintState
+    limit: int
+    is_done: bool = False
+    found: _Path | None = None
+
+    def run(self) -> None:
+        """Search.
+
+        Raises:
+            ConstraintError: The grammar cannot be followed any further.
+        """
+        found = self.state.completion(self.limit)
+        if not self.is_done:
+            self.found = None if found is None else tuple(found)
+            self.is_done = True
+
+    def give_up(self) -> None:
+        """Count as a search in vain, whatever becomes of it."""
+        self.is_done = True
+
+
+@dataclass(slots=True, eq=False)
 class Budgeted:
     """A state that keeps within a number of tokens, the end token not counted.
 
@@ -73,7 +105,11 @@ class Budgeted:
         history: Witness and tokens left before each accepted token.
         closes: Whether a completion is known; without one there is no guarantee.
         steered: Whether the budget has refused or narrowed anything.
-        vain_searches: Number of searches behind the present text that found nothing.
+        searches_later: Whether a token whose end must be searched is refused until the search has
+            been run. Else searches are run at once.
+        search: Search that must be run before the refused token can be judged; None if the last
+            refusal is final.
+        searches: Searches behind the present text, by the tokens they follow.
     """
 
     state: ConstraintState
@@ -83,7 +119,9 @@ class Budgeted:
     paths: EndPaths = field(default_factory=EndPaths)
     history: list[tuple[_Path | None, int]] = field(default_factory=list)
     steered: bool = False
-    vain_searches: int = 0
+    searches_later: bool = False
+    search: EndSearch | None = None
+    searches: dict[_Path, EndSearch] = field(default_factory=dict)
 
     @classmethod
     def start(cls, compiled: CompiledConstraint, max_tokens: int) -> Budgeted:
@@ -143,6 +181,7 @@ class Budgeted:
 
     def advance(self, tokens: Sequence[int]) -> int:
         """Accept tokens; stops at the first that the grammar or the budget refuses."""
+        self.search = None
         count = self.state.advance(tokens)
         accepted = tuple(tokens[:count])
         if not accepted:
@@ -152,6 +191,8 @@ class Budgeted:
             self._record(accepted, witness)
             return count
         self.state.rollback(count)
+        if self.search is not None:
+            return 0
         self.steered = True
         done = 0
         while count > 1 and done < count and self.advance(accepted[done : done + 1]):
@@ -161,12 +202,13 @@ class Budgeted:
     def rollback(self, count: int) -> None:
         self.state.rollback(count)
         if count:
-            self.vain_searches = 0
+            self.searches.clear()
             self.witness, self.left_tokens = self.history[-count]
             del self.history[-count:]
 
     def fork(self) -> Budgeted:
-        return replace(self, state=self.state.fork(), history=list(self.history))
+        state, history, searches = self.state.fork(), list(self.history), dict(self.searches)
+        return replace(self, state=state, history=history, searches=searches)
 
     def forced_tokens(self, limit: int) -> list[int]:
         return self.state.forced_tokens(min(limit, self.left_tokens))
@@ -206,14 +248,26 @@ class Budgeted:
         stored = self.paths.find(old, accepted)
         if stored is not None and len(stored) <= left and self.state.reaches_end(stored):
             return stored
-        if self.vain_searches >= MAX_VAIN_SEARCHES:
-            return None
-        found = self.state.completion(left)
-        if found is None:
-            self.vain_searches += 1
-            return None
-        self.paths.add(old, accepted, tuple(found))
-        return tuple(found)
+        found = self._searched(accepted, left)
+        if found is not None:
+            self.paths.add(old, accepted, found)
+        return found
+
+    def _searched(self, accepted: _Path, limit: int) -> _Path | None:
+        """The completion that a search behind these tokens has found; sets `search` if need be."""
+        search = self.searches.get(accepted)
+        if search is None:
+            vain = sum(one.is_done and one.found is None for one in self.searches.values())
+            runs_now = not self.searches_later or isinstance(self.state, AutomatonState)
+            if vain >= MAX_VAIN_SEARCHES or (len(accepted) > 1 and not runs_now):
+                return None
+            search = EndSearch(self.state if runs_now else self.state.fork(), limit)
+            if runs_now:
+                search.run()
+            self.searches[accepted] = search
+        if not search.is_done:
+            self.search = search
+        return search.found
 
     def _record(self, accepted: _Path, witness: _Path | None) -> None:
         """Save the situation before each token for a rollback."""
@@ -224,7 +278,7 @@ class Budgeted:
             self.history.append((rest, self.left_tokens - done))
         self.witness = witness
         self.left_tokens -= spent
-        self.vain_searches = 0
+        self.searches.clear()
 
     def _spent(self, accepted: _Path) -> int:
         """Number of tokens that count: an end token does not."""

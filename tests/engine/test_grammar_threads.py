@@ -2,14 +2,14 @@
 
 from threading import Event, get_ident
 
-from agentrt.engine.sampling.late_masks import MAX_ABANDONED, MaskThreads
+from agentrt.engine.sampling.grammar_threads import MAX_ABANDONED, GrammarThreads
 
 LIMIT_S = 60.0
 
 
 def stuck_thread():
     """Threads of which the only one is filling, its masks, and the event that lets it go on."""
-    threads = MaskThreads(1, "masks")
+    threads = GrammarThreads(1, "masks")
     begun, goes_on = Event(), Event()
 
     def fill():
@@ -76,7 +76,7 @@ def test_abandoned_masks_that_wait_for_a_thread_are_never_filled():
 
 def test_only_so_many_threads_go_on_with_abandoned_masks():
     """The last one keeps its thread, until those before it are through."""
-    threads, goes_on = MaskThreads(1, "masks"), Event()
+    threads, goes_on = GrammarThreads(1, "masks"), Event()
     for count in range(MAX_ABANDONED + 1):
         begun = Event()
 
