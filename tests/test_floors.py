@@ -101,7 +101,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "structured": (
         ("json_scan", "json_schema", "matcher", "vocabulary"),
-        ("distinct_tokens", "lark_json"),
+        ("distinct_tokens", "free_text", "lark_json"),
         ("backends", "expression", "partial", "tagged_text", "types"),
         ("call_arguments", "calls", "closing", "distinct_state", "parts"),
         ("call_grammars", "call_text"),

@@ -16,10 +16,9 @@ from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.base.vocabulary import Vocab
 from agentrt.structured.call_arguments import arguments_part
+from agentrt.structured.free_text import FreeText
 from agentrt.structured.json_schema.json_grammar import json_part
 from agentrt.structured.json_schema.lark_text import LarkPart, pieces, quoted, spelled
-from agentrt.structured.json_schema.native import lark_regex
-from agentrt.structured.json_schema.regex_text import escape_regex
 
 
 class HeadPlace(Enum):
@@ -117,28 +116,14 @@ class FrameText:
         The text holds no opening of a call, in special tokens or in letters. It may hold all
         special tokens that are no part of a frame.
         """
-        opens = lark_regex(f"(?s:.*){escape_regex(self.opening)}")[:-1]
-        rules = [f"TEXT: /(?s:.+)/ & ~{opens}(?s:.*)/"]
-        text = "TEXT?"
-        if self._other_ids:
-            rules.append(f"other: <[{','.join(map(str, self._other_ids))}]>")
-            text = "(TEXT? other)* TEXT?"
+        text = FreeText((self.opening,), tuple(self._other_ids))
         if place is HeadPlace.TAIL:
-            return _lark([f"start: {text}", *rules])
-        first, *others = self.pieces(self.opening)
-        rules.append(f"NAME: {' | '.join(quoted(_in_json(one)) for one in tool_names)}")
-        name = f"NAME {self.literal(self.frame.middle)}"
-        if isinstance(first, int):
-            return _lark([f"start: {text} ({self.literal(self.opening)} {name})?", *rules])
-        before = "(TEXT? other)*" if self._other_ids else ""
-        if others:
-            # The special token ends the text, of which the letters before it are part.
-            rules.append(f"LED: /(?s:.*){escape_regex(first)}/ & ~{opens}(?s:.*)/")
-            opened = f"LED {spelled(others)}"
-        else:
-            rules.append(f"opened[lazy]: {opens}/")
-            opened = "opened"
-        return _lark([f"start: {before} ({opened} {name} | TEXT?)", *rules])
+            return _lark([f"start: {text.before} {text.last}", *text.rules])
+        opened = text.up_to(tuple(self.pieces(self.opening)), "opened")
+        names = f"NAME: {' | '.join(quoted(_in_json(one)) for one in tool_names)}"
+        head = f"{opened.expression} NAME {self.literal(self.frame.middle)}"
+        start = f"start: {text.before} ({head} | {text.last})"
+        return _lark([start, *text.rules, *opened.rules, names])
 
     def whole(self, spec: ConstraintSpec) -> str:
         """Lark of whole outputs of a `calls` constraint, without the text around its calls."""

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentrt.base.errors import ConstraintError
-from agentrt.structured.json_schema.lark_text import LarkPart, quoted, spelled
-
-_ANY = "/(?s:.*)/"
-_SOME = "/(?s:.+)/"
+from agentrt.structured.free_text import FreeText, Trigger, is_text
+from agentrt.structured.json_schema.lark_text import LarkPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class TriggeredPart:
         body: The rest of the part.
     """
 
-    trigger: tuple[str | int, ...]
+    trigger: Trigger
     body: LarkPart
 
 
@@ -49,28 +47,26 @@ def tagged_text(
             a part could not be told from text.
     """
     check_triggers([part.trigger for part in parts])
-    free = _without([part.trigger[0] for part in parts if _is_text(part.trigger)], _ANY)
-    rest, part_name = f"{prefix}text_end".upper(), f"{prefix}part"
-    rules = [f"{rest}: {free}"]
+    texts = tuple(str(part.trigger[0]) for part in parts if is_text(part.trigger))
+    free, part_name = FreeText(texts, name=f"{prefix}text_end"), f"{prefix}part"
+    rules = free.rules
     if max_parts == 0:
-        return LarkPart(rest, tuple(rules))
-    by_trigger: dict[tuple[str | int, ...], list[LarkPart]] = {}
+        return LarkPart(free.last, tuple(rules))
+    by_trigger: dict[Trigger, list[LarkPart]] = {}
     for part in parts:
         by_trigger.setdefault(part.trigger, []).append(part.body)
         rules += part.body.rules
     names = [f"{part_name}_{index}" for index in range(len(by_trigger))]
     for name, (trigger, bodies) in zip(names, by_trigger.items(), strict=True):
-        head = f"{name}_head".upper()
-        rules.append(f"{head}: {_head(trigger, parts)}")
+        head = free.up_to(trigger, f"{name}_head")
         body = " | ".join(f"({one.expression})" for one in bodies)
-        after = spelled(trigger[1:] if isinstance(trigger[0], str) else trigger)
-        rules.append(f"{name}: {head} {after} ({body})")
+        rules += [*head.rules, f"{name}: {head.expression} ({body})"]
     rules.append(f"{part_name}: {' | '.join(names)}")
     most = "" if max_parts is None else max_parts
-    return LarkPart(f"{part_name}{{{min_parts},{most}}} {rest}", tuple(rules))
+    return LarkPart(f"{part_name}{{{min_parts},{most}}} {free.last}", tuple(rules))
 
 
-def check_triggers(triggers: Sequence[tuple[str | int, ...]]) -> None:
+def check_triggers(triggers: Sequence[Trigger]) -> None:
     """Refuse triggers by which the beginning of a part would not be clear.
 
     Raises:
@@ -78,7 +74,7 @@ def check_triggers(triggers: Sequence[tuple[str | int, ...]]) -> None:
     """
     if not triggers or not all(triggers) or "" in [trigger[0] for trigger in triggers]:
         raise ConstraintError("a part of a text has no trigger", hint="Give a text that begins it")
-    texts = sorted({trigger[0] for trigger in triggers if _is_text(trigger)}, key=str)
+    texts = sorted({trigger[0] for trigger in triggers if is_text(trigger)}, key=str)
     for text in texts:
         for other in texts:
             if text != other and str(text) in str(other):
@@ -86,32 +82,3 @@ def check_triggers(triggers: Sequence[tuple[str | int, ...]]) -> None:
                     f"the trigger {text!r} is within the trigger {other!r}",
                     hint="Give triggers that are not within each other",
                 )
-
-
-def _is_text(trigger: tuple[str | int, ...]) -> bool:
-    return all(isinstance(piece, str) for piece in trigger)
-
-
-def _head(trigger: tuple[str | int, ...], parts: Sequence[TriggeredPart]) -> str:
-    """The terminal of the text up to the first trigger, its leading text included."""
-    texts = [part.trigger[0] for part in parts if _is_text(part.trigger)]
-    if _is_text(trigger):
-        return _first_of(texts, f"{_ANY} {quoted(str(trigger[0]))}")
-    before = f"{_ANY} {quoted(trigger[0])}" if isinstance(trigger[0], str) else _ANY
-    return _without(texts, before)
-
-
-def _without(texts: Sequence[str | int], terminal: str) -> str:
-    """A terminal without the texts that hold one of these."""
-    if not texts:
-        return terminal
-    return f"({terminal}) & ~({_ANY} ({_either(texts)}) {_ANY})"
-
-
-def _first_of(texts: Sequence[str | int], terminal: str) -> str:
-    """A terminal without the texts in which one of these ends before the end."""
-    return f"({terminal}) & ~({_ANY} ({_either(texts)}) {_SOME})"
-
-
-def _either(texts: Sequence[str | int]) -> str:
-    return " | ".join(dict.fromkeys(quoted(str(text)) for text in texts))
