@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 STAND_IN = "\ue000"
 """First character of a text that stands in for options in a schema: it has no meaning."""
 
+FEW = 8
+"""Number of options that are read where many are declared: what is wrong with all shows there."""
+
 
 @dataclass(slots=True, eq=False)
 class HeldPlace:
@@ -51,6 +54,10 @@ class HeldPlace:
             self.one_of.prepare()
             self._texts = self._within_bounds(self._read(self.one_of.texts))
         return self._texts
+
+    def first(self, count: int) -> HeldPlace:
+        """The same with the first of its options alone, which are known."""
+        return self.given(self.one_of.first(count))
 
     def given(self, chosen: OneOf) -> HeldPlace:
         """The same with the options that bound arguments have chosen."""
@@ -99,18 +106,29 @@ class HeldPlace:
         return ""
 
 
-def held_schema(place: HeldPlace, late: dict[str, HeldPlace], prefix: str) -> dict[str, Any]:
+def held_schema(
+    place: HeldPlace, late: dict[str, HeldPlace], prefix: str, *, writes_out: bool = False
+) -> dict[str, Any]:
     """The JSON Schema of a place: its options.
 
-    A text stands in for options that are not known, and the place is added to `late` by a name with
-    the prefix.
+    A text stands in for options that are not known, and for many, of which the first few are read;
+    the place is added to `late` by a name with the prefix.
+
+    Args:
+        place: The place.
+        late: Places whose options come later.
+        prefix: Beginning of the names.
+        writes_out: Whether to write many options out, too.
 
     Raises:
         ConstraintError: A known option is none of the type.
     """
-    if place.one_of.is_fixed:
+    one_of = place.one_of
+    if one_of.is_fixed and (writes_out or not one_of.is_large):
         options = [json.loads(text) for text in place.texts]
         return {"enum": options} if options else {"not": {}}
+    if one_of.is_large:
+        _ = place.first(FEW).texts
     known = (name for name, other in late.items() if other.is_like(place))
     name = next(known, f"{prefix}:{len(late)}")
     late[name] = place

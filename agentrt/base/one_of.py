@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -57,42 +59,65 @@ class OneOf:
         >>> river.run()
         'Nile'
 
+    Plain data of more than 64 options is written as JSON when a generation needs it, beside the
+    loop of its run. Do not change such options meanwhile.
+
     Args:
         source: The options, nodes that give them, or a function of bound arguments.
 
     Raises:
-        ConstraintError: An option has no JSON form.
+        ConstraintError: An option has no JSON form; of many options, one of the first.
         UsageError: The options are one text, number or dict.
     """
 
-    __slots__ = ("_by_key", "_choose", "_hash", "_is_fixed", "_known", "_parts", "_texts")
+    __slots__ = ("_by_key", "_choose", "_hash", "_is_fixed", "_is_plain", "_known", "_parts",
+                 "_sources", "_texts")  # fmt: skip
 
     def __init__(
         self, source: OptionSource | Callable[..., Iterable[Any]] | Iterable[Any], /
     ) -> None:
         self._choose: Callable[..., Iterable[Any]] | None = None
         self._parts: tuple[Any, ...] = ()
+        self._sources: tuple[Any, ...] = ()
         self._texts: tuple[str, ...] | None = None
         self._known: frozenset[str] = frozenset()
         self._by_key: dict[Hashable, list[str]] = {}
+        self._is_plain = False
         if callable(source) and not is_source(source):
             self._choose = source
         else:
-            self._parts = _parts_of(source)
-        self._is_fixed = self._choose is None and not self.sources
+            self._take(source)
+        self._is_fixed = self._choose is None and not self._sources
         self._hash: int | None = None
-        if self._is_fixed:
+        if self._is_fixed and not self.is_large:
             self._texts = _texts_of(self._parts)
+
+    def _take(self, source: OptionSource | Iterable[Any]) -> None:
+        """Take options and nodes; thousands are looked at by their kinds alone."""
+        self._parts = _parts_of(source)
+        kinds = set(map(type, self._parts))
+        self._is_plain = kinds <= _PLAIN_KINDS
+        if any(map(_gives_options, kinds)):
+            self._sources = tuple(filter(is_source, self._parts))
 
     @property
     def sources(self) -> tuple[Any, ...]:
         """The nodes among the options."""
-        return tuple(filter(is_source, self._parts))
+        return self._sources
 
     @property
     def is_fixed(self) -> bool:
         """Whether its options were known when it was made."""
         return self._is_fixed
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its options, known when it was made, are too many to be written on a loop."""
+        return self._is_fixed and len(self._parts) > LARGE_OPTIONS
+
+    def first(self, count: int) -> OneOf:
+        """The same with the first of its options alone, which were known when it was made."""
+        return OneOf(self._parts[:count])
 
     @property
     def count(self) -> int:
@@ -102,6 +127,8 @@ class OneOf:
             NotYetKnown: A node with options is still pending.
             Exception: The error of a node that has failed.
         """
+        if not self._sources:
+            return len(self._parts)
         return sum([len(_options_in(part)) for part in self._parts])
 
     @property
@@ -141,7 +168,7 @@ class OneOf:
                 hint=f"Bind it: `.bind({missing[0]}=...)`",
             )
         chosen = OneOf(())
-        chosen._parts = _parts_of(self._choose(**{name: bound[name] for name in names}))
+        chosen._take(self._choose(**{name: bound[name] for name in names}))
         chosen._texts, chosen._is_fixed, chosen._hash = None, False, None
         return chosen
 
@@ -184,37 +211,52 @@ class OneOf:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OneOf) or not self._is_fixed or not other._is_fixed:
             return self is other
-        return self._texts == other._texts
+        if not self.is_large and not other.is_large:
+            return self._texts == other._texts
+        if self is other or not (self._is_plain and other._is_plain):
+            return self is other
+        return self._parts == other._parts and _are_alike(self._parts, other._parts)
 
     def __hash__(self) -> int:
         if self._hash is None:  # each check of a value asks for it, and a tuple keeps none
-            self._hash = hash(self._texts) if self._is_fixed else id(self)
+            self._hash = hash(self._content) if self._is_fixed else id(self)
         return self._hash
 
-    def __repr__(self) -> str:
-        if self._texts is None:
-            return "OneOf(...)"
-        return f"OneOf({len(self._texts)} options)"
+    @property
+        """The content by which two are equal."""
+        """What equal ones share."""
+        if not self.is_large:
+            return self._texts
+        return self._parts if self._is_plain else id(self)
 
+    def __repr__(self) -> str:
+        return f"OneOf({len(self._parts)} options)" if self._is_fixed else "OneOf(...)"
+
+
+LARGE_OPTIONS = 64
+"""Number of options above which they are written in a worker thread, not on a loop."""
+
+_PLAIN_KINDS = frozenset({str, int, bool, type(None)})
+"""Kinds of options that never change, and of which equal ones have equal texts."""
 
 _MAX_DIGITS = 400
 
 
 def is_source(part: object) -> TypeIs[OptionSource]:
-    """Whether an option is given later.
-
-    Looked up by class: a check of the protocol takes 50 us, and there may be thousands of options.
-    """
-    kind = type(part)
-    if kind not in _gives_options:
-        if len(_gives_options) > _MAX_KINDS:
-            _gives_options.clear()
-        _gives_options[kind] = hasattr(kind, "held_options")
-    return _gives_options[kind]
+    """Whether an option is given later."""
+    kind: Any = type(part)
+    return _gives_options(kind)
 
 
-_gives_options: dict[type[object], bool] = {}
-_MAX_KINDS = 256
+@functools.lru_cache(maxsize=256)
+def _gives_options(kind: type[Any]) -> bool:
+    """Whether options are given later by such a value: a check of the protocol takes 50 us."""
+    return hasattr(kind, "held_options")
+
+
+def _are_alike(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Whether values are of the same kinds: in Python true equals 1."""
+    return all(map(operator.is_, map(type, some), map(type, others)))
 
 
 def one_of_in(schema: Mapping[str, Any]) -> OneOf | None:

@@ -36,7 +36,9 @@ def typed(form: Any, *, json_style: JsonStyle | None = None) -> Constraint[Any]:
     """
     if isinstance(form, Constraint) and json_style is None:
         return form
-    return Constraint(styled(form, shape_for(form), json_style))
+    from agentrt.structured import written_out
+
+    return Constraint(written_out(styled(form, shape_for(form), json_style)))
 
 
 def capture(name: str, form: Constraint[Any] | TypeForm[Any]) -> Constraint[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.held_place import HeldPlace, texts_by_hole
+from agentrt.base.one_of import LARGE_OPTIONS
 from agentrt.program.node import Node
-
-LARGE_OPTIONS = 64
-"""Number of options from which on a constraint is filled in a worker thread, not on a loop."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,11 +25,17 @@ class LateConstraint:
     places: Mapping[str, HeldPlace] = field(default_factory=dict)
     _filled: ConstraintSpec | None = None
     _error: Exception | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def sources(self) -> tuple[Node[object], ...]:
         """The nodes that give options."""
         return tuple([source for one in self.places.values() for source in one.one_of.sources])
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether all options were known when the type was declared."""
+        return all(place.one_of.is_fixed for place in self.places.values())
 
     @property
     def is_ready(self) -> bool:
@@ -68,9 +73,17 @@ class LateConstraint:
             raise self._error
         return self._filled or self.spec
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether an option has no JSON form, or is none of its type, as `known` raises it."""
+        return self._error is not None
+
     def fill(self) -> None:
         """Fill the holes with the options, all of which are there; `known` raises what is wrong."""
-        try:
-            self._filled = self.spec.filled(texts_by_hole(self.places))
-        except Exception as wrong:  # an option without a JSON form may raise anything
-            self._error = wrong
+        with self._lock:  # several runs may share what is declared
+            if self._filled is not None:
+                return
+            try:
+                self._filled = self.spec.filled(texts_by_hole(self.places))
+            except Exception as wrong:  # an option without a JSON form may raise anything
+                self._error = wrong

@@ -26,6 +26,9 @@ MAX_CALLS = 32
 _MAX_SPECS = 1024
 _specs: dict[tuple[object, ...], tuple[ConstraintSpec, tuple[ToolSchema, ...]]] = {}
 """Constraints of calls by the identity of the tools' schemas, which are kept beside them."""
+_MAX_DECLARED = 64
+_declared: dict[tuple[int, ...], LateConstraint] = {}
+"""Constraints of many declared options by the identity of what they are made of."""
 
 
 @record
@@ -188,11 +191,25 @@ def _filled(
     """A constraint with its options if all are there and few, else with what is left to come."""
     if spec is None or not places:
         return spec, None
-    late = LateConstraint(spec, places)
+    late = _late(spec, places)
     if not all(source.done for source in late.sources):
         return spec, late
     known = late.known
     return (known, late) if known.holes else (known, None)
+
+
+def _late(spec: ConstraintSpec, places: Mapping[str, HeldPlace]) -> LateConstraint:
+    """A constraint with options that come later; if all are declared, it is filled for all runs."""
+    late = LateConstraint(spec, places)
+    if not late.is_declared:
+        return late
+    key = (id(spec), *map(id, places.values()))
+    known = _declared.get(key)
+    if known is None or known.has_failed:  # an error names the place in its program
+        known = _declared[key] = late
+        if len(_declared) > _MAX_DECLARED:
+            del _declared[next(iter(_declared))]
+    return known
 
 
 def _by_name(tools: tuple[Tool[..., Any], ...]) -> dict[str, Tool[..., Any]]:

@@ -92,9 +92,12 @@ def description_for(form: Any, use: OutputUse) -> str:
     Raises:
         ConstraintError: The form is not a type.
     """
+    from agentrt.structured import written_out
     from agentrt.structured.types.description import description_of, schema_description
 
     shape = checked_for(form) if use == "checked" else shape_for(form)
+    if shape.spec is not None and shape.spec.kind == "choice":
+        shape = written_out(shape)
     if use in ("alone", "checked") and shape.spec is not None and shape.spec.options:
         return f"Answer with one of: {', '.join(shape.spec.options)}"
     if not isinstance(form, Constraint):
@@ -110,9 +113,10 @@ def description_for(form: Any, use: OutputUse) -> str:
 
 def content_description(form: Any) -> str:
     """The description of a part of a text, as the end of a sentence."""
+    from agentrt.structured import written_out
     from agentrt.structured.types.description import description_of, schema_description
 
-    shape = shape_for(form)
+    shape = written_out(shape_for(form))
     if shape.spec is not None and shape.spec.kind == "choice":
         return f"one of: {', '.join(shape.spec.options)}"
     if shape.spec is not None and shape.spec.kind == "regex":
@@ -177,12 +181,12 @@ def _once(use: OutputUse, form: Any, lengths: _Lengths = _ANY_LENGTH) -> Shape:
         known = _shapes.get((use, lengths, type(form), form))
     except TypeError:  # not hashable: go by identity
         held = _kept.get((use, lengths, id(form))) or (form, _make(use, form, lengths))
-        if not held[1].late:
+        if held[1].is_declared:
             _keep(_kept, (use, lengths, id(form)), held)
         return held[1]
     if known is None:
         known = _make(use, form, lengths)
-        if not known.late:  # else it is the type of one run alone
+        if known.is_declared:  # else it is the type of one run alone
             _keep(_shapes, (use, lengths, type(form), form), known)
     return known
 

@@ -51,7 +51,7 @@ def scan_program(program: Program[..., Any]) -> ProgramScan:
     toolsets = [found for one in code.toolsets for found in _bound(one, code)]
     constraints: list[ConstraintSpec] = []
     for output in (*_outputs(code), *_plans(code, toolsets)):
-        constraint = output.constraint
+        constraint = _constraint_of(output)
         if constraint is not None and not constraint.holes and constraint not in constraints:
             constraints.append(constraint)
     return ProgramScan(
@@ -59,6 +59,14 @@ def scan_program(program: Program[..., Any]) -> ProgramScan:
         tuple(schemas for one in toolsets if (schemas := _schemas(one))),
         tuple(code.chats),
     )
+
+
+def _constraint_of(output: OutputSpec) -> ConstraintSpec | None:
+    """The constraint of an output, with all options that are declared."""
+    if output.late is None or not output.late.is_declared:
+        return output.constraint
+    output.late.fill()
+    return output.constraint if output.late.has_failed else output.late.known
 
 
 class _Code:

@@ -125,9 +125,9 @@ def tag(
     Raises:
         ConstraintError: The form cannot be enforced, or the end of the tag would not be clear.
     """
-    from agentrt.structured import TagShape
+    from agentrt.structured import TagShape, written_out
 
-    content = shape_for(form)
+    content = written_out(shape_for(form))
     if content.late:
         raise ConstraintError(
             f"tag {name}: its content has options that are not known yet",

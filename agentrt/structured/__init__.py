@@ -37,6 +37,7 @@ from agentrt.structured.types.shape import (
     json_shape_of,
     regex_shape,
     shape_of,
+    written_out,
 )
 
 __all__ = [
@@ -79,4 +80,5 @@ __all__ = [
     "repeated",
     "shape_of",
     "tags_spec",
+    "written_out",
 ]

@@ -147,7 +147,8 @@ class _Held(_Untitled):
             return super().function_after_schema(schema)
         inside: Any = schema["schema"]
         core = schema if inside["type"] in _PLAIN else None
-        return held_schema(HeldPlace(one_of, core), self._late, self._prefix)
+        place = HeldPlace(one_of, core)  # a tool's options are written once, for all runs
+        return held_schema(place, self._late, self._prefix, writes_out=True)
 
 
 def _default(argument: Argument, name: str, where: str) -> Any:

@@ -13,7 +13,8 @@ import pytest
 from pydantic import BaseModel, model_serializer
 
 from agentrt import ConstraintError, OneOf, chat, program, tool
-from agentrt.program.late_constraint import LARGE_OPTIONS
+from agentrt.base.held_place import FEW
+from agentrt.base.one_of import LARGE_OPTIONS
 
 ASK = chat(system="Be brief.")
 
@@ -103,6 +104,31 @@ def test_many_options_are_written_once_and_off_the_loop(
     }
     options = json.loads(source)["$defs"]["options:0"]["enum"]
     assert options == [{"at": at} for at in range(count)]
+
+
+def test_many_declared_options_are_written_once_for_all_runs(
+    bench: Any, codec: Any, watch: Watch
+) -> None:
+    """And off the loop, but for the first few, which are tried where they are declared."""
+    count = 4 * LARGE_OPTIONS
+    held = list[Annotated[Watched, OneOf([Watched(at=at) for at in range(count)])]]
+
+    @program
+    async def declared() -> Any:
+        return await ASK.user("Which?").generate(held, name="which")
+
+    @program
+    async def twice() -> Any:
+        return [await declared(), await declared()]
+
+    rig = bench(['[{"at":7}]', '[{"at":8}]'], codec=codec)
+    assert rig.run(twice) == [[Watched(at=7)], [Watched(at=8)]]
+    in_worker = [one for one in watch.threads if one is not threading.main_thread()]
+    assert len(in_worker) == 2 * count  # each is read back
+    assert len(watch.threads) == 2 * count + 2 * FEW + 2  # the values of both answers
+    last = rig.backend.seen.requests[-1].constraint
+    assert last is not None
+    assert not last.holes
 
 
 def test_a_few_options_need_no_thread(bench: Any, codec: Any, watch: Watch) -> None:

@@ -5,9 +5,10 @@ the thread that works, so that a busy machine changes little, the median and the
 tables: `options` writes the records as JSON, reads them back and puts them into the constraint, on
 a thread of the runtime if they are many; `loop` is what its loop does with them then, `ask` what
 the loop of the engine does; `compile` is the rest, on a thread of the engine or in its sandbox; and
-a mask, mean and worst, on the way through eight figures. `declare` is what a caller spends on as
-many records that are known where the type is declared. The default is 500 options of the vocabulary
-128k.
+a mask, mean and worst, on the way through eight figures. With as many records that are known where
+the type is declared, `declare` is what a caller spends, most of it on the type: `one_of` is the
+part of the options. `declared` fills them in, on a thread, once. The default is 500 options of the
+vocabulary 128k.
 """
 
 import json
@@ -91,7 +92,11 @@ def measure(vocabulary: str, count: int) -> dict[str, Any]:
         figures = figures_of(dice, count)
         held = Annotated[Figure, OneOf(DoneNode(figures))]
         this = costs if table else Costs()  # the first warms up
-        this.timed("declare", partial(declared, figures))
+        known = this.timed("declare", partial(declared, figures))
+        this.timed("one_of", partial(OneOf, figures))
+        if known.late:
+            assert known.spec is not None
+            this.timed("declared", LateConstraint(known.spec, known.late).fill)
         shape = shape_of(Annotated[list[held], Field(max_length=FIGURES)])
         assert shape.spec is not None
         late = LateConstraint(shape.spec, shape.late)

@@ -103,8 +103,8 @@ def test_what_is_not_proved_is_not_plain(schema):
 def doubled(levels):
     """An array of distinct items whose definitions each refer twice to the next."""
     refs = [{"$ref": f"#/$defs/d{at}"} for at in range(levels + 1)]
-    definitions = {f"d{at}": {"properties": {"a": r, "b": r}} for at, r in enumerate(refs, 1)}
-    definitions["d0"] = {"type": "string"}
+    twice = {f"d{at}": {"properties": {"a": r, "b": r}} for at, r in enumerate(refs, 1)}
+    definitions = {"d0": {"type": "string"}, **twice}
     return {"type": "array", "uniqueItems": True, "items": refs[-1], "$defs": definitions}
 
 

@@ -65,7 +65,7 @@ def checked_shape_of(form: Any) -> Shape:
 def _partly(form: Any, adapter: TypeAdapter[Any]) -> Shape:
     """A type with keywords that cannot be enforced."""
     late: dict[str, HeldPlace] = {}
-    schema = schema_of(form, adapter, late, checked=True)
+    schema = schema_of(form, adapter, late, checked=True, writes_out=True)
     if late:
         raise ConstraintError(
             f"{name_of(form)} holds late options, and other parts of it can only be checked",

@@ -14,6 +14,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import core_schema
 
+from agentrt.base.one_of import one_of_in
 from agentrt.structured.types.text_forms import is_known
 
 KINDS = frozenset(get_args(core_schema.CoreSchemaType))
@@ -72,6 +73,9 @@ _FIELD = frozenset(
 )
 _FIELDS = frozenset({"model-field", "dataclass-field", "typed-dict-field", "named-tuple-field"})
 _SHOWN = frozenset({"description", "title", "examples", "deprecated"})
+_FUNCTIONS = frozenset({"with-info", "no-info"})
+"""Parts that are no schemas: the one around them says what they do."""
+
 _PLAIN_KEYS = frozenset({"str", "uuid"})
 _LIBRARY = (
     *("pydantic._internal._validators", "pydantic._internal._generate_schema"),
@@ -83,9 +87,17 @@ _TRIED_ONCE_MORE = frozenset({"_apply_constraint_with_incompatibility_info"})
 _OUTSIDE = ("PathType",)
 
 
-def reader_of(core: Any) -> Reader:
-    """How the reader of a core schema relates to the grammar of its type."""
-    return max(map(_reader, parts_of(core)), default=Reader.EXACT)
+def reader_of(core: Any, *, reads_options: bool = False) -> Reader:
+    """How the reader of a core schema relates to the grammar of its type.
+
+    Args:
+        core: The core schema.
+        reads_options: Whether the options of each `OneOf` are read before any answer is.
+    """
+    parts = (part for part in parts_of(core) if part["type"] not in _FUNCTIONS)
+    if reads_options:
+        parts = (part for part in parts if one_of_in(part) is None)
+    return max(map(_reader, parts), default=Reader.EXACT)
 
 
 def author_of(core: Any) -> str:

@@ -1,4 +1,4 @@
-"""Late options: places of a schema whose options are not known yet, and the holes they become.
+"""Late options: places of a schema whose options are not written yet, and the holes they become.
 
 While a schema is rewritten and checked, a text stands in for the options to come. In the constraint
 each such place is a reference to a definition that the constraint does not have.
@@ -31,10 +31,10 @@ def with_holes(spec: ConstraintSpec, late: Mapping[str, HeldPlace]) -> Constrain
     def holed(here: Any) -> Any:
         if not isinstance(here, dict):
             return here
-        match here.get("enum"):
-            case [str() as text] if text[:1] == STAND_IN and text[1:] in late:
-                found.add(text[1:])
-                return {"$ref": f"#/$defs/{text[1:]}", **without(here, "enum")}
+        name = _name_in(here)
+        if name in late:
+            found.add(name)
+            return {"$ref": f"#/$defs/{name}", **without(here, "enum")}
         return with_children(here, holed)
 
     source = spec.source
@@ -47,3 +47,28 @@ def with_holes(spec: ConstraintSpec, late: Mapping[str, HeldPlace]) -> Constrain
             hint="Await the nodes first; keys of a dict are such a place",
         )
     return replace(spec, source=source, tools=tools, holes=tuple(late))
+
+
+def with_options(schema: Any, texts: Mapping[str, tuple[str, ...]]) -> Any:
+    """A schema with the options of its late places.
+
+    Args:
+        schema: The schema with texts that stand in for them.
+        texts: The options of each place, as JSON.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    name = _name_in(schema)
+    if name not in texts:
+        return with_children(schema, lambda child: with_options(child, texts))
+    if not texts[name]:
+        return False
+    return {**schema, "enum": [json.loads(text) for text in texts[name]]}
+
+
+def _name_in(schema: dict[str, Any]) -> str:
+    """The name of the late place that a schema stands for; "" if it is none."""
+    match schema.get("enum"):
+        case [str() as text] if text[:1] == STAND_IN:
+            return text[1:]
+    return ""

@@ -7,11 +7,11 @@ JSON.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, NewType, get_args, get_origin
 
 from pydantic import SecretStr, TypeAdapter
@@ -20,7 +20,7 @@ from typing_extensions import TypeAliasType
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
-from agentrt.base.held_place import HeldPlace
+from agentrt.base.held_place import FEW, HeldPlace, texts_by_hole
 from agentrt.base.json_style import JsonStyle
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
@@ -31,7 +31,7 @@ from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import reason_of
 from agentrt.structured.lark_json import with_styled_json
 from agentrt.structured.types.core_schemas import Reader, author_of, reader_of
-from agentrt.structured.types.late_options import with_holes
+from agentrt.structured.types.late_options import with_holes, with_options
 from agentrt.structured.types.trial import check_reading
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
 
@@ -48,7 +48,7 @@ class Shape:
         schema: JSON Schema of the value; None if the text is not JSON.
         item: Shape of one item, for an array.
         checked: Whether `parse` may refuse text that the constraint allows, with a reason.
-        late: Options that are not known yet, by the names of the holes of `spec`.
+        late: Options that are many, or not known yet, by the names of the holes of `spec`.
     """
 
     spec: ConstraintSpec | None
@@ -58,6 +58,11 @@ class Shape:
     item: Shape | None = None
     checked: bool = False
     late: Mapping[str, HeldPlace] = field(default_factory=dict)
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether all of its options are declared, if only to be filled in later."""
+        return all(place.one_of.is_fixed for place in self.late.values())
 
     @property
     def is_text(self) -> bool:
@@ -186,7 +191,7 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
     return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
 
 
-@functools.lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)
 def in_style(shape: Shape, style: JsonStyle) -> Shape:
     """A shape with its JSON in a style; one of other text as it is.
 
@@ -200,18 +205,48 @@ def in_style(shape: Shape, style: JsonStyle) -> Shape:
     return replace(shape, spec=replace(spec, style=style))
 
 
+def written_out(shape: Shape) -> Shape:
+    """A shape with its declared options written out, as part of a larger text; others as they are.
+
+    Raises:
+        ConstraintError: An option has no JSON form, or is none of its type.
+    """
+    if shape.spec is None or not shape.late or not shape.is_declared:
+        return shape
+    texts = texts_by_hole(shape.late)
+    if shape.spec.kind == "choice":
+        return replace(shape, spec=shape.spec.filled(texts), late={})
+    schema = with_options(shape.schema, texts)
+    spec = replace(shape.spec, source=canonical_json.dumps(schema), holes=())
+    return replace(shape, spec=spec, schema=schema, late={})
+
+
 def _read(shape: Shape, adapter: TypeAdapter[Any]) -> Shape:
     """The shape, if all texts that it allows are read."""
-    reader = reader_of(adapter.core_schema)
+    reader = reader_of(adapter.core_schema, reads_options=bool(shape.late))
     if reader is Reader.CHECKED:
         raise ConstraintError(
             f"{shape.name} calls {author_of(adapter.core_schema)}, "
             "which may refuse what its grammar allows",
             hint="Give check=True, so that a refused answer is given again",
         )
-    if reader is Reader.TRIED and not shape.late:  # no text is known before its options
-        check_reading(shape.spec, shape.parse, shape.name)
+    if reader is Reader.TRIED and shape.is_declared:  # no text is known before its options
+        _try(shape, adapter)
     return shape
+
+
+def _try(shape: Shape, adapter: TypeAdapter[Any]) -> None:
+    """Try the reader of a shape; of many options, with the first."""
+    if shape.spec is None or not shape.late:
+        check_reading(shape.spec, shape.parse, shape.name)
+        return
+    few = {name: place.first(FEW) for name, place in shape.late.items()}
+    texts = texts_by_hole(few)
+    if not all(texts.values()):  # bounds leave none of them
+        return
+    chosen = {place.one_of: few[name].one_of for name, place in shape.late.items()}
+    read = adapter.validate_python if shape.spec.kind == "choice" else adapter.validate_json
+    check_reading(shape.spec.filled(texts), partial(read, context=chosen), shape.name)
 
 
 def _json(

@@ -26,20 +26,27 @@ def adapter_of(form: Any) -> TypeAdapter[Any]:
 
 
 def schema_of(
-    form: Any, adapter: TypeAdapter[Any], late: dict[str, HeldPlace], *, checked: bool = False
+    form: Any,
+    adapter: TypeAdapter[Any],
+    late: dict[str, HeldPlace],
+    *,
+    checked: bool = False,
+    writes_out: bool = False,
 ) -> dict[str, Any]:
     """The schema of the text that a model should write for `form`.
 
     Args:
         form: The type.
         adapter: Parser of the type.
-        late: Options of the type that are not known yet are added, by the names of their holes.
+        late: Options of the type that are many, or not known yet, are added by the names of their
+            holes.
         checked: Whether the schema may allow texts that the parser refuses.
+        writes_out: Whether many options are written into the schema.
 
     Raises:
         ConstraintError: A part of the type has no JSON form.
     """
-    written_by: Any = partial(CheckedSchema if checked else WrittenSchema, late)
+    written_by: Any = partial(CheckedSchema if checked else WrittenSchema, late, writes_out)
     try:
         schema = adapter.json_schema(mode="validation", by_alias=True, schema_generator=written_by)
     except Exception as wrong:  # the author's code may take part, and raise anything

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import zoneinfo
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from pydantic import ByteSize, EncodedStr
@@ -38,9 +38,13 @@ class WrittenSchema(GenerateJsonSchema):
 
     ignored_warning_kinds = GenerateJsonSchema.ignored_warning_kinds | _UNSAID
 
-    def __init__(self, late: dict[str, HeldPlace], *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, late: dict[str, HeldPlace], writes_out: bool, *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._late = late
+        self._writes_out = writes_out  # many options, too
+        self._named: set[int] = set()  # ids of the `OneOf` of names, which the schema itself holds
         self._core_of: dict[str, Any] = {}  # by the reference of its definition
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
@@ -145,13 +149,13 @@ class WrittenSchema(GenerateJsonSchema):
         return super().literal_schema(schema)
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        return self._with_keys(schema, super().dict_schema(schema))
+        return self._with_keys(schema, super().dict_schema)
 
     def ordered_dict_schema(self, schema: Any) -> JsonSchemaValue:
-        return self._with_keys(schema, super().ordered_dict_schema(schema))
+        return self._with_keys(schema, super().ordered_dict_schema)
 
     def counter_schema(self, schema: Any) -> JsonSchemaValue:
-        return self._with_keys(schema, super().counter_schema(schema))
+        return self._with_keys(schema, super().counter_schema)
 
     def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> JsonSchemaValue:
         return with_alias_paths(super().model_fields_schema(schema), schema["fields"].items())
@@ -169,7 +173,7 @@ class WrittenSchema(GenerateJsonSchema):
             return {"type": _SCALARS}
         place = self._held_place(schema)
         if place is not None:
-            return held_schema(place, self._late, "options")
+            return self._held(place)
         return super().chain_schema(schema)
 
     def function_after_schema(
@@ -177,7 +181,7 @@ class WrittenSchema(GenerateJsonSchema):
     ) -> JsonSchemaValue:
         place = self._held_place(schema)
         if place is not None:
-            return held_schema(place, self._late, "options")
+            return self._held(place)
         predicate = predicate_of(schema)
         if predicate is not None:
             return text_forms.fulfilling(predicate, self.generate_inner(schema["schema"]))
@@ -206,6 +210,10 @@ class WrittenSchema(GenerateJsonSchema):
         bounds = None if inside is schema else self._readable(schema)
         return HeldPlace(one_of, self._readable(inside), bounds)
 
+    def _held(self, place: HeldPlace) -> JsonSchemaValue:
+        writes_out = self._writes_out or id(place.one_of) in self._named
+        return held_schema(place, self._late, "options", writes_out=writes_out)
+
     def _readable(self, core: Any) -> Any:
         """A core schema with the definitions that it refers to; None if it calls an author."""
         used: dict[str, Any] = {}
@@ -218,8 +226,11 @@ class WrittenSchema(GenerateJsonSchema):
         whole = core_schema.definitions_schema(core, list(used.values())) if used else core
         return None if author_of(whole) else whole
 
-    def _with_keys(self, schema: Any, written: JsonSchemaValue) -> JsonSchemaValue:
+    def _with_keys(self, schema: Any, write: Callable[[Any], JsonSchemaValue]) -> JsonSchemaValue:
         """The schema of a dict whose keys are read as their type."""
+        named = map(one_of_in, parts_of(schema.get("keys_schema")))
+        self._named.update(id(one_of) for one_of in named if one_of is not None)
+        written = write(schema)
         keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
         if "patternProperties" in written:
             written["additionalProperties"] = False
