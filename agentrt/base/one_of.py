@@ -223,8 +223,8 @@ class OneOf:
         return self._hash
 
     @property
+    def _content(self) -> Hashable:
         """The content by which two are equal."""
-        """What equal ones share."""
         if not self.is_large:
             return self._texts
         return self._parts if self._is_plain else id(self)
