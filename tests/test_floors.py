@@ -100,7 +100,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("apply",),
     ),
     "structured": (
-        ("json_scan", "json_schema", "matcher", "vocabulary"),
+        ("grammar_cache", "json_scan", "json_schema", "matcher", "vocabulary"),
         ("distinct_tokens", "free_text", "lark_json"),
         ("backends", "expression", "partial", "tagged_text", "types"),
         ("call_arguments", "calls", "closing", "distinct_state", "parts"),

@@ -1,16 +1,15 @@
 """Tool sets as constraints: a head with the tools' names, and a compiled grammar for each tool.
 
-The grammar of a tool depends on its schema and the frame alone, so that sets share it: of a set in
-which one tool has changed, only the head and that tool are compiled again.
+The grammar of a tool depends on its schema and the frame alone, and a head on the tools' names, so
+that sets share both: of a set in which one schema has changed, only that tool is compiled again.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -21,6 +20,7 @@ from agentrt.structured.backends.llguidance_backend import LlguidanceConstraint
 from agentrt.structured.call_grammars import FrameText, HeadPlace
 from agentrt.structured.calls import HeldTool, held_tools, of_tool
 from agentrt.structured.closing.example_text import shortest_instance
+from agentrt.structured.grammar_cache import GrammarCache
 from agentrt.structured.json_schema.compile_cost import may_take_long
 from agentrt.structured.json_schema.native import lark_grammar
 from agentrt.structured.vocabulary import Alphabet
@@ -34,7 +34,7 @@ _SHARE_BYTES = 2_000
 Endings = tuple[str, ...]
 """Texts that may follow a call; "" for none."""
 
-_Key = tuple[str | int | CallFrame | Endings, ...]
+_ToolKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,52 +54,55 @@ class ToolGrammars:
     """Compiled tools of all sets, of which the last used are kept. Thread-safe."""
 
     def __init__(self, most: int = MAX_TOOL_GRAMMARS) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._made: OrderedDict[_Key, ToolGrammar] = OrderedDict()
-        self.compiled = 0
+        self._made: GrammarCache[_ToolKey, ToolGrammar] = GrammarCache(most)
+
+    @property
+    def compiled(self) -> int:
+        """Number of tools compiled so far."""
+        return self._made.compiled
 
     def get(
-        self, tool: HeldTool, frame: FrameText, alphabet: Alphabet, endings: Endings
-    ) -> ToolGrammar:
-        """The grammar of a tool's calls, compiled in this thread if it is not known.
+        self, tools: Iterable[HeldTool], frame: FrameText, alphabet: Alphabet, endings: Endings
+    ) -> list[ToolGrammar]:
+        """The grammars of tools' calls; what is not known is compiled in this thread.
 
         Raises:
-            ConstraintError: The tool does not compile.
+            ConstraintError: A tool does not compile.
         """
-        key = _key(tool, frame.frame, alphabet.vocab, endings)
-        with self._lock:
-            found = self._made.get(key)
-            if found is not None:
-                self._made.move_to_end(key)
-                return found
-        shortest = shortest_instance(tool.schema.parameters)
-        made = ToolGrammar(
-            _compiled_call(tool.schema, frame, alphabet, endings),
-            None if shortest is None else frame.frame.arguments_text(shortest),
-        )
-        with self._lock:
-            self.compiled += 1
-            self._made[key] = made
-            while len(self._made) > self._most:
-                self._made.popitem(last=False)
-        return made
+        place = _place(alphabet.vocab, frame.frame, endings)
+
+        def made(tool: HeldTool) -> ToolGrammar:
+            shortest = shortest_instance(tool.schema.parameters)
+            return ToolGrammar(
+                _compiled_call(tool.schema, frame, alphabet, endings),
+                None if shortest is None else frame.frame.arguments_text(shortest),
+            )
+
+        return [self._made.get(_key(place, tool), partial(made, tool)) for tool in tools]
 
     def unknown(
         self, tools: Iterable[HeldTool], endings: Endings, vocab: Vocab, frame: CallFrame
     ) -> list[HeldTool]:
         """The tools that are not compiled yet."""
-        with self._lock:
-            return [one for one in tools if _key(one, frame, vocab, endings) not in self._made]
+        place = _place(vocab, frame, endings)
+        by_key = {_key(place, tool): tool for tool in tools}
+        return [by_key[key] for key in self._made.unknown(by_key)]
 
 
-def _key(tool: HeldTool, frame: CallFrame, vocab: Vocab, endings: Endings) -> _Key:
-    name = tool.schema.name
-    return (vocab.fingerprint, vocab.logits_size, frame, endings, name, tool.source)
+def _place(vocab: Vocab, frame: CallFrame, endings: Endings) -> str:
+    """All that the grammar of a tool depends on besides the tool, hashed once for a set."""
+    return repr((vocab.fingerprint, vocab.logits_size, frame, endings))
+
+
+def _key(place: str, tool: HeldTool) -> _ToolKey:
+    return place, tool.schema.name, tool.source
 
 
 TOOL_GRAMMARS = ToolGrammars()
 """The compiled tools of this process."""
+
+HEADS: GrammarCache[tuple[str, int, str], LlguidanceConstraint] = GrammarCache(64)
+"""The compiled heads of this process, by vocabulary and text: a changed schema changes no head."""
 
 
 class ToolSet:
@@ -136,10 +139,8 @@ class ToolSet:
         self._final = json.loads(spec.source) if spec.source else None
         self._heads = self._compiled_heads()
         self._first_endings = self.endings(1)
-        self._ready = {
-            name: TOOL_GRAMMARS.get(tool, self.frame, alphabet, self._first_endings)
-            for name, tool in self._tools.items()
-        }
+        ready = TOOL_GRAMMARS.get(tools, self.frame, alphabet, self._first_endings)
+        self._ready = dict(zip(self._tools, ready, strict=True))
         self.tells_early = not spec.source or self._opening_is_no_answer()
         self.size_bytes = sum(head.size_bytes for head in self._heads.values())
         self.size_bytes += _SHARE_BYTES * len(spec.tools)
@@ -157,7 +158,7 @@ class ToolSet:
         endings = self.endings(calls)
         if endings == self._first_endings:
             return self._ready[named].constraint
-        made = TOOL_GRAMMARS.get(self._tools[named], self.frame, self.alphabet, endings)
+        (made,) = TOOL_GRAMMARS.get([self._tools[named]], self.frame, self.alphabet, endings)
         return made.constraint
 
     def bytes_of(self, token: int) -> bytes:
@@ -210,14 +211,16 @@ class ToolSet:
                 lambda exact: frame.head(
                     HeadPlace.FIRST, names, self._final, spec.min_calls, spec.style, exact=exact
                 ),
-                self.alphabet,
+                self._compiled,
             )
         if names and spec.max_calls > 1:
             heads[HeadPlace.NAME] = self._compiled(frame.head(HeadPlace.NAME, names))
         return heads
 
     def _compiled(self, lark: str) -> LlguidanceConstraint:
-        return LlguidanceConstraint(lark_grammar(lark, forces=True), self.alphabet)
+        vocab = self.alphabet.vocab
+        key = vocab.fingerprint, vocab.logits_size, lark
+        return HEADS.get(key, partial(_compiled, self.alphabet, lark))
 
     def _opening_is_no_answer(self) -> bool:
         opening = self.frame.pieces(self.frame.opening)
@@ -257,14 +260,22 @@ def _compiled_call(
     tool: ToolSchema, frame: FrameText, alphabet: Alphabet, endings: Endings
 ) -> LlguidanceConstraint:
     try:
-        return _exact_or_not(lambda exact: frame.call(tool, endings, exact=exact), alphabet)
+        return _exact_or_not(
+            lambda exact: frame.call(tool, endings, exact=exact), partial(_compiled, alphabet)
+        )
     except ConstraintError as wrong:
         raise of_tool(tool, wrong) from None
 
 
-def _exact_or_not(lark_of: Callable[[bool], str], alphabet: Alphabet) -> LlguidanceConstraint:
+def _compiled(alphabet: Alphabet, lark: str) -> LlguidanceConstraint:
+    return LlguidanceConstraint(lark_grammar(lark, forces=True), alphabet)
+
+
+def _exact_or_not(
+    lark_of: Callable[[bool], str], compiled: Callable[[str], LlguidanceConstraint]
+) -> LlguidanceConstraint:
     """A grammar with exact numbers, or without: a part that nothing fits ends one of rules only."""
     try:
-        return LlguidanceConstraint(lark_grammar(lark_of(True), forces=True), alphabet)
+        return compiled(lark_of(True))
     except ConstraintError:
-        return LlguidanceConstraint(lark_grammar(lark_of(False), forces=True), alphabet)
+        return compiled(lark_of(False))

@@ -11,7 +11,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import JSON_ARRAY_FRAME, ToolSchema
 from agentrt.structured import CompileCache, calls_spec, choice_shape, compile_constraint
-from agentrt.structured.call_sets import TOOL_GRAMMARS
+from agentrt.structured.call_sets import HEADS, TOOL_GRAMMARS
 
 
 def specs(count):
@@ -129,6 +129,18 @@ def test_a_changed_tool_compiles_alone(vocab, frame):
         spec = calls_spec(offered(12, changed), checks_tools=False)
         cache.start_compile(spec, vocab, frame).result()
         assert TOOL_GRAMMARS.compiled - before == compiled
+    cache.close()
+
+
+def test_a_changed_schema_compiles_no_head(vocab, frame):
+    """Heads know names only: a set of which one schema changes compiles one grammar."""
+    cache = CompileCache()
+    tools = [ToolSchema(f"own_{number}", "", {"properties": {}}) for number in range(40)]
+    for most, compiled in ((8, (40, 2)), (9, (1, 0)), (10, (1, 0))):
+        tools[7] = ToolSchema("own_7", "", {"properties": {"a": {"maxLength": most}}})
+        before = TOOL_GRAMMARS.compiled, HEADS.compiled
+        cache.start_compile(calls_spec(tools, checks_tools=False), vocab, frame).result()
+        assert (TOOL_GRAMMARS.compiled - before[0], HEADS.compiled - before[1]) == compiled
     cache.close()
 
 
