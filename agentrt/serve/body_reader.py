@@ -54,6 +54,14 @@ class BodyReader:
         """Id of its process; 0 without one."""
         return self._child.pid if self._child is not None else 0
 
+    def start(self) -> None:
+        """Start the process, unless it runs.
+
+        Raises:
+            InternalError: It does not start with this model.
+        """
+        self._running()
+
     def read(
         self, body: bytes, cache_salt: str, is_abandoned: threading.Event
     ) -> CompletionRequest:
@@ -69,10 +77,7 @@ class BodyReader:
             TooCostlyToRead: Reading it took too much time or memory.
             InternalError: A bug of the server.
         """
-        child = self._child
-        if child is None or not child.is_alive:
-            self.close()
-            child = self._started()
+        child = self._running()
         ends_s = time.monotonic() + WALL_S
         child.send(wire.ORDERS.frame(wire.ReadBody(body, cache_salt)), ends_s)
         answer = self._answer(child, ends_s, is_abandoned)
@@ -108,6 +113,13 @@ class BodyReader:
             if not child.is_alive:
                 break
         return None
+
+    def _running(self) -> ChildProcess:
+        child = self._child
+        if child is None or not child.is_alive:
+            self.close()
+            child = self._started()
+        return child
 
     def _started(self) -> ChildProcess:
         self.starts += 1

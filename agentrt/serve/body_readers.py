@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
 
-from agentrt.base.errors import AgentrtError
+from agentrt.base.errors import AgentrtError, InternalError
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader, TooCostlyToRead
 from agentrt.serve.fair_turns import FairTurns
@@ -38,10 +40,31 @@ class BodyReaders:
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self._under_way: dict[anyio.CancelScope, str] = {}
         self._most_waiting = most_waiting
+        self._is_closed = False
+        self._is_warm = asyncio.Event()
+        self._is_warm.set()
 
     def __len__(self) -> int:
         """Requests that are read or wait for it."""
         return len(self._under_way)
+
+    async def prewarm(self) -> None:
+        """Start the process of one reader, so that no request waits for its start.
+
+        Requests that come meanwhile wait for it: another process would be ready no sooner.
+        """
+        reader = self._readers[0]
+
+        def end_if_closed() -> None:
+            if self._is_closed:
+                reader.close()
+
+        self._is_warm.clear()
+        try:
+            with suppress(InternalError):  # the first request tries again, and reports it
+                await run_in_worker(reader.start, end_if_closed)
+        finally:
+            self._is_warm.set()
 
     async def read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
         """Read a body; a caller that is cancelled stops it.
@@ -72,10 +95,12 @@ class BodyReaders:
 
     def close(self) -> None:
         """End the processes."""
+        self._is_closed = True
         for reader in self._readers:
             reader.close()
 
     async def _read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
+        await self._is_warm.wait()
         with anyio.move_on_after(WAIT_S) as wait:
             await self._turns.take(tenant.name)
         if wait.cancelled_caught:

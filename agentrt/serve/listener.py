@@ -95,7 +95,7 @@ async def serve(config: ServeConfig, opening: Opening, *, tell: Callable[[str], 
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
     """
-    async with serving(config, opening, hurry=_asked_to_end) as url:
+    async with serving(config, opening, hurry=_asked_to_end, prewarm=True) as url:
         tell(url)
         await _asked_to_end()
 
@@ -108,7 +108,7 @@ async def _asked_to_end() -> None:
 
 @asynccontextmanager
 async def serving(
-    config: ServeConfig, opening: Opening, *, hurry: Hurry | None = None
+    config: ServeConfig, opening: Opening, *, hurry: Hurry | None = None, prewarm: bool = False
 ) -> AsyncIterator[str]:
     """A server, as long as the block lasts; gives its address.
 
@@ -123,6 +123,7 @@ async def serving(
         config: Settings of the server.
         opening: Runtime with the engine of the model.
         hurry: Called behind the block; answers under way are waited for until it returns.
+        prewarm: Whether to start the processes of constrained requests beside the server.
 
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
@@ -131,11 +132,14 @@ async def serving(
         async with opening as runtime:
             model = ServedModel(runtime, name=config.model, most_requests=config.most_requests)
             server = _Server(_uvicorn(config, Application(model, config.keys, config.host_check)))
+            warming = asyncio.create_task(model.prewarm()) if prewarm else None
             answering = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 yield _url(listener)
             finally:
                 server.should_exit = True
+                if warming is not None:
+                    warming.cancel()
                 with anyio.CancelScope(shield=True):
                     await _ended(answering, model, config.grace_s, hurry)
                 model.close()

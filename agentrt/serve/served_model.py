@@ -134,6 +134,11 @@ class ServedModel:
         if self._readers is not None:
             self._readers.give_up()
 
+    async def prewarm(self) -> None:
+        """Start a process that reads bodies, which the first constrained request needs."""
+        if self._readers is not None:
+            await self._readers.prewarm()
+
     def close(self) -> None:
         """End the processes that read bodies."""
         if self._readers is not None:

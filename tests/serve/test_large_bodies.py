@@ -11,7 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agentrt.app import open_runtime
+from agentrt.base.errors import InternalError
 from agentrt.base.segments import PromptIds
+from agentrt.serve import ServeConfig, serving
 from agentrt.serve import reader_wire as wire
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader, TooCostlyToRead
@@ -21,6 +24,7 @@ from agentrt.serve.refusal import RequestRefused
 from agentrt.serve.request_body import BodyMemory
 from agentrt.serve.request_builder import completion_request
 from agentrt.serve.request_schema import chat_request_of
+from agentrt.tools.workers import running_calls
 
 LONG = "A word of many. " * 550
 FORM = {"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}}
@@ -149,6 +153,76 @@ class FakeReader(BodyReader):
         if self.error is not None:
             raise self.error
         return content
+
+
+def test_requests_wait_for_the_process_that_starts():
+    """A request that comes while the first process starts starts no other."""
+    events = []
+
+    class Starting(FakeReader):
+        def start(self):
+            self.begun.set()
+            self.go_on.wait()
+            events.append("started")
+
+        def read(self, content, cache_salt, is_abandoned):
+            events.append(content)
+            return content
+
+    first, second = Starting(), Starting()
+    readers = BodyReaders([first, second])
+
+    async def main():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(readers.prewarm)
+            while not first.begun.is_set():
+                await anyio.lowlevel.checkpoint()
+            tasks.start_soon(readers.read, b"one", Tenant("a"))
+            await anyio.wait_all_tasks_blocked()
+            assert running_calls(asyncio.get_running_loop()) == 1
+            first.go_on.set()
+
+    anyio.run(main)
+    assert events == ["started", b"one"]
+    assert not second.begun.is_set()
+
+
+def test_a_process_that_does_not_start_is_started_by_the_first_request():
+    class Failing(FakeReader):
+        def start(self):
+            raise InternalError("no process")
+
+    reader = Failing()
+    reader.go_on.set()
+    readers = BodyReaders([reader])
+
+    async def main():
+        await readers.prewarm()
+        return await readers.read(b"one", Tenant("a"))
+
+    assert anyio.run(main) == b"one"
+
+
+def test_a_server_starts_the_process_of_constrained_requests(portal, tiny, wire):
+    """It is there before the first request, which starts no other."""
+
+    async def main():
+        config = ServeConfig("tiny", port=0)
+        opening = open_runtime(engine=tiny, place="thread")
+        before = readers_here()
+        with anyio.fail_after(300):
+            async with serving(config, opening, prewarm=True) as url:
+                while not (started := readers_here() - before):
+                    await anyio.lowlevel.checkpoint()
+                async with wire.client(url) as client:
+                    question = wire.body(response_format=FORM)
+                    answered = await client.post("/chat/completions", json=question)
+                return started, answered.status_code, readers_here() - before
+
+    started, status, after = portal.call(main)
+    assert status == 200
+    assert len(started) == 1
+    assert after == started
 
 
 def test_what_ended_a_process_is_refused_at_once_the_second_time():
