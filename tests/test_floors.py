@@ -103,7 +103,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("grammar_cache", "json_scan", "json_schema", "matcher", "vocabulary"),
         ("distinct_tokens", "free_text", "lark_json"),
         ("backends", "expression", "partial", "tagged_text", "types"),
-        ("call_arguments", "calls", "closing", "distinct_state", "parts"),
+        ("call_arguments", "calls", "closing", "distinct_state", "parts", "rendering"),
         ("call_grammars", "call_text"),
         ("call_sets", "composition", "tags"),
         ("call_state", "spans"),

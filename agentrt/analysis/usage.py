@@ -14,6 +14,7 @@ class Usage:
     Attributes:
         input_tokens: Tokens of prompts.
         cached_tokens: Prompt tokens found in the prefix cache.
+        ahead_tokens: Prompt tokens that were there when the last input of their prompt came.
         output_tokens: Tokens produced, those of cancelled generations included.
         forced_tokens: Output tokens forced by a grammar.
         cancelled_tokens: Output tokens of cancelled generations.
@@ -23,6 +24,7 @@ class Usage:
 
     input_tokens: int = 0
     cached_tokens: int = 0
+    ahead_tokens: int = 0
     output_tokens: int = 0
     forced_tokens: int = 0
     cancelled_tokens: int = 0
@@ -39,6 +41,7 @@ def usage(record: RunRecord) -> Usage:
     return Usage(
         input_tokens=sum(ledger.prompt_tokens for ledger in ledgers),
         cached_tokens=sum(ledger.cached_tokens for ledger in ledgers),
+        ahead_tokens=sum(ledger.ahead_tokens for ledger in ledgers),
         output_tokens=sum(ledger.output_tokens for ledger in ledgers) + broken_off,
         forced_tokens=sum(ledger.forced_tokens for ledger in ledgers),
         cancelled_tokens=sum(one.output_tokens for one, outcome in ended if outcome == "cancelled"),

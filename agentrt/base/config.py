@@ -76,6 +76,8 @@ class EngineConfig:
         draft_model: Checkpoint directory of a draft model: a smaller model with the same vocabulary
             that guesses where nothing else does better. Its KV takes a part of the KV memory.
         policy: Order of waiting requests; see `SchedulerConfig`.
+        share_prefixes: Whether a request uses KV that others have computed. Otherwise each computes
+            all of its prompt, which shows what the radix tree spares.
     """
 
     model_path: Path
@@ -99,6 +101,7 @@ class EngineConfig:
     speculate_tokens: SpeculateTokens = "off"
     draft_model: Path | None = None
     policy: PolicyName = "rwa"
+    share_prefixes: bool = True
 
     def sized(self) -> EngineConfig:
         """These settings with the sizes of a step that the device has by default.

@@ -138,6 +138,7 @@ class EngineCore:
                 raise InternalError(f"request {request.request_id} was submitted twice")
             info = self.scheduler.initial_info(request, now_s)
             self.scheduler.queue.check_info(info, now_s)
+            shares = self._config.share_prefixes
             sequence = Sequence(
                 request=request,
                 serial=self._serial,
@@ -148,6 +149,7 @@ class EngineCore:
                 metrics=metrics,
                 detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
                 stops=StopStrings(request.sampling.stop),
+                salt=request.cache_salt if shares else f"{request.cache_salt}\0{self._serial}",
             )
         except Exception as error:  # refuses this request only
             self._outputs.refuse(request.request_id, error, metrics, now_s)
@@ -336,6 +338,7 @@ class EngineCore:
         if sequence.phase is not Phase.RUNNING:
             sequence.metrics.record_until("hole", now_s)
         sequence.metrics.completed_at_s = now_s
+        sequence.metrics.ahead_tokens = sequence.reached_tokens
         sequence.complete = True
         most, left = sequence.request.sampling.max_tokens, self._window_tokens
         left -= sequence.prompt_tokens

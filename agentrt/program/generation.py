@@ -36,8 +36,6 @@ T_co = TypeVar("T_co", covariant=True)
 ChatT = TypeVar("ChatT", bound=PromptPrefix[Any])
 OverflowCallback = Callable[[Any], Any]
 DEFAULT_MAX_TOKENS = SamplingParams().max_tokens
-BEGUN_CHUNKS = 32
-"""Chunks of an unfinished text, mostly tokens, that other prompts take at once."""
 
 
 @record
@@ -309,18 +307,6 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         """Append text to the answer."""
         self.chunks.append(text)
         self._notify()
-
-    @property
-    def begun_chunks(self) -> int:
-        """Number of chunks in `begun_text`."""
-        return len(self.chunks) - len(self.chunks) % BEGUN_CHUNKS
-
-    def begun_text(self) -> tuple[str, ...]:
-        """The text so far in parts that do not change as it grows; the last few tokens lack."""
-        return tuple(
-            "".join(self.chunks[at : at + BEGUN_CHUNKS])
-            for at in range(0, self.begun_chunks, BEGUN_CHUNKS)
-        )
 
     def forget_text(self) -> None:
         """Drop the output, of which the program was given no text."""

@@ -20,7 +20,7 @@ from agentrt.program.tags import Tags
 from agentrt.program.tool import Tool
 
 if TYPE_CHECKING:
-    from agentrt.structured import TagShape
+    from agentrt.structured import Place, TagShape
 
 MAX_CALLS = 32
 _MAX_SPECS = 1024
@@ -73,6 +73,15 @@ class OutputSpec:
 
         is_one_value = self.kind == "value" and not self.checked
         return self.kind == "raw" or (is_one_value and gives_text(self.parse))
+
+    @property
+    def place(self) -> Place | None:
+        """Place of the value in the text, if that is JSON of the value and is not checked."""
+        from agentrt.structured import array_place, output_place
+
+        if self.checked or self.kind not in ("value", "items"):
+            return None
+        return array_place(self.parse) if self.kind == "items" else output_place(self.parse)
 
     @property
     def known_constraint(self) -> ConstraintSpec | None:

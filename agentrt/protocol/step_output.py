@@ -104,6 +104,8 @@ class Ledger:
         retried_tokens: Tokens of attempts that broke off with a remote engine, which produced them
             again; not part of `output_tokens`.
         drafts: Drafted tokens by source; sources without any are left out.
+        ahead_tokens: Prompt tokens that were computed, or found in the cache, while a part of the
+            prompt was pending.
     """
 
     received_at_s: float = 0.0
@@ -130,6 +132,12 @@ class Ledger:
     thinking_tokens: int = 0
     retried_tokens: int = 0
     drafts: tuple[DraftCount, ...] = ()
+    ahead_tokens: int = 0
+
+    @property
+    def late_tokens(self) -> int:
+        """Prompt tokens that were left to compute when all of the prompt was known."""
+        return self.prompt_tokens - max(self.cached_tokens, self.ahead_tokens)
 
 
 @record

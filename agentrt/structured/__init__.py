@@ -22,6 +22,9 @@ from agentrt.structured.parts import (
     literal_part,
     repeated,
 )
+from agentrt.structured.rendering.json_rendering import JsonRendering
+from agentrt.structured.rendering.output_place import array_place, output_place
+from agentrt.structured.rendering.places import Place
 from agentrt.structured.sandbox.cache import CompileCache
 from agentrt.structured.sandbox.compiled import compile_constraint
 from agentrt.structured.tags import TagScanner, TagShape, TagText, tags_spec
@@ -52,14 +55,17 @@ __all__ = [
     "Either",
     "ItemScanner",
     "Joined",
+    "JsonRendering",
     "Leaf",
     "MaskPool",
     "Part",
     "PartialJson",
+    "Place",
     "Shape",
     "TagScanner",
     "TagShape",
     "TagText",
+    "array_place",
     "array_shape",
     "bitmask_words",
     "calls_spec",
@@ -76,6 +82,7 @@ __all__ = [
     "json_schema_shape",
     "json_shape_of",
     "literal_part",
+    "output_place",
     "regex_shape",
     "repeated",
     "shape_of",

@@ -154,6 +154,7 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
         attributes[names.BATCH_MEAN] = round(ledger.batch_size_sum / ledger.steps, 2)
     counts = {
         names.PREFILL_CHUNKS: ledger.prefill_chunks,
+        names.PREFILL_AHEAD: ledger.ahead_tokens,
         names.RECOMPUTED: ledger.recomputed_tokens,
         names.FORCED: ledger.forced_tokens,
         names.THINKING_TOKENS: ledger.thinking_tokens,

@@ -134,6 +134,8 @@ class TraceNodes:
         early_ms = number_of(tags, names.PREFILL_EARLY_MS)
         prefill_ms = max(0.0, _stage_ms(span, "prefill") - early_ms)
         early = f"; {early_ms:.1f} ms of it before, at no cost" if early_ms else ""
+        ahead = int(number_of(tags, names.PREFILL_AHEAD))
+        early += f"; {ahead} were there when its last input came" if ahead else ""
         forced = int(number_of(tags, names.FORCED))
         given = f", {forced} of them given by the grammar" if forced else ""
         return [

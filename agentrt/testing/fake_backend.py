@@ -150,6 +150,7 @@ class ScriptedBackend:
         ongoing = self._ongoing.get(request_id)
         if ongoing is None or ongoing.complete:
             return
+        ongoing.ledger["ahead_tokens"] = len(ongoing.prompt_ids)
         ongoing.prompt_ids += fill.token_ids
         if fill.constraint is not None:
             ongoing.request = replace(ongoing.request, constraint=fill.constraint)

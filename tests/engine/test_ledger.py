@@ -63,6 +63,33 @@ def test_waiting_for_a_hole_is_not_counted(build, engine):
     assert ledger.received_at_s < 1
 
 
+def test_what_is_computed_before_the_last_input_is_counted(build, engine):
+    core = build()
+    core.submit(engine.request(1, PROMPT[:50], complete=False, max_tokens=3))
+    served = engine.drain(core)
+    core.fill_hole(1, HoleFill(tuple(PROMPT[50:90]), complete=False))
+    engine.drain(core, served)
+    core.fill_hole(1, HoleFill(tuple(PROMPT[90:]), complete=True))
+    core.submit(engine.request(2, PROMPT, max_tokens=3))
+    engine.drain(core, served)
+    filled, whole = served.ends[1].ledger, served.ends[2].ledger
+    assert (filled.ahead_tokens, filled.late_tokens) == (80, 20), "whole pages, and the rest"
+    assert whole.ahead_tokens == 0
+    assert whole.late_tokens == len(PROMPT) - whole.cached_tokens
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_prompts_are_shared_unless_that_is_off(shares, build, engine):
+    core = build(share_prefixes=shares)
+    served = engine.Served()
+    for number in range(3):
+        core.submit(engine.request(number, PROMPT, max_tokens=3))
+        engine.drain(core, served)
+    cached = [served.ends[number].ledger.cached_tokens for number in range(3)]
+    assert cached == ([0, 99, 99] if shares else [0, 0, 0])
+    assert len({tuple(served.ids(number)) for number in range(3)}) == 1
+
+
 @pytest.mark.parametrize("way", ["known", "compiled", "filled", "filled while it runs"])
 def test_opening_a_grammar_is_time_of_the_constraint(way, build, engine, monkeypatch):
     """Of each that opens it; the other one waits meanwhile. Nothing else takes time here."""

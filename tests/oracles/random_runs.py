@@ -218,6 +218,7 @@ class _Player:
             forced_tokens=5,
             steps=20,
             batch_size_sum=40,
+            ahead_tokens=40 if early_s else 0,
         )
         holes = ready_s > at_s
         node_id = made.node_id

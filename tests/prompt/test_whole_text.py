@@ -1,5 +1,7 @@
 """A chat's ids are those that the model's own tokenizer gives to the text its template writes."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,8 +9,11 @@ from tokenizers import Tokenizer
 
 from agentrt import embedded
 from agentrt.base.errors import RequestRejected
+from agentrt.base.json_style import styled_json
 from agentrt.base.segments import Close, Hole, Open, Text
 from agentrt.prompt import Codec
+from agentrt.structured import JsonRendering
+from agentrt.structured.rendering.places import plain_place
 
 MODELS = {
     "qwen2": ("Qwen-Qwen2.5-7B-Instruct", "<|im_end|>"),
@@ -19,6 +24,7 @@ WORDS = (
     *("the", "don't", "I'", "ll", "12", "345", ".", '{"a":', "naïve", "東京", "e", "\u0301", "✈"),
     *(" ", "  ", "\n", "\n\n", "\t", " \n", "\r\n", "\u00a0", ""),
 )
+STYLES = ("compact", "spaced", "indented")
 parts = st.lists(st.sampled_from(WORDS) | st.text(max_size=3), min_size=1, max_size=6)
 
 
@@ -63,6 +69,35 @@ def test_a_text_that_has_begun_is_known_as_far_as_it_is_final(model, before, tex
         hole = Hole("n", begun=tuple(text[:count]))
         encoded = codec.encode((), (*head, hole, *tail))
         assert not encoded.complete
+        assert encoded.token_ids[: len(known)] == known
+        known = encoded.token_ids
+    assert whole.token_ids[: len(known)] == known
+
+
+values = st.recursive(
+    st.integers(-99, 99) | st.floats(-1e9, 1e9) | st.none() | st.lists(st.sampled_from(WORDS)),
+    lambda inside: (
+        st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inside, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(value=values, data=st.data(), before=parts, after=parts)
+def test_a_value_that_has_begun_is_known_as_far_as_it_is_final(model, value, data, before, after):
+    """Written in one style and put into a prompt of any, its ids are those of the whole."""
+    codec, _ = model
+    source = styled_json(value, data.draw(st.sampled_from(STYLES)))
+    style = data.draw(st.sampled_from(STYLES))
+    head, tail = (Open("user"), *map(Text, before)), (*map(Text, after), Close())
+    whole = codec.encode((), (*head, Text(styled_json(value, style)), *tail))
+    rendering = JsonRendering(plain_place(json.loads), style)
+    step = data.draw(st.integers(1, 9))
+    begun, known = [], ()
+    for at in range(0, len(source), step):
+        begun.append(rendering.feed(source[at : at + step]))
+        encoded = codec.encode((), (*head, Hole("n", begun=tuple(begun)), *tail))
         assert encoded.token_ids[: len(known)] == known
         known = encoded.token_ids
     assert whole.token_ids[: len(known)] == known

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, StringConstraints
 from agentrt import Gen, NodeCancelled, chat, gather, program
 from agentrt.base.config import SchedulerConfig
 from agentrt.protocol.events import NodeFinished, PromptRevised, RequestSent
+from agentrt.runtime.requests.begun_text import BegunText
 from agentrt.runtime.requests.streamed_fills import StreamedFills
 
 ASK = chat(system="Be brief.")
@@ -157,7 +158,11 @@ def test_begun_text_never_changes(bench: Any, codec: Any) -> None:
     @program
     async def watched() -> str:
         first: Gen[str] = ASK.user("One.").generate(name="first", max_tokens=2000)
-        seen.extend([first.begun_text() async for _ in first.stream()])
+        begun = BegunText.of(first, "compact")
+        assert begun is not None
+        async for _ in first.stream():
+            begun.catch_up()
+            seen.append(begun.parts)
         return await first
 
     rig = bench([WORDS], codec=codec, decode_tokens_per_s=10.0)

@@ -136,7 +136,7 @@ def test_each_part_of_a_nodes_time_has_its_reason(tmp_path: Path) -> None:
     assert waits["inputs"][1].startswith(
         f"the hole in its prompt was generate {node.attributes[names.NODE_ID]}, the last of 2"
     )
-    assert "of it before, at no cost" in waits["prefill"][1]
+    assert "of it before, at no cost; 40 were there when its last" in waits["prefill"][1]
     for node_id, span in story.nodes.items():
         inside_ms = sum(ms for label, (ms, _) in waits_of(story, node_id).items())
         whole_ms = story.end_ms(span) - number_of(span.attributes, names.NODE_DECLARED_MS)

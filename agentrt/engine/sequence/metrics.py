@@ -31,6 +31,7 @@ class RequestMetrics:
     bucket_s: dict[Bucket, float] = field(
         default_factory=lambda: dict.fromkeys(get_args(Bucket), 0.0)
     )
+    ahead_tokens: int = 0
     cached_tokens: int = 0
     cached_host_tokens: int = 0
     recomputed_tokens: int = 0

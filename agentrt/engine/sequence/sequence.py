@@ -119,6 +119,7 @@ class Sequence:
         admitted_overdue: Whether it was admitted because it was overdue.
         queue_state: State while it waits.
         new_output: Output that this step added.
+        salt: Salt of its KV, which sequences of other salts cannot use.
     """
 
     request: GenerateRequest
@@ -150,16 +151,15 @@ class Sequence:
     admitted_overdue: bool = False
     queue_state: QueueState = field(default_factory=QueueState)
     new_output: NewOutput = field(default_factory=NewOutput)
+    salt: str = ""
     _key: bytes = b""
 
     @property
     def key(self) -> bytes:
-        """Tokens as a key of the radix tree, under the salt of the request and its angles."""
+        """Tokens as a key of the radix tree, under its salt and its angles."""
         known = len(self._key) // TOKEN_BYTES
         if known < len(self.tokens):
-            salt = self.request.cache_salt
-            if self.angle_offset:
-                salt = f"{salt}\0{self.angle_offset}"
+            salt = f"{self.salt}\0{self.angle_offset}" if self.angle_offset else self.salt
             self._key += key_of(self.tokens[known:], salt, known)
         return self._key
 

@@ -218,6 +218,7 @@ class EndedPlay:
                 "ended_s": node.finished.at_s - began_at_s,
                 "prompt_tokens": ledger.prompt_tokens,
                 "cached_tokens": ledger.cached_tokens,
+                "late_tokens": ledger.late_tokens,
                 "output_tokens": ledger.output_tokens,
                 "output": text,
                 "held_s": sum(sent.held_s for sent in node.sent),

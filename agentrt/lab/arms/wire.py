@@ -115,6 +115,8 @@ class CallSample(TypedDict):
         held_s: Seconds for which an admission gate held it, if the arm has one.
         forced_tokens: Output tokens that a grammar forced, if the arm knows them.
         drafted_tokens: Output tokens that were guessed and kept, if the arm knows them.
+        late_tokens: Prompt tokens left to compute when all of the prompt was known, if the arm
+            knows them.
     """
 
     name: str
@@ -128,6 +130,7 @@ class CallSample(TypedDict):
     held_s: NotRequired[float]
     forced_tokens: NotRequired[int]
     drafted_tokens: NotRequired[int]
+    late_tokens: NotRequired[int]
 
 
 class WaitSample(TypedDict):

@@ -77,7 +77,6 @@ class RequestDispatcher:
         self.stopping.pop(request, None)
         self._by_node.pop((request.run.run_id, request.gen.id), None)
         self._by_request.pop(request.request_id, None)
-        self.fills.readers.pop(request.gen, None)
         engine_id = request.engine_id
         requests = self.in_flight.get(engine_id, [])
         if request in requests:

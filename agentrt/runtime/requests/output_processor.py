@@ -142,6 +142,7 @@ class OutputProcessor:
             coalesced.deltas[:] = replay.deltas
         for request in go_on:
             request.begin_anew()
+            self._fills.begin_anew(request.gen)
             if coalesced is not None:
                 self._catch_up(request, coalesced, events)
                 continue

@@ -91,7 +91,7 @@ def prompt_of(
     if large > run.encoded_large_texts.get(gen.id, 0):
         raise LargePrompt(segments, large)
     has_holes = gen.id in run.declared_with_holes
-    source = fills.begin_hole(run, segments) if has_holes else None
+    source = fills.begin_hole(run, gen, segments) if has_holes else None
     encoded = engine.codec.encode(
         work.chat.tools, segments, work.chat.history, run.options.cache_salt
     )

@@ -1,8 +1,8 @@
 """Streamed fills: prompts take the text of a generation that they wait for while it is written.
 
 So a prompt that joins long texts is computed when the last of them ends, but for a few tokens. What
-was taken may turn out otherwise, since an answer may be refused and given again: then the request
-is taken back, and the next one finds in the KV cache what has stayed the same.
+was taken may turn out otherwise, since a type may read another value than was written: then the
+request is taken back, and the next one finds in the KV cache what has stayed the same.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import Hole, Segment
 from agentrt.program import Gen, Node
+from agentrt.runtime.requests.begun_text import BegunText
 from agentrt.runtime.run import Run
 
 
@@ -21,11 +23,11 @@ class Readers:
 
     Attributes:
         gens: The generations.
-        taken_chunks: Number of chunks of the text that were handed on.
+        texts: The taken part, by the style of their prompts; None if the text comes at its end.
     """
 
     gens: dict[Gen[Any], None] = field(default_factory=dict)
-    taken_chunks: int = 0
+    texts: dict[JsonStyle, BegunText | None] = field(default_factory=dict)
 
 
 class StreamedFills:
@@ -40,7 +42,7 @@ class StreamedFills:
         self.is_on = is_on
         self.readers: dict[Node[Any], Readers] = {}
 
-    def begin_hole(self, run: Run, segments: list[Segment]) -> Gen[Any] | None:
+    def begin_hole(self, run: Run, gen: Gen[Any], segments: list[Segment]) -> Gen[Any] | None:
         """Put the text so far into the first hole of a prompt; gives its generation, if any."""
         at = next((at for at, one in enumerate(segments) if isinstance(one, Hole)), None)
         if at is None or not self.is_on:
@@ -48,27 +50,41 @@ class StreamedFills:
         hole = segments[at]
         assert isinstance(hole, Hole)
         source = None if hole.generated else run.nodes.get(hole.node)
-        if not isinstance(source, Gen) or not source.work.output.is_text:
+        if not isinstance(source, Gen):
             return None
-        segments[at] = replace(hole, begun=source.begun_text())
+        style, texts = gen.work.chat.json_style, self._readers_of(source).texts
+        if style not in texts:
+            texts[style] = BegunText.of(source, style)
+        text = texts[style]
+        if text is None:
+            return None
+        text.catch_up()
+        segments[at] = replace(hole, begun=text.parts)
         return source
 
     def add_reader(self, source: Gen[Any], gen: Gen[Any]) -> None:
         """Let a generation take the text of another one until that ends, sent or not."""
-        readers = self.readers.get(source)
-        if readers is None:
-            readers = self.readers[source] = Readers()
-            source.when_done(self._forget)
-        readers.gens[gen] = None
+        self._readers_of(source).gens[gen] = None
 
     def grown(self, source: Gen[Any]) -> tuple[Gen[Any], ...]:
         """The generations whose prompts can be filled with more of the text of `source`."""
         readers = self.readers.get(source)
-        begun_chunks = source.begun_chunks
-        if readers is None or begun_chunks <= readers.taken_chunks:
+        if readers is None:
             return ()
-        readers.taken_chunks = begun_chunks
-        return tuple(readers.gens)
+        grown = [text for text in readers.texts.values() if text is not None and text.catch_up()]
+        return tuple(readers.gens) if grown else ()
+
+    def begin_anew(self, source: Node[Any]) -> None:
+        """Read a text from its beginning again, which is written anew."""
+        if source in self.readers:
+            self.readers[source].texts.clear()
+
+    def _readers_of(self, source: Gen[Any]) -> Readers:
+        readers = self.readers.get(source)
+        if readers is None:
+            readers = self.readers[source] = Readers()
+            source.when_done(self._forget)
+        return readers
 
     def _forget(self, source: Node[Any]) -> None:
         self.readers.pop(source, None)

@@ -31,6 +31,7 @@ from agentrt.structured.json_schema.regex_text import anywhere
 from agentrt.structured.json_schema.structure import reason_of
 from agentrt.structured.lark_json import with_styled_json
 from agentrt.structured.types.core_schemas import Reader, author_of, reader_of
+from agentrt.structured.types.json_reader import JsonReader, PlainReader
 from agentrt.structured.types.late_options import with_holes, with_options
 from agentrt.structured.types.trial import check_reading
 from agentrt.structured.types.type_schema import adapter_of, name_of, schema_of
@@ -188,7 +189,7 @@ def json_schema_shape(schema: dict[str, Any]) -> Shape:
         ConstraintError: The schema cannot be enforced; names JSON pointer and keyword.
     """
     plain = normal_form(schema)
-    return Shape(json_spec(plain), read_checked(schema), "json_schema", plain)
+    return Shape(json_spec(plain), PlainReader(read_checked(schema)), "json_schema", plain)
 
 
 @lru_cache(maxsize=1024)
@@ -258,7 +259,7 @@ def _json(
     is_part: bool = False,
 ) -> Shape:
     spec = with_holes(json_spec(schema, is_part=is_part), late)
-    return Shape(spec, adapter.validate_json, name, schema, late=late)
+    return Shape(spec, JsonReader(adapter), name, schema, late=late)
 
 
 def _choice(options: tuple[str, ...], parse: Callable[[str], Any], name: str) -> Shape:

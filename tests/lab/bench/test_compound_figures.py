@@ -140,6 +140,15 @@ def test_work_is_counted(line: ProgramLine, told: ProgramSample) -> None:
     assert work_of([one_play(ours), one_play(theirs)]).forced_tokens is None
 
 
+def test_late_tokens_are_those_of_calls_that_quote(line: ProgramLine, told: ProgramSample) -> None:
+    plan, report = told["calls"]
+    calls: list[CallSample] = [{**plan, "late_tokens": 30}, {**report, "late_tokens": 4}]
+    ours = played(line, {**told, "calls": calls}, arm="a")
+    assert ours.late_tokens == 4
+    assert work_of([one_play(ours), one_play(ours)]).late_tokens == 8
+    assert played(line, told, arm="b").late_tokens is None
+
+
 def test_what_was_computed_is_kept_until_the_program_ends(
     line: ProgramLine, told: ProgramSample
 ) -> None:

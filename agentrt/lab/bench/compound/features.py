@@ -40,13 +40,15 @@ class Feature:
         without: The arm without it.
         touches: Shapes of programs in which it can have an effect while programs come one at a
             time; () if it needs several programs at once.
-        count: Count of an arm's work that is 0 without the feature; "" if there is none.
+        count: Count of an arm's work that shows the feature; "" if there is none.
+        spares: Whether the feature makes that count smaller; otherwise it is 0 without the feature.
     """
 
     what: str
     without: Callable[[OwnArm], OwnArm]
     touches: tuple[str, ...] = ()
     count: str = ""
+    spares: bool = False
 
 
 def _engine(**fields: Any) -> Callable[[OwnArm], OwnArm]:
@@ -88,7 +90,9 @@ FEATURES: Mapping[str, Feature] = {
     "streamed-fills": Feature(
         "a prompt takes the text of an output while that is written",
         _scheduler(stream_fills=False),
-        _CHAINS,
+        (*_CHAINS, "tree-of-thought"),
+        "late_tokens",
+        spares=True,
     ),
     "cancellation": Feature(
         "a vote gives up the calls that it does not need",
@@ -99,7 +103,14 @@ FEATURES: Mapping[str, Feature] = {
     "retention": Feature(
         "the engine is told which prefixes are worth keeping", _scheduler(retention=False)
     ),
-    "sharing": Feature("equal calls under way are computed once", _scheduler(share_nodes=False)),
+    "sharing": Feature(
+        "prompts use KV that other calls have computed",
+        _engine(share_prefixes=False),
+        tuple(SHAPES),
+        "computed_tokens",
+        spares=True,
+    ),
+    "coalescing": Feature("equal calls under way are computed once", _scheduler(share_nodes=False)),
     "order": Feature("least remaining work first, not the earliest", _scheduler(policy="fcfs")),
     "gate": Feature(
         "programs are admitted only if memory holds them",

@@ -34,6 +34,8 @@ class PlayedProgram:
         given_up: Requests that a vote made needless.
         forced_tokens: Output tokens that a grammar forced; None if unknown.
         drafted_tokens: Output tokens that were guessed and kept; None if unknown.
+        late_tokens: Prompt tokens of calls that quote others, left to compute when these had
+            all ended; None if unknown.
         early_tools: Tools that began before their plan had ended.
         early_calls: Calls that were sent before all that they quote had ended.
         held_calls: Calls that admission control held.
@@ -57,6 +59,7 @@ class PlayedProgram:
     given_up: int = 0
     forced_tokens: int | None = None
     drafted_tokens: int | None = None
+    late_tokens: int | None = None
     early_tools: int = 0
     early_calls: int = 0
     held_calls: int = 0
@@ -95,6 +98,7 @@ def played(line: ProgramLine, sample: ProgramSample, *, arm: str) -> PlayedProgr
         given_up=len(sample["given_up"]),
         forced_tokens=sum_if_known([call.get("forced_tokens") for call in calls]),
         drafted_tokens=sum_if_known([call.get("drafted_tokens") for call in calls]),
+        late_tokens=_late_tokens(line, sample),
         early_tools=_early(line, sample, "tool"),
         early_calls=_early(line, sample, "call"),
         held_calls=sum(call.get("held_s", 0.0) > 0 for call in calls),
@@ -171,6 +175,13 @@ def _early(line: ProgramLine, sample: ProgramSample, kind: str) -> int:
         for node in line["nodes"]
         if node["kind"] == kind and node["name"] in began_s
     )
+
+
+def _late_tokens(line: ProgramLine, sample: ProgramSample) -> int | None:
+    """Prompt tokens that were left when the last of what they quote had ended."""
+    quoting = {node["name"] for node in line["nodes"] if node["kind"] == "call" and node["needs"]}
+    calls = [call for call in sample["calls"] if call["name"] in quoting]
+    return sum_if_known([call.get("late_tokens") for call in calls])
 
 
 def _pauses_s(line: ProgramLine, sample: ProgramSample) -> float:

@@ -34,6 +34,7 @@ _COUNTS = {
     "output_tokens": "output tokens",
     "forced_tokens": "forced",
     "drafted_tokens": "drafted",
+    "late_tokens": "late prompt tokens",
     "wasted_tokens": "wasted",
     "steps": "steps",
     "early_tools": "early tools",

@@ -24,6 +24,8 @@ class Work:
         output_tokens: Output tokens of all answered requests.
         forced_tokens: Output tokens that a grammar forced.
         drafted_tokens: Output tokens that were guessed and kept.
+        late_tokens: Prompt tokens of calls that quote others, left to compute when these had
+            all ended.
         wasted_tokens: Output tokens of requests that were given up.
         steps: Steps of the engine.
         early_tools: Tools that began before their plan had ended.
@@ -40,6 +42,7 @@ class Work:
     output_tokens: int
     forced_tokens: int | None
     drafted_tokens: int | None
+    late_tokens: int | None
     wasted_tokens: int | None
     steps: int | None
     early_tools: int
@@ -65,6 +68,7 @@ def work_of(plays: Sequence[PlayedRound]) -> Work:
         output_tokens=sum(sum(sample.output_tokens.values()) for sample in samples),
         forced_tokens=sum_if_known([sample.forced_tokens for sample in samples]),
         drafted_tokens=sum_if_known([sample.drafted_tokens for sample in samples]),
+        late_tokens=sum_if_known([sample.late_tokens for sample in samples]),
         wasted_tokens=sum_if_known([sample.wasted_tokens for sample in samples]),
         steps=sum_if_known([play.steps for play in plays]),
         early_tools=sum(sample.early_tools for sample in samples),
