@@ -58,7 +58,7 @@ class BodyReader:
         """Start the process, unless it runs.
 
         Raises:
-            InternalError: It does not start with this model.
+            InternalError: The process does not start with this model.
         """
         self._running()
 
