@@ -29,4 +29,5 @@ def capabilities_of(
         scores=True,
         cache_salts=True,
         resumes=True,
+        prefills_ahead=True,
     )

@@ -167,7 +167,7 @@ class EngineCore:
         if sequence is None:
             return
         with self._failing(sequence):
-            if sequence.complete or sequence.compiling:
+            if sequence.complete or sequence.compiling or sequence.request.ahead:
                 raise RequestRejected(f"request {request_id} was filled after it was complete")
             check_ids(fill.token_ids, self.executor.logits_size)
             if fill.constraint is not None:
@@ -311,6 +311,8 @@ class EngineCore:
         for sequence, error in self.scheduler.failed.items():
             self._fail(sequence, error)
         self.scheduler.failed.clear()
+        for sequence in self.scheduler.ahead.take_ended():
+            self._outputs.end(sequence, Finish("stop"), self._clock.now_s())
 
     def _check_prompt(self, sequence: Sequence, now_s: float, *, complete: bool) -> None:
         """Check a prompt that has grown; a complete one is queued, or waits for its grammar.

@@ -74,7 +74,11 @@ class StepOutputs:
                 reason=finish.reason,
                 ledger=metrics.to_ledger(
                     now_s,
-                    prompt_tokens=sequence.prompt_tokens,
+                    prompt_tokens=(
+                        sequence.reached_tokens
+                        if sequence.request.ahead
+                        else sequence.prompt_tokens
+                    ),
                     output_tokens=sequence.output_tokens,
                     thinking_tokens=sequence.reasoning_tokens,
                 ),

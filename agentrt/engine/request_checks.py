@@ -38,6 +38,11 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
         raise RequestRejected(
             "a request with output has an incomplete prompt", hint="Send the whole prompt"
         )
+    if request.ahead and request.prompt.complete:
+        raise RequestRejected(
+            "a prompt that is only expected is said to be complete",
+            hint="Send it incomplete, or leave `ahead` out",
+        )
     check_no_holes(request.constraint, complete=request.prompt.complete)
     check_ids(request.prompt.token_ids, logits_size)
     check_ids(request.output_ids, logits_size)

@@ -49,6 +49,7 @@ class Capabilities:
             salt for any other backend is an error, never ignored.
         resumes: Whether it goes on behind the `output_ids` of a request. Else it writes a lost
             output anew, which is compared with the first one.
+        prefills_ahead: Whether it takes `ahead` requests.
     """
 
     backend: str
@@ -70,6 +71,7 @@ class Capabilities:
     scores: bool = False
     cache_salts: bool = False
     resumes: bool = False
+    prefills_ahead: bool = False
 
 
 @record
@@ -171,6 +173,10 @@ class GenerateRequest:
         cache_salt: KV is shared only among requests of the same salt.
         output_ids: Output that an engine produced before it was lost. The request goes on behind
             it, with the tokens that would have come next; deltas and text begin there.
+        ahead: Compute the beginning of a prompt that is expected, in steps that compute nothing
+            else and in free pages, which are the first to be evicted. The prompt is incomplete and
+            takes no fills, and nothing is produced. The request ends with `stop`; of its ledger,
+            `prompt_tokens` are those with KV by then.
     """
 
     request_id: RequestId
@@ -190,6 +196,7 @@ class GenerateRequest:
     scored: bool = False
     cache_salt: str = ""
     output_ids: tuple[int, ...] = ()
+    ahead: bool = False
 
 
 @record

@@ -9,6 +9,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.ids import RequestId
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.admission import BatchAdmission, UnchangedQueue
+from agentrt.engine.scheduling.ahead import AheadPrefills
 from agentrt.engine.scheduling.preemption import preemption_victim
 from agentrt.engine.scheduling.token_budget import TokenBudget
 from agentrt.engine.scheduling.waiting_queue import WaitingQueue
@@ -31,6 +32,7 @@ class Scheduler:
     Attributes:
         running: Sequences that hold a slot, in the order in which they got it.
         queue: Order of the waiting sequences.
+        ahead: Sequences of prompts that are only expected.
         failed: Errors of sequences that could not be scheduled; the caller ends them and clears it.
     """
 
@@ -43,6 +45,7 @@ class Scheduler:
         self._sequences: dict[RequestId, Sequence] = {}
         self.running: dict[RequestId, Sequence] = {}
         self.queue = WaitingQueue(config, allocator)
+        self.ahead = AheadPrefills(allocator)
         self.failed: dict[Sequence, Exception] = {}
         self._admission = BatchAdmission(allocator, self.running)
         self._unchanged = UnchangedQueue(allocator)
@@ -55,8 +58,8 @@ class Scheduler:
 
     @property
     def waiting_count(self) -> int:
-        """Sequences that are not in the batch, whatever they wait for."""
-        return len(self._sequences) - len(self.running)
+        """Sequences that are not in the batch, whatever they wait for; not those ahead."""
+        return len(self._sequences) - len(self.running) - len(self.ahead)
 
     def find(self, request_id: RequestId) -> Sequence | None:
         """The sequence of an unfinished request."""
@@ -71,6 +74,8 @@ class Scheduler:
         """Add a new sequence."""
         sequence.rope_threshold = self._rope_threshold
         self._sequences[sequence.request.request_id] = sequence
+        if sequence.request.ahead:
+            self.ahead.add(sequence)
 
     def extend_prompt(self, sequence: Sequence, token_ids: tuple[int, ...]) -> None:
         """Append tokens to an incomplete prompt."""
@@ -119,12 +124,13 @@ class Scheduler:
     def remove_sequence(self, sequence: Sequence) -> None:
         """Remove a finished or aborted sequence; its KV stays in the radix tree."""
         self._release(sequence)
+        self.ahead.remove(sequence)
         del self._sequences[sequence.request.request_id]
 
     @property
     def has_runnable(self) -> bool:
         """Whether a step would compute anything."""
-        return any(one.phase in (Phase.RUNNING, Phase.WAITING) for one in self._sequences.values())
+        return any(one.phase is not Phase.HELD for one in self._sequences.values())
 
     def schedule(self, now_s: float) -> list[ScheduledSequence]:
         """Schedule the next step; sequences are admitted, preempted and given pages here."""
@@ -133,10 +139,20 @@ class Scheduler:
         budget = TokenBudget(self._config.step_tokens)
         self._schedule_decodes(budget, now_s)
         self._schedule_prefills(budget, now_s)
+        if self.ahead and not budget.scheduled_tokens and self._is_idle:
+            return self.ahead.schedule(now_s)
         return [
             (self.running[request_id], count)
             for request_id, count in budget.scheduled_tokens.items()
         ]
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is to be computed for a request, now or once its grammar is compiled."""
+        others = self._sequences.values()
+        return not self.running and not any(
+            one.phase is Phase.WAITING or one.compiling for one in others
+        )
 
     def _switch_angles(self, now_s: float) -> None:
         """Give sequences past the threshold other angles: their KV is computed anew.
@@ -292,7 +308,8 @@ class Scheduler:
         ):
             return False
         self.queue.note_admission(sequence, len(budget.scheduled_tokens), now_s)
-        self._start_running(sequence, now_s)
+        sequence.start_running(now_s)
+        self.running[sequence.request.request_id] = sequence
         return True
 
     def _may_preempt_background(self, waiting: list[Sequence]) -> bool:
@@ -326,17 +343,6 @@ class Scheduler:
         if owner.request.request_id not in budget.scheduled_tokens:
             chunk_tokens = self._config.prefill_chunk_tokens
             self._schedule_prefill(owner, budget, chunk_tokens, now_s, waiter=sequence)
-
-    def _start_running(self, sequence: Sequence, now_s: float) -> None:
-        metrics = sequence.metrics
-        metrics.start_running(sequence.time_bucket, now_s)
-        reached, cached = sequence.reached_tokens, sequence.computed_tokens
-        metrics.cached_tokens += max(0, cached - reached)
-        metrics.recomputed_tokens += max(0, reached - cached)
-        sequence.reached_tokens = max(reached, cached)
-        sequence.preempted = False
-        sequence.phase = Phase.RUNNING
-        self.running[sequence.request.request_id] = sequence
 
     def _allocate_pages(
         self, sequence: Sequence, tokens: int, budget: TokenBudget, now_s: float

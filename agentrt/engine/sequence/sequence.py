@@ -28,6 +28,7 @@ class Phase(Enum):
     """Where a sequence is. Only a running one holds a slot, pages and a lock on the radix tree."""
 
     HELD = "held"  # waits for a hole to be filled; every known token is computed
+    AHEAD = "ahead"  # its prompt is expected; waits until nothing else is to be computed
     WAITING = "waiting"
     RUNNING = "running"
 
@@ -214,6 +215,17 @@ class Sequence:
         """Whether its answer has not begun."""
         grammar = self.grammar
         return isinstance(grammar, ReasoningState) and not grammar.thinking.ended
+
+    def start_running(self, now_s: float) -> None:
+        """Run with the pages that were just allocated; part of the tokens has its KV in them."""
+        metrics = self.metrics
+        metrics.start_running(self.time_bucket, now_s)
+        reached, cached = self.reached_tokens, self.computed_tokens
+        metrics.cached_tokens += max(0, cached - reached)
+        metrics.recomputed_tokens += max(0, reached - cached)
+        self.reached_tokens = max(reached, cached)
+        self.preempted = False
+        self.phase = Phase.RUNNING
 
     @property
     def computes_ahead(self) -> bool:

@@ -124,9 +124,12 @@ class StepRunner:
     def may_overlap(self, step: InFlightStep) -> bool:
         """Whether the next step may be launched before the tokens of this one are known.
 
-        A draft follows known tokens only, and saves more than the wait for them costs.
+        A draft follows known tokens only, and saves more than the wait for them costs. The chunk of
+        a prompt that is only expected has a step of its own.
         """
         if not self._executor.overlaps or step.scheduled.drafts:
+            return False
+        if any(sequence.request.ahead for sequence, _ in step.scheduled.sequences):
             return False
         unfinished = filter(self._is_unfinished, step.batch.sampled)  # others are forgotten
         return not self._drafter.expects_drafts(unfinished)
@@ -162,7 +165,9 @@ class StepRunner:
             masks_s = sampled.masks_s.get(sequence.request.request_id, 0.0)
             sequence.metrics.record_step(bucket, ended_s, masks_s, len(members), batch.steps)
             page_tokens = self._allocator.page_tokens
-            if sequence.computes_ahead and not sequence.pending_tokens(page_tokens):
+            if sequence.request.ahead:
+                self._scheduler.ahead.rest(sequence)
+            elif sequence.computes_ahead and not sequence.pending_tokens(page_tokens):
                 self._scheduler.hold(sequence)
         decode_tokens = 0
         finishes = dict(sampled.finishes)
