@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentrt.base.config import Device
@@ -31,12 +31,16 @@ class ProgramWork(NodeWork):
         inputs: Nodes among the arguments.
         deadline_s: Seconds that the call may take, or None.
         source: `file:function`.
+        fn: The function.
+        arguments: The arguments by name.
     """
 
     body: Callable[[], Awaitable[Any]]
     inputs: tuple[Node[Any], ...]
     deadline_s: float | None
     source: str
+    fn: Callable[..., Any] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, deadline_s: float) -> ProgramWork:
         """The same call under another deadline."""
@@ -159,7 +163,7 @@ class Program(Generic[P, R]):
             UsageError: The arguments do not fit the signature.
         """
         try:
-            self._signature.bind(*args, **kwargs)
+            bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise UsageError(
                 f"program {self.name}: {error}",
@@ -173,7 +177,12 @@ class Program(Generic[P, R]):
             elif isinstance(value, Chat):
                 inputs.extend(value.inputs())
         return ProgramWork(
-            lambda: self.fn(*args, **kwargs), tuple(inputs), self.deadline_s, self.source
+            lambda: self.fn(*args, **kwargs),
+            tuple(inputs),
+            self.deadline_s,
+            self.source,
+            self.fn,
+            bound.arguments,
         )
 
     @property

@@ -270,3 +270,57 @@ def test_parallel_calls_are_foreseen_one_by_one(bench: Any) -> None:
     record = RunRecord()
     record.on_events(rig.recorder.events)
     assert record.compound_s == pytest.approx(4.0)
+
+
+@program
+async def guarded(message: str) -> str:
+    """Calls a tool if a guard allows it."""
+    if await ASK.user(message).generate(name="guard") == "yes":
+        return str(await fetch(message, size=3))
+    return "no"
+
+
+def ask_guard(bench: Any, answers: list[str]) -> Any:
+    """Runs one after the other; the recorder has the events of the last one only."""
+    rig = bench(list(answers), decode_tokens_per_s=2.0)
+
+    async def main() -> None:
+        runtime = Runtime(
+            {"default": (rig.backend, None)},
+            clock=rig.clock,
+            observers=[rig.recorder],
+            scheduler=SchedulerConfig(speculate=True),
+        )
+        async with runtime:
+            for number in range(len(answers)):
+                rig.recorder.events.clear()
+                CALLS.clear()
+                await runtime.run(guarded, f"message {number}")
+
+    run_virtual(main)
+    record = RunRecord()
+    record.on_events(rig.recorder.events)
+    rig.took_s = record.compound_s
+    return rig
+
+
+def test_the_likely_branch_begins_while_the_guard_is_written(bench: Any) -> None:
+    """Its argument is that of the program."""
+    slow = ask_guard(bench, ["yes"])
+    rig = ask_guard(bench, ["yes"] * 4)
+    assert said(rig)[0] == 'fetch({"page":"message 3","size":3}) is likely next'
+    assert CALLS == [("fetch", "message 3")], "once"
+    assert term(rig, "saved_s") > 1.0
+    assert rig.took_s == pytest.approx(slow.took_s - term(rig, "saved_s"))
+
+
+def test_the_other_branch_is_never_late(bench: Any) -> None:
+    slow, rig = ask_guard(bench, ["no"]), ask_guard(bench, ["yes"] * 4 + ["no"])
+    assert said(rig)[-1] == "fetch was called ahead in vain: it was never called"
+    assert rig.took_s == pytest.approx(slow.took_s)
+
+
+def test_a_branch_that_is_seldom_taken_is_not_begun(bench: Any) -> None:
+    rig = ask_guard(bench, ["yes"] * 4 + ["no"] * 6)
+    assert not said(rig)
+    assert not CALLS

@@ -43,7 +43,7 @@ class SpeculatedCall:
     """A call made ahead.
 
     Attributes:
-        node_id: The node after the end of which it was made.
+        node_id: The node after the end of which it was made, or during which.
         spec: The tool with its bound arguments, which are compared by identity.
         began_s: Time of its start.
         ended_s: Time of its end, or None.
@@ -75,13 +75,13 @@ class _CallHistory:
     """The tool calls of one run.
 
     Attributes:
-        before: The last calls that have ended, the latest first.
+        before: The last calls that have ended, the latest first, then the call of the program.
         since: Calls that were made since the latest of those ended.
         specs: Tools that the run has called or offered, by name.
         ahead: Calls made ahead that have not been called for.
     """
 
-    before: tuple[EndedCall, ...] = ()
+    before: tuple[EndedCall, ...]
     since: int = 0
     specs: dict[str, ToolSpec] = field(default_factory=dict)
     ahead: dict[Key, SpeculatedCall] = field(default_factory=dict)
@@ -118,10 +118,17 @@ class Speculation:
         self._specs: dict[tuple[str, str], ToolSpec] = {}  # by program and name
         self._histories: dict[RunId, _CallHistory] = {}
 
-    def note_tools(self, run: Run, gen: Gen[Any]) -> None:
-        """Note the tools that a model may call."""
+    def note_generation(self, run: Run, gen: Gen[Any]) -> None:
+        """Note the tools that a model may call, and begin those that the program likely calls.
+
+        What follows the end of a tool has begun there. Before the first one, the program waits for
+        a generation, such as a guard: the likely branch begins while that is written.
+        """
+        history = self._history(run)
         for tool in gen.work.output.tools.values():
-            self._history(run).specs[tool.name] = tool.spec
+            history.specs[tool.name] = tool.spec
+        if len(history.before) == 1 and not history.since:
+            self._begin_likely(run, gen, history)
 
     async def call(
         self,
@@ -197,17 +204,26 @@ class Speculation:
         history = self._histories[run.run_id]
         result = _plain({"": value}) if ok else None
         called = EndedCall(work.spec.name, arguments, result[""] if result else None, ok)
-        history.before = (called, *history.before[:1])
+        *calls, start = history.before
+        history.before = (called, *calls[:1], start)
         history.since = 0
+        self._begin_likely(run, node, history)
+
+    def forget_run(self, run: Run, *, ended_well: bool) -> None:
+        """Report the calls of a run that were made in vain, and learn that no other call came."""
+        history = self._histories.pop(run.run_id, None)
+        if history is None:
+            return
+        for ahead in history.ahead.values():
+            ahead.scope.cancel()
+            self._waste(run.run_id, ahead, "it was never called")
+        if ended_well:
+            self._patterns.learn_end(_program_of(run), history.before, history.since)
+
+    def _begin_likely(self, run: Run, node: Node[Any], history: _CallHistory) -> None:
+        """Begin the calls that are likely next, while a program waits for `node`."""
         for guess in self._patterns.guesses(_program_of(run), history.before):
             self._begin(run, node, history, guess)
-
-    def forget_run(self, run_id: RunId) -> None:
-        """Report the calls of a run that were made in vain."""
-        history = self._histories.pop(run_id, None)
-        for ahead in history.ahead.values() if history is not None else ():
-            ahead.scope.cancel()
-            self._waste(run_id, ahead, "it was never called")
 
     def _begin(self, run: Run, node: Node[Any], history: _CallHistory, guess: CallGuess) -> None:
         spec = history.specs.get(guess.tool) or self._specs.get((_program_of(run), guess.tool))
@@ -249,7 +265,10 @@ class Speculation:
             ahead.done.set()
 
     def _history(self, run: Run) -> _CallHistory:
-        return self._histories.setdefault(run.run_id, _CallHistory())
+        history = self._histories.get(run.run_id)
+        if history is None:
+            history = self._histories[run.run_id] = _CallHistory((_start_of(run),))
+        return history
 
     def _waste(self, run_id: RunId, ahead: SpeculatedCall, why: str) -> None:
         spent_s = ahead.spent_s(self._clock.now_s())
@@ -276,6 +295,15 @@ def _program_of(run: Run) -> str:
     if root is None or not isinstance(root.work, ProgramWork):
         return ""
     return template_of(root.name, root.work.source)
+
+
+def _start_of(run: Run) -> EndedCall:
+    """The call of the run's program."""
+    work = run.root.work if run.root is not None else None
+    arguments: dict[str, Any] = {}
+    for name, value in work.arguments.items() if isinstance(work, ProgramWork) else ():
+        arguments |= _plain({name: value}) or {}
+    return EndedCall("", arguments, None, ok=True)
 
 
 def _public(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:

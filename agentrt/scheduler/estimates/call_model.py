@@ -30,7 +30,8 @@ MIN_WEIGHT = 1e-3
 _MAX_DEPTH = 4
 
 Origin = tuple[Any, ...]
-"""`("always", JSON)`, or `(call, "arguments" | "result", key, ...)`; the last call is 0."""
+"""`("always", JSON)`, or `(call, "arguments" | "result", key, ...)`. The last call is 0; behind the
+last two comes that of the program."""
 
 Trail = tuple[Any, ...]
 """`(tool,)`, `(tool, argument)`, or one of these followed by an origin."""
@@ -41,7 +42,7 @@ class EndedCall:
     """A tool call that has ended.
 
     Attributes:
-        tool: Name of the tool.
+        tool: Name of the tool; "" for the program itself, which has no result yet.
         arguments: Arguments by name, as plain data.
         result: Result as plain data; None if it has no such form, or failed.
         ok: Whether it succeeded.
@@ -74,7 +75,7 @@ class CallModel:
     """Model of the call at one point.
 
     Attributes:
-        count: Calls ever.
+        count: Calls ever, and ends of the program without one.
         predictable: Decayed weight of the calls that could have been predicted.
         hits: Decayed weight of those that were.
         trails: Decayed weight of each tool, argument and origin.
@@ -120,15 +121,27 @@ class CallModel:
             self.hits = self.hits * CALLS_DECAY + (
                 tool == self.tool and _equal(self.arguments(before), dict(arguments))
             )
-        self.count += 1
-        faded = ((trail, weight * CALLS_DECAY) for trail, weight in self.trails.items())
-        trails = {trail: weight for trail, weight in faded if weight > MIN_WEIGHT}
+        trails = self._fade()
         for trail in self._explaining(tool, arguments, before, public):
             trails[trail] = trails.get(trail, 0.0) + 1.0
         if len(trails) > MAX_TRAILS:  # tools and arguments weigh at least what their origins do
             trails = dict(nlargest(MAX_TRAILS, trails.items(), key=_trail_weight))
         self.trails = trails
         self.public &= trails.keys()
+
+    def learn_end(self) -> bool:
+        """Learn that no call came; whether anything is still known of earlier ones."""
+        self.predictable = self.predictable * CALLS_DECAY + 1.0
+        self.hits *= CALLS_DECAY
+        self.trails = self._fade()
+        self.public &= self.trails.keys()
+        return any(len(trail) == 1 for trail in self.trails)
+
+    def _fade(self) -> dict[Trail, float]:
+        """Count one more observation; gives what is left of the weight of earlier ones."""
+        self.count += 1
+        faded = ((trail, weight * CALLS_DECAY) for trail, weight in self.trails.items())
+        return {trail: weight for trail, weight in faded if weight > MIN_WEIGHT}
 
     def arguments(self, before: tuple[EndedCall, ...]) -> dict[str, Any] | None:
         """Arguments of the next call, or None if one of them is unknown."""

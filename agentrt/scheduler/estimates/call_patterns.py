@@ -1,7 +1,8 @@
 """Call patterns: which tool a program calls next, and with which arguments.
 
 The next call is predicted from its context: the last two tools that ended and how, and the number
-of calls made since. Each context has a `CallModel`, as probable as its recent predictions.
+of calls made since. Its arguments are found in these and in the arguments of the program. Each
+context has a `CallModel`, as probable as its recent predictions.
 
 Only names and numbers are stored for other processes: of programs, tools and arguments, and at
 which names and positions an argument was found in earlier calls. No argument and no result is
@@ -68,7 +69,7 @@ class CallPatterns:
 
         Args:
             program: Program that the run started.
-            before: The last two calls that had ended, the latest first.
+            before: The last two calls that had ended, the latest first, then that of the program.
             index: Number of calls made since.
             tool: Tool that was called.
             arguments: Arguments as plain data.
@@ -79,6 +80,14 @@ class CallPatterns:
         model.learn_call(tool, arguments, before, public)
         self._store(context, model)
         self._changed[context] = None
+
+    def learn_end(self, program: str, before: tuple[EndedCall, ...], index: int) -> None:
+        """Learn that a program has ended without another call; see `learn_call`."""
+        context = (program, context_of(before), index)
+        model = self._models.pop(context, None)
+        if model is not None and model.learn_end():
+            self._store(context, model)
+            self._changed[context] = None
 
     def guesses(self, program: str, before: tuple[EndedCall, ...]) -> Iterator[CallGuess]:
         """Likely next calls, in order."""
@@ -113,8 +122,11 @@ class CallPatterns:
 
 
 def context_of(before: tuple[EndedCall, ...]) -> str:
-    """Spelling of the last calls, latest first, and a key: `fetch < search failed`."""
-    return " < ".join(one.tool if one.ok else f"{one.tool} failed" for one in before)
+    """Spelling of the last calls, latest first, and a key: `fetch < search failed`.
+
+    The call of the program itself has no name.
+    """
+    return " < ".join(one.tool if one.ok else f"{one.tool} failed" for one in before if one.tool)
 
 
 def _rows(context: CallContext, model: CallModel) -> Iterator[EstimateRow]:
@@ -179,7 +191,7 @@ def _trail_of(name: str) -> Trail:
         return trail
     is_place = (
         len(origin) >= 2
-        and origin[0] in (0, 1)
+        and origin[0] in (0, 1, 2)
         and origin[1] in ("arguments", "result")
         and all(isinstance(part, str | int) for part in origin[2:])
     )
