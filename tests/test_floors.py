@@ -68,7 +68,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("tagged_text",),
         ("chat",),
         ("emit", "new_chat", "program", "trimming"),
-        ("static_scan",),
+        ("source_texts", "static_scan"),
     ),
     "runtime": (
         (
@@ -87,6 +87,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("requests",),
         ("effects",),
         ("loop",),
+        ("assembly",),
         ("runtime",),
         ("opening",),
     ),

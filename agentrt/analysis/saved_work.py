@@ -19,6 +19,9 @@ class SavedWork:
         hits: Speculated calls that a real call used or joined.
         saved_s: Waiting time saved by those calls.
         wasted_s: Time of tools called ahead in vain.
+        expected: Prompts that were computed ahead.
+        used_tokens: Tokens of these that a prompt then had.
+        wasted_tokens: Tokens of these that none had.
     """
 
     joined: int = 0
@@ -27,6 +30,9 @@ class SavedWork:
     hits: int = 0
     saved_s: float = 0.0
     wasted_s: float = 0.0
+    expected: int = 0
+    used_tokens: int = 0
+    wasted_tokens: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Fields of a run's JSON object, times in ms."""
@@ -37,6 +43,9 @@ class SavedWork:
             "taken": self.hits,
             "saved_ms": round(self.saved_s * 1e3, 3),
             "wasted_ms": round(self.wasted_s * 1e3, 3),
+            "prompts_ahead": self.expected,
+            "used_tokens": self.used_tokens,
+            "wasted_tokens": self.wasted_tokens,
         }
 
     def text(self) -> str:
@@ -46,12 +55,15 @@ class SavedWork:
             parts.append(f"joined {self.joined}")
         if self.ahead:
             parts.append(f"ahead {self.hits} of {self.ahead}, wasted {self.wasted_s:.2f} s")
+        if self.expected:
+            used, wasted = self.used_tokens, self.wasted_tokens
+            parts.append(f"prefilled ahead {used} tokens, wasted {wasted}")
         return ", ".join(parts)
 
 
 def saved_work(record: RunRecord) -> SavedWork:
     """Saved and wasted work, by the scheduler's decisions."""
-    joined = joined_tokens = ahead = hits = 0
+    joined = joined_tokens = ahead = hits = expected = used_tokens = wasted_tokens = 0
     saved_s = wasted_s = 0.0
     for node in record.nodes.values():
         for decision in node.scheduled:
@@ -61,8 +73,22 @@ def saved_work(record: RunRecord) -> SavedWork:
                 if node.ledger is not None:
                     joined_tokens += node.ledger.prompt_tokens + node.ledger.output_tokens
             elif decision.decision == "speculated":
-                ahead += "probability" in terms
+                is_prompt = "expected_tokens" in terms
+                expected += is_prompt
+                used_tokens += int(terms.get("used_tokens", 0))
+                wasted_tokens += int(terms.get("wasted_tokens", 0))
+                ahead += "probability" in terms and not is_prompt
                 hits += "saved_s" in terms
                 saved_s += terms.get("saved_s", 0.0)
                 wasted_s += terms.get("wasted_s", 0.0)
-    return SavedWork(joined, joined_tokens, ahead, hits, saved_s, wasted_s)
+    return SavedWork(
+        joined,
+        joined_tokens,
+        ahead,
+        hits,
+        saved_s,
+        wasted_s,
+        expected,
+        used_tokens,
+        wasted_tokens,
+    )

@@ -138,6 +138,8 @@ class SchedulerConfig:
             is written.
         speculate: Whether tools that are `pure` or `stable_for` are called ahead if past runs
             predict the call.
+        prefill_ahead: Whether the prompt that is likely next is computed while its program waits,
+            if past runs predict it and the engine has nothing else to do.
         refuse_hopeless: Whether a run is refused at its start if its deadline leaves less time than
             half of the past runs of its program took; one in ten runs nevertheless, to see whether
             that still holds.
@@ -149,6 +151,7 @@ class SchedulerConfig:
     share_nodes: bool = True
     stream_fills: bool = True
     speculate: bool = False
+    prefill_ahead: bool = False
     refuse_hopeless: bool = True
 
 

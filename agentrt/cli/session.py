@@ -155,7 +155,9 @@ class Session:
             clock=self._clock,
             config=self._config,
             scheduler=SchedulerConfig(
-                policy=self._settings.policy_name, speculate=self._settings.speculate
+                policy=self._settings.policy_name,
+                speculate=self._settings.speculate,
+                prefill_ahead=self._settings.speculate,
             ),
             programs=[self._program],
             remote_limits=self._settings.limits.of_servers,

@@ -54,7 +54,7 @@ class RunSettings:
         tenant: Tenant of the runs, for fair share.
         priority: Priority of each run relative to others of the tenant.
         policy: Name of the scheduling policy of the engine.
-        speculate: Whether tools without effects are called ahead.
+        speculate: Whether tools without effects are called ahead, and prompts computed ahead.
         speculate_tokens: Speculative decoding of the embedded engine, as given.
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
@@ -165,7 +165,7 @@ class RunSettings:
         bool,
         typer.Option(
             "--speculate",
-            help="Call tools ahead that change nothing, where past runs say what is next.",
+            help="Call tools and compute prompts ahead, where past runs say what is next.",
         ),
     ] = False
     speculate_tokens: Annotated[

@@ -14,6 +14,7 @@ from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.refused import refused
 from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.run import Run
+from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
 from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.scheduler import decisions
 from agentrt.scheduler.decisions import AdmissionDecision, Decision
@@ -28,11 +29,13 @@ class Effects:
         dispatcher: RequestDispatcher,
         tasks: TaskRunner,
         retention: KvRetention,
+        ahead: PrefillAhead,
     ) -> None:
         self._runs = runs
         self._dispatcher = dispatcher
         self._tasks = tasks
         self._retention = retention
+        self._ahead = ahead
 
     def perform(self, decision: Decision) -> list[Event]:
         """Carry out one decision; gives the events that it caused."""
@@ -49,14 +52,21 @@ class Effects:
             case decisions.Send():
                 assert isinstance(node, Gen)
                 if self._tasks.speculation.is_on:
-                    self._tasks.speculation.note_tools(run, node)
-                return self._dispatcher.send(run, node, decision.info, decision.held_s)
+                    self._tasks.speculation.note_generation(run, node)
+                events = self._dispatcher.send(run, node, decision.info, decision.held_s)
+                if self._ahead.is_on:
+                    request = self._dispatcher.request_of(run, node)
+                    if request is not None:
+                        self._ahead.note_sent(run, node, request)
+                return events
             case decisions.Fill():
                 return self._fill(run, node)
             case decisions.Start():
                 self._tasks.start(run, node)
                 if self._retention.is_on and node.kind != "program":
                     self._retention.note_start(run.run_id, node)
+                if self._ahead.is_on:
+                    self._ahead.note_start(run, node)
                 return []
             case decisions.StopNode(reason=reason):
                 error = NodeCancelled(f"{node.label} was cancelled: {reason}", reason=reason)

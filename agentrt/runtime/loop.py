@@ -15,6 +15,7 @@ from agentrt.runtime.effects import Effects
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.requests.output_processor import OutputProcessor
+from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
 from agentrt.scheduler import InternalEvent, Performed, State, apply, decide, internal_events
 
 _INTERNAL = (
@@ -40,6 +41,7 @@ class Loop:
         ended: The error after which it handles nothing more, or None.
         down: The error of an engine that is gone for good, or None.
         retention: Hints to engines about prefixes.
+        ahead: Prompts that engines compute ahead.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Loop:
         clock: Clock,
         on_end: Callable[[AgentrtError], None],
         retention: KvRetention,
+        ahead: PrefillAhead,
     ) -> None:
         self.state = state
         self.batches = 0
@@ -58,6 +61,7 @@ class Loop:
         self.down: AgentrtError | None = None
         self._on_end = on_end
         self.retention = retention
+        self.ahead = ahead
         self._effects = effects
         self._outputs = outputs
         self._observers = observers
@@ -148,6 +152,8 @@ class Loop:
                 apply(self.state, Performed(decision))
         if self.retention.is_on:
             self.retention.send_hints(self.state, self._clock.now_s())
+        if self.ahead.is_on:
+            self.ahead.send_due()
         if self._observers and seen:
             self._observers.on_events(seen)
 
@@ -165,7 +171,10 @@ class Loop:
                 self.down = None
             for following in self._outputs.process(event):
                 self._handle(following, seen)
+            if self.ahead.is_on and event.ends:
+                self.ahead.note_ends(event.ends)
         elif isinstance(event, BackendDown):
             self.down = None if event.restarting else revive(event.error)
+            self.ahead.forget_lost(event.lost, own_fault=event.own_fault)
             for following in self._outputs.recover(event):
                 self._handle(following, seen)

@@ -24,8 +24,7 @@ from agentrt.program.constraints import declared_constraints
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
-from agentrt.runtime.effects import Effects
-from agentrt.runtime.kv_hints.retention import KvRetention
+from agentrt.runtime.assembly import assemble_loop, new_state
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.loop_watch import watched_loop
 from agentrt.runtime.model_role import ModelRole
@@ -33,14 +32,9 @@ from agentrt.runtime.node_limits import NodeLimits
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
-from agentrt.runtime.requests.dispatch import RequestDispatcher
-from agentrt.runtime.requests.output_processor import OutputProcessor
-from agentrt.runtime.requests.overflow import ContextWindows
-from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.run import Run
-from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.scheduler import Estimates, InternalEvent, State
-from agentrt.scheduler.estimates.call_patterns import CallPatterns
+from agentrt.scheduler.estimates.patterns import Patterns
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,7 +69,7 @@ class Runtime:
         config: Defaults for all runs.
         scheduler: How runs share the engines.
         estimates: Quantities learned from past runs; they go on learning here.
-        patterns: Tool calls learned from past runs; they go on learning here.
+        patterns: Tool calls and prompts learned from past runs; they go on learning here.
         on_run_ended: Called when a run has ended and was learned from; must return at once.
         state: Scheduler state of a closed runtime with the same roles and settings, to go on with;
             None begins anew.
@@ -93,7 +87,7 @@ class Runtime:
         config: RunConfig | None = None,
         scheduler: SchedulerConfig | None = None,
         estimates: Estimates | None = None,
-        patterns: CallPatterns | None = None,
+        patterns: Patterns | None = None,
         on_run_ended: Callable[[], None] | None = None,
         state: State | None = None,
     ) -> None:
@@ -105,7 +99,7 @@ class Runtime:
         known = Estimates() if state is None else state.estimates
         self.estimates = known if estimates is None else estimates
         self._state = state
-        self.patterns = CallPatterns() if patterns is None else patterns
+        self.patterns = Patterns() if patterns is None else patterns
         self._on_run_ended = on_run_ended
         self._engines = {
             role: ModelRole(role, backend, codec) for role, (backend, codec) in backends.items()
@@ -270,7 +264,8 @@ class Runtime:
 
     async def _end(self, run: Run, error: BaseException | None, loop: Loop) -> None:
         """Report the end of a run, and drop what was kept for it."""
-        self._tasks.speculation.forget_run(run.run_id)
+        self._tasks.speculation.forget_run(run, ended_well=error is None)
+        loop.ahead.forget_run(run.run_id)
         outcome: Outcome = "ok" if error is None else "cancelled"
         if isinstance(error, Exception):
             outcome = "failed"
@@ -310,42 +305,22 @@ class Runtime:
         return run_progress(state, run.nodes, self._clock.now_s())
 
     def _make_loop(self) -> Loop:
-        incomplete = [
-            role
-            for role, engine in self._engines.items()
-            if engine.capabilities.holes and engine.codec is not None
-        ]
-        state = self._state or State(
-            incomplete_roles=incomplete,
-            max_threads=self._config.max_concurrent_tools,
-            config=self.scheduler,
-            estimates=self.estimates,
-            kv_tokens={
-                role: (engine.capabilities.kv_tokens, engine.capabilities.host_kv_tokens)
-                for role, engine in self._engines.items()
-            },
+        state = self._state or new_state(
+            self._engines, self._config, self.scheduler, self.estimates
         )
-        windows = ContextWindows()
-        retention = KvRetention(self._engines, is_on=self.scheduler.retention)
-        dispatcher = RequestDispatcher(
-            self._engines,
-            PromptRevisions(self._post, windows),
-            windows,
-            retention,
-            self.scheduler,
-        )
-        self._tasks = tasks = TaskRunner(
-            self._post, self._clock, self._config, self.patterns, speculate=self.scheduler.speculate
-        )
-        return Loop(
+        loop, self._tasks = assemble_loop(
             state,
-            Effects(self._runs, dispatcher, tasks, retention),
-            OutputProcessor(dispatcher, retention),
+            self._engines,
+            self._runs,
             self.observers,
             self._clock,
-            self._end_runs,
-            retention,
+            config=self._config,
+            scheduler=self.scheduler,
+            patterns=self.patterns,
+            post=self._post,
+            on_end=self._end_runs,
         )
+        return loop
 
     def _end_runs(self, error: AgentrtError) -> None:
         """Fail every node of every run, so that nothing waits for ever."""

@@ -32,6 +32,8 @@ def test_joined_and_called_ahead() -> None:
         ("speculated", {"probability": 0.8, "trials": 3.0}),
         ("speculated", {"saved_s": 1.5}),
         ("speculated", {"wasted_s": 0.25}),
+        ("speculated", {"expected_tokens": 96.0, "probability": 0.9, "trials": 3.0}),
+        ("speculated", {"used_tokens": 64.0, "wasted_tokens": 16.0}),
     )
     (node,) = record.leaves()
     assert node.ledger is not None
@@ -42,5 +44,10 @@ def test_joined_and_called_ahead() -> None:
         "taken": 1,
         "saved_ms": 1500.0,
         "wasted_ms": 250.0,
+        "prompts_ahead": 1,
+        "used_tokens": 64,
+        "wasted_tokens": 16,
     }
-    assert "| joined 1, ahead 1 of 2, wasted 0.25 s |" in latency_line(record)
+    assert "| joined 1, ahead 1 of 2, wasted 0.25 s, prefilled ahead 64 tokens, wasted 16 |" in (
+        latency_line(record)
+    )

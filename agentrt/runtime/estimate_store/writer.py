@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from agentrt.scheduler import Estimates
-from agentrt.scheduler.estimates.call_patterns import CallPatterns
-from agentrt.scheduler.estimates.row import CALLS, EstimateRow, RowKey
+from agentrt.scheduler.estimates.patterns import QUANTITIES, Patterns
+from agentrt.scheduler.estimates.row import EstimateRow, RowKey
 
 if TYPE_CHECKING:
     from agentrt.runtime.estimate_store.database import EstimateStore
@@ -41,13 +41,13 @@ class EstimateWriter:
 
     Attributes:
         estimates: Learned times and sizes; they go on learning.
-        patterns: Learned orders of tool calls; they go on learning.
+        patterns: Learned orders of tool calls and prompts; they go on learning.
         saves: How often the file was written.
     """
 
     def __init__(self, path: Path | None, engines: str, estimates: Estimates | None = None) -> None:
         self.estimates = Estimates() if estimates is None else estimates
-        self.patterns = CallPatterns()
+        self.patterns = Patterns()
         self.saves = 0
         self._path = path
         self._engines = engines
@@ -66,11 +66,11 @@ class EstimateWriter:
         self._store = EstimateStore(self._path)
         rows = self._store.load(self._engines)
         try:
-            self.estimates = Estimates(row for row in rows if row.quantity != CALLS)
-            self.patterns = CallPatterns(row for row in rows if row.quantity == CALLS)
+            self.estimates = Estimates(row for row in rows if row.quantity not in QUANTITIES)
+            self.patterns = Patterns(rows)
         except ValueError as error:
             self._store.set_aside(str(error))
-            self.estimates, self.patterns = Estimates(), CallPatterns()
+            self.estimates, self.patterns = Estimates(), Patterns()
 
     def schedule_save(self) -> None:
         """Let the lessons of a run that has ended be written soon; call it on the event loop."""

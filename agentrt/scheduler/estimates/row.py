@@ -14,8 +14,11 @@ DECAY = 0.99
 CALLS = "calls"
 """Quantity of rows that predict the next tool call."""
 
+PROMPTS = "prompts"
+"""Quantity of rows that predict the next prompt."""
+
 CALLS_DECAY = 0.9
-"""The same factor for calls: programs change at once, machines slowly."""
+"""The same factor for calls and prompts: programs change at once, machines slowly."""
 
 RowKey = tuple[str, str, int | None, str]
 
@@ -48,7 +51,7 @@ class EstimateRow:
     @property
     def decay(self) -> float:
         """Factor by which an observation decays earlier ones."""
-        return CALLS_DECAY if self.quantity == CALLS else DECAY
+        return CALLS_DECAY if self.quantity in (CALLS, PROMPTS) else DECAY
 
 
 def merge_rows(
@@ -72,7 +75,7 @@ def merge_rows(
         + (stored_sums.get(name, 0.0) - base_sums.get(name, 0.0)) * faded
         for name in {**stored_sums, **own.sums, **base_sums}
     }
-    if own.quantity in (CALLS, "next"):  # their lightest names are dropped at times
+    if own.quantity in (CALLS, PROMPTS, "next"):  # their lightest names are dropped at times
         sums = {name: value for name, value in sums.items() if value > 0.0}
     count = new_count + (stored.count if stored is not None else 0)
     return replace(own, count=count, sums=sums)

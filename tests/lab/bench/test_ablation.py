@@ -47,7 +47,7 @@ def test_each_feature_is_one_switch_and_no_other() -> None:
         changed[name] = (fields + engine)[0]
         EngineConfig(Path(), **one.engine)  # its fields are there
     assert len(set(changed.values())) == len(FEATURES)
-    assert every.scheduler == SchedulerConfig()
+    assert every.scheduler == SchedulerConfig(prefill_ahead=True)
 
 
 def test_features_are_named_or_all_of_them_are_meant() -> None:

@@ -94,6 +94,11 @@ FEATURES: Mapping[str, Feature] = {
         "late_tokens",
         spares=True,
     ),
+    "prefill-ahead": Feature(
+        "the likely next prompt is computed while a program waits",
+        _scheduler(prefill_ahead=False),
+        _CHAINS,
+    ),
     "cancellation": Feature(
         "a vote gives up the calls that it does not need",
         _play(cancellation=False),
@@ -127,7 +132,7 @@ def ablation(features: Sequence[str]) -> dict[str, OwnArm]:
     Args:
         features: Keys of `FEATURES`.
     """
-    every = OwnArm(SchedulerConfig(), {"speculate_tokens": "auto"})
+    every = OwnArm(SchedulerConfig(prefill_ahead=True), {"speculate_tokens": "auto"})
     without = {without_name(name): FEATURES[name].without(every) for name in features}
     return {WITH_ALL: every, **without}
 
