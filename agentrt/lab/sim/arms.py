@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from agentrt.base.config import PolicyName, SchedulerConfig
+from agentrt.base.config import REPLAY_POLICIES, PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 
 _OF_PROGRAMS: tuple[PolicyName, ...] = ("rwa", "oracle", "clairvoyant")
@@ -37,6 +37,22 @@ def arms_named(names: str) -> tuple[SimArm, ...]:
     found = tuple(_arm(name.strip()) for name in names.split(","))
     if len({arm.name for arm in found}) < len(found):
         raise UsageError(f"{names!r} names a policy twice", hint="Name each once")
+    return found
+
+
+def real_policies(names: str) -> list[PolicyName]:
+    """The policies of a list such as `fcfs,rwa` by which an engine serves that knows no future.
+
+    Raises:
+        UsageError: A name is unknown, is that of another arm, or occurs twice.
+    """
+    arms = arms_named(names)
+    found: list[PolicyName] = [arm.scheduler.policy for arm in arms]
+    if not set(found).isdisjoint(REPLAY_POLICIES) or [arm.name for arm in arms] != found:
+        raise UsageError(
+            f"--policies {names}: the engine serves by fcfs, lpm, plas and rwa",
+            hint="Leave oracle, clairvoyant, +gate and -gate out",
+        )
     return found
 
 

@@ -17,9 +17,8 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.engine.core import EngineCore
 from agentrt.engine.step.step_runner import InFlightStep
 from agentrt.lab.sim.executor import SimulatedExecutor
-from agentrt.lab.sim.outputs import GivenOutput
+from agentrt.lab.sim.outputs import GivenOutput, one_token_a_step
 from agentrt.lab.sim.player import TracePlayer
-from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
@@ -38,14 +37,13 @@ class SimulatedBackend:
         core: The engine.
         executor: Computes its steps.
         capabilities: Capabilities as the runtime sees them.
-        ids: Token ids of all texts.
         players: Players of the runs in progress.
         most_steps: Most equal decode steps that are computed at once.
         spare_pages: Free pages below which the runtime acts on each change of them.
         foresees: Whether the engine is given the true lengths of outputs, too.
 
     Attributes:
-        joined: Calls with tools within their output that joined the request of another call.
+        joined: Calls that are read while they write, and joined the request of another call.
     """
 
     def __init__(
@@ -53,7 +51,6 @@ class SimulatedBackend:
         core: EngineCore,
         executor: SimulatedExecutor,
         capabilities: Capabilities,
-        ids: TokenIds,
         players: Mapping[RunId, TracePlayer],
         most_steps: int,
         spare_pages: int,
@@ -64,7 +61,6 @@ class SimulatedBackend:
         self.joined: set[tuple[RunId, NodeId]] = set()
         self._core = core
         self._executor = executor
-        self._ids = ids
         self._players = players
         self._most_steps = most_steps
         self._spare_pages = spare_pages
@@ -105,9 +101,9 @@ class SimulatedBackend:
         player, costs = self._players[request.run_id], self._executor.costs
         call = player.call_of(request.node_id)
         self._busy(costs.call_s + costs.call_token_s * player.encode(call))
-        marks = player.marks(call)
+        marks = player.stops(call)
         output = GivenOutput(
-            self._ids.output(request.run_id, call.name, call.output_tokens),
+            player.output(call),
             round(call.forced_tokens * costs.jump_share),
             marks,
             formed=call.forced_tokens > 0,
@@ -199,14 +195,15 @@ class SimulatedBackend:
         step, self._step = self._step, None
         assert step is not None
         costs, spans, now_s = self._executor.costs, step.batch.spans, self._loop.time()
-        *before, last = self._core.end_step(step)
+        steps = self._core.end_step(step)
+        is_awaited = self._is_awaited(steps[-1])  # counts the tokens of steps with ends, too
+        *before, last = one_token_a_step(steps, self._marked)
         self._note_idle()
         for done in before:
             self._deliver(done)
         reads_s = costs.tell_s + costs.delta_s * len(step.scheduled.sequences)
         for span in spans[:-1]:
             self._busy(reads_s, span.ended_s)
-        is_awaited = self._is_awaited(last)  # counts the tokens of steps with ends, too
         if is_awaited or last.ends:
             self._deliver_after_work(last, reads_s)
         else:

@@ -1,7 +1,7 @@
 """The codec of simulated prompts, in which a text contains its token ids.
 
 Texts that share tokens share ids, in a short form: `<7000+120>` stands for the 120 ids from 7000
-on. An output grows by one letter a token: `<7120:xxx>` stands for three ids.
+on. An output grows by one letter a token: `<7120:xxx` stands for three ids.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from agentrt.lab.sim.token_ids import END_ID, HEADER_IDS, START_ID
 from agentrt.prompt import Codec, Detokenizer, Encoded
 
 FINGERPRINT = "simulated"
-_RANGE = re.compile(r"<(\d+)(?:\+(\d+)|:(x*))>")
+_RANGE = re.compile(r"<(\d+)(?:\+(\d+)>|:(x*))")
+_BEGUN = re.compile(r"<(\d+):(x*)x")  # a tokenizer keeps the last word back: it may go on
 
 
 def text_of(ids: range) -> str:
@@ -70,7 +71,8 @@ class SimulatedCodec(Codec):
                     found += self._encoded(text)
                 case Generated(token_ids=token_ids):
                     found += token_ids
-                case Hole():
+                case Hole(begun=begun):
+                    found += _begun_ids("".join(begun))
                     return Encoded(tuple(found), complete=False)
                 case _:
                     raise ValueError(f"a simulated prompt holds no {type(segment).__name__}")
@@ -104,8 +106,14 @@ class RangeDetokenizer(Detokenizer):
         return head + "x" * len(new)
 
     def flush(self) -> str:
-        """The end of the text."""
-        return ">" if self._begun else ""
+        """The end of the text, which has all of its letters already."""
+        return ""
+
+
+def _begun_ids(text: str) -> Iterable[int]:
+    """The ids of an output that is still being written, without the last."""
+    begun = _BEGUN.fullmatch(text)
+    return range(int(begun[1]), int(begun[1]) + len(begun[2])) if begun else ()
 
 
 def _ids_in(text: str) -> Iterable[int]:

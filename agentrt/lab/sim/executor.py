@@ -24,6 +24,7 @@ from agentrt.lab.sim.copier import open_virtual_offload
 from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.outcome import Totals
 from agentrt.lab.sim.outputs import GivenOutput
+from agentrt.lab.sim.step_work import draws_after, work_of
 from agentrt.prompt import Codec
 
 NO_END_S = float("inf")
@@ -106,11 +107,11 @@ class SimulatedExecutor:
 
     def launch(self, scheduled: ScheduledBatch) -> SimulatedBatch:
         """Compute the ends of the steps."""
-        work = self._work(scheduled)
+        work = work_of(scheduled, self._is_formed)
         copied_s = self._copier.take_s() if self._copier is not None else 0.0
         began_s = max(scheduled.began_s, self._ready_at_s)
         spans = self._spans(work, len(scheduled.sequences), began_s, copied_s, scheduled.max_steps)
-        rows = [one for one, count in scheduled.sequences if _draws(one, count)]
+        rows = [one for one, count in scheduled.sequences if draws_after(one, count)]
         self._is_busy = True
         return SimulatedBatch(rows, spans=spans, work=work, sequences=len(scheduled.sequences))
 
@@ -157,6 +158,9 @@ class SimulatedExecutor:
     def close(self) -> None:
         """There is nothing to stop."""
 
+    def _is_formed(self, sequence: Sequence) -> bool:
+        return self._outputs[sequence.request.request_id].formed
+
     def _append(self, sequence: Sequence, steps: int) -> None:
         known = len(sequence.tokens)
         output = self._outputs[sequence.request.request_id]
@@ -184,24 +188,6 @@ class SimulatedExecutor:
             work = work.next(sequences)
         return spans
 
-    def _work(self, scheduled: ScheduledBatch) -> StepWork:
-        """The work of a batch."""
-        prefill_tokens = decode_tokens = kv_tokens = formed = 0
-        pairs = 0.0
-        for sequence, count in scheduled.sequences:
-            done = sequence.computed_tokens
-            kv_tokens += done + count
-            draws = _draws(sequence, count)
-            decode_tokens += draws
-            formed += draws and self._outputs[sequence.request.request_id].formed
-            if sequence.is_prefilling:
-                prefill_tokens += count
-                pairs += count * (done + count / 2)
-            elif count > 1:  # forced tokens, or those of an output that lost its pages
-                prefill_tokens += count - 1
-                pairs += (count - 1) * (done + count / 2)
-        return StepWork(prefill_tokens, decode_tokens, kv_tokens, pairs, formed, scheduled.waiting)
-
     def _sum_up(self, batch: SimulatedBatch) -> None:
         totals, work = self.totals, batch.work
         for began_s, ended_s in batch.spans:
@@ -223,8 +209,3 @@ class NoTables:
 
     def write(self, slot: int, at: int, pages: list[PageId]) -> None:
         """There is nothing to write."""
-
-
-def _draws(sequence: Sequence, count: int) -> bool:
-    """Whether the sequence has an output token after `count` further tokens."""
-    return sequence.complete and sequence.computed_tokens + count == len(sequence.tokens)

@@ -42,7 +42,7 @@ class OutcomeObserver:
     def _join(self, run_id: RunId, node_id: NodeId) -> None:
         self._joined.add((run_id, node_id))
         player = self._players[run_id]
-        if player.marks(player.call_of(node_id)):
+        if player.stops(player.call_of(node_id)):
             self._backend.joined.add((run_id, node_id))
 
     def _end(self, event: NodeFinished) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
+
+from agentrt.base.ids import RequestId
+from agentrt.protocol.step_output import Delta, StepDone
 
 
 class GivenOutput:
@@ -62,3 +66,32 @@ class GivenOutput:
         # The j-th sampled token comes after j + j * forced // drawn tokens.
         at = bisect_right(range(drawn), length, key=lambda j: j + j * forced // drawn)
         return at + at * forced // drawn
+
+
+def one_token_a_step(steps: list[StepDone], wanted: Container[RequestId]) -> list[StepDone]:
+    """The output of equal steps that were computed at once, as single steps give it.
+
+    Args:
+        steps: Output of the steps; the last has all deltas.
+        wanted: Requests whose deltas are spread over the steps; others keep them in the last.
+    """
+    *before, last = steps
+    spread: list[list[Delta]] = []
+    kept: list[Delta] = []
+    for delta in last.deltas if before else ():
+        if delta.request_id in wanted and len(delta.token_ids) == len(steps):
+            spread.append(_tokens(delta))
+        else:
+            kept.append(delta)
+    if not spread:
+        return steps
+    parts = list(zip(*spread, strict=True))
+    found = [replace(one, deltas=part) for one, part in zip(before, parts, strict=False)]
+    return [*found, replace(last, deltas=(*parts[-1], *kept))]
+
+
+def _tokens(delta: Delta) -> list[Delta]:
+    """A delta for each token; each but the first has one letter of the text."""
+    ids, text = delta.token_ids, delta.text
+    texts = [text[: len(text) - len(ids) + 1], *text[len(text) - len(ids) + 1 :]]
+    return [replace(delta, token_ids=(id_,), text=one) for id_, one in zip(ids, texts, strict=True)]

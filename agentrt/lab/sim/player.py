@@ -22,6 +22,7 @@ from agentrt.base.segments import CallMade
 from agentrt.lab.sim.codec import text_of
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.executor import SimulatedExecutor
+from agentrt.lab.sim.greedy_texts import GreedyText, greedy_texts
 from agentrt.lab.sim.outcome import ProgramOutcome
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.token_ids import TokenIds
@@ -37,6 +38,7 @@ from agentrt.lab.workloads import (
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.program import Gen, GenOptions, Node, Program, Tool, program, tool
+from agentrt.program.generation import BEGUN_CHUNKS
 from agentrt.program.node import note_wait
 
 
@@ -49,6 +51,7 @@ class TracePlayer:
         ids: Token ids of all texts.
         engine: Executor of the engine; its costs contain those of the runtime.
         outcome: Outcome of the run, which receives the time of tools.
+        greedy: True if calls with equal prompts write equal text.
 
     Attributes:
         trace: The trace to play.
@@ -63,6 +66,8 @@ class TracePlayer:
         ids: TokenIds,
         engine: SimulatedExecutor,
         outcome: ProgramOutcome,
+        *,
+        greedy: bool = False,
     ) -> None:
         self.trace = trace
         self.run_id = run_id
@@ -74,6 +79,8 @@ class TracePlayer:
         self._needs = {node.name: needs(node) for node in trace.nodes}
         self._seeds = seeds(trace)
         self._result_tokens = _result_tokens(trace)
+        self._streamed = _streamed(trace)
+        self._texts = greedy_texts(trace) if greedy else {}
         self._undeclared = dict.fromkeys(self._traced)
         self._awaited = {name for node in trace.nodes for name in node.after}
         self._awaited.update(node.plan for node in trace.tools())
@@ -131,6 +138,11 @@ class TracePlayer:
         """Service of the calls that have not ended."""
         return sum(self._service_s.values())
 
+    def output(self, call: TraceCall) -> range:
+        """The token ids of a call's output."""
+        text = self._texts.get(call.name, GreedyText(call.name, call.output_tokens))
+        return self._ids.output(self.run_id, text.call, text.tokens)[: call.output_tokens]
+
     def encode(self, call: TraceCall) -> int:
         """Tokens of a call's prompt that the run encodes for the first time."""
         fresh = [part for part in parts(call) if part not in self._encoded]
@@ -141,6 +153,11 @@ class TracePlayer:
         """Lengths of a call's output at which a tool's arguments are complete."""
         tools = self.trace.tools()
         return tuple(one.at_token for one in tools if one.plan == call.name and one.at_token)
+
+    def stops(self, call: TraceCall) -> tuple[int, ...]:
+        """Lengths of a call's output that the program or the runtime acts on."""
+        begun = range(BEGUN_CHUNKS, call.output_tokens + 1, BEGUN_CHUNKS)
+        return (*self.marks(call), *(begun if call.name in self._streamed else ()))
 
     def _note_ends(self) -> None:
         """Note the nodes that ended since the last call.
@@ -277,6 +294,16 @@ def _tool_of(site: str) -> Tool[[Any, str], str]:
 
     used.__name__ = site.replace("-", "_")
     return tool(effects="read")(used)
+
+
+def _streamed(trace: ProgramTrace) -> set[str]:
+    """Calls whose text others take while it is written."""
+    return {
+        part.call
+        for call in trace.calls()
+        for part in parts(call)
+        if isinstance(part, OutputOf) and part.call not in call.after
+    }
 
 
 def _result_tokens(trace: ProgramTrace) -> dict[str, int]:

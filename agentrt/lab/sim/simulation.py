@@ -23,6 +23,7 @@ from agentrt.lab.sim.outcome_observer import OutcomeObserver
 from agentrt.lab.sim.player import TracePlayer, program_of
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import Workload
+from agentrt.protocol.events import Observer
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates, State, policy
@@ -52,6 +53,8 @@ class Setup:
         start_tokens: Tokens that the template writes before the first message.
         scheduler: Settings of the scheduler.
         leaps: True to compute equal steps at once.
+        greedy: True if calls of a program with equal prompts write equal text, as those of a model
+            without temperature do.
     """
 
     costs: SimCosts
@@ -65,6 +68,7 @@ class Setup:
     start_tokens: int = 0
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     leaps: bool = True
+    greedy: bool = False
 
     def engine_config(self) -> EngineConfig:
         """Settings of each engine.
@@ -112,6 +116,7 @@ class Simulation:
         setup: Settings of the simulation.
         estimates: Estimates from past runs, which go on learning.
         kv_needs: True KV needs of programs by name, for the policy `clairvoyant`.
+        observers: More observers of the runtimes.
     """
 
     def __init__(
@@ -119,7 +124,9 @@ class Simulation:
         setup: Setup,
         estimates: Estimates | None = None,
         kv_needs: Mapping[str, TrueKvNeed] | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
+        self._observers = observers
         self._setup = setup
         self._kv_needs = kv_needs or {}
         self._estimates = estimates if estimates is not None else Estimates()
@@ -195,7 +202,8 @@ class Simulation:
                 trace, run_id = arrival.program, RunId(f"{next(self._serials):016x}")
                 program = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
                 outcome.programs.append(program)
-                player = TracePlayer(trace, run_id, self._ids, executor, program)
+                greedy = self._setup.greedy
+                player = TracePlayer(trace, run_id, self._ids, executor, program, greedy=greedy)
                 plays.append(asyncio.create_task(self._play(player, runtime, players, at_s)))
             try:
                 await asyncio.gather(*plays)
@@ -246,7 +254,6 @@ class Simulation:
             core,
             executor,
             capabilities,
-            self._ids,
             players,
             most_steps=MOST_STEPS if setup.leaps else 1,
             spare_pages=spare_pages,
@@ -259,7 +266,7 @@ class Simulation:
         return Runtime(
             {ROLE: (backend, self._codec)},
             clock=self._clock,
-            observers=[OutcomeObserver(players, backend)],
+            observers=[OutcomeObserver(players, backend), *self._observers],
             scheduler=self._setup.scheduler,
             state=state,
         )
