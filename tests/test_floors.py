@@ -50,7 +50,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
             *("code_version", "errors", "flags", "operating_point", "progress", "result_file"),
             "workloads",
         ),
-        ("checkpoints", "quiet_machine"),
+        ("checkpoints", "equal_facts", "quiet_machine"),
         ("arms", "sim"),
         ("bench", "sessions"),
         ("commands",),

@@ -11,6 +11,7 @@ from agentrt.lab.sim.flags import (
     FitFlags,
     FleetFlags,
     LoadFlags,
+    PredictFlags,
     RunFlags,
     SweepFlags,
     ValidateFlags,
@@ -96,5 +97,12 @@ def validate(flags: ValidateFlags) -> None:
     run_validation(flags)
 
 
-for command in (run, fit, calibrate, sweep, load, fleet, validate):
+def predict(flags: PredictFlags) -> None:
+    """Predict latencies from a calibration on other programs, then measure them."""
+    from agentrt.lab.commands.sim_predict import run_prediction
+
+    run_prediction(flags)
+
+
+for command in (run, fit, calibrate, sweep, load, fleet, validate, predict):
     add_command(sim, command)

@@ -1,6 +1,6 @@
 """Measures the time of steps and of the runtime around them, by a sweep through a real engine.
 
-Prompts are random, so that no prefix is found in the cache. Points are measured in a shuffled
+Prompts are random, so that few tokens are found in the cache. Points are measured in a shuffled
 order, round after round, so that disturbances of the machine affect all of them.
 """
 
@@ -222,11 +222,15 @@ async def _measure(
     """
     tokens = point.prompt_tokens
     requests = [engine.submit(engine.draw(tokens), NEW_TOKENS) for _ in range(point.batch)]
-    log = StepLog(dict.fromkeys(requests, tokens), config.prefill_chunk_tokens, config.step_tokens)
+    outputs = [done async for done in engine.outputs(point.batch)]
+    ends = [end for done in outputs for end in done.ends]
+    cached = {end.request_id: end.ledger.cached_tokens for end in ends}  # by chance
+    prompts = dict.fromkeys(requests, tokens)
+    log = StepLog(prompts, cached, config.prefill_chunk_tokens, config.step_tokens)
     found: list[ObservedSteps] = []
     decodes: list[tuple[StepWork, float]] = []
     before: StepRecord | None = None
-    async for step in _steps(engine, point.batch):
+    for step in filter(None, (done.step for done in outputs)):
         work, took_s = log.work_of(step), _took_s(step)
         if before is not None:
             gaps.append((len(before.requests), step.started_at_s - before.ended_at_s))

@@ -119,12 +119,17 @@ class SimCosts:
 
     def paced(self, pace: Pace) -> SimCosts:
         """Costs of a machine with another pace."""
+        return self.times(step=pace.step, gap=pace.gap, runtime=pace.step)
+
+    def times(self, *, step: float, gap: float, runtime: float) -> SimCosts:
+        """Costs with other times of steps and copies, of the gaps between steps, of the runtime."""
         other = {"step", "jump_share", "kv_token_bytes", "about"}
-        ratios = dict.fromkeys({part.name for part in fields(self)} - other, pace.step)
-        ratios |= {"gap_s": pace.gap, "gap_row_s": pace.gap}
+        ratios = dict.fromkeys({part.name for part in fields(self)} - other, runtime)
+        ratios |= dict.fromkeys(("pair_s", "form_s", "wait_s", "copy_token_s"), step)
+        ratios |= {"gap_s": gap, "gap_row_s": gap}
         times = {name: ratio * getattr(self, name) for name, ratio in ratios.items()}
-        step = StepTime(*(pace.step * part_s for part_s in astuple(self.step)))
-        return replace(self, step=step, **times)
+        parts = StepTime(*(step * part_s for part_s in astuple(self.step)))
+        return replace(self, step=parts, **times)
 
     def to_json(self) -> dict[str, Any]:
         """The content of a file of costs."""

@@ -8,10 +8,13 @@ from typing import Annotated
 from typer import Argument, Option
 
 from agentrt.base.record import record
-from agentrt.lab.flags import HtmlPath, JsonPath, Seed, Tenants, Threads
+from agentrt.lab.flags import HtmlPath, JsonPath, ResumePath, Seed, Tenants, Threads
+from agentrt.lab.quiet_machine import Busy
 
 Costs = Annotated[str, Option(help="half-cpu, 8b-h200, or a file of `sim fit` or `sim calibrate`.")]
 OutPath = Annotated[Path, Option("--out", metavar="PATH", help="Write the costs there.")]
+
+PLAYED_SHAPES = "react,tree-of-thought,map-reduce,chat"
 
 
 @record
@@ -175,6 +178,11 @@ class CalibrateFlags:
         kv_tokens: KV memory to give the engine.
         dtype: Dtype of the computation: auto, float32, bfloat16 or float16.
         device: Device of the engine: cpu or cuda.
+        plays: Programs of each play that the costs are fitted to after the sweep; 0 plays none.
+            `sim predict` needs costs that were fitted to plays.
+        play_shapes: Shapes of these programs, separated by commas.
+        play_kv_tokens: KV memory of the engine that plays them.
+        seed: Seed of these programs; others than this one are predicted.
     """
 
     out: OutPath
@@ -185,6 +193,10 @@ class CalibrateFlags:
     dtype: str = "auto"
     threads: Threads = 0
     device: str = "cpu"
+    plays: int = 0
+    play_shapes: str = PLAYED_SHAPES
+    play_kv_tokens: int = 1024
+    seed: int = 1000
 
 
 @record
@@ -205,12 +217,46 @@ class ValidateFlags:
     shape: str = "embedded"
     costs: str = ""
     policies: str = "fcfs,lpm,plas,rwa"
-    shapes: str = "react,tree-of-thought,map-reduce,chat"
+    shapes: str = PLAYED_SHAPES
     programs: int = 24
     kv_tokens: int = 1024
     threads: Threads = 0
     seconds: float = 30.0
     seed: Seed = 0
     repeats: int = 3
+    json_path: JsonPath = None
+    html_path: HtmlPath = None
+
+
+@record
+class PredictFlags:
+    """Flags of `agentrt sim predict`.
+
+    Attributes:
+        costs: A file of `sim calibrate --plays`.
+        shape: Shape of the model: embedded, micro, tiny or half.
+        cases: all, or some of POLICY@LOAD, separated by commas: fcfs@0.3,rwa@0.9.
+        policies: Policies separated by commas: some of fcfs, lpm, plas, rwa.
+        shapes: Shapes of programs, separated by commas.
+        programs: Programs at each of three loads.
+        plays: Plays of each case.
+        attempts: How often a case is played at most, if the halves of its plays disagree.
+        kv_tokens: KV memory of the engine; if all programs fit, all policies do alike.
+        busy: If others use the machine before a case: note it, wait, or refuse.
+    """
+
+    costs: str
+    shape: str = "embedded"
+    cases: str = "all"
+    policies: str = "fcfs,lpm,plas,rwa"
+    shapes: str = PLAYED_SHAPES
+    programs: int = 24
+    plays: int = 5
+    attempts: int = 2
+    kv_tokens: int = 1024
+    threads: Threads = 0
+    seed: Seed = 0
+    busy: Busy = "note"
+    resume: ResumePath = None
     json_path: JsonPath = None
     html_path: HtmlPath = None

@@ -19,16 +19,21 @@ class StepLog:
     """Follows the requests of one engine through its steps.
 
     Args:
-        prompts: Length of each request's prompt; no prompt has a prefix in the cache.
+        prompts: Length of each request's prompt.
+        cached: Prompt tokens of each request that were found in the cache.
         chunk_tokens: Most prompt tokens of one sequence in a step.
         step_tokens: Most tokens of a step.
     """
 
     def __init__(
-        self, prompts: Mapping[RequestId, int], chunk_tokens: int, step_tokens: int
+        self,
+        prompts: Mapping[RequestId, int],
+        cached: Mapping[RequestId, int],
+        chunk_tokens: int,
+        step_tokens: int,
     ) -> None:
         self._prompts = prompts
-        self._computed_tokens = dict.fromkeys(prompts, 0)
+        self._computed_tokens = {request: cached.get(request, 0) for request in prompts}
         self._chunk_tokens = chunk_tokens
         self._step_tokens = step_tokens
 

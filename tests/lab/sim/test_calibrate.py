@@ -23,7 +23,7 @@ def record(prefill_tokens: int, *requests: int) -> StepRecord:
 def test_shares_follow_from_the_rules() -> None:
     """Chunks of 100 under a budget of 150: two prompts of 120 tokens, then both decode."""
     prompts = {RequestId(1): 120, RequestId(2): 120}
-    log = StepLog(prompts, chunk_tokens=100, step_tokens=150)
+    log = StepLog(prompts, {}, chunk_tokens=100, step_tokens=150)
     first = log.work_of(record(150, 1, 2))
     assert (first.decode_tokens, first.kv_tokens) == (0, 150)
     assert first.pairs == 100 * 50 + 50 * 25
@@ -34,7 +34,7 @@ def test_shares_follow_from_the_rules() -> None:
 
 
 def test_steps_by_other_rules_are_noticed() -> None:
-    log = StepLog({RequestId(1): 120}, chunk_tokens=100, step_tokens=150)
+    log = StepLog({RequestId(1): 120}, {}, chunk_tokens=100, step_tokens=150)
     with pytest.raises(InternalError, match="64 prompt tokens"):
         log.work_of(record(64, 1))
 

@@ -30,11 +30,12 @@ from agentrt.lab.bench.compound.plan import (
     rounds_of_one,
     totals_in_words,
 )
-from agentrt.lab.bench.compound.play_log import SCHEMA, PlayLog, check_equal, read_log
+from agentrt.lab.bench.compound.play_log import SCHEMA, PlayLog, read_log
 from agentrt.lab.bench.compound.result import identity_of, to_json
 from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, with_room
 from agentrt.lab.bench.flags import CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
+from agentrt.lab.equal_facts import check_equal
 from agentrt.lab.flags import check_known, names, rate_of, require
 from agentrt.lab.progress import log
 from agentrt.lab.quiet_machine import BUSY, Busy, QuietMachine

@@ -8,15 +8,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from agentrt.base.errors import UsageError
 from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound, play_from
 from agentrt.lab.bench.compound.plan import Round, RoundKey
+from agentrt.lab.equal_facts import check_equal
 from agentrt.lab.result_file import read_json
 from agentrt.lab.workloads.step_sample import StepSample
 
 SCHEMA = "agentrt.bench.compound/2"
 Json = dict[str, Any]
-_HINT = "Measure into another file, or repeat what FILE was measured with"
 
 
 @dataclass(slots=True)
@@ -111,33 +110,6 @@ def read_log(path: Path, identity: Mapping[str, Any]) -> PlayLog:
         bounds=found["bounds"],
         parts=found["parts"],
     )
-
-
-def check_equal(there: Any, here: Any, where: str) -> None:
-    """Check that an earlier part was measured with the same facts as there are now.
-
-    Raises:
-        UsageError: There is a difference; the message names the first.
-    """
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        for name in dict.fromkeys([*there, *here]):
-            check_equal(there.get(name), here.get(name), f"{where}: {name}")
-        return
-    if _plain(there) != _plain(here):
-        raise UsageError(
-            f"{where} differs from earlier plays: {_shown(there)} there, {_shown(here)} now",
-            hint=_HINT,
-        )
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _shown(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def left_in_words(log: PlayLog, left: Iterable[tuple[str, Round]]) -> str:
