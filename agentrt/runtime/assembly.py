@@ -82,5 +82,5 @@ def assemble_loop(
     dispatcher = RequestDispatcher(engines, revisions, windows, retention, scheduler)
     tasks = TaskRunner(post, clock, config, patterns.calls, speculate=scheduler.speculate)
     effects = Effects(runs, dispatcher, tasks, retention, ahead)
-    outputs = OutputProcessor(dispatcher, retention)
+    outputs = OutputProcessor(dispatcher, retention, post)
     return Loop(state, effects, outputs, observers, clock, on_end, retention, ahead), tasks

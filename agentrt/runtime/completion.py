@@ -49,6 +49,7 @@ async def carry_out(
     body: Callable[[], Awaitable[Any]],
     ended: Callable[[Any], Event],
     post: Callable[[InternalEvent], None],
+    reached: End | None = None,
 ) -> None:
     """Run what a node needs done, and post its failure, or the event of its end.
 
@@ -59,9 +60,10 @@ async def carry_out(
         body: The work.
         ended: Makes the event of the value that the work gave.
         post: Leaves an event for the loop.
+        reached: How its request has ended, if it has.
     """
     end: TaskEnd | None = None
-    task.leave = partial(_leave, run, node, task, post)
+    task.leave = partial(_leave, run, node, task, post, reached)
     try:
         end = await run.attempt(node, task, body)
     finally:
@@ -69,10 +71,17 @@ async def carry_out(
         run.tasks.pop(node.id, None)
         end = end or TaskEnd(error=_torn_down(node))
         if not node.done:  # else the loop has ended, and every node with it
-            post(ended(end.value) if end.error is None else failed(run, node, end.error))
+            error = end.error
+            post(ended(end.value) if error is None else failed(run, node, error, reached))
 
 
-def _leave(run: Run, node: Node[Any], task: Task, post: Callable[[InternalEvent], None]) -> bool:
+def _leave(
+    run: Run,
+    node: Node[Any],
+    task: Task,
+    post: Callable[[InternalEvent], None],
+    reached: End | None,
+) -> bool:
     """End a node whose code does not end; false as long as nodes that the code has made go on."""
     inside = [one for one in run.nodes if one.startswith(f"{node.id}/")]
     if inside and node.id not in run.stuck:
@@ -85,7 +94,7 @@ def _leave(run: Run, node: Node[Any], task: Task, post: Callable[[InternalEvent]
         return False
     run.tasks.pop(node.id, None)
     if not node.done:
-        post(failed(run, node, run.stop_error(node, task)))
+        post(failed(run, node, run.stop_error(node, task), reached))
     run.task_set.leave(node.id)
     return True
 

@@ -7,8 +7,9 @@ outcome, and what follows from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from agentrt.base.errors import Degenerate, revive
 from agentrt.base.ids import RequestId
@@ -18,12 +19,14 @@ from agentrt.runtime.completion import failed, succeeded
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
 from agentrt.runtime.in_flight.in_flight import InFlight
 from agentrt.runtime.in_flight.ledgers import departed_ledger, joined_ledger
-from agentrt.runtime.in_flight.outcome import keep_result, outcome_of, unreadable
+from agentrt.runtime.in_flight.outcome import Outcome, keep_result, outcome_of, unreadable
 from agentrt.runtime.in_flight.replay import Replay, divergence_of
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.requests.admission_events import AdmissionEvents
 from agentrt.runtime.requests.dispatch import RequestDispatcher
+from agentrt.runtime.requests.large_answers import LargeAnswers
 from agentrt.runtime.requests.retries import ask_again, check_failed
+from agentrt.scheduler import InternalEvent
 
 
 class OutputProcessor:
@@ -34,8 +37,14 @@ class OutputProcessor:
         stopping: Stopped requests, see `RequestDispatcher`.
     """
 
-    def __init__(self, dispatcher: RequestDispatcher, retention: KvRetention) -> None:
+    def __init__(
+        self,
+        dispatcher: RequestDispatcher,
+        retention: KvRetention,
+        post: Callable[[InternalEvent], None],
+    ) -> None:
         self._dispatcher = dispatcher
+        self._large_answers = LargeAnswers(post)
         self._in_flight = dispatcher.in_flight
         self._retention = retention
         self._fills = dispatcher.fills
@@ -215,11 +224,17 @@ class OutputProcessor:
 
     def _end(self, request: InFlight, end: End) -> list[Event]:
         """The steps at the end of a node's request."""
-        run, gen = request.run, request.gen
         if request.reasoning is not None:
             request.publish(request.reasoning.flush())
         keep_result(request, end)
-        outcome = outcome_of(request, end)
+        if self._large_answers.is_one(request, end):
+            self._large_answers.begin(request, end, partial(self._finish, request, end))
+            return []
+        return self._finish(request, end, outcome_of(request, end))
+
+    def _finish(self, request: InFlight, end: End, outcome: Outcome) -> list[Event]:
+        """The events that follow from the outcome of a request."""
+        run, gen = request.run, request.gen
         error = outcome.error
         if error is not None and self._dispatcher.shortens_prompt(request, error):
             return []  # the node goes on with another prompt

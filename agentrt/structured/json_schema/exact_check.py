@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from agentrt.structured.json_schema.keywords import subschemas
+from agentrt.structured.json_schema.keywords import COUNTS, UNREAD, subschemas
 from agentrt.structured.json_schema.number_range import exact
 from agentrt.structured.json_schema.quick_check import Check, quick_check
 from agentrt.structured.json_schema.text_language import TooComplex, matching
@@ -22,6 +22,11 @@ from agentrt.structured.json_schema.value_key import key_of_value
 
 _CODE_POINT = re.compile(r"\\x\{([0-9a-fA-F]+)\}")
 _MAX_DECADES = 5_000
+_WITHOUT_NUMBERS = UNREAD | {
+    *("type", "properties", "required", "additionalProperties", "items", "prefixItems"),
+    *("pattern", "format", "anyOf", "oneOf", "allOf", "$ref", *COUNTS),
+}
+"""Keywords that no number's digits matter to; `type` takes 1.0 for an integer, as its float is."""
 _COUNTING = frozenset({"oneOf", "not", "if", "contains"})
 
 
@@ -71,8 +76,10 @@ def read_checked(schema: dict[str, Any]) -> Callable[[str], Any]:
         validator = exact_validator(draft, patterns=_counts_matches(schema))
         return validator(schema, registry=referencing.Registry())
 
+    read_text = _read_twice if _compares_numbers(schema) else _read_once
+
     def read(text: str) -> Any:
-        written, value = _read_twice(text)
+        written, value = read_text(text)
         fits = quick()
         if fits is not None and fits(written):
             return value
@@ -100,6 +107,18 @@ def _read_twice(text: str) -> tuple[Any, Any]:
 
     written = json.loads(text, parse_float=kept)
     return written, json.loads(text) if floats else written
+
+
+def _read_once(text: str) -> tuple[Any, Any]:
+    """The value with floats, twice."""
+    value = json.loads(text, parse_float=_finite)
+    return value, value
+
+
+def _compares_numbers(schema: Any) -> bool:
+    """Whether a schema may compare numbers, or is read by the complete validator."""
+    parts = [here for _, here, _ in subschemas(schema) if isinstance(here, dict)]
+    return not {keyword for here in parts for keyword in here} <= _WITHOUT_NUMBERS
 
 
 def _counts_matches(schema: Any) -> bool:
