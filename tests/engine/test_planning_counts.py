@@ -11,6 +11,7 @@ PROMPT = [(3 * at) % 250 for at in range(90)]
 MOST_CALLS_EACH = 4
 MOST_CALLS = 40
 MOST_TRIED = 4
+MOST_DRAFTING_CALLS = 22
 
 
 class Operations(TorchDispatchMode):
@@ -135,3 +136,15 @@ def _parts(core):
         core.step()
     core.executor.runner.forward = plain
     return taken[-1]
+
+
+def test_a_draft_that_is_not_found_costs_few_calls(tokenizer_dir, engine):
+    """In a text without repetition a step with drafts on has nothing to verify."""
+    calls = []
+    for setting in ("off", "auto"):
+        core = engine.hash_core(tokenizer_dir, eos_bias=-9.0, speculate_tokens=setting)
+        core.submit(engine.request(0, PROMPT, max_tokens=50))
+        while not core.decode_forwards:
+            engine.drain(core, most_steps=1)
+        calls.append(min(calls_of(core.step) for _ in range(10)))
+    assert calls[1] - calls[0] <= MOST_DRAFTING_CALLS

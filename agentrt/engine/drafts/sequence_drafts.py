@@ -54,6 +54,8 @@ class SequenceDrafts:
     def best_guess(self, limit: int) -> Guess | None:
         """The likeliest tokens to follow, at most `limit`; None if nothing is known."""
         self._update()
+        if not any(self._trails.values()):
+            return None
         return max(self._guesses(limit), key=lambda guess: guess.rate, default=None)
 
     def note(self, key: RateKey, accepted_tokens: int, *, is_whole: bool) -> None:

@@ -81,7 +81,7 @@ class StepModel:
         self._prior = prior
         self._window = window
         self._steps: deque[tuple[Row, float]] = deque()
-        self._products = [[0.0] * _PARTS for _ in range(_PARTS)]
+        self._products = _zeros()
         self._times = [0.0] * _PARTS
         self._added = 0
         self._known: StepTime | None = prior
@@ -131,15 +131,33 @@ class StepModel:
         return self._known
 
     def _sum(self, row: Row, took_s: float, sign: float) -> None:
-        for i, one in enumerate(row):
-            if one:
-                products = self._products[i]
-                for j, other in enumerate(row):
-                    products[j] += sign * one * other
-                self._times[i] += sign * one * took_s
+        """Add a row to the normal equations; written out, since every step comes here twice."""
+        _, prefill, rows, kv = row
+        base_line, prefill_line, rows_line, kv_line = self._products
+        times = self._times
+        base_line[0] += sign
+        times[0] += sign * took_s
+        if rows:
+            weight = sign * rows
+            base_line[2] += weight
+            rows_line[2] += weight * rows
+            rows_line[3] += weight * kv
+            times[2] += weight * took_s
+        if kv:
+            weight = sign * kv
+            base_line[3] += weight
+            kv_line[3] += weight * kv
+            times[3] += weight * took_s
+        if prefill:
+            weight = sign * prefill
+            base_line[1] += weight
+            prefill_line[1] += weight * prefill
+            prefill_line[2] += weight * rows
+            prefill_line[3] += weight * kv
+            times[1] += weight * took_s
 
     def _sum_anew(self) -> None:
-        self._products = [[0.0] * _PARTS for _ in range(_PARTS)]
+        self._products = _zeros()
         self._times = [0.0] * _PARTS
         for row, took_s in self._steps:
             self._sum(row, took_s, 1.0)
@@ -154,7 +172,7 @@ class StepModel:
         scale = [one if one > 0.0 else 1.0 for one in scale]
         weight = _PRIOR_WEIGHT / len(self._steps)
         matrix = [
-            [self._products[i][j] / (scale[i] * scale[j]) for j in range(_PARTS)]
+            [self._products[min(i, j)][max(i, j)] / (scale[i] * scale[j]) for j in range(_PARTS)]
             for i in range(_PARTS)
         ]
         times = [self._times[i] / scale[i] for i in range(_PARTS)]
@@ -163,6 +181,11 @@ class StepModel:
             times[i] += weight * wanted[i] * scale[i]
         found = _non_negative(matrix, times)
         return StepTime(*(one / size for one, size in zip(found, scale, strict=True)))
+
+
+def _zeros() -> list[list[float]]:
+    """An empty symmetric matrix, of which the part above the diagonal counts."""
+    return [[0.0] * _PARTS for _ in range(_PARTS)]
 
 
 def _non_negative(matrix: list[list[float]], right: list[float]) -> list[float]:
