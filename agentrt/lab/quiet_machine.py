@@ -59,9 +59,15 @@ def read_cpu(groups: tuple[int, ...] = (), proc: Path = _PROC) -> CpuReading | N
     if not ticks:
         return None
     busy = sum(sum(row[:_GUEST]) - row[_IDLE] - row[_IO_WAIT] for row in ticks)
-    a_second = os.sysconf("SC_CLK_TCK")
-    own_s = time.process_time() + sum(_group_ticks(set(groups), proc)) / a_second
-    return CpuReading(time.monotonic(), busy / a_second, own_s)
+    own_s = time.process_time() + group_cpu_s(groups, proc)
+    return CpuReading(time.monotonic(), busy / os.sysconf("SC_CLK_TCK"), own_s)
+
+
+def group_cpu_s(groups: tuple[int, ...], proc: Path = _PROC) -> float:
+    """CPU seconds of some groups of processes so far; 0 if this system does not report it."""
+    if not proc.is_dir():
+        return 0.0
+    return sum(_group_ticks(set(groups), proc)) / os.sysconf("SC_CLK_TCK")
 
 
 class QuietMachine:

@@ -10,11 +10,9 @@ import asyncio
 import json
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from agentrt.base.clock import MonotonicClock
-from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
@@ -23,6 +21,7 @@ from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.engine.ops.roofline import roofline
 from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.lab.arms.answering import answer_lines
+from agentrt.lab.arms.engine_settings import config_of
 from agentrt.lab.arms.gpu_idle import watched
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 
@@ -37,11 +36,18 @@ class EngineArm:
     """One engine, and the rounds that it computes."""
 
     def open(self, settings: Json) -> Json:
-        """Load the model; settings are fields of `EngineConfig`, and `constrained`."""
-        settings = {**settings, "model_path": Path(settings["model_path"])}
+        """Load the model.
+
+        Args:
+            settings: Fields of `EngineConfig`, `constrained`, and `known_threads`: whether to
+                compute with the threads that an arm before has measured.
+        """
+        settings = {**settings}
         self._constrained = bool(settings.pop("constrained", False))
-        config = EngineConfig(**settings)
-        forget_choice(config)  # a choice of threads made beside other work says little of now
+        known_threads = bool(settings.pop("known_threads", False))
+        config = config_of(settings)
+        if not known_threads:  # a choice of threads made beside other work says little of now
+            forget_choice(config)
         clock = MonotonicClock()
         self._executor = ModelExecutor(config, clock)
         self._core = EngineCore(config, clock, self._executor)

@@ -21,10 +21,10 @@ from typing import Any
 import anyio
 
 from agentrt.app import open_runtime
-from agentrt.base.config import EngineConfig
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.drafted_tokens import DraftedTokens, hash_of
+from agentrt.lab.arms.engine_settings import config_of
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import RunOptions, Runtime
@@ -42,6 +42,8 @@ class WorkObserver:
         steps: Steps.
         rows: Rows of these steps, drafts included.
         tokens: Tokens written.
+        prefill_s: Seconds of the steps that computed a part of a prompt.
+        decode_s: Seconds of the other steps.
         drafts: Drafted tokens of requests that have ended.
     """
 
@@ -51,6 +53,7 @@ class WorkObserver:
     def begin(self) -> None:
         """Begin anew."""
         self.steps = self.rows = self.tokens = 0
+        self.prefill_s = self.decode_s = 0.0
         self.drafts = DraftedTokens()
 
     def on_events(self, events: Sequence[Event]) -> None:
@@ -61,6 +64,11 @@ class WorkObserver:
             if event.step is not None:
                 self.steps += 1
                 self.rows += event.step.decode_tokens + event.step.extra_rows
+                took_s = event.step.ended_at_s - event.step.started_at_s
+                if event.step.prefill_tokens:
+                    self.prefill_s += took_s
+                else:
+                    self.decode_s += took_s
             self.tokens += sum(len(delta.token_ids) for delta in event.deltas)
             for end in event.ends:
                 self.drafts.add(end.ledger)
@@ -80,10 +88,9 @@ class FinanceArm:
     async def open(self, settings: Json) -> Json:
         """Start the engine; settings hold fields of `EngineConfig` and the folder of `programs`."""
         self._program = finance_in(Path(settings["programs"]))
-        engine = settings["engine"]
         self._runtime: Runtime = await self._stack.enter_async_context(
             open_runtime(
-                engine=EngineConfig(**{**engine, "model_path": Path(engine["model_path"])}),
+                engine=config_of(settings["engine"]),
                 observers=[self._observer],
                 estimates=Estimates(),  # of this run alone, not of what the user ran before
             )
@@ -111,6 +118,8 @@ class FinanceArm:
             "tokens": observer.tokens,
             "steps": observer.steps,
             "rows": observer.rows,
+            "prefill_s": observer.prefill_s,
+            "decode_s": observer.decode_s,
             "accepted": dict(observer.drafts.accepted),
             "rejected": dict(observer.drafts.rejected),
             "output_hash": hash_of(answers),

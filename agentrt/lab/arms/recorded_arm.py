@@ -30,6 +30,7 @@ class DecodeCounts:
         steps: Steps since then.
         rows: Rows of these steps, drafts included.
         tokens: Tokens written in them.
+        decode_s: Seconds of these steps.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class DecodeCounts:
         """Begin anew."""
         self.began_s = time.perf_counter()
         self.steps = self.rows = self.tokens = 0
+        self.decode_s = 0.0
 
     def add(self, done: StepDone) -> None:
         """Count a step, and begin anew behind one that computed a prompt."""
@@ -48,6 +50,7 @@ class DecodeCounts:
             self.begin()
             return
         self.steps += 1
+        self.decode_s += done.step.ended_at_s - done.step.started_at_s
         self.rows += len(done.step.requests) + done.step.extra_rows
         self.tokens += sum(len(delta.token_ids) for delta in done.deltas)
 
@@ -91,6 +94,8 @@ class RecordedArm(EngineArm):
             "tokens": counts.tokens,
             "steps": counts.steps,
             "rows": counts.rows,
+            "prefill_s": 0.0,
+            "decode_s": counts.decode_s,
             "accepted": dict(drafts.accepted),
             "rejected": dict(drafts.rejected),
             "output_hash": hash_of(list(written.values())),

@@ -67,6 +67,7 @@ class DraftsFlags:
         device: Device of both arms: cpu or cuda.
         kernels: Kernels: auto, torch, cpu, triton or reference.
         programs: Folder of the finance program.
+        draft_model: Checkpoint directory of a draft model for the arm with drafts, or None.
         repeat: Rounds that count; 11 or more for a claim.
         quick: Measure two rounds, to try the command.
     """
@@ -81,6 +82,7 @@ class DraftsFlags:
     device: str = "cpu"
     kernels: str = "auto"
     programs: Path = Path("programs")
+    draft_model: Path | None = None
     json_path: JsonPath = None
     repeat: int = 11
     quick: bool = False

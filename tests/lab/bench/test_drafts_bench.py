@@ -1,17 +1,22 @@
 """The bench of drafts: its texts are of their kind, its arms write them, and pairs are compared."""
 
 import json
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentrt.base.cpu_cores import cores
 from agentrt.cli.main import answer
 from agentrt.lab.arms.recorded_arm import RecordedArm
-from agentrt.lab.bench.drafts.points import DraftsPoint
+from agentrt.lab.bench.drafts.measure import arm_of
+from agentrt.lab.bench.drafts.points import DraftsPoint, points_of
 from agentrt.lab.bench.drafts.result import DraftsSample, PointPairs, to_json
 from agentrt.lab.bench.drafts.texts import TEXT_KINDS, TextKind, questions_of, texts_of
+from agentrt.lab.bench.flags import DraftsFlags
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
 
@@ -103,6 +108,7 @@ def test_an_arm_writes_recorded_texts(speculate_tokens: object) -> None:
         assert told["rows"] == told["tokens"]
         assert told["accepted"] == {}
     else:
+        assert 0.0 < told["decode_s"] <= told["seconds"]
         assert told["accepted"]["prompt"] > 60
         assert told["steps"] < 60
     plain = arm.round(found.prompts, 80, 0, ignore_eos=True)
@@ -118,7 +124,31 @@ def sample(seconds: float, accepted: int = 0) -> DraftsSample:
         accepted={"prompt": accepted} if accepted else {},
         rejected={},
         output_hash="x",
+        prefill_s=0.1 * seconds,
+        decode_s=0.5 * seconds,
+        cpu_s=seconds + accepted / 10,
     )
+
+
+def test_the_arm_with_drafts_computes_as_the_one_before() -> None:
+    """With threads chosen anew the choices would be compared, in place of drafts."""
+    flags = DraftsFlags(shape="micro", text="new", batch="1", prompt=48, new=40)
+    flags = replace(flags, draft_model=Path("small"))
+    (point,) = points_of(flags)
+    off, on = (arm_of(point, flags, name).settings for name in ("off", "on"))
+    assert (off["known_threads"], on["known_threads"]) == (False, True)
+    assert ("draft_model" in off, on["draft_model"]) == (False, str(Path("small").resolve()))
+
+
+@pytest.mark.skipif(cores() == 1, reason="with one core there is nothing to choose")
+def test_known_threads_are_those_of_the_arm_before() -> None:
+    settings = {"model_path": str(checkpoint(shape_named("micro"))), "kernels": "torch"}
+    first = RecordedArm().open(settings)["threads"]
+    (file,) = (Path(os.environ["XDG_CACHE_HOME"]) / "agentrt" / "threads").glob("*.json")
+    file.write_text(json.dumps({**first, "reason": "of the arm before"}), "utf-8")
+    second = RecordedArm().open({**settings, "known_threads": True})["threads"]
+    assert second["reason"] == "of the arm before"
+    assert RecordedArm().open(settings)["threads"] == first
 
 
 def test_arms_are_compared_in_pairs() -> None:
@@ -130,6 +160,9 @@ def test_arms_are_compared_in_pairs() -> None:
     assert pairs.figures["on"]["tokens_a_step"] == 2.0
     assert pairs.figures["off"]["tokens_a_step"] == 1.0
     assert pairs.figures["on"]["accepted"] == {"prompt": 150}
+    parts = [pairs.figures["off"][name] for name in ("prefill_ms", "decode_ms", "other_ms")]
+    assert parts == pytest.approx([13 / 3, 65 / 3, 52 / 3])
+    assert pairs.figures["cpu_ratio"] == pytest.approx((13 / 2 + 15) / 13)
     (row,) = to_json([pairs], "auto")["rows"]
     assert [one["seconds"] for one in row["samples"]["on"]] == [0.5, 4.5, 1.5]
 
@@ -149,6 +182,7 @@ def test_the_bench_prints_a_table_and_writes_every_sample(
         for one, other in zip(row["samples"]["off"], row["samples"]["on"], strict=True):
             assert one["output_hash"] == other["output_hash"]
             assert one["tokens"] == one["rows"]
+            assert 0.0 < one["decode_s"] <= one["seconds"]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +193,7 @@ def test_the_bench_prints_a_table_and_writes_every_sample(
         (["--repeat", "0"], "--repeat 0 measures nothing"),
         (["--shape", "embedded", "--programs", "none"], "there is no none/finance.py"),
         (["--shape", "micro", "--prompt", "300"], "different words are more than"),
+        (["--draft-model", "none"], "none is no model directory"),
     ],
 )
 def test_a_wrong_flag_is_told(

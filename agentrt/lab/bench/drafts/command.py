@@ -26,6 +26,9 @@ def check(flags: DraftsFlags) -> None:
     require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 11 or more")
     least = min(flags.prompt, flags.new) >= 16
     require(least, "--prompt and --new start at 16", "Raise them")
+    if flags.draft_model is not None:
+        found = (flags.draft_model / "config.json").is_file()
+        require(found, f"{flags.draft_model} is no model directory", "Give a checkpoint directory")
     if EMBEDDED in names(flags.shape):
         file = flags.programs / "finance.py"
         require(file.exists(), f"there is no {file}", "Give --programs the folder with finance.py")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agentrt import embedded
-from agentrt.base.config import EngineConfig
 from agentrt.engine.process.child import environment
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
+from agentrt.lab.arms.engine_settings import config_of
 from agentrt.lab.bench.drafts.points import DraftsPoint, pages_for_rounds
 from agentrt.lab.bench.drafts.result import OFF, ON, DraftsSample, PointPairs
 from agentrt.lab.bench.drafts.texts import questions_of, texts_of
@@ -22,6 +22,7 @@ from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.checkpoints.weights import first_whole_word_id
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.progress import log
+from agentrt.lab.quiet_machine import group_cpu_s
 
 _SETTINGS = {OFF: "off", ON: "auto"}
 
@@ -36,8 +37,8 @@ def measure(points: Sequence[DraftsPoint], flags: DraftsFlags) -> Iterator[Point
         log(f"measuring {point.name}")
         with ExitStack() as stack:
             arms = {
-                name: stack.enter_context(closing(ArmProcess(_arm(point, flags, name))))
-                for name in (OFF, ON)
+                name: stack.enter_context(closing(ArmProcess(arm_of(point, flags, name))))
+                for name in (OFF, ON)  # the second computes with the threads of the first
             }
             yield _take_turns(arms, point, flags)
 
@@ -50,7 +51,7 @@ def _take_turns(
     for number in range(1 + flags.counted):
         question = _question(point, flags, number)
         names = (OFF, ON) if number % 2 else (ON, OFF)
-        found = {name: DraftsSample(**arms[name].ask(**question)) for name in names}
+        found = {name: _sample(arms[name], question) for name in names}
         if found[OFF].output_hash != found[ON].output_hash:
             raise BenchFailed(
                 f"drafts changed an output of {point.name}",
@@ -60,6 +61,12 @@ def _take_turns(
             for name, sample in found.items():
                 samples[name].append(sample)
     return PointPairs(point=point, off=samples[OFF], on=samples[ON])
+
+
+def _sample(arm: ArmProcess, question: Mapping[str, Any]) -> DraftsSample:
+    before_s = group_cpu_s(arm.groups)
+    answer = arm.ask(**question)
+    return DraftsSample(**answer, cpu_s=group_cpu_s(arm.groups) - before_s)
 
 
 def _question(point: DraftsPoint, flags: DraftsFlags, number: int) -> dict[str, Any]:
@@ -79,7 +86,8 @@ def _question(point: DraftsPoint, flags: DraftsFlags, number: int) -> dict[str, 
     return {"do": "replay", "prompts": texts.prompts, "outputs": texts.outputs}
 
 
-def _arm(point: DraftsPoint, flags: DraftsFlags, name: str) -> Arm:
+def arm_of(point: DraftsPoint, flags: DraftsFlags, name: str) -> Arm:
+    """One arm of a point, by its name."""
     engine: dict[str, Any] = {
         "dtype": point.dtype,
         "threads": flags.threads,
@@ -87,20 +95,22 @@ def _arm(point: DraftsPoint, flags: DraftsFlags, name: str) -> Arm:
         "kernels": flags.kernels,
         "speculate_tokens": _SETTINGS[name],
     }
+    if name == ON and flags.draft_model is not None:
+        engine["draft_model"] = str(flags.draft_model.resolve())
     if point.text is None:
         model = Path(embedded.path())
-        module, settings = (
-            "finance_arm",
-            {
-                "engine": {**engine, "model_path": str(model)},
-                "programs": str(flags.programs.resolve()),
-            },
-        )
+        module = "finance_arm"
+        settings: dict[str, Any] = {
+            "engine": {**engine, "model_path": str(model)},
+            "programs": str(flags.programs.resolve()),
+        }
     else:
         model = checkpoint(shape_named(point.shape))
         engine["kv_pages"] = pages_for_rounds(point.batch, flags.prompt + flags.new)
-        module, settings = "recorded_arm", {**engine, "model_path": str(model)}
-    config = EngineConfig(**{**engine, "model_path": model})
+        module = "recorded_arm"
+        settings = {**engine, "model_path": str(model)}
+        settings["known_threads"] = name == ON
+    config = config_of({**engine, "model_path": str(model)})
     return Arm(
         "agentrt",
         _SETTINGS[name],

@@ -30,23 +30,34 @@ class DraftsSample:
         tokens: Tokens written.
         steps: Steps of the engine.
         rows: Rows of these steps, drafts included.
+        prefill_s: Seconds of steps that computed a part of a prompt.
+        decode_s: Seconds of the other steps.
         accepted: Tokens that were drawn as drafted, by source.
         rejected: Tokens computed in vain, by source.
         output_hash: Hash of all outputs.
+        cpu_s: CPU seconds of the arm's processes, waits in which they spin included.
     """
 
     seconds: float
     tokens: int
     steps: int
     rows: int
+    prefill_s: float
+    decode_s: float
     accepted: Mapping[str, int]
     rejected: Mapping[str, int]
     output_hash: str
+    cpu_s: float
 
     @property
     def token_s(self) -> float:
         """Seconds a token."""
         return self.seconds / self.tokens
+
+    @property
+    def other_s(self) -> float:
+        """Seconds between the steps: the runtime, tools, grammars, and waits for each other."""
+        return max(0.0, self.seconds - self.prefill_s - self.decode_s)
 
 
 @record
@@ -70,10 +81,23 @@ class PointPairs:
         return interval([one.token_s / other.token_s for one, other in pairs], _MIDDLE)
 
     @property
+    def cpu_ratio(self) -> float:
+        """CPU time a token with drafts by that without, over all rounds; 0 if it is unknown.
+
+        Unlike the time it hardly depends on what else the machine does, if one thread computes.
+        """
+        on, off = (
+            sum(one.cpu_s for one in samples) / sum(one.tokens for one in samples)
+            for samples in (self.on, self.off)
+        )
+        return on / off if off else 0.0
+
+    @property
     def figures(self) -> dict[str, Any]:
         """Medians of both arms, and sums over the rounds."""
         return {
             "ratio": asdict(self.ratio),
+            "cpu_ratio": self.cpu_ratio,
             "off": _figures(self.off),
             "on": _figures(self.on),
         }
@@ -87,6 +111,10 @@ def _figures(samples: Sequence[DraftsSample]) -> dict[str, Any]:
     tokens = sum(sample.tokens for sample in samples)
     return {
         "token_ms": median(sample.token_s for sample in samples) * 1e3,
+        "prefill_ms": sum(sample.prefill_s for sample in samples) / tokens * 1e3,
+        "decode_ms": sum(sample.decode_s for sample in samples) / tokens * 1e3,
+        "other_ms": sum(sample.other_s for sample in samples) / tokens * 1e3,
+        "cpu_ms": sum(sample.cpu_s for sample in samples) / tokens * 1e3,
         "tokens_a_step": tokens / max(1, sum(sample.steps for sample in samples)),
         "rows_a_token": sum(sample.rows for sample in samples) / tokens,
         "tokens": tokens,

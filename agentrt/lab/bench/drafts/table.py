@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from agentrt.lab.bench.drafts.result import OFF, ON, PointPairs
 from agentrt.lab.bench.text_table import text_table, wide_console
 
-_WIDE = 150
+_WIDE = 190
 _FIGURES = (
     *("tokens/step off", "on", "rows/token", "accepted", "rejected"),
-    *("ms/token off", "on", "time, on by off"),
+    *("ms/token off", "on", "time, on by off", "CPU, on by off"),
 )
 
 
@@ -33,10 +34,17 @@ def _cells(one: PointPairs) -> tuple[str, ...]:
         f"{on['rows_a_token']:.2f}",
         _by_source(on["accepted"]),
         _by_source(on["rejected"]),
-        f"{off['token_ms']:.3f}",
-        f"{on['token_ms']:.3f}",
+        _parts(off),
+        _parts(on),
         f"{one.ratio:.3f}",
+        f"{one.cpu_ratio:.3f}",
     )
+
+
+def _parts(found: Mapping[str, Any]) -> str:
+    """The median, and the means in steps with a prompt, in other steps, and between steps."""
+    parts = (f"{found[name]:.3f}" for name in ("prefill_ms", "decode_ms", "other_ms"))
+    return f"{found['token_ms']:.3f} ({' + '.join(parts)})"
 
 
 def _by_source(tokens: Mapping[str, int]) -> str:
