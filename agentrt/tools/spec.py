@@ -42,6 +42,7 @@ class _ToolForm:
     arguments: ArgumentForm | None = None
     schema: ToolSchema | None = None
     signature: inspect.Signature | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -187,7 +188,7 @@ class ToolSpec:
         Raises:
             UsageError: The tool has no such parameter.
         """
-        names = list(inspect.signature(self.fn).parameters)
+        names = self._form.names = self._form.names or tuple(inspect.signature(self.fn).parameters)
         for name in fixed:
             if name not in names:
                 raise UsageError(

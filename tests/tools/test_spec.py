@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -305,3 +306,28 @@ def test_what_is_wrong_with_a_tool_does_not_show_before_it_is_used():
     prepare_declared()
     with pytest.raises(UsageError, match="default of parameter when has no JSON form"):
         _ = spec.schema
+
+
+def test_binding_in_each_run_reads_the_signature_once() -> None:
+    """A program binds its data to its tools in every run."""
+    reads: list[str] = []
+
+    class Sum:
+        """Adds."""
+
+        @property
+        def __signature__(self) -> inspect.Signature:
+            reads.append("read")
+            return inspect.signature(add)
+
+        def __call__(self, x: int, y: int) -> int:
+            return add(x, y)
+
+    def add(x: int, y: int) -> int:
+        return x + y
+
+    spec = ToolSpec.of(Sum(), name="sum")
+    before = len(reads)
+    bound = [spec.bind(y=at) for at in range(4)]
+    assert [one.bound for one in bound] == [{"y": at} for at in range(4)]
+    assert len(reads) == before + 1

@@ -151,19 +151,22 @@ class Declarations:
     def answer(self, order: wire.Order) -> wire.Answer:
         """The answer to an order, from a process unless the order is plain.
 
+        A type that a program makes anew in each run has the same schema each time.
+
         Raises:
             InternalError: The process met a fault of its own.
         """
-        if is_plain_order(order):
-            return self._answer_plain(order)
         frame = wire.ORDERS.frame(order)
         key = hashlib.sha256(frame).digest()
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key][0]
-        with self._free:
-            answer, is_final = self._answer_of_child(frame)
+        if is_plain_order(order):
+            answer, is_final = self._answer_plain(order), True
+        else:
+            with self._free:
+                answer, is_final = self._answer_of_child(frame)
         if isinstance(answer, wire.DeclarationBroke):
             raise InternalError(f"a declaration broke: {answer.what}")
         if is_final:
