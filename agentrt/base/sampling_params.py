@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from agentrt.base.errors import UsageError
 from agentrt.base.ranges import NumberRange, has_lone_surrogate, shown
 from agentrt.base.record import record
@@ -65,10 +67,12 @@ class SamplingParams:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        for name, allowed in SAMPLING_RANGES.items():
+        for name, allowed, default in _CHECKED:
             value = getattr(self, name)
-            if not allowed.holds(value):
+            if value is not default and not allowed.holds(value):
                 raise _out_of_range(name, value, allowed.meaning)
+        if not self.stop:
+            return
         if len(self.stop) > MAX_STOPS or not all(self.stop):
             raise _out_of_range("stop", self.stop, f"at most {MAX_STOPS} non-empty strings")
         for text in self.stop:
@@ -77,6 +81,11 @@ class SamplingParams:
                 raise _out_of_range("stop", text, meaning)
             if has_lone_surrogate(text):
                 raise _out_of_range("stop", text, "no half of a surrogate pair")
+
+
+_DEFAULTS = {one.name: one.default for one in fields(SamplingParams)}
+_CHECKED = tuple((name, allowed, _DEFAULTS[name]) for name, allowed in SAMPLING_RANGES.items())
+"""Numbers to check, each with its default: most are left as they are, and each node has some."""
 
 
 def _out_of_range(name: str, value: object, meaning: str) -> UsageError:

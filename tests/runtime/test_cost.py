@@ -116,10 +116,10 @@ def a_node(shape: Any, folder: Path | None = None) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("shape", "calls", "functions", "turns", "events"),
     [
-        (generations, 205, 160, 0, 5),
-        (chain, 360, 222, 5, 6),
-        (tools, 175, 105, 2, 5),
-        (programs, 155, 88, 2, 3),
+        (generations, 196, 149, 0, 5),
+        (chain, 343, 201, 5, 6),
+        (tools, 164, 95, 2, 5),
+        (programs, 140, 78, 2, 3),
     ],
     ids=["generations", "chain", "tools", "programs"],
 )
@@ -134,7 +134,7 @@ def test_what_a_node_costs(shape: Any, calls: int, functions: int, turns: int, e
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 305), (chain, 392), (tools, 195), (programs, 155)],
+    [(generations, 299), (chain, 373), (tools, 190), (programs, 148)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:

@@ -77,14 +77,15 @@ def prompt_of(
     work = gen.work
     output = work.output
     constraint = output.known_constraint if output.late is not None else output.constraint
-    codec = engine.capabilities.codec
+    takes = engine.capabilities
+    codec = takes.codec
     segments = [  # a model does not see the reasoning of another one
         segment.without_thinking()
         if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
         else segment
         for segment in work.chat.segments()
     ]
-    if engine.codec is None or engine.capabilities.prompt == "messages":
+    if engine.codec is None or takes.prompt == "messages":
         messages = MessagePrompt(tuple(segments), work.chat.tools)
         return Prompt(messages, work.sampling.max_tokens, constraint)
     large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
