@@ -17,6 +17,7 @@ from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
+from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -65,24 +66,8 @@ def serve(
         typer.Option(min=0, help="Tokens that the KV memory holds; 0 sizes it by what is free."),
     ] = 0,
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
-    speculate: Annotated[
-        str,
-        typer.Option(
-            "--speculate-tokens",
-            metavar="auto|off|N",
-            envvar="AGENTRT_SPECULATE_TOKENS",
-            help="Tokens that the engine guesses and computes along; never changes one.",
-        ),
-    ] = "off",
-    draft_model: Annotated[
-        Path | None,
-        typer.Option(
-            "--draft-model",
-            metavar="DIR",
-            envvar="AGENTRT_DRAFT_MODEL",
-            help="A smaller checkpoint with the same vocabulary, which guesses tokens too.",
-        ),
-    ] = None,
+    speculate: SpeculateTokens = "off",
+    draft_model: DraftModel = None,
     requests: Annotated[
         int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,

@@ -13,6 +13,7 @@ from agentrt import embedded
 from agentrt.base.config import REPLAY_POLICIES, Device, EngineConfig, PolicyName
 from agentrt.base.engine_selection import EMBEDDED, EngineSelection, speculate_tokens, with_drafts
 from agentrt.base.errors import UsageError
+from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
 
 SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
@@ -168,24 +169,8 @@ class RunSettings:
             help="Call tools and compute prompts ahead, where past runs say what is next.",
         ),
     ] = False
-    speculate_tokens: Annotated[
-        str,
-        typer.Option(
-            "--speculate-tokens",
-            metavar="auto|off|N",
-            envvar="AGENTRT_SPECULATE_TOKENS",
-            help="Tokens that the embedded engine guesses and computes along; never changes one.",
-        ),
-    ] = "off"
-    draft_model: Annotated[
-        Path | None,
-        typer.Option(
-            "--draft-model",
-            metavar="DIR",
-            envvar="AGENTRT_DRAFT_MODEL",
-            help="A smaller checkpoint with the same vocabulary, which guesses tokens too.",
-        ),
-    ] = None
+    speculate_tokens: SpeculateTokens = "off"
+    draft_model: DraftModel = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
     trace: Annotated[
         str,
