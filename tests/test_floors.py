@@ -60,7 +60,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("budget", "output_types"),
         ("captures", "ports"),
         ("node",),
-        ("arrivals", "output_reading", "scope"),
+        ("arrivals", "output_reading", "scope", "yielding"),
         ("ask", "fan", "gather", "late_constraint", "limits", "race", "tags", "tool"),
         ("output", "prompt_prefix", "tool_call"),
         ("options",),

@@ -45,3 +45,4 @@ from agentrt.program.tags import Tagged as Tagged, Tags as Tags, tag as tag
 from agentrt.program.tool import Tool as Tool, ToolWork as ToolWork, tool as tool
 from agentrt.program.tool_call import Final as Final, ToolCall as ToolCall
 from agentrt.program.trimming import trim as trim
+from agentrt.program.yielding import YieldingNode as YieldingNode

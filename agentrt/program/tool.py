@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -12,6 +12,7 @@ from agentrt.base.segments import CallMade
 from agentrt.program.call_site import call_site
 from agentrt.program.node import Node, NodeWork
 from agentrt.program.scope import Scope, current_scope
+from agentrt.program.yielding import YieldingNode
 from agentrt.tools import Effects, ToolSpec
 
 P = ParamSpec("P")
@@ -122,7 +123,8 @@ class Tool(Generic[P, R]):
         for budget in scope.budgets:
             budget.count_call()
         name = self.name
-        node: Node[R] = Node(scope, scope.next_id(name), "tool", name, call_site(), work)
+        kind = YieldingNode if work.spec.yields else Node
+        node: Node[R] = kind(scope, scope.next_id(name), "tool", name, call_site(), work)
         scope.adopt(node)
         return node
 
@@ -146,6 +148,10 @@ class ToolOptions:
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
     @overload
+    def __call__(self, fn: Callable[P, AsyncIterator[str]], /) -> Tool[P, str]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Iterator[str]], /) -> Tool[P, str]: ...
+    @overload
     def __call__(self, fn: Callable[P, R], /) -> Tool[P, R]: ...
     def __call__(self, fn: Callable[P, Any], /) -> Tool[P, Any]:
         spec = ToolSpec.of(
@@ -164,6 +170,10 @@ class ToolOptions:
 
 @overload
 def tool(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Tool[P, R]: ...
+@overload
+def tool(fn: Callable[P, AsyncIterator[str]], /) -> Tool[P, str]: ...
+@overload
+def tool(fn: Callable[P, Iterator[str]], /) -> Tool[P, str]: ...
 @overload
 def tool(fn: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
@@ -194,7 +204,9 @@ def tool(
     """Make a tool of a function; its schema comes from the signature and the docstring.
 
     Use it for each function that a model may call, and for slow or remote functions that a program
-    calls. `@tool` by itself makes one that may change anything: with `effects` it may start sooner.
+    calls. The result of a generator, async or not, is the text that it yields, which goes into
+    prompts as it comes. `@tool` by itself makes one that may change anything: with `effects` it may
+    start sooner.
 
     Example:
         >>> from agentrt import tool

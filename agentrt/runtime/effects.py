@@ -18,6 +18,7 @@ from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
 from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.scheduler import decisions
 from agentrt.scheduler.decisions import AdmissionDecision, Decision
+from agentrt.scheduler.internal_events import TextYielded
 
 
 class Effects:
@@ -82,6 +83,14 @@ class Effects:
                 return refused(run, node, refusal)
             case _:
                 assert_never(decision)
+
+    def fill_readers(self, event: TextYielded) -> list[Event]:
+        """Fill the prompts that take the text that a tool yields."""
+        run = self._runs.get(event.run_id)
+        node = None if run is None else run.nodes.get(event.node_id)
+        if run is None or node is None:
+            return []
+        return self._dispatcher.fill_readers(run, node)
 
     def _fill(self, run: Run, node: Node[Any]) -> list[Event]:
         if isinstance(node, Gen):

@@ -25,6 +25,7 @@ _INTERNAL = (
     internal_events.CancelRequested,
     internal_events.CloseRequested,
     internal_events.OptionsKnown,
+    internal_events.TextYielded,
     Performed,
 )
 
@@ -173,6 +174,9 @@ class Loop:
                 self._handle(following, seen)
             if self.ahead.is_on and event.ends:
                 self.ahead.note_ends(event.ends)
+        elif isinstance(event, internal_events.TextYielded):
+            for following in self._effects.fill_readers(event):
+                self._handle(following, seen)
         elif isinstance(event, BackendDown):
             self.down = None if event.restarting else revive(event.error)
             self.ahead.forget_lost(event.lost, own_fault=event.own_fault)

@@ -310,6 +310,7 @@ NODE_TRANSITIONS: dict[type[Any], Callable[[State, NodeState, Any], None]] = {
     internal_events.CancelRequested: _cancel_wanted,
     internal_events.CloseRequested: _close_wanted,
     internal_events.OptionsKnown: _options_known,
+    internal_events.TextYielded: lambda state, node, event: None,
 }
 TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
     events.NodeDeclared: _declared,

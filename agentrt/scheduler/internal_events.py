@@ -58,6 +58,11 @@ class OptionsKnown(NodeEvent):
 
 
 @record
+class TextYielded(NodeEvent):
+    """A tool has yielded text of its result."""
+
+
+@record
 class Performed:
     """A decision has been carried out."""
 
@@ -72,5 +77,6 @@ InternalEvent = (
     | CancelRequested
     | CloseRequested
     | OptionsKnown
+    | TextYielded
     | Performed
 )

@@ -25,6 +25,7 @@ from agentrt.tools.spec import ToolSpec
 from agentrt.tools.workers import run_in_worker
 from agentrt.tools.write_calls import WriteCalls, awaited_write, called_write
 from agentrt.tools.write_log import OnWrite, WriteCall
+from agentrt.tools.yielded_text import OnText, YieldedText
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
@@ -44,6 +45,7 @@ async def execute(
     max_result_bytes: int = MAX_RESULT_BYTES,
     on_write: OnWrite | None = None,
     call_path: str = "",
+    on_text: OnText | None = None,
 ) -> Any:
     """Run a tool to its result.
 
@@ -57,6 +59,7 @@ async def execute(
         max_result_bytes: Limit on the text of the result, for tools that set none.
         on_write: Makes the call of a `write` tool.
         call_path: Path of the node of the call, for `on_write`.
+        on_text: Takes each text that the tool yields.
 
     Returns:
         The tool's result.
@@ -79,7 +82,16 @@ async def execute(
     for attempt in range(1, spec.retries + 2):
         try:
             value = await _attempt(
-                spec, arguments, attempt, clock, report, limiter, writes, limit, around
+                spec,
+                arguments,
+                attempt,
+                clock,
+                report,
+                limiter,
+                writes,
+                limit,
+                around,
+                on_text or _ignore,
             )
         except OutcomeUnknown:
             raise
@@ -115,6 +127,7 @@ async def _attempt(
     writes: WriteCalls,
     max_bytes: int,
     around: Callable[[MakeCall], Coroutine[Any, Any, Any]] | None,
+    on_text: OnText,
 ) -> Any:
     slot = object()  # of the worker limit; released when the function returns, even if abandoned
     if not spec.is_async:
@@ -122,7 +135,10 @@ async def _attempt(
     report(AttemptStarted(attempt, clock.now_s()))
     error: ErrorRecord | None = None
     process = None
-    bound = partial(spec.fn, **arguments)
+    bound: Callable[[], Any] = partial(spec.fn, **arguments)
+    yielded = YieldedText(on_text, max_bytes) if spec.yields else None
+    if yielded is not None:
+        bound = yielded.joined(bound, is_async=spec.is_async)
     if spec.process is not None:
         from agentrt.tools.process_call import ProcessCall
 
@@ -143,6 +159,8 @@ async def _attempt(
         error = record_of(original(raised))
         if process is not None and spec.effects != "write":
             process.kill()
+        if yielded is not None and spec.effects != "write":
+            yielded.stop()
         raise
     finally:
         report(AttemptEnded(attempt, clock.now_s(), error))
@@ -179,5 +197,5 @@ def _shown(arguments: Mapping[str, Any]) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "..."
 
 
-def _ignore(_: AttemptStarted | AttemptEnded) -> None:
+def _ignore(_: AttemptStarted | AttemptEnded | str) -> None:
     return None

@@ -17,6 +17,7 @@ from agentrt.base.one_of import OneOf
 from agentrt.base.segments import ToolSchema
 from agentrt.tools.docstring import read_docstring
 from agentrt.tools.signature import Argument, arguments_of, site_of
+from agentrt.tools.yielded_text import yields_text
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -60,6 +61,7 @@ class ToolSpec:
         process: Form of a tool that runs in a process of its own; None runs it in this one.
         fn: The function.
         is_async: Whether it is awaited instead of run in a worker thread.
+        yields: Whether it is a generator of the text of its result.
         bound: Arguments that are fixed and hidden from the model.
         where: `file:line` of the function.
     """
@@ -76,6 +78,7 @@ class ToolSpec:
     max_result_bytes: int | None = None
     process: ProcessForm | None = None
     where: str = ""
+    yields: bool = False
     _argument_docs: Mapping[str, str] = field(default_factory=dict)
     _form: _ToolForm = field(default_factory=_ToolForm)
     _chosen: dict[OneOf, OneOf] = field(default_factory=dict)  # from what is bound
@@ -111,6 +114,8 @@ class ToolSpec:
                 hint="Give 1 or more",
                 where=where,
             )
+        call = plain if inspect.isroutine(plain) else getattr(plain, "__call__", plain)  # noqa: B004
+        yields = yields_text(call, name=name, where=where, process=process)
         form = None
         if process:
             from agentrt.tools.process_form import ProcessForm  # pydantic
@@ -123,7 +128,6 @@ class ToolSpec:
                 where=where,
             )
         documented = read_docstring(plain.__doc__ if inspect.isroutine(plain) else None)
-        call = plain if inspect.isroutine(plain) else getattr(plain, "__call__", plain)  # noqa: B004
         spec = cls(
             name=name,
             description=documented.description,
@@ -132,7 +136,9 @@ class ToolSpec:
             retries=retries,
             stable_for_s=stable_for_s,
             fn=fn,
-            is_async=inspect.iscoroutinefunction(call) and not process,
+            is_async=not process
+            and (inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)),
+            yields=yields,
             max_result_bytes=max_result_bytes,
             process=form,
             where=where,

@@ -1,6 +1,6 @@
 """Streamed fills: a prompt takes the text that it waits for while that is written."""
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Annotated, Any
 
 import pytest
@@ -76,6 +76,33 @@ def test_what_is_sent_is_always_the_beginning_of_what_follows(bench: Any, codec:
     assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
     times = [fill for _, fill in rig.backend.seen.fills]
     assert all(one.token_ids or one.complete for one in times)
+
+
+@pytest.mark.parametrize("words", list(permutations((40, 120, 200))))
+def test_texts_go_in_whatever_the_order_of_their_ends(
+    bench: Any, codec: Any, words: tuple[int, ...]
+) -> None:
+    """Each goes on where the one before has ended; little is left when the last one ends."""
+    texts = [" ".join(f"{at}word{n}" for n in range(count)) for at, count in enumerate(words)]
+
+    @program
+    async def three() -> str:
+        nodes = [ASK.user(f"{at}.").generate(name=f"draft{at}", max_tokens=4000) for at in range(3)]
+        parts = [part for node in nodes for part in (node, "\n\n")]
+        return await ASK.user(*parts, "Which?").generate(name="verdict")
+
+    rig = bench([*texts, "the last"], codec=codec, decode_tokens_per_s=10.0)
+    assert rig.run(three) == "the last"
+    whole = ASK.user(*(part for text in texts for part in (text, "\n\n")), "Which?")
+    ids = codec.encode((), whole.segments()).token_ids
+    assert whole_prompt(rig) == ids
+    assert not rig.recorder.of(PromptRevised)
+    last = len(rig.backend.seen.fills[-1][1].token_ids)
+    behind = max(at for at in range(3) if words[at] == 200)
+    late = sum(codec.count(text) for text in texts[behind + 1 :])
+    assert last <= late + 80, "the parts behind the longest text, and its own end"
+    ledger = rig.recorder.of(NodeFinished, "verdict")[0].ledger
+    assert ledger.late_tokens == last + ledger.prompt_tokens - len(ids)
 
 
 def test_a_value_that_is_not_what_was_written_takes_the_request_back(

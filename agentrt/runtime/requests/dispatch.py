@@ -9,7 +9,7 @@ from typing import Any
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import ContextOverflow, InternalError
 from agentrt.base.ids import RequestId
-from agentrt.program import Gen
+from agentrt.program import Gen, Node
 from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo
 from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
 from agentrt.runtime.completion import failed
@@ -177,12 +177,12 @@ class RequestDispatcher:
             self._follow(request, prompt.source)
         return [*prompt.losses, *self._send_more(request, prompt)]
 
-    def fill_readers(self, request: InFlight) -> list[Event]:
-        """Fill the prompts that take the unfinished text of a generation, if it has grown."""
+    def fill_readers(self, run: Run, source: Node[Any]) -> list[Event]:
+        """Fill the prompts that take the unfinished text of a node, if it has grown."""
         events: list[Event] = []
-        for gen in self.fills.grown(request.gen):
-            if self.request_of(request.run, gen) is not None:
-                events += self.fill_prompt(request.run, gen)
+        for gen in self.fills.grown(source):
+            if self.request_of(run, gen) is not None:
+                events += self.fill_prompt(run, gen)
         return events
 
     def update(self, role: str, updates: tuple[SchedulingInfo, ...]) -> None:
@@ -258,8 +258,8 @@ class RequestDispatcher:
         run_id, node_id = request.run.run_id, request.gen.id
         return Scheduled(run_id, node_id, now_s, "joined", reason, terms=terms)
 
-    def _follow(self, request: InFlight, source: Gen[Any]) -> None:
-        """Let a prompt grow with the text of a generation."""
+    def _follow(self, request: InFlight, source: Node[Any]) -> None:
+        """Let a prompt grow with the text of a node."""
         request.takes_unfinished = True
         self.fills.add_reader(source, request.gen)
 
@@ -357,14 +357,15 @@ def _update_merged(engine: ModelRole, coalesced: CoalescedRequest, before: Sched
 
 
 def _extends(prompt: Prompt, request: InFlight) -> bool:
-    """Whether the prompt extends the part that the engine has.
+    """Whether the prompt extends the part that the engine has, or is the beginning of it.
 
     Raises:
         InternalError: The prompt does not, although no chat in it was made shorter, and no text in
             it was unfinished.
     """
-    if prompt.token_ids[: len(request.prompt_ids)] == request.prompt_ids:
-        return True
+    known, sent = prompt.token_ids, request.prompt_ids
+    if known[: len(sent)] == sent or (not prompt.complete and sent[: len(known)] == known):
+        return True  # it is shorter while a tool is tried again
     if request.takes_unfinished or is_rewritten(request.gen.prompt):
         return False
     raise InternalError(

@@ -201,7 +201,7 @@ class OutputProcessor:
             stuck = Degenerate(message, where=request.gen.site)
             self._dispatcher.stop(request, stuck, "it repeats itself")
         elif self._fills.readers:
-            events += self._dispatcher.fill_readers(request)
+            events += self._dispatcher.fill_readers(request.run, request.gen)
 
     def _end_all(self, requests: list[InFlight], end: End) -> list[Event]:
         """End an engine's request for each node that gets its output."""

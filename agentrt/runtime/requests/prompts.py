@@ -7,7 +7,7 @@ from typing import Any
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.record import record
 from agentrt.base.segments import Generated, Segment, Text
-from agentrt.program import Chat, Gen
+from agentrt.program import Chat, Gen, Node
 from agentrt.prompt import Codec, Encoded
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import MessagePrompt, TokenPrompt
@@ -28,7 +28,7 @@ class Prompt:
         constraint: The constraint of the output, with holes while nodes with options are pending.
         crowded: Whether it leaves less than `max_tokens` of the generation.
         losses: Events for tokens that were computed before and cannot be shared.
-        source: The generation whose unfinished text it takes, or None.
+        source: The node whose unfinished text it takes, or None.
     """
 
     sent: TokenPrompt | MessagePrompt
@@ -36,7 +36,7 @@ class Prompt:
     constraint: ConstraintSpec | None
     crowded: bool = False
     losses: tuple[Event, ...] = ()
-    source: Gen[Any] | None = None
+    source: Node[Any] | None = None
 
     @property
     def token_ids(self) -> tuple[int, ...]:

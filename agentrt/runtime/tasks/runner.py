@@ -12,7 +12,15 @@ import anyio
 from agentrt.base.clock import Clock
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import OutcomeUnknown, UsageError
-from agentrt.program import AskWork, Node, ProgramWork, Scope, ToolWork, in_scope
+from agentrt.program import (
+    AskWork,
+    Node,
+    ProgramWork,
+    Scope,
+    ToolWork,
+    YieldingNode,
+    in_scope,
+)
 from agentrt.protocol.events import ToolEnded, ToolStarted
 from agentrt.runtime.completion import carry_out, succeeded
 from agentrt.runtime.options import PersonQuestion
@@ -21,6 +29,7 @@ from agentrt.runtime.task import Task
 from agentrt.runtime.tasks.speculation import Speculation
 from agentrt.scheduler import InternalEvent
 from agentrt.scheduler.estimates.call_patterns import CallPatterns
+from agentrt.scheduler.internal_events import TextYielded
 from agentrt.tools import (
     AttemptEnded,
     AttemptStarted,
@@ -85,9 +94,16 @@ class TaskRunner:
         def on_attempt(attempt: AttemptStarted | AttemptEnded) -> None:
             number, at_s = attempt.attempt, attempt.at_s
             if isinstance(attempt, AttemptStarted):
+                if isinstance(node, YieldingNode):
+                    node.begin_anew()
                 self._post(ToolStarted(run.run_id, node.id, number, at_s))
             else:
                 self._post(ToolEnded(run.run_id, node.id, number, at_s, attempt.error))
+
+        def on_text(text: str) -> None:
+            if isinstance(node, YieldingNode) and not node.done:
+                node.add_text(text)
+                self._post(TextYielded(run.run_id, node.id))
 
         tool_call_key.set(idempotency_key_of(run.run_id, node.id))
         call = partial(
@@ -101,6 +117,7 @@ class TaskRunner:
             max_result_bytes=self._max_result_bytes,
             on_write=run.options.on_write,
             call_path=node.id,
+            on_text=on_text,
         )
         try:
             if not self.speculation.is_on:

@@ -57,7 +57,7 @@ class JsonRendering:
     """
 
     def __init__(self, place: Place, style: JsonStyle) -> None:
-        self._style = style
+        self._style: JsonStyle = style
         self._separators = SEPARATORS[style]
         self._rest = ""  # what is not read yet
         self._out: list[str] = []
