@@ -64,8 +64,9 @@ async def report(question: str, style: str = "plain") -> str:
 class Rig:
     """An engine in a thread of the test's process, and what it computed for the last run."""
 
-    def __init__(self, portal: Any, runtime: Any, recorder: Any) -> None:
+    def __init__(self, portal: Any, runtime: Any, recorder: Any, close_all: Any) -> None:
         self._portal, self._runtime, self._recorder = portal, runtime, recorder
+        self.close_all = close_all
 
     def run(self, body: Any, *args: Any, **options: Any) -> Any:
         self._recorder.events.clear()
@@ -121,6 +122,10 @@ def opened() -> Iterator[Any]:
     with start_blocking_portal() as portal:
         stack: list[Any] = []
 
+        def close_rigs() -> None:
+            while stack:
+                stack.pop().__exit__(None, None, None)
+
         def open_rig(*, on: bool = True) -> Rig:
             recorder = Recorder()
             config = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
@@ -133,12 +138,12 @@ def opened() -> Iterator[Any]:
                     scheduler=SchedulerConfig(prefill_ahead=on),
                 )
             )
+            rig = Rig(portal, block.__enter__(), recorder, close_rigs)
             stack.append(block)
-            return Rig(portal, block.__enter__(), recorder)
+            return rig
 
         yield open_rig
-        for block in reversed(stack):
-            block.__exit__(None, None, None)
+        close_rigs()
 
 
 def test_a_prompt_is_computed_while_a_tool_runs(opened: Any) -> None:
@@ -200,6 +205,24 @@ def test_a_prompt_is_computed_while_a_person_thinks(opened: Any) -> None:
         outputs = [rig.run(consults, question, on_ask=answers) for rig in (with_it, without)]
         assert outputs[0] == outputs[1]
     assert with_it.left("again") <= without.left("again") - 16
+
+
+def test_another_process_knows_it_too(
+    opened: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the texts of the runs: the instructions and the words around values."""
+    monkeypatch.setenv("AGENTRT_ESTIMATES", str(tmp_path / "estimates"))
+    first = opened()
+    for question in QUESTIONS[:4]:
+        first.run(report, question)
+    first.close_all()
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"write " in kept
+    assert b"old town" not in kept
+    second = opened()
+    second.run(report, QUESTIONS[4])
+    assert second.saved.used_tokens >= 32
+    second.close_all()
 
 
 def test_each_salt_has_its_own(opened: Any) -> None:

@@ -32,12 +32,13 @@ def asks(question, passage):
     return (Open("system"), Text("Be brief."), Close(), Open("user"), Text(text), Close())
 
 
-def learned(runs=4):
+def learned(runs=4, form=("default", "template")):
     patterns: Any = PromptPatterns()
     for number in range(runs):
         known = known_of(f"question {number}")
         guess = patterns.guess(AT, known)
-        patterns.learn(AT, "write", asks(f"question {number}", f"passage {number}"), known, guess)
+        prompt = asks(f"question {number}", f"passage {number}")
+        patterns.learn(AT, "write", prompt, known, guess, form)
     return patterns
 
 
@@ -145,6 +146,12 @@ def test_other_processes_learn_on():
     guess: Any = PromptPatterns(learned().changed_rows()).guess(AT, known_of("another"))
     assert written(guess) == "Be brief.Question: another\nPassage: "
     assert is_likely(guess)
+    assert guess.form == ("default", "template")
+
+
+def test_the_form_of_a_prompt_with_tools_is_not_stored():
+    guess: Any = PromptPatterns(learned(form=None).changed_rows()).guess(AT, known_of("another"))
+    assert guess.form is None
 
 
 def test_texts_of_a_run_are_stored_in_no_form():
@@ -163,7 +170,10 @@ def test_texts_of_a_run_are_stored_in_no_form():
     assert "question 1" not in stored
 
 
-@pytest.mark.parametrize("name", ["[]", "[1]", '["s",0,"open","nobody"]', '["s","base",1,2]', "{"])
+@pytest.mark.parametrize(
+    "name",
+    ["[]", "[1]", '["s","form","a","b"]', '["s",0,"open","nobody"]', '["s","base",1,2]', "{"],
+)
 def test_malformed_rows_are_refused(name):
     (row,) = learned().changed_rows()
     with pytest.raises(ValueError, match=r"Expecting|no part of a prompt"):

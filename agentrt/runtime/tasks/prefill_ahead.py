@@ -148,11 +148,11 @@ class PrefillAhead:
         ahead.sent.add(gen.id)
         history, owner = ahead.history, gen.scope.owner
         scope, chat = history.scope(owner), gen.work.chat
-        self._learn(scope, node_site(gen), tuple(chat.segments()))
-        self._settle(ahead, owner, request)
         output = gen.work.output
         constraint = output.constraint if output.late is None else None
         form = PromptForm(gen.work.model, chat.tools, chat.history, constraint)
+        self._learn(scope, node_site(gen), tuple(chat.segments()), form)
+        self._settle(ahead, owner, request)
         self._forms[history.program, node_site(gen)] = form
         history.note_prompt(gen, form)
         scope.begin_call(node_site(gen))
@@ -190,7 +190,7 @@ class PrefillAhead:
         if ahead is None:
             return
         for owner, scope in ahead.history.scopes.items():
-            self._learn(scope, "", ())
+            self._learn(scope)
             self._settle(ahead, owner, None)
         for request_id, request in list(self._requests.items()):
             if request.run_id == run_id:
@@ -221,7 +221,7 @@ class PrefillAhead:
         """A program has ended: it writes no more prompts."""
         ahead = self._runs.get(run.run_id)
         if ahead is not None and (scope := ahead.history.scopes.pop(node.id, None)) is not None:
-            self._learn(scope, "", ())
+            self._learn(scope)
             self._settle(ahead, node.id, None)
 
     def _note_wait(self, run: Run, node: Node[Any], phase: str) -> None:
@@ -238,9 +238,17 @@ class PrefillAhead:
         if guess is not None and is_likely(guess):
             self._due[run.run_id, owner] = (run, node, guess)
 
-    def _learn(self, scope: ScopeHistory, site: str, segments: tuple[Segment, ...]) -> None:
+    def _learn(
+        self,
+        scope: ScopeHistory,
+        site: str = "",
+        segments: tuple[Segment, ...] = (),
+        form: PromptForm | None = None,
+    ) -> None:
+        """Learn from the prompt that came, or that none came."""
+        plain = None if form is None or form.tools else (form.role, form.history)
         for one in scope.pending:
-            self._patterns.learn(one.context, site, segments, one.known, one.guess)
+            self._patterns.learn(one.context, site, segments, one.known, one.guess, plain)
         scope.pending.clear()
 
     def _settle(self, ahead: _AheadOfRun, owner: NodeId | None, sent: InFlight | None) -> None:
@@ -260,6 +268,8 @@ class PrefillAhead:
     def _send(self, run: Run, owner: NodeId | None, node: Node[Any], guess: PromptGuess) -> None:
         ahead = self._runs[run.run_id]
         form = self._forms.get((ahead.history.program, guess.site))
+        if form is None and guess.form is not None:  # learned by another process
+            form = PromptForm(guess.form[0], (), guess.form[1], None)
         form = form or ahead.history.form_of(guess.base_site)
         engine = self._engines.get(form.role) if form is not None else None
         sent = ahead.requests.setdefault(owner, [])

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from agentrt.base.record import record
-from agentrt.base.segments import Segment
+from agentrt.base.segments import History, Segment
 from agentrt.scheduler.estimates.call_model import MIN_WEIGHT
 from agentrt.scheduler.estimates.histogram import NEGLIGIBLE
 from agentrt.scheduler.estimates.prompt_parts import (
@@ -29,8 +29,11 @@ from agentrt.scheduler.estimates.row import CALLS_DECAY
 MAX_TRAILS = 512
 
 Trail = tuple[Any, ...]
-"""`(site,)`, `(site, "base", site of an earlier prompt, segments that it has beyond)`, or
-`(site, place, *part)`."""
+"""`(site,)`, `(site, "base", site of an earlier prompt, segments that it has beyond)`, `(site,
+"form", *form)`, or `(site, place, *part)`."""
+
+PlainForm = tuple[str, History]
+"""Role of the engine, and form of earlier answers."""
 
 
 @record
@@ -45,6 +48,7 @@ class PromptGuess:
         complete: Whether that is the whole prompt.
         probability: Recent share of correct guesses.
         trials: Number of guesses ever.
+        form: Form of a prompt without tools; None if it has tools, or is not known.
     """
 
     site: str
@@ -54,6 +58,7 @@ class PromptGuess:
     complete: bool
     probability: float
     trials: int
+    form: PlainForm | None = None
 
 
 class PromptModel:
@@ -118,6 +123,7 @@ class PromptModel:
             complete,
             self.probability,
             self.count - 1,
+            self._heaviest((site, "form"), weight),
         )
 
     def learn(
@@ -126,6 +132,7 @@ class PromptModel:
         segments: Sequence[Segment],
         known: KnownParts,
         guess: PromptGuess | None,
+        form: PlainForm | None = None,
     ) -> bool:
         """Learn from the prompt that came.
 
@@ -134,6 +141,7 @@ class PromptModel:
             segments: Segments of the prompt; a pending part is a hole.
             known: Parts of which it may consist.
             guess: The guess that was made before, or None.
+            form: Form of the prompt, if it has no tools.
 
         Returns:
             Whether the guess came true.
@@ -146,6 +154,9 @@ class PromptModel:
         faded = ((trail, weight * CALLS_DECAY) for trail, weight in self.trails.items())
         trails = {trail: weight for trail, weight in faded if weight > MIN_WEIGHT}
         for trail in self._explaining(site, segments, known):
+            trails[trail] = trails.get(trail, 0.0) + 1.0
+        if form is not None:
+            trail = (site, "form", *form)
             trails[trail] = trails.get(trail, 0.0) + 1.0
         if len(trails) > MAX_TRAILS:  # a call site weighs at least what its parts do
             heaviest = sorted(trails.items(), key=lambda one: (-one[1], len(one[0])))
@@ -220,7 +231,9 @@ def _trail_of(name: str) -> Trail:
     is_site = len(trail) >= 1 and isinstance(trail[0], str)
     is_base = len(trail) == 4 and trail[1] == "base" and isinstance(trail[2], str)
     is_base = is_base and type(trail[3]) is int and trail[3] >= 0
+    is_form = len(trail) == 4 and trail[1] == "form" and isinstance(trail[2], str)
+    is_form = is_form and trail[3] in get_args(History)
     is_part = len(trail) >= 3 and type(trail[1]) is int and is_part_name(trail[2:])
-    if not is_site or not (len(trail) == 1 or is_base or is_part):
+    if not is_site or not (len(trail) == 1 or is_base or is_form or is_part):
         raise ValueError(f"{name!r} is no part of a prompt")
     return trail

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agentrt.base.segments import Segment
 from agentrt.scheduler.estimates.call_model import MIN_PROBABILITY, MIN_TRIALS
-from agentrt.scheduler.estimates.prompt_model import PromptGuess, PromptModel
+from agentrt.scheduler.estimates.prompt_model import PlainForm, PromptGuess, PromptModel
 from agentrt.scheduler.estimates.prompt_parts import KnownParts
 from agentrt.scheduler.estimates.row import PROMPTS, EstimateRow
 
@@ -55,10 +55,11 @@ class PromptPatterns:
         segments: Sequence[Segment],
         known: KnownParts,
         guess: PromptGuess | None,
+        form: PlainForm | None = None,
     ) -> bool:
         """Learn from the prompt that came; see `PromptModel.learn`."""
         model = self._models.pop(context, None) or PromptModel()
-        is_hit = model.learn(site, segments, known, guess)
+        is_hit = model.learn(site, segments, known, guess, form)
         self._store(context, model)
         self._changed[context] = None
         return is_hit
