@@ -38,8 +38,8 @@ from agentrt.lab.workloads import (
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.program import Gen, GenOptions, Node, Program, Tool, program, tool
-from agentrt.program.generation import BEGUN_CHUNKS
 from agentrt.program.node import note_wait
+from agentrt.runtime.requests.begun_text import PART_CHUNKS
 
 
 class TracePlayer:
@@ -156,7 +156,7 @@ class TracePlayer:
 
     def stops(self, call: TraceCall) -> tuple[int, ...]:
         """Lengths of a call's output that the program or the runtime acts on."""
-        begun = range(BEGUN_CHUNKS, call.output_tokens + 1, BEGUN_CHUNKS)
+        begun = range(PART_CHUNKS, call.output_tokens + 1, PART_CHUNKS)
         return (*self.marks(call), *(begun if call.name in self._streamed else ()))
 
     def _note_ends(self) -> None:
