@@ -66,7 +66,7 @@ def test_features_are_named_or_all_of_them_are_meant() -> None:
 def lines() -> list[ProgramLine]:
     """A program of each shape in which a counted feature shows."""
     model = bench_model("micro", scale=SCALE)
-    shapes = ["finance", "self-consistency", "chat"]
+    shapes = ["finance", "self-consistency", "chat", "map-reduce"]
     return [line for one in rounds_of_one(shapes, 1, 1, model.drawing) for line in one.lines("x")]
 
 
