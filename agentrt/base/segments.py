@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from agentrt.base.json_style import styled_json
+from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.base.record import record
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -146,18 +146,20 @@ class ArgumentFrame:
         middle: Text between name and value.
         after: Text behind the value, which a text cannot hold.
         json_middle: Text between name and value if that is no text; "" if it is `middle`, too.
+        style: Style of values that are no texts.
     """
 
     before: str
     middle: str
     after: str
     json_middle: str = ""
+    style: JsonStyle = "compact"
 
     def text_of(self, value: Any) -> tuple[str, str]:
         """The text between the name and a value, and that of the value."""
         if isinstance(value, str):
             return self.middle, value
-        return self.json_middle or self.middle, styled_json(value)
+        return self.json_middle or self.middle, styled_json(value, self.style)
 
     def written(self, name: str, value: Any) -> str:
         """An argument as the model writes it."""
@@ -179,6 +181,7 @@ class CallFrame:
         last: Text after the last call.
         special: Texts of special tokens that occur in the frame.
         argument: Frame of each argument; None if the arguments are one JSON object.
+        style: Style of that object.
     """
 
     before: str
@@ -189,19 +192,22 @@ class CallFrame:
     last: str = ""
     special: tuple[str, ...] = ()
     argument: ArgumentFrame | None = None
+    style: JsonStyle = "compact"
 
     def arguments_text(self, arguments_json: str) -> str:
         """The arguments of a call as the model writes them."""
         one = self.argument
         if one is None:
-            return arguments_json
+            if self.style == "compact":
+                return arguments_json
+            return styled_json(json.loads(arguments_json), self.style)
         return "".join(one.written(*item) for item in json.loads(arguments_json).items())
 
 
-def argument_texts(arguments_json: str) -> dict[str, str]:
+def argument_texts(arguments_json: str, style: JsonStyle) -> dict[str, str]:
     """The values of arguments that are written one by one: texts bare, the rest as JSON."""
     values = json.loads(arguments_json).items()
-    return {key: one if isinstance(one, str) else styled_json(one) for key, one in values}
+    return {key: one if isinstance(one, str) else styled_json(one, style) for key, one in values}
 
 
 JSON_ARRAY_FRAME = CallFrame(

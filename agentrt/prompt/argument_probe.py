@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from agentrt.base.canonical_json import dumps
+from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.base.segments import ArgumentFrame, CallMade
 from agentrt.prompt.encoded import shared_length
 from agentrt.prompt.message_form import Turn
@@ -15,7 +15,8 @@ from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 
 KEYS = ("\U0010fe04k", "\U0010fe04l")
 VALUES = ("2\U0010fe05", '"4\n\U0010fe05')
-_NO_TEXTS = (7340033, 2.5, True, None, [1, "a"], {"b": False})
+_LIST = [1, "a"]
+_NO_TEXTS = (7340033, 2.5, True, None, _LIST, {"b": False})
 _ENDS = (">", "\n")
 """Ends of a piece of markup."""
 
@@ -42,18 +43,28 @@ def argument_of(probe: TemplateProbe) -> ArgumentFrame:
     before = between[len(after) :]
     if not before or not after or not lead.endswith(before) or KEYS[1] in rest[: len(after)]:
         raise NoFrame("nothing tells one argument from the next")
-    frame = ArgumentFrame(before, middle, after)
-    return replace(frame, json_middle=_json_middle(probe, frame))
-
-
-def _json_middle(probe: TemplateProbe, frame: ArgumentFrame) -> str:
-    """The text before a value that is no text; "" if values are not told apart."""
     as_values = replace(probe, form=replace(probe.form, arguments="object"))
+    frame = ArgumentFrame(before, middle, after, style=_style(as_values))
+    return replace(frame, json_middle=_json_middle(as_values, frame))
+
+
+def _style(as_values: TemplateProbe) -> JsonStyle:
+    """The style in which the template writes a list; compact if it writes none as JSON."""
+    try:
+        text = _call(as_values, 1, _LIST)
+    except NoFrame:
+        return "compact"
+    return "spaced" if styled_json(_LIST, "spaced") in text else "compact"
+
+
+def _json_middle(as_values: TemplateProbe, frame: ArgumentFrame) -> str:
+    """The text before a value that is no text; "" if values are not told apart."""
     middles: set[str] = set()
     for value in (VALUES[0], *_NO_TEXTS):
         try:
             text = _call(as_values, 1, value)
-            _, middle, tail = _around(text, 0, value if isinstance(value, str) else dumps(value))
+            written = value if isinstance(value, str) else styled_json(value, frame.style)
+            _, middle, tail = _around(text, 0, written)
         except NoFrame:
             return ""
         if not tail.startswith(frame.after):

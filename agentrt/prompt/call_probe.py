@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import ArgumentFrame, CallFrame
 from agentrt.prompt.argument_probe import NoFrame, argument_of, units
 from agentrt.prompt.encoded import shared_length
@@ -21,6 +22,7 @@ from agentrt.prompt.probe import (
 from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 
 USER = Turn("user", text_of(0))
+_STYLES: tuple[JsonStyle, ...] = ("compact", "spaced")
 ANSWERED = [USER, Turn("assistant", text_of(1)), Turn("user", text_of(4))]
 RESULTS = [Turn("tool", text_of(i), call_id=call_id(i), name=name_of(i)) for i in (2, 3)]
 ONE = [USER, Turn("assistant", "", calls=(call_of(2),)), RESULTS[0]]
@@ -50,9 +52,7 @@ def _frame(probe: TemplateProbe, argument: ArgumentFrame | None) -> CallFrame:
     one = probe.text(ONE)
     if one is None or name_of(2) not in one:
         raise NoFrame("the template shows no calls")
-    bare = CallFrame("", "", "", argument=argument)
-    if bare.arguments_text(args_of(2)) not in one:
-        raise NoFrame("the template does not write arguments as JSON")
+    bare = _bare(one, argument)
     if one.index(bare.arguments_text(args_of(2))) < one.index(name_of(2), len(_opened(probe, one))):
         raise NoFrame("the template writes arguments before the name")
     lead, middle, tail = _around(_opened(probe, one), one, 2, bare)
@@ -63,7 +63,7 @@ def _frame(probe: TemplateProbe, argument: ArgumentFrame | None) -> CallFrame:
         frame = CallFrame(before=lead, middle=middle, after=tail, between="\n")
     else:
         frame = _joined(probe, two, lead, middle, closing, bare)
-    frame = replace(frame, argument=argument)
+    frame = replace(frame, argument=argument, style=bare.style)
     texts = [frame.before, frame.middle, frame.after, frame.between, frame.first, frame.last]
     if argument is not None:
         texts += [argument.before, argument.middle, argument.after, argument.json_middle]
@@ -78,6 +78,19 @@ def _frame(probe: TemplateProbe, argument: ArgumentFrame | None) -> CallFrame:
         if isinstance(piece, Marker)
     }
     return replace(frame, special=tuple(sorted(special)))
+
+
+def _bare(one: str, argument: ArgumentFrame | None) -> CallFrame:
+    """The frame without its texts: the form of the arguments in a rendering of one call.
+
+    Raises:
+        NoFrame: They are no JSON.
+    """
+    for style in _STYLES:
+        bare = CallFrame("", "", "", argument=argument, style=style)
+        if bare.arguments_text(args_of(2)) in one:
+            return bare
+    raise NoFrame("the template does not write arguments as JSON")
 
 
 def _opened(probe: TemplateProbe, text: str) -> str:

@@ -197,7 +197,7 @@ class Composer:
         writer.write_text(call.name)
         writer.write_template(frame.middle)
         if frame.argument is None:
-            writer.write_text(call.arguments_json)
+            writer.write_text(frame.arguments_text(call.arguments_json))
         else:
             for key, value in json.loads(call.arguments_json).items():
                 middle, text = frame.argument.text_of(value)

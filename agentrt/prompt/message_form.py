@@ -120,7 +120,9 @@ class MessageForm:
         if self.arguments == "object":
             arguments = json.loads(call.arguments_json)
         elif self.arguments == "texts":
-            arguments = argument_texts(call.arguments_json)
+            one = self.frame.argument
+            style = one.style if one is not None else "compact"
+            arguments = argument_texts(call.arguments_json, style)
         function = {"name": call.name, "arguments": arguments}
         return {"id": call.call_id, "type": "function", "function": function}
 

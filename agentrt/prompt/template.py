@@ -113,9 +113,10 @@ def to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """The `tojson` of chat templates: compact unless the template sets a format."""
-    if separators is None and indent is None:
-        separators = (",", ":")
+    """The `tojson` of chat templates, with a blank behind commas and colons as in transformers.
+
+    Models were trained on prompts that were rendered so.
+    """
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

@@ -189,7 +189,8 @@ class _Argument:
     def _json(self, schema: Any) -> LarkPart:
         defined = {key: self._root[key] for key in DEFINITIONS if key in self._root}
         whole = {**(schema if isinstance(schema, dict) else {"allOf": [schema]}), **defined}
-        part = json_part(whole, f"{self._prefix}v_", exact=self._exact)
+        style = self._frame.style
+        part = json_part(whole, f"{self._prefix}v_", exact=self._exact, style=style)
         return LarkPart(f"{part.expression} {spelled(self._cut(self._frame.after))}", part.rules)
 
     def _bare(self, terminal: str) -> LarkPart:

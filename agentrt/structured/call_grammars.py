@@ -167,7 +167,7 @@ class FrameText:
     def _arguments(self, tool: ToolSchema, prefix: str, *, exact: bool = True) -> LarkPart:
         one = self.frame.argument
         if one is None:
-            return json_part(tool.parameters, prefix, exact=exact)
+            return json_part(tool.parameters, prefix, exact=exact, style=self.frame.style)
         return arguments_part(tool.parameters, one, self.pieces, prefix, exact=exact)
 
 

@@ -36,7 +36,7 @@ ELEMENTS = CallFrame(
     after="</function>\n</tool_call>",
     between="\n",
     special=("</tool_call>", "<tool_call>"),
-    argument=ArgumentFrame("<parameter=", ">\n", "\n</parameter>\n"),
+    argument=ArgumentFrame("<parameter=", ">\n", "\n</parameter>\n", style="spaced"),
 )
 FRAMES = {
     "Qwen3-Coder": ELEMENTS,
@@ -47,6 +47,7 @@ FRAMES = {
         after="",
         between="\n",
         special=("<|channel|>", "<|message|>"),
+        style="spaced",
     ),
     "GLM-4.6": CallFrame(
         before="<tool_call>",
@@ -54,14 +55,18 @@ FRAMES = {
         after="</tool_call>",
         between="\n",
         special=GLM_SPECIAL,
-        argument=ArgumentFrame("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"),
+        argument=ArgumentFrame(
+            "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", style="spaced"
+        ),
     ),
     "GLM-4.7-Flash": CallFrame(
         before="<tool_call>",
         middle="",
         after="</tool_call>",
         special=GLM_SPECIAL,
-        argument=ArgumentFrame("<arg_key>", "</arg_key><arg_value>", "</arg_value>"),
+        argument=ArgumentFrame(
+            "<arg_key>", "</arg_key><arg_value>", "</arg_value>", style="spaced"
+        ),
     ),
     "MiniMax-M2": CallFrame(
         before='<invoke name="',
@@ -70,7 +75,7 @@ FRAMES = {
         first="\n<minimax:tool_call>\n",
         last="</minimax:tool_call>",
         special=("</minimax:tool_call>", "<minimax:tool_call>"),
-        argument=ArgumentFrame('<parameter name="', '">', "</parameter>\n"),
+        argument=ArgumentFrame('<parameter name="', '">', "</parameter>\n", style="spaced"),
     ),
     "deepseek-ai-DeepSeek-V3.2": CallFrame(
         before='｜DSML｜invoke name="',
@@ -84,9 +89,12 @@ FRAMES = {
             '" string="true">',
             "</｜DSML｜parameter>\n",
             '" string="false">',
+            style="spaced",
         ),
     ),
-    LLAMA: CallFrame(before='{"name": "', middle='", "parameters": ', after="}", between="\n"),
+    LLAMA: CallFrame(
+        before='{"name": "', middle='", "parameters": ', after="}", between="\n", style="spaced"
+    ),
 }
 WRITE = ToolSchema(
     "write",

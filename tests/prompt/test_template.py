@@ -12,11 +12,11 @@ def render(source, **special):
     return ChatTemplate(source, special, "a template").render(MESSAGES, None)
 
 
-def test_json_is_compact_unless_asked_otherwise():
-    assert to_json({"a": [1, "é"]}) == '{"a":[1,"é"]}'
+def test_json_has_blanks_as_in_transformers():
+    assert to_json({"a": [1, "é"]}) == '{"a": [1, "é"]}'
     assert to_json({"a": 1}, indent=2) == '{\n  "a": 1\n}'
-    assert render("{{ messages | tojson }}") == '[{"role":"user","content":"hi"}]'
-    assert render("{{ {'a': 1} | tojson(separators=(', ', ': ')) }}") == '{"a": 1}'
+    assert render("{{ messages | tojson }}") == '[{"role": "user", "content": "hi"}]'
+    assert render("{{ {'a': 1} | tojson(separators=(',', ':')) }}") == '{"a":1}'
 
 
 def test_what_hugging_face_templates_use():

@@ -84,7 +84,7 @@ def contains(ids, part):
 def test_within_a_round_of_tools_the_thought_stays_with_its_ids(codec):
     made = codec("Qwen-Qwen3-0.6B")
     frame = made.call_frame
-    call = CallMade("call00001", "look", '{"at":"x"}')
+    call = CallMade("call00001", "look", '{"at": "x"}')
     text = f"{frame.before}look{frame.middle}{call.arguments_json}{frame.after}"
     answer = thought(made, text, (call,))
     asked = (Open("user"), Text("Look."), Close())
