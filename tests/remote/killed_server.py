@@ -28,7 +28,8 @@ import httpx
 from agentrt import OutputDiverged, Truncated, chat, embedded, program
 from agentrt.app import open_runtime
 from agentrt.lab.arms.peer_files import peer_files
-from agentrt.lab.arms.servers import Served, plans_of
+from agentrt.lab.arms.served import Served
+from agentrt.lab.arms.servers import plans_of
 from agentrt.protocol.events import Event, Scheduled
 from agentrt.runtime import Runtime
 

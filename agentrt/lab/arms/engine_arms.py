@@ -1,4 +1,4 @@
-"""Arms that compute batches of token ids: our engine, llama.cpp and transformers.
+"""Arms that compute batches of token ids: our engine and those of peers.
 
 Such an arm answers `round` with the times of one batch and the ids of each output.
 """
@@ -70,3 +70,28 @@ def transformers_arm(
         settings={"model": str(files.checkpoint), **settings},
         env=env,
     )
+
+
+def vllm_arm(files: PeerFiles, variant: str, env: Mapping[str, str], **settings: Any) -> Arm:
+    """VLLM's engine without its server.
+
+    Args:
+        files: Files of the peers.
+        variant: Difference from other arms.
+        env: Variables added to its environment.
+        settings: Arguments of `vllm.LLM`.
+    """
+    command = (str(files.vllm_program.with_name("python")), str(files.script("vllm_arm.py")))
+    return Arm("vllm", variant, command=command, settings=settings, env=env)
+
+
+def openvino_arm(files: PeerFiles, variant: str, **settings: Any) -> Arm:
+    """OpenVINO GenAI's continuous batching.
+
+    Args:
+        files: Files of the peers.
+        variant: Difference from other arms.
+        settings: `gguf`, a file; `dtype`; `threads`; `kv_tokens`; `prompts_alone`.
+    """
+    command = (str(files.openvino_python), str(files.script("openvino_arm.py")))
+    return Arm("openvino", variant, command=command, settings=settings)

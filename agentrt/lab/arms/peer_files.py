@@ -13,14 +13,14 @@ from typing import Any
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.lab.checkpoints.gguf import gguf_job
+from agentrt.lab.checkpoints.gguf import GGUF_DTYPES, gguf_job
 from agentrt.lab.errors import BenchFailed
 
 _SCRIPTS = Path(__file__).parent / "peers"
 QUANTISED = ("q8_0", "q4_k_m")
 """Weights of fewer bits that llama.cpp is measured with beside the dtype of all arms."""
-_VERSION = 2  # of the GGUF files' content
-_HINT = "Run `make peers` in the repository, or name its folder in AGENTRT_PEERS"
+_VERSION = 3  # of the GGUF files' content
+_TARGETS = {"vllm": "peers-vllm", "openvino": "peers-openvino"}
 
 
 @record
@@ -55,6 +55,28 @@ class PeerFiles:
         """Folder of llama.cpp's shared libraries and programs."""
         return self.root / "llama.cpp" / "bin"
 
+    @property
+    def vllm_program(self) -> Path:
+        """The command line program of vLLM, in an environment of its own."""
+        return self.root / "vllm" / "bin" / "vllm"
+
+    @property
+    def openvino_python(self) -> Path:
+        """Interpreter of OpenVINO's own environment."""
+        return self.root / "openvino" / "bin" / "python"
+
+    def version_of(self, environment: str, package: str) -> str:
+        """Version of a package as an environment of the peers has it.
+
+        Args:
+            environment: Folder of the environment.
+            package: Name of the package as its folder is spelled.
+        """
+        folders = (self.root / environment).glob(f"lib/*/site-packages/{package}-*.dist-info")
+        return next(
+            (one.name.removesuffix(".dist-info").split("-")[1] for one in folders), "unknown"
+        )
+
     def script(self, name: str) -> Path:
         """A script to be run in the peers' environment."""
         return _SCRIPTS / name
@@ -75,13 +97,19 @@ class PeerFiles:
                 (self.python, self.libraries / "llama-server"),
             ),
             "transformers": (self.transformers_program,),
+            "vllm": (self.vllm_program, self.root / "vllm" / ".installed"),
+            "openvino": (self.openvino_python, self.root / "openvino" / ".installed"),
             "langgraph": (self.python,),
             "xgrammar": (self.python,),
             "outlines-core": (self.python,),
         }
         for peer in peers:
             if not all(path.exists() for path in needed.get(peer, ())):
-                raise UsageError(f"there is no {peer} in {self.root}", hint=_HINT)
+                raise UsageError(
+                    f"there is no {peer} in {self.root}",
+                    hint=f"Run `make {_TARGETS.get(peer, 'peers')}` in the repository, or name its "
+                    "folder in AGENTRT_PEERS",
+                )
 
     def gguf(self, shape: ModelShape, dtype: str, folder: Path | None = None) -> Path:
         """The model as a GGUF file; written if it is not there.
@@ -89,15 +117,17 @@ class PeerFiles:
         Args:
             shape: Shape of the checkpoint.
             dtype: Dtype of the matrices in the file, or `q8_0` or `q4_k_m`, which llama.cpp makes
-                from bfloat16.
+                from bfloat16. OpenVINO reads `float16`.
             folder: Folder of the file; None puts it beside the checkpoint.
 
         Raises:
             BenchFailed: The file cannot be written.
             UsageError: The bench does not measure llama.cpp in this dtype.
         """
-        if dtype not in ("bfloat16", "float32", *QUANTISED):
-            raise UsageError(f"no GGUF is written in {dtype}", hint="Use bfloat16 or float32")
+        if dtype not in (*GGUF_DTYPES, *QUANTISED):
+            raise UsageError(
+                f"no GGUF is written in {dtype}", hint=f"Use one of {', '.join(GGUF_DTYPES)}"
+            )
         target = (folder or self.checkpoint) / f"{dtype}-{_VERSION}.gguf"
         if target.exists():
             return target

@@ -23,8 +23,8 @@ from agentrt.engine.process.child import environment
 from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.play_options import PlayOptions
+from agentrt.lab.arms.served import PAGE_TOKENS, Served
 from agentrt.lab.arms.server_process import ServerPlan
-from agentrt.lab.arms.servers import PAGE_TOKENS, Served
 from agentrt.lab.arms.wire import ProgramLine, ProgramSample
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.workloads.step_sample import StepSample

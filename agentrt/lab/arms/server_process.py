@@ -15,7 +15,7 @@ from agentrt.lab.arms.process_group import ProcessGroup
 from agentrt.lab.errors import BenchFailed
 
 Json = dict[str, Any]
-_LOAD_S = 300.0
+_LOAD_S = 900.0  # vLLM compiles its model first
 _ANSWER_S = 120.0
 _QUIT_S = 20.0
 _POLL_S = 0.05
@@ -26,7 +26,7 @@ class ServerPlan:
     """How to start a server, and what its clients have to send.
 
     Attributes:
-        kind: `llama-server`, `transformers` or `ours`.
+        kind: A key of `SERVERS`.
         variant: Difference from other plans of that kind.
         command: Command line of its process; `{port}` stands for the port.
         model: Name of its model in requests.
@@ -39,8 +39,8 @@ class ServerPlan:
         env: Variables added to its environment.
         headers: Headers of every request.
         about: Further facts for the result, such as its version.
-        counters: Names of its counters (`prompt_tokens`, `steps`) at `/metrics`, by ours; {} if it
-            has none.
+        counters: Names of its counters at `/metrics`, by ours (`prompt_tokens`, `steps`), each with
+            the labels that it must have; {} if it has none.
     """
 
     kind: str
@@ -121,12 +121,10 @@ class ServerProcess(ProcessGroup):
             return {}
         with self.running():
             text = self._http.get("/metrics").text
-        lines = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
-        found = {line[0]: float(line[1]) for line in lines if len(line) == 2}
-        missing = [name for name in wanted.values() if name not in found]
-        if missing:
-            raise BenchFailed(f"{self.plan.name} has no counter {missing[0]} at /metrics")
-        return {name: int(found[theirs]) for name, theirs in wanted.items()}
+        try:
+            return {name: counted(text, theirs) for name, theirs in wanted.items()}
+        except KeyError as error:
+            raise BenchFailed(f"{self.plan.name} has no counter {error} at /metrics") from None
 
     def close(self, patience_s: float = _QUIT_S) -> None:
         """End the server. Idempotent."""
@@ -164,3 +162,31 @@ class ServerProcess(ProcessGroup):
             raise BenchFailed(f"{self.plan.name} answered {response.status_code}: {said}")
         found: Json = response.json()
         return found
+
+
+def counted(metrics: str, counter: str) -> int:
+    """The value of a counter in a text of Prometheus, summed over all labels that are not named.
+
+    Args:
+        metrics: The text.
+        counter: Name of the counter, with labels as `name{one="value"}` if some are wanted.
+
+    Raises:
+        KeyError: There is none.
+
+    Example:
+        >>> counted('steps{engine="0"} 2.0', "steps")
+        2
+    """
+    name, labels = _split(counter)
+    samples = (line.rpartition(" ") for line in metrics.splitlines() if not line.startswith("#"))
+    parsed = ((*_split(key), float(value)) for key, _, value in samples if key)
+    found = [value for known, has, value in parsed if known == name and labels <= has]
+    if not found:
+        raise KeyError(counter)
+    return int(sum(found))
+
+
+def _split(counter: str) -> tuple[str, set[str]]:
+    name, _, labels = counter.strip().removesuffix("}").partition("{")
+    return name, {label for label in labels.split(",") if label}

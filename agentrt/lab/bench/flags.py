@@ -159,7 +159,8 @@ class CompoundFlags:
 
     Attributes:
         shape: Shape of the model: micro, tiny, half or embedded.
-        arms: Arms: agentrt, and asyncio or langgraph + llama-server, transformers or ours.
+        arms: Arms: agentrt, and asyncio or langgraph + llama-server, llama-server-q8_0,
+            llama-server-q4_k_m, vllm, openvino, transformers or ours.
         shapes: Shapes of programs, separated by commas, or all.
         draws: Programs of each shape, or draws of a load, that count.
         plays: Plays of each program.

@@ -36,6 +36,8 @@ _OF_A_LAYER = {
     "block_sparse_moe.experts.*.w2.weight": "ffn_down_exps.weight",
 }
 _NORMAL, _CONTROL = 1, 3
+GGUF_DTYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
+"""Dtypes of matrices, and the `general.file_type` of a file that has them."""
 _NO_END = {"<|call|>": "<|call-|>"}
 """llama.cpp takes a token of the first name for an end of text, whatever the file declares."""
 
@@ -67,14 +69,14 @@ def gguf_job(shape: ModelShape, checkpoint: Path, target: Path, dtype: str) -> d
         shape: Shape of the model.
         checkpoint: Directory of the checkpoint.
         target: The file.
-        dtype: Dtype of its matrices, "bfloat16" or "float32".
+        dtype: Dtype of its matrices, a key of `GGUF_DTYPES`.
     """
     return {
         "source": str(checkpoint / "model.safetensors"),
         "target": str(target),
         "architecture": architecture_of(shape),
         "dtype": dtype,
-        "fields": fields_of(shape, checkpoint),
+        "fields": fields_of(shape, checkpoint) | {"general.file_type": GGUF_DTYPES[dtype]},
         "tensors": [asdict(tensor) for tensor in tensors_of(shape)],
     }
 

@@ -16,8 +16,9 @@ from agentrt.base.cpu_cores import cores
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.record import record
 from agentrt.lab.arms.peer_files import peer_files
+from agentrt.lab.arms.served import PAGE_TOKENS, Served
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
-from agentrt.lab.arms.servers import PAGE_TOKENS, SERVERS, Served, plans_of
+from agentrt.lab.arms.servers import SERVERS, plans_of
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.progress import log
 from agentrt.lab.sessions.http_arm import http_arm

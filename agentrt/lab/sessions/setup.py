@@ -10,7 +10,7 @@ from agentrt.base.errors import UsageError
 from agentrt.base.key_reference import key_name
 from agentrt.base.record import record
 from agentrt.lab.arms.peer_files import peer_files
-from agentrt.lab.arms.servers import Served
+from agentrt.lab.arms.served import Served
 from agentrt.lab.flags import factors, names, require
 from agentrt.lab.sessions.arms import KINDS, OWN, ArmSettings
 from agentrt.lab.sessions.flags import SessionFlags

@@ -17,14 +17,16 @@ from agentrt.base.errors import UsageError
 from agentrt.base.segments import Close, Open, Text
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles, peer_files
+from agentrt.lab.arms.plan_search import PlanSearch
 from agentrt.lab.arms.program_arm import client_arm, play
+from agentrt.lab.arms.served import Served
 from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
-from agentrt.lab.arms.servers import Served, plans_of
+from agentrt.lab.arms.servers import plans_of
 from agentrt.lab.arms.wire import (
     CallLine,
     NodeLine,
 )
-from agentrt.lab.bench.compound.open_arms import open_best, started_by
+from agentrt.lab.bench.compound.best_plan import open_best, started_by
 from agentrt.lab.bench.compound.prompt_parity import chats_in, check_prompt_parity
 from agentrt.lab.bench.compound.server_efficiency import ServerEfficiency, measure_efficiency
 from agentrt.lab.checkpoints.checkpoint import checkpoint
@@ -215,10 +217,10 @@ def test_a_share_near_the_limit_is_in_doubt_until_rounds_agree() -> None:
 @pytest.mark.slow
 def test_the_best_way_to_start_is_kept(server: ServerProcess, files: PeerFiles) -> None:
     plans = [replace(server.plan, variant=name) for name in ("one", "other")]
-    best, tried = open_best(plans, [CHAIN], files, repeats=1)
+    best, tried = open_best(PlanSearch(tuple(plans)), [CHAIN], files, repeats=1)
     try:
-        assert {variant: len(took_s) for variant, took_s in tried.items()} == {"one": 1, "other": 1}
-        assert best.plan.variant == min(tried, key=lambda variant: tried[variant][0])
+        assert [(one.variant, len(one.took_s)) for one in tried] == [("one", 1), ("other", 1)]
+        assert best.plan.variant == min(tried, key=lambda one: one.took_s[0]).variant
         answer = best.complete([{"role": "user", "content": " a"}], 2)
         assert answer["usage"]["completion_tokens"] == 2
     finally:
@@ -243,12 +245,14 @@ def test_a_server_that_does_not_start_says_why() -> None:
 
 
 def test_what_is_missing_is_told(served: Served, files: PeerFiles) -> None:
-    for kind in ("llama-server", "transformers"):
+    targets = {"llama-server": "peers", "transformers": "peers"}
+    targets |= {"vllm": "peers-vllm", "openvino": "peers-openvino"}
+    for kind, target in targets.items():
         with pytest.raises(UsageError) as raised:
             plans_of(kind, served, files, cores=2)
-        assert "make peers" in str(raised.value)
-    with pytest.raises(UsageError, match="no server 'vllm'"):
-        plans_of("vllm", served, files, cores=2)
+        assert f"`make {target}`" in str(raised.value)
+    with pytest.raises(UsageError, match="no server 'curl'"):
+        plans_of("curl", served, files, cores=2)
     plan, *_ = plans_of("ours", served, files, cores=2)
     with pytest.raises(UsageError, match="make peers"):
         client_arm("langgraph", plan, files)

@@ -11,7 +11,7 @@ from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms import runtime_arm
 from agentrt.lab.arms.program_arm import runtime_arm as arm_of
-from agentrt.lab.arms.servers import Served
+from agentrt.lab.arms.served import Served
 from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.compound.ablation import ablation_parts, ablation_ratios
 from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound

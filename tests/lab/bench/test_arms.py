@@ -6,8 +6,8 @@ import pytest
 
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms import peer_files
+from agentrt.lab.arms.llama_server import weights_of_kind
 from agentrt.lab.arms.peer_files import QUANTISED, PeerFiles
-from agentrt.lab.arms.servers import weights_of_kind
 from agentrt.lab.bench.compound.open_arms import ARMS
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
@@ -70,8 +70,8 @@ def test_our_engine_holds_every_row_and_runs_as_the_product_does(tmp_path: Path)
 
 
 def test_a_gguf_is_written_in_dtypes_that_it_has(files: PeerFiles) -> None:
-    with pytest.raises(UsageError, match="float16"):
-        files.gguf(MICRO, "float16")
+    with pytest.raises(UsageError, match="int8"):
+        files.gguf(MICRO, "int8")
 
 
 @pytest.mark.parametrize("weights", QUANTISED)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import httpx
 from answering import Json
+from gbnf import gbnf_of
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ class Server:
     Args:
         settings: `url`, `model`, `body` (fields of every request, which force lengths and keep
             prompts), `form_body` (fields that hold an answer to a pattern in place of the forced
-            length, with `{pattern}` for it; {} if the server takes none), `width` (most requests at
+            length, with `{pattern}` for it, or `{gbnf}` for it as a grammar; {} if the server takes
+            none), `width` (most requests at
             once; 0 for no limit) and `streams_what_may_end`.
     """
 
@@ -129,7 +131,8 @@ def _filled(value: Any, pattern: str) -> Any:
     """Fields with a pattern in its place."""
     if isinstance(value, dict):
         return {name: _filled(one, pattern) for name, one in value.items()}
-    return pattern if value == "{pattern}" else value
+    spelled = {"{pattern}": lambda: pattern, "{gbnf}": lambda: gbnf_of(pattern)}
+    return spelled[value]() if isinstance(value, str) and value in spelled else value
 
 
 class PlanProgress:

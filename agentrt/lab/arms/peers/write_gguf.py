@@ -54,6 +54,8 @@ def _read(source: Any, spec: dict[str, Any]) -> Tensor:
 def _add(writer: Any, spec: dict[str, Any], tensor: Tensor, dtype: str) -> None:
     if spec["exact"] or dtype == "float32":
         writer.add_tensor(spec["target"], tensor.float().numpy())
+    elif dtype == "float16":
+        writer.add_tensor(spec["target"], tensor.half().numpy())
     else:
         raw = tensor.to(torch.bfloat16).view(torch.uint16).numpy()
         writer.add_tensor(

@@ -15,7 +15,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.peer_files import peer_files
-from agentrt.lab.arms.servers import Served
+from agentrt.lab.arms.served import Served
 from agentrt.lab.bench.compound.bound import bounds_of
 from agentrt.lab.bench.compound.features import FEATURES, OwnArm, ablation
 from agentrt.lab.bench.compound.live import measured_live
@@ -31,6 +31,7 @@ from agentrt.lab.bench.compound.plan import (
     totals_in_words,
 )
 from agentrt.lab.bench.compound.play_log import SCHEMA, PlayLog, read_log
+from agentrt.lab.bench.compound.probe import short_rounds
 from agentrt.lab.bench.compound.result import identity_of, to_json
 from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, with_room
 from agentrt.lab.bench.flags import CompoundFlags
@@ -168,7 +169,8 @@ class _Part:
         keys = {one.key for one in rounds}
         earlier = [round_of_one(key, drawing) for key in plays.round_keys() if key not in keys]
         plays.on_play = self._writer(CompoundRun(config, [*rounds, *earlier], plays))
-        run = run_rounds(rounds, config, stack, plays, self._quiet)
+        probe = short_rounds(program_shapes(flags), self._model)
+        run = run_rounds(rounds, config, stack, plays, self._quiet, probe)
         return replace(run, rounds=[*rounds, *earlier])
 
     def under_load(self, stack: ExitStack) -> CompoundRun:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from agentrt.analysis.statistics import mean
 from agentrt.base.record import record
-from agentrt.lab.arms.servers import PAGE_TOKENS
+from agentrt.lab.arms.served import PAGE_TOKENS
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
 from agentrt.lab.bench.compound.load_figures import counted

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from statistics import median
 
 from agentrt.analysis.model_shape import shape_in
 from agentrt.base.cpu_cores import cores
@@ -13,10 +12,13 @@ from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.arms.program_arm import CLIENTS, client_arm, play, runtime_arm
-from agentrt.lab.arms.server_process import ServerPlan, ServerProcess
-from agentrt.lab.arms.servers import SERVERS, Served, plans_of
+from agentrt.lab.arms.plan_search import PlanSearch
+from agentrt.lab.arms.program_arm import CLIENTS, client_arm, runtime_arm
+from agentrt.lab.arms.served import Served
+from agentrt.lab.arms.server_process import ServerProcess
+from agentrt.lab.arms.servers import SERVERS, search_of
 from agentrt.lab.arms.wire import ProgramLine
+from agentrt.lab.bench.compound.best_plan import open_best, tried_plans
 from agentrt.lab.bench.compound.features import OwnArm
 from agentrt.lab.bench.compound.play_log import PlayLog
 from agentrt.lab.bench.compound.prompt_parity import chats_in, check_prompt_parity
@@ -168,98 +170,21 @@ class _OpenArms:
         if kind in self.servers:
             return self.servers[kind]
         config, choices = self._config, self._plays.choices
-        plans = plans_of(kind, config.served, config.files, cores=cores())
+        search = search_of(kind, config.served, config.files, cores=cores())
         if kind in choices:  # an earlier part has tried them
             kept = choices[kind]["kept"]
-            plans = [plan for plan in plans if plan.variant == kept]
-            if not plans:
+            plan = search.named(kept)
+            if plan is None:
                 raise UsageError(
                     f"earlier plays had {kind} {kept}, which is no plan now",
                     hint="Measure into another file",
                 )
-        server, tried = open_best(plans[:1] if config.quick else plans, self._probe, config.files)
+            search = PlanSearch((plan,))
+        elif config.quick:
+            search = PlanSearch(search.plans[:1])
+        server, tried = open_best(search, self._probe, config.files)
         self._stack.callback(server.close)
-        choices.setdefault(
-            kind,
-            {
-                "kept": server.plan.variant,
-                "tried": [{"variant": name, "took_s": took_s} for name, took_s in tried.items()],
-            },
-        )
+        choices.setdefault(kind, {"kept": server.plan.variant, "tried": tried_plans(tried)})
         check_prompt_parity(server, Codec.load(config.served.model), chats_in(self._probe, 2))
         self.servers[kind] = server
         return server
-
-
-def open_best(
-    plans: Sequence[ServerPlan],
-    programs: Sequence[ProgramLine],
-    files: PeerFiles,
-    *,
-    repeats: int = 3,
-) -> tuple[ServerProcess, dict[str, list[float]]]:
-    """Start every plan, play a probe on each in turn, and keep the quickest, halted.
-
-    A first round does not count: it warms all of them alike.
-
-    Args:
-        plans: Plans of one kind of server.
-        programs: The probe.
-        files: Files of the peers.
-        repeats: Rounds that count.
-
-    Returns:
-        The server, and by variant the time of each round if several plans were tried.
-
-    Raises:
-        BenchFailed: A server does not work.
-    """
-    with ExitStack() as stack:
-        servers: dict[tuple[str, ...], ServerProcess] = {}
-        for plan in plans:
-            if started_by(plan) not in servers:
-                log(f"starting {plan.name}")
-                server = servers[started_by(plan)] = ServerProcess(plan)
-                stack.callback(server.close)
-                server.halt()
-        plan, took_s = plans[0], dict[str, list[float]]()
-        if len(plans) > 1:
-            pairs = [(plan, servers[started_by(plan)]) for plan in plans]
-            took_s = _probe(pairs, programs, files, repeats)
-            plan = min(plans, key=lambda plan: median(took_s[plan.variant]))
-            log(f"{plan.name} is the best of {len(plans)}")
-        best = servers[started_by(plan)]
-        best.plan = plan
-        stack.pop_all()
-        for server in servers.values():
-            if server is not best:
-                server.close()
-        return best, took_s
-
-
-def started_by(plan: ServerPlan) -> tuple[str, ...]:
-    """Equal for plans of one server that differ in the client alone."""
-    return (*plan.command, *(f"{name}={value}" for name, value in sorted(plan.env.items())))
-
-
-def _probe(
-    servers: Sequence[tuple[ServerPlan, ServerProcess]],
-    programs: Sequence[ProgramLine],
-    files: PeerFiles,
-    repeats: int,
-) -> dict[str, list[float]]:
-    """Seconds of all programs of a round, by variant."""
-    took_s: dict[str, list[float]] = {}
-    with ExitStack() as stack:
-        clients = {}
-        for plan, server in servers:
-            client = ArmProcess(client_arm("asyncio", plan, files), server=server)
-            stack.callback(client.close)
-            clients[plan.variant] = client
-        for number in range(repeats + 1):
-            for variant, client in clients.items():
-                samples = play(client, programs).samples
-                if number:
-                    lasted_s = sum(one["ended_s"] - one["arrived_s"] for one in samples)
-                    took_s.setdefault(variant, []).append(lasted_s)
-    return took_s

@@ -15,7 +15,7 @@ from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.program_arm import Played, play, runtime_arm
-from agentrt.lab.arms.servers import Served
+from agentrt.lab.arms.served import Served
 from agentrt.lab.bench.compound.model import BenchModel
 from agentrt.lab.bench.compound.plan import Round, longest_tokens
 from agentrt.lab.workloads.mixes import mix

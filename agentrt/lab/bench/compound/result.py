@@ -12,7 +12,7 @@ from agentrt.analysis.model_shape import ModelShape
 from agentrt.analysis.statistics import Interval, interval, mean, percentile, percentiles
 from agentrt.base.config import SchedulerConfig
 from agentrt.lab.arms.arm_process import OURS
-from agentrt.lab.arms.servers import Served
+from agentrt.lab.arms.served import Served
 from agentrt.lab.bench.compound.ablation import ablation_ratios
 from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound
 from agentrt.lab.bench.compound.features import WITH_ALL

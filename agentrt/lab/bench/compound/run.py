@@ -13,12 +13,12 @@ from typing import Any
 from agentrt.base.record import record
 from agentrt.lab.arms.arm_process import OURS, ArmProcess
 from agentrt.lab.arms.program_arm import play
-from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.compound.arm_samples import PlayedRound
 from agentrt.lab.bench.compound.figures import PlayedProgram, played
 from agentrt.lab.bench.compound.open_arms import ArmsConfig, open_arms
 from agentrt.lab.bench.compound.plan import Round, widest
 from agentrt.lab.bench.compound.play_log import PlayLog, left_in_words
+from agentrt.lab.bench.compound.probe import probe_of
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.progress import log
 from agentrt.lab.quiet_machine import QuietMachine, read_cpu
@@ -80,6 +80,7 @@ def run_rounds(
     stack: ExitStack,
     plays: PlayLog,
     quiet: QuietMachine,
+    probe: Sequence[Round] = (),
 ) -> CompoundRun:
     """Open every arm that has rounds left, and let each play them.
 
@@ -89,6 +90,7 @@ def run_rounds(
         stack: Closes the arms.
         plays: Log of the plays so far; those of this run are added.
         quiet: Check before each play.
+        probe: Rounds with the programs by which servers are chosen; () takes them from `rounds`.
 
     Raises:
         BenchFailed: Arms cannot be compared.
@@ -99,25 +101,10 @@ def run_rounds(
     config = config.only([name for name in config.names if left[name]])
     if config.names:
         began_s = time.monotonic()
-        arms = open_arms(config, probe_of(rounds), stack, plays)
+        arms = open_arms(config, probe_of(probe or rounds), stack, plays)
         times_s["opening arms"] = time.monotonic() - began_s
         times_s |= take_turns(arms, {name: left[name] for name in arms}, rounds, plays, quiet)
     return CompoundRun(config, rounds, plays, times_s)
-
-
-def probe_of(rounds: Sequence[Round]) -> list[ProgramLine]:
-    """The smallest program and the widest one of moderate size: servers are chosen by them."""
-    first: dict[str, tuple[ProgramTrace, ProgramLine]] = {}
-    for one in rounds:
-        for program, line in zip(one.programs, one.lines("probe"), strict=True):
-            first.setdefault(line["shape"], (program, {**line, "at_s": 0.0}))
-    least = sorted(first.values(), key=lambda pair: _tokens(pair[0]))
-    wide = max(least[: max(1, len(least) // 2)], key=lambda pair: widest(pair[0]))
-    return [line for _, line in (least[:1] if wide is least[0] else [least[0], wide])]
-
-
-def _tokens(program: ProgramTrace) -> int:
-    return sum(call.output_tokens for call in program.calls())
 
 
 def take_turns(
@@ -187,8 +174,9 @@ def play_round(arm: ArmProcess, one: Round, salt: str) -> tuple[PlayedRound, Seq
     after, counted = read_cpu(arm.groups), arm.server_counts()
     steps: int | None = len(found.steps) or None
     computed: int | None = sum(step.prefill_tokens for step in found.steps) if steps else None
-    if counted:
+    if "steps" in counted:
         steps = counted["steps"] - counts["steps"]
+    if "prompt_tokens" in counted:
         computed = counted["prompt_tokens"] - counts["prompt_tokens"]
     pairs = zip(lines, found.samples, strict=True)
     return PlayedRound(

@@ -20,10 +20,13 @@ from agentrt.base.record import record
 from agentrt.base.segments import Close, Open, Text
 from agentrt.lab.arms.arm_process import Arm, ArmProcess
 from agentrt.lab.arms.engine_arms import llama_cpp_arm, transformers_arm
+from agentrt.lab.arms.llama_server import gguf_of, weights_of_kind
+from agentrt.lab.arms.openvino_server import openvino_engine
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import play
+from agentrt.lab.arms.served import PAGE_TOKENS, Served
 from agentrt.lab.arms.server_process import ServerPlan
-from agentrt.lab.arms.servers import PAGE_TOKENS, Served, gguf_of, weights_of_kind
+from agentrt.lab.arms.vllm_server import vllm_engine
 from agentrt.lab.arms.wire import NodeLine, ProgramLine
 from agentrt.lab.bench.engine.points import SweepPoint
 from agentrt.lab.bench.engine.variants import our_arm
@@ -182,6 +185,10 @@ def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, point: SweepP
     """The engine of a server without the server."""
     if plan.kind == "ours":
         return our_arm([point], served.model, {"policy": "fcfs"})
+    if plan.kind == "vllm":
+        return vllm_engine(plan, served, files)
+    if plan.kind == "openvino":
+        return openvino_engine(plan, served, files)
     threads = plan.about["threads"]
     if plan.kind.startswith("llama-server"):
         return llama_cpp_arm(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from agentrt.base.record import record
-from agentrt.lab.arms.servers import PAGE_TOKENS
+from agentrt.lab.arms.served import PAGE_TOKENS
 from agentrt.lab.bench.drafts.texts import TEXT_KINDS, TextKind
 from agentrt.lab.bench.flags import DraftsFlags
 from agentrt.lab.checkpoints.shapes import shape_named

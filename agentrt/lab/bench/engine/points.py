@@ -8,7 +8,7 @@ from itertools import product
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.analysis.model_work import DecodeWork, decode_work, prefill_flops
 from agentrt.base.record import record
-from agentrt.lab.arms.servers import PAGE_TOKENS
+from agentrt.lab.arms.served import PAGE_TOKENS
 from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.weights import FIRST_WORD_ID
 from agentrt.lab.flags import names, numbers, require

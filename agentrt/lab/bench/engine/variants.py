@@ -11,7 +11,7 @@ from agentrt.analysis.model_shape import ModelShape
 from agentrt.lab.arms.arm_process import Arm
 from agentrt.lab.arms.engine_arms import llama_cpp_arm, our_engine_arm, transformers_arm
 from agentrt.lab.arms.peer_files import PeerFiles
-from agentrt.lab.arms.servers import PAGE_TOKENS, WAITS, thread_counts, thread_env
+from agentrt.lab.arms.served import PAGE_TOKENS, WAITS, thread_counts, thread_env
 from agentrt.lab.bench.engine.points import SweepPoint
 
 PEERS = ("hf", "hf-cb", "llama.cpp")

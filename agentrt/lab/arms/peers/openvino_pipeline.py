@@ -1,0 +1,41 @@
+"""The pipeline of OpenVINO GenAI, opened alike for the engine alone and under a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openvino_genai as genai
+
+_BLOCK_TOKENS = 32
+_MOST_REQUESTS = 256
+_STEP_TOKENS = 2048
+_PRECISIONS = {"bfloat16": "bf16", "float32": "f32"}
+
+
+def open_pipeline(
+    gguf: str, *, dtype: str, threads: int, kv_tokens: int, prompts_alone: bool, lookup: bool
+) -> Any:
+    """Load a model for continuous batching with prefix caching.
+
+    Args:
+        gguf: The model's file.
+        dtype: Dtype of the computation and of keys and values, `bfloat16` or `float32`.
+        threads: Threads.
+        kv_tokens: Tokens that fit into the KV memory.
+        prompts_alone: True for steps of prompts or of outputs, False for steps of both.
+        lookup: True to take drafts from the prompt.
+    """
+    config = genai.SchedulerConfig()
+    config.num_kv_blocks = kv_tokens // _BLOCK_TOKENS
+    config.max_num_batched_tokens = max(_STEP_TOKENS, kv_tokens if prompts_alone else 0)
+    config.max_num_seqs = _MOST_REQUESTS
+    config.enable_prefix_caching = True
+    config.dynamic_split_fuse = not prompts_alone
+    properties: dict[str, Any] = {
+        "INFERENCE_PRECISION_HINT": _PRECISIONS[dtype],
+        "KV_CACHE_PRECISION": _PRECISIONS[dtype],
+        "INFERENCE_NUM_THREADS": threads,
+    }
+    if lookup:
+        properties["prompt_lookup"] = True
+    return genai.ContinuousBatchingPipeline(gguf, config, "CPU", properties)
