@@ -25,8 +25,8 @@ _CHANGES = (
     (PlanChange("idle slots kept", ("--no-cache-idle-slots",)),),
     (PlanChange("cache reuse", ("--cache-reuse", "32")),),
     (
-        PlanChange("default drafts", ("--spec-default",)),
-        PlanChange("n-gram drafts", ("--spec-type", "ngram-simple")),
+        PlanChange("default drafts", ("--spec-default",), drafts=True),
+        PlanChange("n-gram drafts", ("--spec-type", "ngram-simple"), drafts=True),
     ),
     (PlanChange("grammar", form_body={"grammar": "{gbnf}"}),),
 )

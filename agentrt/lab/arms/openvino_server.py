@@ -19,7 +19,7 @@ WEIGHTS = "float16"
 _ALONE = "--prompts-alone"
 _CHANGES = (
     (PlanChange("prompts alone", (_ALONE,)),),
-    (PlanChange("lookup drafts", ("--lookup-tokens", "4")),),
+    (PlanChange("lookup drafts", ("--lookup-tokens", "4"), drafts=True),),
     (PlanChange("forms", form_body={"structured_outputs": {"regex": "{pattern}"}}),),
 )
 

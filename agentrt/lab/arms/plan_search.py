@@ -24,6 +24,7 @@ class PlanChange:
         without: Options taken from it.
         body: Fields added to every request.
         form_body: Fields that hold an answer to a pattern; {} keeps those of the plan.
+        drafts: True if tokens are guessed and computed along.
     """
 
     name: str
@@ -31,6 +32,7 @@ class PlanChange:
     without: tuple[str, ...] = ()
     body: Mapping[str, Any] = field(default_factory=dict)
     form_body: Mapping[str, Any] = field(default_factory=dict)
+    drafts: bool = False
 
     def on(self, plan: ServerPlan) -> ServerPlan:
         """The plan with this setting."""
@@ -59,6 +61,11 @@ class PlanSearch:
     def named(self, variant: str) -> ServerPlan | None:
         """The plan of a variant that an earlier search has kept; None if there is none now."""
         return next((plan for plan in self._all() if plan.variant == variant), None)
+
+    def without_drafts(self) -> PlanSearch:
+        """The same without changes that guess tokens."""
+        groups = (tuple(one for one in group if not one.drafts) for group in self.changes)
+        return replace(self, changes=tuple(group for group in groups if group))
 
     def _all(self) -> Iterator[ServerPlan]:
         """Every plan that a search may end with."""

@@ -32,7 +32,7 @@ _LOOKUP = {
 _CHANGES = (
     (PlanChange("compiled", without=(_EAGER,)),),
     (PlanChange("8192 tokens a step", ("--max-num-batched-tokens", "8192")),),
-    (PlanChange("n-gram drafts", ("--speculative-config", json.dumps(_LOOKUP))),),
+    (PlanChange("n-gram drafts", ("--speculative-config", json.dumps(_LOOKUP)), drafts=True),),
     (PlanChange("forms", form_body={"structured_outputs": {"regex": "{pattern}"}}),),
 )
 
@@ -97,7 +97,7 @@ def vllm_engine(plan: ServerPlan, served: Served, files: PeerFiles) -> Arm:
 
 
 def vllm_env(threads: int) -> dict[str, str]:
-    """Environment of vLLM: its threads, bound to no core; it reports nothing to anybody."""
+    """Environment of vLLM: its threads, bound to no core, and no reports of its use."""
     return {
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(threads),

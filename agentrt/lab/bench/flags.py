@@ -179,6 +179,7 @@ class CompoundFlags:
         data: Folder of public data from which sizes are drawn.
         live: Folder of programs that are run as well, as they are (embedded only).
         busy: If other processes use the machine before a play: note it, wait or refuse.
+        drafts: Let all arms guess tokens if that is quicker.
         quick: Measure one play of each, to try the command.
     """
 
@@ -205,6 +206,7 @@ class CompoundFlags:
     html_path: HtmlPath = None
     busy: str = "note"
     resume: ResumePath = None
+    drafts: bool = False
     quick: bool = False
 
     @property

@@ -29,6 +29,12 @@ def test_a_plan_that_was_kept_is_found_again() -> None:
     assert search.named("1t") is None
 
 
+def test_drafts_are_tried_only_where_all_arms_may_have_them() -> None:
+    drafts = PlanChange("drafts", ("--draft",), drafts=True)
+    search = PlanSearch((PLAN,), ((drafts,), (WIDE, drafts), (FORMS,)))
+    assert search.without_drafts() == PlanSearch((PLAN,), ((WIDE,), (FORMS,)))
+
+
 METRICS = """# HELP steps of the engine
 steps{engine="0",kind="a"} 2.0
 steps{engine="1",kind="a"} 3.0

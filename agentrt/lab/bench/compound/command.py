@@ -80,6 +80,7 @@ def arms_config(flags: CompoundFlags, model: BenchModel) -> ArmsConfig:
         threads=flags.threads,
         files=peer_files(model.path),
         quick=flags.quick,
+        drafts=flags.drafts,
     )
 
 
@@ -89,7 +90,8 @@ def own_arms(flags: CompoundFlags) -> dict[str, OwnArm]:
         return ablation(features_of(flags))
     schedulers = {arm.name: arm.scheduler for arm in arms_named(flags.policy)}
     policies = our_names(tuple(schedulers))
-    return {name: OwnArm(schedulers[policy]) for name, policy in policies.items()}
+    engine = {"speculate_tokens": "auto"} if flags.drafts else {}
+    return {name: OwnArm(schedulers[policy], engine) for name, policy in policies.items()}
 
 
 def features_of(flags: CompoundFlags) -> tuple[str, ...]:

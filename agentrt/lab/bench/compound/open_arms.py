@@ -44,6 +44,7 @@ class ArmsConfig:
         threads: Threads of our engine; 0 lets it choose.
         files: Files of the peers.
         quick: True to take each server's first plan and not to measure its efficiency.
+        drafts: True if servers may guess tokens.
     """
 
     names: tuple[str, ...]
@@ -52,6 +53,7 @@ class ArmsConfig:
     threads: int
     files: PeerFiles
     quick: bool = False
+    drafts: bool = False
 
     def only(self, names: Sequence[str]) -> ArmsConfig:
         """The same with some of the arms."""
@@ -182,6 +184,8 @@ class _OpenArms:
             search = PlanSearch((plan,))
         elif config.quick:
             search = PlanSearch(search.plans[:1])
+        elif not config.drafts:
+            search = search.without_drafts()
         server, tried = open_best(search, self._probe, config.files)
         self._stack.callback(server.close)
         choices.setdefault(kind, {"kept": server.plan.variant, "tried": tried_plans(tried)})
