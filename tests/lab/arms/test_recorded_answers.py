@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agentrt.analysis.model_shape import ModelShape
 from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.llama_server import llama_search
 from agentrt.lab.arms.openvino_server import openvino_search
@@ -33,6 +35,14 @@ COUNTS = {
 WORDS = " mbj" * 12
 
 
+class UnconvertedFiles(PeerFiles):
+    """Files of which none is converted for a server that is not there."""
+
+    def gguf(self, shape: ModelShape, dtype: str, folder: Path | None = None) -> Path:
+        """A name."""
+        return Path("model.gguf")
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     folder = tmp_path_factory.mktemp("models")
@@ -47,26 +57,16 @@ def files(served: Served, tmp_path_factory: pytest.TempPathFactory) -> PeerFiles
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\necho version: 1\n")
     program.chmod(0o755)
-    return PeerFiles(root, served.model)
+    return UnconvertedFiles(root, served.model)
 
 
-@pytest.fixture
-def no_gguf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file is converted for a server that is not there."""
-    monkeypatch.setattr(PeerFiles, "gguf", lambda *_: Path("model.gguf"))
-
-
-def recorded(plan: ServerPlan, **fields: object) -> ServerPlan:
+def recorded(plan: ServerPlan) -> ServerPlan:
     """A plan with the recorded server in place of the real one."""
-    command = (sys.executable, recorded_server.__file__, plan.kind, "{port}")
-    kept = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
-    return ServerPlan(**{**kept, "command": command, **fields})
+    return replace(plan, command=(sys.executable, recorded_server.__file__, plan.kind, "{port}"))
 
 
 @pytest.fixture(params=list(SEARCHES))
-def search(
-    request: pytest.FixtureRequest, served: Served, files: PeerFiles, no_gguf: None
-) -> PlanSearch:
+def search(request: pytest.FixtureRequest, served: Served, files: PeerFiles) -> PlanSearch:
     return SEARCHES[request.param](served, files, [1, 2])
 
 

@@ -24,7 +24,7 @@ class TriedPlan:
     """A plan that was tried.
 
     Attributes:
-        variant: Its difference from others of its kind.
+        variant: Variant of the plan.
         took_s: Seconds of each round of the probe.
         failed: Why a server did not work in this way; "" if it did.
     """
@@ -158,7 +158,7 @@ class _Trial:
 
 
 def tried_plans(tried: Sequence[TriedPlan]) -> list[dict[str, Any]]:
-    """What was tried, for the result."""
+    """Tried plans as the result file has them."""
     return [
         {"variant": one.variant, "took_s": list(one.took_s)}
         | ({"failed": one.failed} if one.failed else {})
