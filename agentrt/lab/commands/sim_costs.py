@@ -14,7 +14,7 @@ import typer
 
 from agentrt import embedded
 from agentrt.base.config import EngineConfig
-from agentrt.lab.arms.servers import PAGE_TOKENS
+from agentrt.lab.arms.served import PAGE_TOKENS
 from agentrt.lab.bench.compound.model import EMBEDDED, bench_model
 from agentrt.lab.bench.compound.real_time import real_time
 from agentrt.lab.checkpoints.checkpoint import checkpoint

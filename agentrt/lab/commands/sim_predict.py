@@ -12,7 +12,7 @@ import typer
 
 from agentrt.base.config import EngineConfig, PolicyName
 from agentrt.base.errors import UsageError
-from agentrt.lab.arms.servers import PAGE_TOKENS
+from agentrt.lab.arms.served import PAGE_TOKENS
 from agentrt.lab.bench.compound.model import BenchModel, bench_model
 from agentrt.lab.bench.compound.real_time import real_time
 from agentrt.lab.code_version import code_version
