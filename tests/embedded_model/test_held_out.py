@@ -6,7 +6,7 @@ from pathlib import Path
 import market
 import pytest
 from closes import Table, TableError, load
-from held_out.questions import ORIGINS, SYMBOLS, Question, every, fresh, solved, unseen
+from held_out.questions import ORIGINS, SYMBOLS, Question, every, fresh, limits, solved, unseen
 from held_out.tables import TABLES
 
 STOCKS = Path(market.__file__).parent / "data" / "stocks.csv"
@@ -29,7 +29,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     return {"": load(STOCKS)} | {name: load(one.write(folder)) for name, one in TABLES.items()}
 
 
-WITH_CALLS = [origin for origin in ORIGINS if origin not in ("fresh", "unseen", "solved")]
+WITH_FIGURES = ("fresh", "unseen", "limits", "solved")
+WITH_CALLS = [origin for origin in ORIGINS if origin not in WITH_FIGURES]
 
 
 @pytest.mark.parametrize("origin", WITH_CALLS)
@@ -75,12 +76,13 @@ def test_tables_are_of_another_kind(tables: dict[str, Table]):
     ("questions", "counts"),
     [
         pytest.param(solved(), (187, 39), id="solved"),
+        pytest.param(limits(), (120, 70), id="limits"),
         pytest.param(unseen(), (180, 30), id="unseen"),
         pytest.param(fresh(), (150, 25), id="fresh"),
     ],
 )
 def test_questions_have_figures_or_none(questions: list[Question], counts: tuple[int, int]):
-    """A sixth cannot be answered; each figure of the rest is of a symbol of the shipped table."""
+    """Some cannot be answered; each figure of the rest is of a symbol of the shipped table."""
     lacking = [question for question in questions if question.figures == ()]
     assert (len(questions), len(lacking)) == counts
     of = {

@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from corpus import names
-from corpus.finance_tables import HELD_OUT_SYMBOLS, NEVER_ALONE, closes, company, random_symbol
+from corpus.finance_tables import (
+    HELD_OUT_SYMBOLS,
+    NEVER_ALONE,
+    closes,
+    company,
+    random_symbol,
+    ticker,
+)
 from corpus.periods import Period
+from corpus.wording import expand
 
 NAMED_SHARE = 0.48
-SMALL_SHARE = 0.36
-OTHER_PRICED_SHARE = 0.2
-NEAR_SHARE = 0.22
+SMALL_SHARE = 0.42
+OTHER_PRICED_SHARE = 0.24
+DESCRIBED_SHARE = 0.06
+NEAR_SHARE = 0.2
 AWAY_SHARE = 0.15
 MISTAKABLE = 0.72
 OTHER_PRICED = (
@@ -25,7 +34,15 @@ OTHER_PRICED = (
     "the {} of {}", "EUR/USD", "USD/JPY", "the dollar against the yen", "the franc", "the peso", "the lira", "the price of bread", "petrol", "sugar", "cotton", "pork bellies", "lithium", "uranium", "carbon permits", "dogecoin", "the {} coin", "{} tokens", "an NFT", "a flat in town", "a bottle of wine", "a barrel of whisky", "stamps", "a painting", "a used car",
     "{person}'s fund", "{person}'s portfolio", "{person}", "my portfolio", "our club's portfolio", "your favourite stock", "my brother's company", "the firm that {person} founded", "the maker of {} phones", "the company behind {}", "{}'s parent company", "a subsidiary of {}", "the {} brand", "the supplier of {} chips", "the bank next door", "the biggest bank",
     "airlines", "car makers", "the drug companies", "the oil majors", "retailers", "utilities", "the insurance sector", "chip stocks", "growth stocks", "value stocks", "dividend payers", "blue chips", "penny stocks", "start-ups", "family firms", "Japanese shares", "European stocks", "the emerging world", "the other tech companies", "the rest of the market", "everything else",
-    "a random stock", "the median company", "an equal-weighted basket of the market", "a 60/40 portfolio", "the typical fund manager", "a hedge fund", "the volatility index", "the VIX", "the MSCI World", "the Euro Stoxx {n}", "the TSX", "the Bovespa", "the Sensex", "the KOSPI", "consumer prices", "the minimum wage", "rents", "the average salary", "GDP", "the federal funds rate", "mortgage rates",
+    "a random stock", "the median company", "an equal-weighted basket of the market", "oil", "gold", "silver", "bitcoin", "the dow", "btc", "eth", "eurusd", "nasdaq", "ftse", "dax", "crude", "cash", "bonds", "the euro", "tin", "corn", "{}", "a 60/40 portfolio", "the typical fund manager", "a hedge fund", "the volatility index", "the VIX", "the MSCI World", "the Euro Stoxx {n}", "the TSX", "the Bovespa", "the Sensex", "the KOSPI", "consumer prices", "the minimum wage", "rents", "the average salary", "GDP", "the federal funds rate", "mortgage rates",
+)  # fmt: skip
+
+DESCRIBED = (
+    "(the|that|this|some) {thing} (company|maker|firm|business|giant|chain|people|seller|brand)", "(the|that) (company|firm|business|maker) (that|which) (makes|sells|invented|rents out) {thing}", "{person}'s (company|{thing} firm|{thing} maker|business|start-up)", "(a|some) big {thing} (maker|company)", "the (largest|oldest|best known|second) {thing} (maker|firm) (in the world|of the country|)", "the {thing} (shares|stocks|industry)",
+)  # fmt: skip
+THINGS = (
+    "car", "beer", "soap", "shoe", "toy", "tyre", "pen", "glue", "coffee", "burger", "film", "camera", "watch", "bicycle", "train", "aircraft", "rocket", "tractor", "ship", "chip", "printer", "telephone", "television", "radio", "game", "book", "newspaper", "music", "video rental", "hotel", "cruise", "airline", "parcel", "taxi", "furniture", "carpet", "glass", "paper", "cement", "steel", "copper", "gold", "diamond",
+    "oil", "gas", "solar", "battery", "water", "seed", "fertiliser", "milk", "chocolate", "cereal", "sweets", "tobacco", "whisky", "wine", "drug", "vaccine", "hearing aid", "contact lens", "insurance", "credit card", "payment", "auction", "search", "chat", "dating", "networking", "cloud", "database", "router", "disk", "memory", "graphics", "robot", "lift", "lock", "paint", "jeans", "perfume", "razor", "nappy", "cola",
 )  # fmt: skip
 
 Call = tuple[str, dict[str, object]]
@@ -72,9 +89,12 @@ def stranger(rng: random.Random, table: closes.Table) -> str:
     """A symbol, a company or something else with a price that the table lacks, as a question names it."""
     pick = rng.random()
     if pick < OTHER_PRICED_SHARE:
-        return _typed(rng, _filled(rng, rng.choice(OTHER_PRICED)))
+        described = rng.random() < DESCRIBED_SHARE / OTHER_PRICED_SHARE
+        return _typed(rng, _filled(rng, rng.choice(DESCRIBED if described else OTHER_PRICED)))
     near = _near(rng, table) if pick < OTHER_PRICED_SHARE + NEAR_SHARE else ""
-    name = near or (company(rng) if rng.random() < 0.55 else random_symbol(rng))
+    name = near or company(rng)
+    if not near and rng.random() < 0.48:  # a symbol, in most cases one that reminds of a name
+        name = ticker(rng, name) if rng.random() < 0.6 else random_symbol(rng)
     known = {word.upper() for word in (*table.symbols, *table.names.values())}
     first = {word.split()[0].upper() for word in table.names.values()}
     if name.upper() in known or (not near and name.split()[0].upper() in known | first):
@@ -88,6 +108,7 @@ def _filled(rng: random.Random, other: str) -> str:
     """A name of something priced with its holes filled."""
     while "{}" in other:
         other = other.replace("{}", names.brand(rng), 1)
+    other = expand(other, rng).replace("{thing}", rng.choice(THINGS))
     number = rng.choice(("30", "50", "100", "225", "500"))
     return other.replace("{n}", number).replace("{person}", names.person(rng))
 

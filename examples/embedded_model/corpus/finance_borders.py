@@ -215,8 +215,16 @@ FOLLOWING = Border(
     },
 )  # fmt: skip
 
+DATED = Border(
+    ("what did {s} (close|trade|stand) at {x}", "{s} (price|close|quote) {x}", "what was (a share of |){s} worth {x}", "(the |)(close|price) of {s} {x}", "where did {s} (close|stand) {x}", "{x}, what was the (price|close) of {s}", "how much was {s} {x}", "{s}, {x}", "what did {s} cost {x}"),
+    {"prices": ("{m}", "(in|at the end of|at the close of|by the end of) {o}", "in the month of {o}", "over the whole of {o}", "as of {o}", "for {o}")},
+    {
+        "period": ("on (3|4|5|6|7|8|9|10|11|12|13|14|16|17|18|19|20|21|22) {o}", "on the (3rd|4th|6th|8th|9th|11th|12th|14th|16th|18th|19th|21st|22nd) of {o}", "on (a monday|the second tuesday|the first friday|the fifth trading day|a holiday) in {o}", "(in the first week|in the second week|at noon on the 9th|ten days into the month|shortly before the 20th) of {o}", "{o}, the (5th|8th|13th|17th|24th)"),
+    },
+)  # fmt: skip
+
 BORDERS: tuple[tuple[Border, float], ...] = (
-    (FINER, 16), (CAUSE, 6), (STORY, 5), (TENSE, 16), (SUPPOSED, 11), (MIXED, 12), (UNIVERSE, 12), (DEFINED, 9), (DONE, 11), (COUNTED, 12), (FOLLOWING, 14),
+    (FINER, 16), (CAUSE, 6), (STORY, 5), (TENSE, 16), (SUPPOSED, 11), (MIXED, 12), (UNIVERSE, 12), (DEFINED, 9), (DONE, 11), (COUNTED, 12), (FOLLOWING, 14), (DATED, 9),
 )  # fmt: skip
 
 

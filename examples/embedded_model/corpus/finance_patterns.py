@@ -342,7 +342,7 @@ def _number(rng: random.Random, n: int) -> str:
 
 KINDS: tuple[tuple[Kind, float], ...] = (
     (one_figure, 30), (comparison, 18), (of_each, 5), (ranking, 10), (ranking_without, 2), (prices_of_all, 3), (related, 4), (related_to_several, 5),
-    (pairs, 2), (all_pairs, 1), (two_periods, 9), (two_figures, 4), (look_alike, 13), (border, 16), (unanswered, 11), (lacking, 12),
+    (pairs, 2), (all_pairs, 1), (two_periods, 9), (two_figures, 4), (look_alike, 13), (border, 16), (unanswered, 11), (lacking, 17),
 )  # fmt: skip
 
 

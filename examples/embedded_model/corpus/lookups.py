@@ -12,12 +12,13 @@ from corpus.finance_tables import closes, crowded_table, random_table
 from corpus.wording import expand
 
 LOOKUPS = 16
-UNKNOWN_SHARE = 0.25
+UNKNOWN_SHARE = 0.4
 CROWDED_SHARE = 0.65
 LINKS = ("or", "and", "and", "vs", "&")
 AMID = (
     "{}", "{}", "about {}", "how did {} do", "what of {}", "{} (in {y}|)", "(price|return|risk) of {}", "was {} up", "{}'s (gain|close)",
     "{} (gain|high|volatility)", "(hi, |so |)and {}", "did {} rise", "(the |){} (stock|shares)", "show {}", "compare {}", "which one, {}",
+    "{} return {y}", "{} {y}", "{}, {y}, please", "{}'s best month in {y}", "what did {} (return|gain|lose) (in|between|since) {y}", "{} (price|close) (dec|in march|end of) {y}", "{} volatility for {y}", "{} performance {y}", "how much did {} (gain|fall) in {y}", "(max drawdown|total return|annual return) {}", "{}: rank them by return for {y}", "{} total return {y} to {y}",
 )  # fmt: skip
 
 Lookup = tuple[str, str]

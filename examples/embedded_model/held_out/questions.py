@@ -3,7 +3,8 @@
 The hand-written ones were at hand while the corpus grew. The blind ones were written by someone who had seen neither
 the corpus nor a verdict, and were committed before any model was asked one of them: 78 with the calls that answer them,
 later 187 with a solver's figures, then 180 more, the unseen ones, when the corpus had been widened after the verdicts on
-those, and 150 fresh ones when calls had come to take names. The generator shares no template, no phrase list and no code with the training
+those, and 150 fresh ones when calls had come to take names. 120 more, on the limits of the data, chose among weights.
+The generator shares no template, no phrase list and no code with the training
 corpus, and asks only about the five real symbols, which the corpus never mentions, and about tables of its own.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 
 from held_out.tables import TABLES
 
-ORIGINS = ("fresh", "unseen", "solved", "blind", "handwritten", "generated", "tables")
+ORIGINS = ("fresh", "unseen", "limits", "solved", "blind", "handwritten", "generated", "tables")
 SYMBOLS = ("MSFT", "AMZN", "IBM", "GOOG", "AAPL")
 SEED = 7
 YEARS = range(2004, 2010)
@@ -73,6 +74,11 @@ def fresh() -> list[Question]:
     return _with_figures("fresh", 1.0)
 
 
+def limits() -> list[Question]:
+    """Questions about what the data do not tell, and alike ones that they do: figures as those of the second."""
+    return _with_figures("limits", 100.0)
+
+
 def _with_figures(origin: str, percent: float) -> list[Question]:
     """Questions with a solver's figures in place of calls; some have no answer."""
     lines = (Path(__file__).parent / f"{origin}.jsonl").read_text("utf-8").splitlines()
@@ -117,7 +123,14 @@ def every() -> list[Question]:
     """All held-out questions; one that two writers thought of counts among the newer ones."""
     found: dict[tuple[str, str], Question] = {}
     for question in (
-        fresh() + unseen() + solved() + blind() + handwritten() + generated() + of_tables()
+        fresh()
+        + unseen()
+        + limits()
+        + solved()
+        + blind()
+        + handwritten()
+        + generated()
+        + of_tables()
     ):
         found.setdefault((question.data, question.text), question)
     return list(found.values())
