@@ -175,8 +175,9 @@ def _state_path(program: Any, settings: RunSettings) -> Path:
     if settings.resume is None:
         return of_user
     beside = settings.resume.with_name(settings.resume.name + ".state")
-    has_rows = settings.resume.exists() and settings.resume.stat().st_size > 0
-    return of_user if has_rows and of_user.exists() and not beside.exists() else beside
+    # Empty, it may be the output of a command that was cut off before its first row got there.
+    is_output = settings.resume.exists()
+    return of_user if is_output and of_user.exists() and not beside.exists() else beside
 
 
 def _refuse_same(resume: Path, results: TextIO) -> None:

@@ -55,6 +55,7 @@ def test_object_has_its_keys_in_order() -> None:
     assert told["usage"] == {
         "input_tokens": 100,
         "cached_tokens": 60,
+        "ahead_tokens": 0,
         "output_tokens": 20,
         "forced_tokens": 5,
         "cancelled_tokens": 0,

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.conftest import environment
 
 PAYING = """
@@ -29,7 +31,9 @@ async def job(n: int) -> int:
 """
 
 
+@pytest.mark.parametrize("reached_file", [True, False])
 def test_a_redirected_batch_goes_on(
+    reached_file: bool,
     server_url: str,
     served: Callable[..., Any],
     program: Callable[..., Path],
@@ -49,6 +53,8 @@ def test_a_redirected_batch_goes_on(
             timeout=60,
         )
     assert done.returncode == -signal.SIGKILL
+    if not reached_file:  # a row is on its way while the next record calls already
+        (tmp_path / "out.jsonl").write_text("")
     (tmp_path / "mended").touch()
     (state,) = (tmp_path / "state" / "agentrt" / "batches").iterdir()
     anew = served(*batch)

@@ -105,7 +105,7 @@ def test_types_of_runs_are_kept_for_a_while() -> None:
     class Made(BaseModel):
         x: int
 
-    made = weakref.ref(shape_for(Made).parse.__self__)  # type: ignore[attr-defined]
+    made = weakref.ref(Made)
     del Made
     for index in range(MAX_SHAPES):
         shape_for(Literal[f"option {index}"])

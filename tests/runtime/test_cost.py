@@ -116,8 +116,8 @@ def a_node(shape: Any, folder: Path | None = None) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("shape", "calls", "functions", "turns", "events"),
     [
-        (generations, 196, 149, 0, 5),
-        (chain, 343, 201, 5, 6),
+        (generations, 198, 151, 0, 5),
+        (chain, 345, 202, 5, 6),
         (tools, 164, 95, 2, 5),
         (programs, 140, 78, 2, 3),
     ],
@@ -134,7 +134,7 @@ def test_what_a_node_costs(shape: Any, calls: int, functions: int, turns: int, e
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 299), (chain, 373), (tools, 190), (programs, 148)],
+    [(generations, 301), (chain, 374), (tools, 190), (programs, 148)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:

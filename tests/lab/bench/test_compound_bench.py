@@ -59,7 +59,7 @@ def test_arms_play_equal_programs_and_are_compared(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(asked: CompoundFlags) -> None:
     check(asked)
     for change, complaint in (
-        ({"arms": "asyncio+vllm"}, r"--arms asyncio\+vllm"),
+        ({"arms": "asyncio+sglang"}, r"--arms asyncio\+sglang"),
         ({"shapes": "loop"}, "no shape of programs 'loop'"),
         ({"load": "closed"}, "--load closed"),
         ({"draws": 0}, "--draws 0"),

@@ -28,7 +28,7 @@ def found_by(command: Command, path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--engine", "vllm"], "--engine vllm is not known"),
+        (["--engine", "sglang"], "--engine sglang is not known"),
         (["--trace", "weeds"], "--trace weeds is not known"),
         (["--rate", "fast"], "--rate fast is no list of rates"),
         (["--rate", "0.5,-1"], "is no list of rates"),
