@@ -81,7 +81,7 @@ class OneOf:
         self._sources: tuple[Any, ...] = ()
         self._texts: tuple[str, ...] | None = None
         self._known: frozenset[str] = frozenset()
-        self._by_key: dict[Hashable, list[str]] = {}
+        self._by_key: Mapping[Hashable, list[str]] = {}
         self._is_plain = False
         if callable(source) and not is_source(source):
             self._choose = source
@@ -173,10 +173,8 @@ class OneOf:
         return chosen
 
     def prepare(self) -> None:
-        """Work out the texts, and the tables by which values are compared with them."""
+        """Work out the texts, with which values are compared."""
         if not self._known:
-            for text in self.texts:
-                self._by_key.setdefault(equality_key(json.loads(text)), []).append(text)
             self._known = frozenset(self.texts)
 
     def check(self, value: Any) -> Any:
@@ -190,10 +188,23 @@ class OneOf:
         if text in self._known:
             return value
         plain = json.loads(text)
-        alike = self._by_key.get(equality_key(plain), ())
+        alike = self._alike().get(equality_key(plain), ())
         if not any(_is_equal(plain, json.loads(one)) for one in alike):
             raise ValueError(f"{text[:60]} is none of the options")
         return value
+
+    def _alike(self) -> Mapping[Hashable, list[str]]:
+        """The texts by the key that equal values share.
+
+        Only a value that is written otherwise than all options needs them: a place that reads its
+        options so asks when they are read, beside the loop.
+        """
+        if not self._by_key:
+            found: dict[Hashable, list[str]] = {}
+            for text in self.texts:
+                found.setdefault(equality_key(json.loads(text)), []).append(text)
+            self._by_key = found
+        return self._by_key
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
