@@ -15,6 +15,7 @@ from agentrt.prompt import Codec
 from agentrt.protocol.events import Event
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
+from tests.runtime.watched_threads import WATCH, Watch
 
 
 class Recorder:
@@ -126,3 +127,12 @@ def engine() -> Iterator[EmbeddedEngine]:
         portal.wrap_async_context_manager(opened) as runtime,
     ):
         yield EmbeddedEngine(portal, runtime, recorder)
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    made = Watch()
+    token = WATCH.set(made)
+    yield made
+    made.gate.set()
+    WATCH.reset(token)

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -15,28 +13,10 @@ from agentrt import CheckFailed, NodeCancelled, chat, program
 from agentrt.analysis import RunRecord
 from agentrt.analysis.usage import usage
 from agentrt.runtime.requests.large_answers import LARGE_ANSWER_CHARACTERS
+from tests.runtime.watched_threads import WATCH, Watch
 
 ASK = chat(system="Be brief.").user("Which?")
 ROOM = 2 * LARGE_ANSWER_CHARACTERS
-
-
-class Watch:
-    """The threads in which answers are read; workers may be held there."""
-
-    def __init__(self) -> None:
-        self.threads: list[threading.Thread] = []
-        self.gate = threading.Event()
-        self.gate.set()
-        self.on_read: Callable[[], object] = lambda: None
-
-    def note(self) -> None:
-        thread = threading.current_thread()
-        self.threads.append(thread)
-        self.on_read()
-        assert thread is threading.main_thread() or self.gate.wait(60)
-
-
-WATCH: ContextVar[Watch] = ContextVar("WATCH")
 
 
 class Note(BaseModel):
@@ -50,15 +30,6 @@ class Note(BaseModel):
         if number % 2:
             raise ValueError("must be even")
         return number
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    made = Watch()
-    token = WATCH.set(made)
-    yield made
-    made.gate.set()
-    WATCH.reset(token)
 
 
 def words(characters: int = LARGE_ANSWER_CHARACTERS) -> str:
@@ -110,7 +81,7 @@ def test_a_node_is_cancelled_while_its_answer_is_read(bench: Any, watch: Watch) 
     @program
     async def cut() -> Any:
         begun, loop = asyncio.Event(), asyncio.get_running_loop()
-        watch.on_read = partial(loop.call_soon_threadsafe, begun.set)
+        watch.on_note = partial(loop.call_soon_threadsafe, begun.set)
         asked = ASK.generate(Note, check=True, max_tokens=ROOM, name="note")
         await begun.wait()
         asked.cancel("no longer needed")

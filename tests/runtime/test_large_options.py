@@ -3,8 +3,6 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,6 +13,7 @@ from pydantic import BaseModel, model_serializer
 from agentrt import ConstraintError, OneOf, chat, program, tool
 from agentrt.base.held_place import FEW
 from agentrt.base.one_of import LARGE_OPTIONS
+from tests.runtime.watched_threads import WATCH, Watch
 
 ASK = chat(system="Be brief.")
 
@@ -32,25 +31,6 @@ def numbers(count: int) -> list[int]:
     return list(range(count))
 
 
-class Watch:
-    """The threads in which records are written as JSON; those of workers may be held there."""
-
-    def __init__(self) -> None:
-        self.threads: list[threading.Thread] = []
-        self.gate = threading.Event()
-        self.gate.set()
-        self.on_write: Callable[[], object] = lambda: None
-
-    def note(self) -> None:
-        thread = threading.current_thread()
-        self.threads.append(thread)
-        self.on_write()
-        assert thread is threading.main_thread() or self.gate.wait(60)
-
-
-WATCH: ContextVar[Watch] = ContextVar("WATCH")
-
-
 class Watched(BaseModel):
     at: int
 
@@ -58,15 +38,6 @@ class Watched(BaseModel):
     def written(self) -> dict[str, int]:
         WATCH.get().note()
         return {"at": self.at}
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    made = Watch()
-    token = WATCH.set(made)
-    yield made
-    made.gate.set()
-    WATCH.reset(token)
 
 
 @tool(effects="read")
@@ -149,7 +120,7 @@ def test_a_generation_may_end_while_its_options_are_written(
     @program
     async def cut() -> Any:
         begun, loop = asyncio.Event(), asyncio.get_running_loop()
-        watch.on_write = partial(loop.call_soon_threadsafe, begun.set)
+        watch.on_note = partial(loop.call_soon_threadsafe, begun.set)
         known = records(LARGE_OPTIONS + 1)
         await known
         asked = ASK.user("Which?").generate(Annotated[Watched, OneOf(known)], name="which")

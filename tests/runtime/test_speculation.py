@@ -85,6 +85,16 @@ async def looks_up(query: str, then: str, think_s: float) -> str:
     return str(await THEN[then](found["hits"][0]["id"]))
 
 
+def speculating(rig: Any, **config: Any) -> Runtime:
+    """A runtime on the scripted engine that calls tools ahead."""
+    return Runtime(
+        {"default": (rig.backend, None)},
+        clock=rig.clock,
+        observers=[rig.recorder],
+        scheduler=SchedulerConfig(**({"speculate": True} | config)),
+    )
+
+
 def play(
     bench: Any, queries: list[str], then: str = "fetch", think_s: float = 1.5, **config: Any
 ) -> Any:
@@ -92,12 +102,7 @@ def play(
     rig = bench([])
 
     async def main() -> list[Any]:
-        runtime = Runtime(
-            {"default": (rig.backend, None)},
-            clock=rig.clock,
-            observers=[rig.recorder],
-            scheduler=SchedulerConfig(**({"speculate": True} | config)),
-        )
+        runtime = speculating(rig, **config)
         told: list[Any] = []
         async with runtime:
             for query in queries:
@@ -194,13 +199,7 @@ def test_what_nobody_calls_is_reported(bench: Any) -> None:
         return "" if stop else str(await fetch(found["hits"][1]["id"]))
 
     async def main() -> None:
-        config = SchedulerConfig(speculate=True)
-        runtime = Runtime(
-            {"default": (rig.backend, None)},
-            clock=rig.clock,
-            observers=[rig.recorder],
-            scheduler=config,
-        )
+        runtime = speculating(rig)
         async with runtime:
             for number in range(4):
                 await runtime.run(may_stop, f"q{number}", stop=False)
@@ -229,12 +228,7 @@ def test_a_guess_may_make_no_nodes(bench: Any) -> None:
         return await nested(found["hits"][0]["id"])
 
     async def main() -> list[str]:
-        runtime = Runtime(
-            {"default": (rig.backend, None)},
-            clock=rig.clock,
-            observers=[rig.recorder],
-            scheduler=SchedulerConfig(speculate=True),
-        )
+        runtime = speculating(rig)
         async with runtime:
             told = [await runtime.run(nests, f"q{number}") for number in range(5)]
         return told
@@ -253,12 +247,7 @@ def test_parallel_calls_are_foreseen_one_by_one(bench: Any) -> None:
         return len(await gather(*(fetch(hit["id"]) for hit in found["hits"])))
 
     async def main() -> None:
-        runtime = Runtime(
-            {"default": (rig.backend, None)},
-            clock=rig.clock,
-            observers=[rig.recorder],
-            scheduler=SchedulerConfig(speculate=True),
-        )
+        runtime = speculating(rig)
         async with runtime:
             for number in range(4):
                 rig.recorder.events.clear()
@@ -285,12 +274,7 @@ def ask_guard(bench: Any, answers: list[str]) -> Any:
     rig = bench(list(answers), decode_tokens_per_s=2.0)
 
     async def main() -> None:
-        runtime = Runtime(
-            {"default": (rig.backend, None)},
-            clock=rig.clock,
-            observers=[rig.recorder],
-            scheduler=SchedulerConfig(speculate=True),
-        )
+        runtime = speculating(rig)
         async with runtime:
             for number in range(len(answers)):
                 rig.recorder.events.clear()
