@@ -74,6 +74,7 @@ class SimulatedBackend:
         self._step: InFlightStep | None = None
         self._idle = asyncio.Event()
         self._idle.set()
+        self._failed = False
         self._free_at_s = 0.0
         self._undelivered: deque[StepDone] = deque()
         self._delivered_at_s = 0.0
@@ -83,6 +84,12 @@ class SimulatedBackend:
 
     async def aclose(self) -> None:
         """End the deliveries."""
+        self._queue.close()
+
+    def fail(self) -> None:
+        """Serve nothing more, as an engine that is gone: what is under way fails."""
+        self._failed = True
+        self._idle.set()
         self._queue.close()
 
     async def idle(self) -> None:
@@ -152,7 +159,7 @@ class SimulatedBackend:
         Args:
             until_s: Instant of the next event.
         """
-        if self._step is not None:
+        if self._step is not None or self._failed:
             return False
         self._executor.until_s = until_s
         most_steps = 1 if self.joined else self._most_steps
@@ -173,6 +180,8 @@ class SimulatedBackend:
 
     def _send(self, message: Callable[[], None]) -> None:
         """Send a message; those of a turn reach the engine together after the thread's work."""
+        if self._failed:
+            return
         if not self._messages:
             self._idle.clear()
             self._unreceived_turns += 1

@@ -10,10 +10,12 @@ from itertools import count, cycle
 from pathlib import Path
 
 from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.errors import EngineUnavailable
 from agentrt.base.ids import RunId
 from agentrt.base.record import record
 from agentrt.engine.core import EngineCore
 from agentrt.lab.sim.backend import SimulatedBackend
+from agentrt.lab.sim.callback_errors import CallbackErrors
 from agentrt.lab.sim.codec import SimulatedCodec
 from agentrt.lab.sim.copier import page_bytes_of
 from agentrt.lab.sim.costs import SimCosts
@@ -164,6 +166,7 @@ class Simulation:
 
         Raises:
             OutOfPages: A request does not fit an engine's memory.
+            Exception: Whatever a callback of the simulation raises.
         """
         self._ids.renew()
         before = [replace(one.totals) for one in self._executors]
@@ -186,7 +189,8 @@ class Simulation:
         players: dict[RunId, TracePlayer] = {}
         pairs = zip(self._cores, self._executors, strict=True)
         backends = [self._backend(core, executor, players) for core, executor in pairs]
-        loop.on_idle = lambda until_s: sum(one.go(until_s) for one in backends) > 0
+        errors = CallbackErrors(loop, lambda: [one.fail() for one in backends])
+        loop.on_idle = errors.guard(lambda until_s: sum(one.go(until_s) for one in backends) > 0)
         for at_s, taken in costs:
             loop.call_at(began_s + at_s, self._set_costs, taken)
         async with AsyncExitStack() as stack:
@@ -207,12 +211,16 @@ class Simulation:
                 plays.append(asyncio.create_task(self._play(player, runtime, players, at_s)))
             try:
                 await asyncio.gather(*plays)
+            except EngineUnavailable:
+                errors.raise_first()
+                raise
             finally:
                 for play in plays:
                     play.cancel()
                 await asyncio.gather(*plays, return_exceptions=True)
             for backend in backends:
                 await backend.idle()
+        errors.raise_first()
         outcome.ended_at_s = loop.time()
         return outcome
 

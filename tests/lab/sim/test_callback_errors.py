@@ -1,0 +1,31 @@
+"""A simulation whose engine fails ends with its error."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import SupportsFloat
+
+import pytest
+
+from agentrt.lab.sim.costs import SimCosts
+from agentrt.lab.sim.simulation import Setup, Simulation
+from agentrt.lab.workloads import Workload
+
+Draw = Callable[[int, int, float], Workload]
+
+
+class Broken(float):
+    """Seconds that cannot be multiplied."""
+
+    def __mul__(self, other: SupportsFloat, /) -> float:
+        raise ZeroDivisionError(f"{float(other):g} times that is too much")
+
+
+@pytest.mark.parametrize("part", ["delta_s", "gap_row_s", "close_s"])
+def test_an_error_of_a_callback_ends_the_simulation(
+    part: str, costs: SimCosts, draw: Draw
+) -> None:
+    """At the end of a step, before time moves on, and at the end of an output."""
+    workload = draw(0, 6, 4.0)
+    with pytest.raises(ZeroDivisionError, match="times that is too much"):
+        Simulation(Setup(replace(costs, **{part: Broken(1e-5)}), 4096)).run(workload)
+    assert len(Simulation(Setup(costs, 4096)).run(workload).programs) == 6
