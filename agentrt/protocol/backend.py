@@ -177,6 +177,8 @@ class GenerateRequest:
             else and in free pages, which are the first to be evicted. The prompt is incomplete and
             takes no fills, and nothing is produced. The request ends with `stop`; of its ledger,
             `prompt_tokens` are those with KV by then.
+        replayed_tokens: Length of the output in a replay: free text ends there by `stop`, as if
+            the model had ended it. Only sampling looks at it, no policy. 0 in all other requests.
     """
 
     request_id: RequestId
@@ -197,6 +199,7 @@ class GenerateRequest:
     cache_salt: str = ""
     output_ids: tuple[int, ...] = ()
     ahead: bool = False
+    replayed_tokens: int = 0
 
 
 @record

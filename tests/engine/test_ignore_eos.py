@@ -1,5 +1,7 @@
 """Outputs that end tokens do not end: as long as they are asked to be, whatever the model wants."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -48,6 +50,19 @@ def test_nothing_else_of_the_choice_changes(build, engine):
         texts.append(engine.drain(core).ids(1))
     assert texts[0] == texts[1]
     assert len(texts[0]) == 12
+
+
+def test_a_replay_ends_before_its_limit(build, engine):
+    """The limit that policies know is that of all calls of a site; the end is that of the call."""
+    core = build(page_tokens=4)
+    whole = {"max_tokens": 20, "ignore_eos": True}
+    core.submit(engine.request(1, PROMPT, **whole))
+    core.submit(replace(engine.request(2, PROMPT, **whole), replayed_tokens=7))
+    core.submit(replace(engine.request(3, PROMPT, **whole), replayed_tokens=20))
+    served = engine.drain(core)
+    assert [served.ends[at].reason for at in (1, 2, 3)] == ["length", "stop", "stop"]
+    assert served.ids(2) == served.ids(1)[:7]
+    assert served.ids(3) == served.ids(1)
 
 
 def test_special_tokens_are_no_alternative_either(ending, engine):

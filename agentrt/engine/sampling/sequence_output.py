@@ -268,6 +268,8 @@ def _append_certain(
 
 
 def _length_limit(sequence: Sequence, max_tokens: int) -> Finish | None:
+    if 0 < sequence.request.replayed_tokens <= sequence.output_tokens:
+        return Finish("stop")
     if sequence.output_tokens < max_tokens:
         return None
     grammar = sequence.grammar

@@ -117,8 +117,8 @@ class SimulatedBackend:
         )
         if self._foresees:
             self._lengths[request.request_id] = float(call.output_tokens)
-        if request.info is not None:
-            request = replace(request, info=self._known(request.info))
+        info = request.info and self._known(request.info)
+        request = replace(request, info=info, replayed_tokens=call.output_tokens)
         self._executor.expect(request.request_id, output)
         if marks:
             self._marked[request.request_id] = marks

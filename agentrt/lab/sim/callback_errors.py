@@ -20,7 +20,7 @@ class CallbackErrors:
         on_error: Called once, after the first error.
     """
 
-    def __init__(self, loop: VirtualTimeLoop, on_error: Callable[[], None]) -> None:
+    def __init__(self, loop: VirtualTimeLoop, on_error: Callable[[], object]) -> None:
         self._on_error = on_error
         self._first: BaseException | None = None
         loop.set_exception_handler(self._handle)
@@ -41,7 +41,7 @@ class CallbackErrors:
         """Raise the first error, if there is one.
 
         Raises:
-            Exception: That error.
+            Exception: The error of the callback.
         """
         if self._first is not None:
             raise self._first

@@ -133,6 +133,8 @@ class SimulatedExecutor:
             self._append(sequence, batch.steps)
             if sequence.output_tokens >= sequence.max_output_tokens:
                 found.finishes.append((sequence, Finish("length")))
+            elif 0 < sequence.request.replayed_tokens <= sequence.output_tokens:
+                found.finishes.append((sequence, Finish("stop")))
         self._sum_up(batch)
         return found
 

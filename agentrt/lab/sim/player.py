@@ -36,6 +36,7 @@ from agentrt.lab.workloads import (
     TraceThink,
 )
 from agentrt.lab.workloads.chat_tree import ChatTree
+from agentrt.lab.workloads.site_limits import NO_LIMITS, SiteLimits
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.program import Gen, GenOptions, Node, Program, Tool, program, tool
 from agentrt.program.node import note_wait
@@ -52,6 +53,7 @@ class TracePlayer:
         engine: Executor of the engine; its costs contain those of the runtime.
         outcome: Outcome of the run, which receives the time of tools.
         greedy: True if calls with equal prompts write equal text.
+        limits: Limits of outputs by site; a call of another site has its own length as its limit.
 
     Attributes:
         trace: The trace to play.
@@ -68,6 +70,7 @@ class TracePlayer:
         outcome: ProgramOutcome,
         *,
         greedy: bool = False,
+        limits: SiteLimits = NO_LIMITS,
     ) -> None:
         self.trace = trace
         self.run_id = run_id
@@ -78,6 +81,7 @@ class TracePlayer:
         self._traced: dict[str, TraceNode] = {node.name: node for node in trace.nodes}
         self._needs = {node.name: needs(node) for node in trace.nodes}
         self._seeds = seeds(trace)
+        self._limits = limits
         self._result_tokens = _result_tokens(trace)
         self._streamed = _streamed(trace)
         self._texts = greedy_texts(trace) if greedy else {}
@@ -211,7 +215,7 @@ class TracePlayer:
     def _call(self, call: TraceCall) -> Gen[str]:
         """A generation like that of a replay: greedy, unless it is one of several samples."""
         options: GenOptions = {
-            "max_tokens": call.output_tokens,
+            "max_tokens": self._limits.get((self.trace.shape, call.site), call.output_tokens),
             "ignore_eos": True,
             "name": call.site,
         }

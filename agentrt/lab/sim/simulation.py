@@ -25,6 +25,7 @@ from agentrt.lab.sim.outcome_observer import OutcomeObserver
 from agentrt.lab.sim.player import TracePlayer, program_of
 from agentrt.lab.sim.token_ids import TokenIds
 from agentrt.lab.workloads import Workload
+from agentrt.lab.workloads.site_limits import NO_LIMITS, site_limits
 from agentrt.protocol.events import Observer
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
@@ -57,6 +58,8 @@ class Setup:
         leaps: True to compute equal steps at once.
         greedy: True if calls of a program with equal prompts write equal text, as those of a model
             without temperature do.
+        hides_lengths: True if all calls of a site have the limit of the longest, as in a program
+            that an author writes. Otherwise the limit of each tells its length.
     """
 
     costs: SimCosts
@@ -71,6 +74,7 @@ class Setup:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     leaps: bool = True
     greedy: bool = False
+    hides_lengths: bool = False
 
     def engine_config(self) -> EngineConfig:
         """Settings of each engine.
@@ -166,7 +170,7 @@ class Simulation:
 
         Raises:
             OutOfPages: A request does not fit an engine's memory.
-            Exception: Whatever a callback of the simulation raises.
+            Exception: Error of a callback of the simulation.
         """
         self._ids.renew()
         before = [replace(one.totals) for one in self._executors]
@@ -187,9 +191,16 @@ class Simulation:
         self._clock.follow(loop)
         outcome, began_s = SimulationOutcome(), loop.time()
         players: dict[RunId, TracePlayer] = {}
+        hides = self._setup.hides_lengths
+        limits = site_limits(one.program for one in workload) if hides else NO_LIMITS
         pairs = zip(self._cores, self._executors, strict=True)
         backends = [self._backend(core, executor, players) for core, executor in pairs]
-        errors = CallbackErrors(loop, lambda: [one.fail() for one in backends])
+
+        def fail() -> None:
+            for one in backends:
+                one.fail()
+
+        errors = CallbackErrors(loop, fail)
         loop.on_idle = errors.guard(lambda until_s: sum(one.go(until_s) for one in backends) > 0)
         for at_s, taken in costs:
             loop.call_at(began_s + at_s, self._set_costs, taken)
@@ -207,7 +218,9 @@ class Simulation:
                 program = ProgramOutcome(trace.name, trace.shape, trace.tenant, at_s)
                 outcome.programs.append(program)
                 greedy = self._setup.greedy
-                player = TracePlayer(trace, run_id, self._ids, executor, program, greedy=greedy)
+                player = TracePlayer(
+                    trace, run_id, self._ids, executor, program, greedy=greedy, limits=limits
+                )
                 plays.append(asyncio.create_task(self._play(player, runtime, players, at_s)))
             try:
                 await asyncio.gather(*plays)

@@ -318,7 +318,7 @@ class Study:
     def _run(
         self, seed: int, rate: float, scheduler: SchedulerConfig, kv_tokens: int
     ) -> SimulationOutcome:
-        setup = replace(self._setup, kv_tokens=kv_tokens, scheduler=scheduler)
+        setup = replace(self._setup, kv_tokens=kv_tokens, scheduler=scheduler, hides_lengths=True)
         workload = self.mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
         return Simulation(setup, self._estimates(), self.alone(seed).kv_needs).run(workload)
 
