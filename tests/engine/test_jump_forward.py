@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.engine.sampling import token_sampler
-from agentrt.engine.sequence import draft, forced_drafts
+from agentrt.engine.sampling import grammar_masks
+from agentrt.engine.sequence import draft, forced_drafts, grammar_state
 from agentrt.structured import compile_constraint
 from agentrt.structured.vocabulary import alphabet_of
 
@@ -128,18 +128,20 @@ def test_without_jumps_nothing_is_guessed(merging, engine, tried):
 
 def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypatch, tried):
     expected = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
-    draw = token_sampler.TokenSampler.sample
+    finish = grammar_masks.MaskFiller.finish_masks
     late = []
 
-    def drawn(self, rows, logits, begun):
-        made = draw(self, rows, logits, begun)
+    def finished(self, rows, begun):
+        made = finish(self, rows, begun)
         if {one.sequence for one, count in tried if count} == set(rows):  # behind right guesses
-            made.masks.late.update(range(len(rows)))
+            made.late.update(range(len(rows)))
             late.extend(rows)
         tried.clear()
         return made
 
-    monkeypatch.setattr(token_sampler.TokenSampler, "sample", drawn)
+    monkeypatch.setattr(grammar_masks.MaskFiller, "finish_masks", finished)
+    # As near a token budget: no mask is known before its turn.
+    monkeypatch.setattr(grammar_state.GrammarState, "masks_plainly", property(lambda _: False))
     tried.clear()
     found = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
     assert late

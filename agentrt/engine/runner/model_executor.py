@@ -8,7 +8,6 @@ it wrote is that of the accepted token, or is written again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ from agentrt.engine.runner.draft_runner import PairedTables, open_runners, windo
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch
 from agentrt.engine.runner.model_drafts import ModelDrafts
 from agentrt.engine.runner.model_runner import ModelRunner
+from agentrt.engine.sampling.draw_rows import draw_rows
 from agentrt.engine.sampling.grammar_masks import GrammarMasks
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.grammar_threads import GrammarFuture
@@ -42,7 +42,7 @@ class ModelBatch(LaunchedBatch):
     """A batch whose forward was launched.
 
     Attributes:
-        logits: `[rows, vocabulary]`, maybe still being computed.
+        logits: `[rows, vocabulary]`, also behind draft tokens; maybe still being computed.
         masks: Grammar masks that are being filled meanwhile.
         drafted: Drafts that were computed behind the rows of sequences.
         pending: Tokens of the sampled rows, being sampled.
@@ -144,9 +144,11 @@ class ModelExecutor:
         # Before the tokens of the last step are known, a grammar cannot mask the next ones.
         masks = None if scheduled.before_tokens else self.sampler.mask_filler.begin_masks(rows)
         logits = self.runner.forward(slices)
-        drafted: dict[Sequence, Verification] = {}
-        if drafts:
-            logits, drafted = _split_drafts(rows, drafts, logits)
+        drafted = {
+            sequence: Verification(sequence, drafts[sequence], len(sequence.tokens))
+            for sequence in rows
+            if drafts and sequence in drafts
+        }
         return ModelBatch(rows, logits=logits, masks=masks, drafted=drafted)
 
     def sample(self, batch: ModelBatch, rows: Rows[Sequence]) -> None:
@@ -154,11 +156,13 @@ class ModelExecutor:
         batch.sampled = list(rows)
         if not rows:
             return
-        logits = batch.logits
+        logits, drafted = batch.logits, batch.drafted
         if len(rows) < len(batch.rows):
             kept = set(rows)
-            logits = logits[[at for at, sequence in enumerate(batch.rows) if sequence in kept]]
-        batch.pending = self.sampler.sample(batch.sampled, logits, batch.masks)
+            drafted = {sequence: one for sequence, one in drafted.items() if sequence in kept}
+            places, _ = draw_rows(batch.rows, batch.drafted)
+            logits = logits[[at for at, one in enumerate(places) if one.sequence in kept]]
+        batch.pending = self.sampler.sample(batch.sampled, logits, batch.masks, drafted)
         if self.overlaps:  # else every token is known on the host before the next step is packed
             self.runner.remember_tokens([one.slot for one in rows], batch.pending.token_ids)
 
@@ -183,24 +187,6 @@ class ModelExecutor:
         """End the threads. Idempotent."""
         self.grammars.close()
         self.sampler.close()
-
-
-def _split_drafts(
-    rows: Rows[Sequence], drafts: Mapping[Sequence, Draft], logits: Tensor
-) -> tuple[Tensor, dict[Sequence, Verification]]:
-    """The logits of `rows`, and those behind the drafts that were computed with them."""
-    known_rows: list[int] = []
-    drafted: dict[Sequence, Verification] = {}
-    at = 0
-    for sequence in rows:
-        known_rows.append(at)
-        at += 1
-        if (draft := drafts.get(sequence)) is not None:
-            end = at + len(draft.token_ids)
-            known = len(sequence.tokens)
-            drafted[sequence] = Verification(sequence, draft, logits[at:end], known)
-            at = end
-    return logits[known_rows], drafted
 
 
 def _slice(sequence: Sequence, count: int, draft: Draft | None) -> SequenceSlice:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from agentrt.base.ids import RequestId
-from agentrt.engine.sequence.sequence import Sequence
+from agentrt.engine.sampling.draw_rows import DrawRow
 
 _CERTAIN = 1e9
 """Logit that no other reaches."""
@@ -32,12 +32,12 @@ class RecordedOutputs:
         """Forget the output of a request that has ended."""
         self._texts.pop(request_id, None)
 
-    def __call__(self, rows: Rows[Sequence], logits: Tensor) -> None:
+    def __call__(self, rows: Rows[DrawRow], logits: Tensor) -> None:
         """Make the recorded token of each row certain; a row without one stays as it is."""
         recorded = [
-            (at, self._texts[one.request.request_id][one.output_tokens])
+            (at, text[one.output_tokens])
             for at, one in enumerate(rows)
-            if one.request.request_id in self._texts
+            if (text := self._texts.get(one.sequence.request.request_id)) is not None
         ]
         if recorded:
             at, token_ids = torch.tensor(recorded, device=logits.device).t().unbind()

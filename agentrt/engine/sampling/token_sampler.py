@@ -15,6 +15,8 @@ from agentrt.base.errors import InternalError, record_of
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.sampling import sequence_output
 from agentrt.engine.sampling.ahead import AheadRow
+from agentrt.engine.sampling.draft_masks import mask_drafts
+from agentrt.engine.sampling.draw_rows import DrawRow, draw_rows
 from agentrt.engine.sampling.end_searches import EndSearches
 from agentrt.engine.sampling.grammar_masks import GrammarMasks, MaskFiller
 from agentrt.engine.sampling.grammar_threads import GrammarFuture
@@ -25,8 +27,9 @@ from agentrt.engine.sequence.sequence import Sequence
 from agentrt_kernels.contract import Kernels
 
 _PLAIN = nullcontext()
+_NO_DRAFTS: Mapping[Sequence, Verification] = {}
 
-LogitsProcessor = Callable[[Rows[Sequence], Tensor], None]
+LogitsProcessor = Callable[[Rows[DrawRow], Tensor], None]
 """Changes logits `[rows, tokens]` fp32 in place, before penalties and masks."""
 
 
@@ -38,20 +41,30 @@ class PendingSample:
         tokens: One per row, maybe still being sampled.
         logits: `[rows, tokens]`, with penalties applied.
         rows: One per row.
-        masks: Grammar masks of the rows.
+        starts: First row of each sequence; those behind the tokens of its draft follow.
+        masks: Grammar masks of the sequences.
         bitmask: `[rows, words]` int32 bits of the allowed tokens, or None.
     """
 
     tokens: SampledTokens
     logits: Tensor
     rows: list[SamplingRow]
+    starts: Rows[int]
     masks: GrammarMasks
     bitmask: Tensor | None
 
     @property
     def token_ids(self) -> Tensor:
-        """`[rows]` int64, on the device."""
-        return self.tokens.token_ids
+        """`[sequences]` int64, on the device."""
+        token_ids = self.tokens.token_ids
+        if len(self.starts) == len(self.rows):
+            return token_ids
+        return token_ids[to_device(self.starts, torch.int64, token_ids.device)]
+
+    def error_of(self, index: int, row: int) -> Exception | None:
+        """The error that keeps a row of a sequence from being sampled, or None."""
+        failed = self.masks.failed.get(index) if row == self.starts[index] else None
+        return failed or self.tokens.failed.get(row)
 
 
 class TokenSampler:
@@ -90,27 +103,43 @@ class TokenSampler:
         self.logits_processor: LogitsProcessor | None = None
 
     def sample(
-        self, rows: Rows[Sequence], logits: Tensor, begun_masks: GrammarFuture[GrammarMasks] | None
+        self,
+        sequences: Rows[Sequence],
+        logits: Tensor,
+        begun_masks: GrammarFuture[GrammarMasks] | None,
+        drafted: Mapping[Sequence, Verification] = _NO_DRAFTS,
     ) -> PendingSample:
-        """Begin to sample a token for each row.
+        """Begin to sample a token for each sequence, and one behind each token of its draft.
 
         Args:
-            rows: Sequences that need a token.
-            logits: `[rows, logits_size]` fp32; changed in place.
+            sequences: Sequences that need a token.
+            logits: `[rows, logits_size]` fp32, in the order of `draw_rows`; changed in place.
             begun_masks: Result of `mask_filler.begin_masks`.
+            drafted: Drafts that were computed behind sequences.
         """
         # Masks first: on a GPU the forward is still running.
-        masks = self.mask_filler.finish_masks(rows, begun_masks)
+        masks = self.mask_filler.finish_masks(sequences, begun_masks)
+        rows, starts = draw_rows(sequences, drafted)
+        bitmask = masks.bitmask
+        if drafted:
+            bitmask = mask_drafts(
+                sequences,
+                drafted,
+                masks,
+                rows=len(rows),
+                row_budget_s=self.mask_filler.row_budget_s,
+            )
+        if bitmask is not None and not logits.is_cpu:
+            bitmask = to_device(bitmask, torch.int32, logits.device)
         with _writable(logits):
             if logits.shape[1] > self._used_ids:
                 logits = logits[:, : self._used_ids]
             self._mask_no_text(rows, logits)
             if self.logits_processor is not None:
                 self.logits_processor(rows, logits)
-            sampling_rows = [_sampling_row(sequence) for sequence in rows]
-            bitmask = masks.bitmask_for(logits)
+            sampling_rows = [one.sampling_row() for one in rows]
             tokens = sample_tokens(self._kernels, logits, sampling_rows, bitmask)
-        return PendingSample(tokens, logits, sampling_rows, masks, bitmask)
+        return PendingSample(tokens, logits, sampling_rows, starts, masks, bitmask)
 
     def draw_ahead(self, rows: Rows[AheadRow], logits: Tensor, bitmask: Tensor | None) -> list[int]:
         """Draw a token for each row of a draft, as the sequence will draw it at that place.
@@ -123,11 +152,11 @@ class TokenSampler:
         Returns:
             A token a row; -1 if its output would end here, or cannot be drawn.
         """
-        sequences = [one.sequence for one in rows]
+        places = [DrawRow(one.sequence, one.token_ids) for one in rows]
         with _writable(logits):
             logits = logits[:, : self._used_ids]
-            self._mask_no_text(sequences, logits)
-            sampling_rows = [_sampling_row(one.sequence, one.token_ids) for one in rows]
+            self._mask_no_text(places, logits)
+            sampling_rows = [one.sampling_row() for one in places]
             for row in sampling_rows:
                 if row.params.logprobs:
                     row.params = replace(row.params, logprobs=0)
@@ -157,46 +186,66 @@ class TokenSampler:
         if sample is None:
             return result
         sampled = sample.tokens.wait()
+        indices: dict[Sequence, int] = {}
         self.end_searches.begin_step()
         for index, sequence in enumerate(rows):
             if not alive[index]:
                 continue
             result.masks_s[sequence.request.request_id] = sample.masks.seconds[index]
             known = len(sequence.tokens)
+            row = sample.starts[index]
             is_late = index in sample.masks.late
-            finish = None if is_late else self._append(sequence, sampled[index], sample, index)
+            finish = None if is_late else self._append(sequence, sampled[row], sample, index, row)
             if is_late or isinstance(finish, Postponed):
                 # Compute the last token again, and sample then.
                 sequence.computed_tokens = min(sequence.computed_tokens, known - 1)
                 continue
             if finish is not None:
                 result.finishes.append((sequence, finish))
-            elif sequence.tokens[known] != sampled[index].token_id:
+            elif sequence.tokens[known] != sampled[row].token_id:
                 # Another token was appended; a step launched meanwhile has seen the wrong one.
                 sequence.computed_tokens = min(sequence.computed_tokens, known)
             if sequence in drafted:
                 result.verified.append(drafted[sequence])
+                indices[sequence] = index
         if result.verified:
-            self._verify(result)
+            self._verify(result, sample, sampled, indices)
         return result
 
-    def _verify(self, result: SampledStep) -> None:
-        """Draw behind drafted tokens for as long as they match, all sequences at once."""
+    def _verify(
+        self,
+        result: SampledStep,
+        sample: PendingSample,
+        sampled: Rows[SampledToken],
+        indices: Mapping[Sequence, int],
+    ) -> None:
+        """Append the tokens drawn behind drafts for as long as they match, all sequences at once.
+
+        Args:
+            result: Result of the step, with the drafts to verify.
+            sample: The step's sample.
+            sampled: Tokens of all rows.
+            indices: Index of each sequence with a draft in the step.
+        """
         ended = {sequence for sequence, _ in result.finishes}
-        rows = result.verified
-        while rows := [one for one in rows if one.accept() and one.sequence not in ended]:
-            logits = [one.logits[one.matching_tokens - 1 :][:1] for one in rows]
-            sample = self.sample(
-                [one.sequence for one in rows],
-                logits[0] if len(rows) == 1 else torch.cat(logits),
-                None,
-            )
-            sampled = sample.tokens.wait()
-            for index, one in enumerate(rows):
+        going = result.verified
+        while going := [one for one in going if one.accept() and one.sequence not in ended]:
+            alone = [one for one in going if not one.is_drawn]
+            late = self._draw_alone(alone, sample) if alone else None
+            tokens = late.tokens.wait() if late is not None else []
+            number = 0
+            for one in going:
                 sequence = one.sequence
-                result.masks_s[sequence.request.request_id] += sample.masks.seconds[index]
-                is_late = index in sample.masks.late
-                finish = None if is_late else self._append(sequence, sampled[index], sample, index)
+                is_late = False
+                if late is not None and number < len(alone) and one is alone[number]:
+                    result.masks_s[sequence.request.request_id] += late.masks.seconds[number]
+                    is_late = number in late.masks.late
+                    drawn = late, tokens[number], number, number
+                    number += 1
+                else:
+                    drawn = sample, sampled[one.row], indices[sequence], one.row
+                of, token, index, row = drawn
+                finish = None if is_late else self._append(sequence, token, of, index, row)
                 if is_late or isinstance(finish, Postponed):
                     sequence.computed_tokens -= 1
                 elif finish is not None:
@@ -204,6 +253,21 @@ class TokenSampler:
                     ended.add(sequence)
         for one in result.verified:
             one.count_rejected()
+
+    def _draw_alone(self, drafts: Rows[Verification], sample: PendingSample) -> PendingSample:
+        """Draw behind the tokens that match where the mask was not known before.
+
+        Penalties have been applied to the logits with the draft's tokens, which are the sequence's.
+        """
+        sequences = [one.sequence for one in drafts]
+        masks = self.mask_filler.finish_masks(sequences, None)
+        rows = [one.row for one in drafts]
+        with _writable(sample.logits):
+            logits = sample.logits[rows]
+            sampling_rows = [sample.rows[row].without_penalties() for row in rows]
+            bitmask = masks.bitmask_for(logits)
+            tokens = sample_tokens(self._kernels, logits, sampling_rows, bitmask)
+        return PendingSample(tokens, logits, sampling_rows, range(len(rows)), masks, bitmask)
 
     def abandon(self, sequence: Sequence) -> None:
         """Give up the mask and the search of a sequence that has ended."""
@@ -215,50 +279,49 @@ class TokenSampler:
         self.mask_filler.close()
         self.end_searches.close()
 
-    def _mask_no_text(self, rows: Rows[Sequence], logits: Tensor) -> None:
+    def _mask_no_text(self, rows: Rows[DrawRow], logits: Tensor) -> None:
         """Forbid all tokens without text in rows with `ignore_eos`."""
-        going = [at for at, one in enumerate(rows) if one.request.sampling.ignore_eos]
+        going = [at for at, one in enumerate(rows) if one.sequence.request.sampling.ignore_eos]
         if going:
             at = to_device(going, torch.int64, logits.device)
             no_text = to_device(self._no_text, torch.int64, logits.device)
             logits[at[:, None], no_text] = -torch.inf
 
     def _append(
-        self, sequence: Sequence, sampled: SampledToken, sample: PendingSample, index: int
+        self,
+        sequence: Sequence,
+        sampled: SampledToken,
+        sample: PendingSample,
+        index: int,
+        row: int,
     ) -> Finish | Postponed | None:
-        """Append the token of a row, or end its sequence. An error fails one row only."""
+        """Append the token of a row, or end its sequence. An error fails one sequence only."""
 
         def redraw(token_id: int) -> SampledToken:
-            logits, bitmask = sample.logits[index : index + 1], sample.bitmask
+            logits, bitmask = sample.logits[row : row + 1], sample.bitmask
             with _writable(logits):
                 logits[0, token_id] = -torch.inf
-                row_bitmask = None if bitmask is None else bitmask[index : index + 1]
+                row_bitmask = None if bitmask is None else bitmask[row : row + 1]
                 return sample_tokens(
-                    self._kernels, logits, [sample.rows[index].without_penalties()], row_bitmask
+                    self._kernels, logits, [sample.rows[row].without_penalties()], row_bitmask
                 ).wait()[0]
 
         await_search = partial(self.end_searches.is_done, sequence)
         try:
-            _check_row(sample, sampled, index)
+            if sampled.token_id < 0:
+                raise InternalError("the model computed logits that are not numbers")
+            if (error := sample.error_of(index, row)) is not None:
+                raise error
             return sequence_output.append_token(
                 sequence, sampled, redraw, self._eos_ids, await_search
             )
-        except Exception as error:
-            return _finish_failed(sequence, error)
+        except Exception as wrong:
+            return _finish_failed(sequence, wrong)
 
 
 def _writable(logits: Tensor) -> AbstractContextManager[object]:
     """Context in which logits may be changed in place; inference tensors need inference mode."""
     return torch.inference_mode() if logits.is_inference() else _PLAIN
-
-
-def _check_row(sample: PendingSample, sampled: SampledToken, index: int) -> None:
-    """Raise the error that keeps a row from being sampled, if there is one."""
-    if sampled.token_id < 0:
-        raise InternalError("the model computed logits that are not numbers")
-    error = sample.masks.failed.get(index) or sample.tokens.failed.get(index)
-    if error is not None:
-        raise error
 
 
 def _finish_failed(sequence: Sequence, error: Exception) -> Finish:
@@ -267,18 +330,3 @@ def _finish_failed(sequence: Sequence, error: Exception) -> Finish:
         if sequence.grammar is not None and sequence.grammar.can_close:
             return sequence_output.close_output(sequence)
     return Finish("failed", error=record_of(error))
-
-
-def _sampling_row(sequence: Sequence, ahead: Rows[int] = ()) -> SamplingRow:
-    """The row that draws the next token of a sequence, or the one behind the tokens `ahead`."""
-    prompt = sequence.prompt_tokens
-    params = sequence.request.sampling
-    has_penalties = (
-        params.repetition_penalty != 1.0 or params.presence_penalty or params.frequency_penalty
-    )
-    return SamplingRow(
-        params=params,
-        position=sequence.output_tokens + len(ahead),
-        prompt=sequence.tokens[:prompt] if has_penalties else (),
-        output=[*sequence.tokens[prompt:], *ahead] if has_penalties else (),
-    )

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.protocol.step_output import DraftSource
 
@@ -40,16 +38,31 @@ class Verification:
     Attributes:
         sequence: The sequence.
         draft: The tokens to verify.
-        logits: `[tokens, logits_size]` fp32, behind each token of the draft.
         known_tokens: Tokens of the sequence before the draft.
         matching_tokens: Tokens of the draft that the sequence has now.
+        first_row: Row of the logits behind the last known token; those behind the draft follow.
+        drawn_tokens: First tokens of the draft behind which a token was drawn along with the step.
     """
 
     sequence: Sequence
     draft: Draft
-    logits: Tensor
     known_tokens: int
     matching_tokens: int = 0
+    first_row: int = 0
+    drawn_tokens: int = 0
+
+    @property
+    def row(self) -> int:
+        """Row of the logits behind the tokens that match so far."""
+        return self.first_row + self.matching_tokens
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the token behind those that match was drawn along with the step, as it is now."""
+        grammar = self.sequence.grammar
+        if self.matching_tokens > self.drawn_tokens:
+            return False
+        return grammar is None or grammar.masks_plainly
 
     def count_matching(self) -> int:
         """Number of the draft's first tokens that the sequence has."""

@@ -63,6 +63,12 @@ class GrammarState:
             return budget.state  # one token is left: any that completes the text will do
         return self._state
 
+    @property
+    def masks_plainly(self) -> bool:
+        """Whether the mask is that of the constraint alone, which no token budget narrows."""
+        budget = self._budget
+        return budget is None or not budget.narrows or self.mask_state is budget.state
+
     def accept_token(self, token_id: int) -> bool:
         """Accept a token that the mask allowed; False if it would leave no room to close.
 

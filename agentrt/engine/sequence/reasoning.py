@@ -57,6 +57,11 @@ class ReasoningState:
         return self.thinking if self._answer is None else self._answer.mask_state
 
     @property
+    def masks_plainly(self) -> bool:
+        """Whether the mask is that of the answer's constraint alone; not while it reasons."""
+        return self._answer is not None and self._answer.masks_plainly
+
+    @property
     def mask_place(self) -> MaskPlace:
         """Place in which its masks are filled."""
         return self._thinking_place if self._answer is None else self._answer.mask_place

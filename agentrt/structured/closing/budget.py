@@ -156,6 +156,11 @@ class Budgeted:
         """Whether only the completion fits in the tokens left."""
         return self.witness is not None and len(self.witness) >= self.left_tokens
 
+    @property
+    def narrows(self) -> bool:
+        """Whether masks depend on the tokens left, not on the wrapped state alone."""
+        return self.tight or isinstance(self.state, AutomatonState)
+
     def fallback(self) -> int:
         """The next token towards the end; an end token if the text is complete."""
         if self.witness is None:
