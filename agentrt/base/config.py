@@ -18,6 +18,7 @@ PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle", "clairvoyant"]
 REPLAY_POLICIES: tuple[PolicyName, ...] = ("oracle", "clairvoyant")
 """Policies for replays alone, which know what their runs will need."""
 SpeculateTokens = int | Literal["auto", "off"]
+DraftTexts = Literal["all", "own"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 _SIZES: dict[str, dict[Device, int]] = {
@@ -75,9 +76,15 @@ class EngineConfig:
             guesses forced bytes only. Guesses never change a token.
         draft_model: Checkpoint directory of a draft model: a smaller model with the same vocabulary
             that guesses where nothing else does better. Its KV takes a part of the KV memory.
+        draft_texts: Texts that guesses repeat. "all": the request's own text, and outputs of its
+            call site; "own": its own prompt and output alone, as engines guess that know no call
+            sites.
         policy: Order of waiting requests; see `SchedulerConfig`.
         share_prefixes: Whether a request uses KV that others have computed. Otherwise each computes
             all of its prompt, which shows what the radix tree spares.
+        replay: File of recorded outputs, for benchmarks alone: a request with a recorded prompt is
+            computed as always, and writes the recorded tokens in place of the sampled ones. See
+            `agentrt.engine.sampling.record_table`.
     """
 
     model_path: Path
@@ -100,8 +107,10 @@ class EngineConfig:
     jump_forward: bool = True
     speculate_tokens: SpeculateTokens = "off"
     draft_model: Path | None = None
+    draft_texts: DraftTexts = "all"
     policy: PolicyName = "rwa"
     share_prefixes: bool = True
+    replay: Path | None = None
 
     def sized(self) -> EngineConfig:
         """These settings with the sizes of a step that the device has by default.

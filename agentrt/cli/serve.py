@@ -68,6 +68,21 @@ def serve(
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
     speculate: SpeculateTokens = "off",
     draft_model: DraftModel = None,
+    draft_texts: Annotated[
+        str,
+        typer.Option(
+            "--draft-texts",
+            help="Texts that guesses repeat: all, or a request's own alone.",
+        ),
+    ] = "all",
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay",
+            metavar="FILE",
+            help="For benchmarks: recorded outputs, written in place of sampled tokens.",
+        ),
+    ] = None,
     requests: Annotated[
         int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,
@@ -83,6 +98,8 @@ def serve(
 
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
     engine = with_drafts(engine, speculate, draft_model)
+    _check_choice("draft-texts", draft_texts)
+    engine = replace(engine, draft_texts=draft_texts, replay=replay)  # type: ignore[arg-type]
     _check_choice("policy", policy)
     name = name or (engine.model_path.resolve().name if model else "embedded")
     keys, hosts = _keys(api_key or ()), tuple(allow_host or ())
@@ -127,6 +144,7 @@ def _check_choice(flag: str, given: str) -> None:
 _CHOICES = {
     "device": ("cpu", "cuda"),
     "dtype": ("auto", "float32", "bfloat16", "float16"),
+    "draft-texts": ("all", "own"),
     "policy": ("fcfs", "lpm", "plas", "rwa"),
 }
 

@@ -15,6 +15,10 @@ _SURE_TOKENS = 4
 """Tokens that a text must have agreed with before it counts as repeated, not just alike."""
 
 
+ALL_TEXTS: tuple[DraftSource, ...] = ("site", "sibling", "prompt")
+"""Sources that are texts; of equally likely guesses the first counts."""
+
+
 class Guess(NamedTuple):
     """Tokens that may follow a sequence.
 
@@ -35,14 +39,21 @@ class SequenceDrafts:
     Args:
         sequence: A sequence with a complete prompt.
         outputs: Outputs of its call site.
+        sources: Sources that are looked up.
 
     Attributes:
         sequence: The sequence.
         rates: Acceptance rates of its drafts; they begin as those of its call site.
     """
 
-    def __init__(self, sequence: Sequence, outputs: SiteOutputs) -> None:
+    def __init__(
+        self,
+        sequence: Sequence,
+        outputs: SiteOutputs,
+        sources: tuple[DraftSource, ...] = ALL_TEXTS,
+    ) -> None:
         self.sequence = sequence
+        self._sources = sources
         self._outputs = outputs
         self._own_output = outputs.open()
         self._own_text = TextLookup()
@@ -92,7 +103,7 @@ class SequenceDrafts:
         self._outputs.extend(self._own_output, output)
         self._known_tokens = len(tokens)
         own = self._own_output
-        for source in _SOURCES:
+        for source in self._sources:
             trail = self._trails.get(source)
             if trail is not None:
                 if source != self._noted:
@@ -121,7 +132,3 @@ class SequenceDrafts:
             key: RateKey = source, trail.agreed_tokens >= _SURE_TOKENS
             for rates in (self.rates, self._outputs.rates):
                 rates.note(key, accepted, is_whole=is_whole)
-
-
-_SOURCES: tuple[DraftSource, ...] = ("site", "sibling", "prompt")
-"""Sources that are looked up; of equally likely guesses the first counts."""

@@ -14,10 +14,11 @@ from agentrt.base.config import EngineConfig
 from agentrt.engine.drafts.acceptance import RateKey, draft_length, expected_gain
 from agentrt.engine.drafts.draft_costs import DraftCosts
 from agentrt.engine.drafts.draft_model import DraftModel
-from agentrt.engine.drafts.sequence_drafts import SequenceDrafts
+from agentrt.engine.drafts.sequence_drafts import ALL_TEXTS, SequenceDrafts
 from agentrt.engine.drafts.site_outputs import OutputsBySite
 from agentrt.engine.sequence.draft import Draft
 from agentrt.engine.sequence.sequence import Sequence
+from agentrt.protocol.step_output import DraftSource
 
 _MAX_DRAFT_TOKENS = 15
 _MAX_CUDA_DRAFT_TOKENS = 7
@@ -69,6 +70,9 @@ class SourceChoice:
         self._model = model
         wanted = config.speculate_tokens
         self.is_adaptive = wanted == "auto"
+        self._sources: tuple[DraftSource, ...] = (
+            ALL_TEXTS if config.draft_texts == "all" else ("prompt",)
+        )
         if wanted == "auto":
             on_cuda = config.device == "cuda"
             self.limit = _MAX_CUDA_DRAFT_TOKENS if on_cuda else _MAX_DRAFT_TOKENS
@@ -147,7 +151,7 @@ class SourceChoice:
         if found is None:
             request = sequence.request
             outputs = self._sites.of(request.cache_salt, request.site)
-            found = self._sequences[sequence] = SequenceDrafts(sequence, outputs)
+            found = self._sequences[sequence] = SequenceDrafts(sequence, outputs, self._sources)
             self._opened += 1
             if self._opened % _PROBE_SEQUENCES == 0:
                 found.rates.forget(MODEL_KEY)

@@ -28,6 +28,8 @@ from agentrt.engine.sampling.draw_rows import draw_rows
 from agentrt.engine.sampling.grammar_masks import GrammarMasks
 from agentrt.engine.sampling.grammar_requests import GrammarRequests
 from agentrt.engine.sampling.grammar_threads import GrammarFuture
+from agentrt.engine.sampling.record_table import read_table
+from agentrt.engine.sampling.recorded_outputs import RecordedOutputs
 from agentrt.engine.sampling.sequence_output import SampledStep
 from agentrt.engine.sampling.token_sampler import PendingSample, TokenSampler
 from agentrt.engine.sequence.draft import Draft, Verification
@@ -104,6 +106,8 @@ class ModelExecutor:
             logits_size=model.logits_size,
             kernels=model.kernels,
         )
+        if config.replay is not None:
+            self.sampler.logits_processor = RecordedOutputs(read_table(config.replay))
         self.draft_model: DraftModel | None = None
         if draft_runner is not None:
             self.tables = PairedTables(runner.tables, draft_runner.tables)

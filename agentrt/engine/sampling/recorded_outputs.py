@@ -13,15 +13,25 @@ from torch import Tensor
 
 from agentrt.base.ids import RequestId
 from agentrt.engine.sampling.draw_rows import DrawRow
+from agentrt.engine.sampling.record_table import RecordTable
+from agentrt.engine.sequence.sequence import Sequence
 
 _CERTAIN = 1e9
 """Logit that no other reaches."""
 
+_MOST_REQUESTS = 4096
+"""Requests of which the output is remembered; that of another one is looked up again."""
+
 
 class RecordedOutputs:
-    """Recorded outputs by request, as a `LogitsProcessor`."""
+    """Recorded outputs by request, as a `LogitsProcessor`.
 
-    def __init__(self) -> None:
+    Args:
+        table: Outputs by prompt, for requests of which none was recorded by `record`.
+    """
+
+    def __init__(self, table: RecordTable | None = None) -> None:
+        self._table = table
         self._texts: dict[RequestId, Rows[int]] = {}
 
     def record(self, request_id: RequestId, token_ids: Rows[int]) -> None:
@@ -34,11 +44,23 @@ class RecordedOutputs:
 
     def __call__(self, rows: Rows[DrawRow], logits: Tensor) -> None:
         """Make the recorded token of each row certain; a row without one stays as it is."""
-        recorded = [
-            (at, text[one.output_tokens])
-            for at, one in enumerate(rows)
-            if (text := self._texts.get(one.sequence.request.request_id)) is not None
-        ]
+        recorded = []
+        for at, one in enumerate(rows):
+            text = self._texts.get(one.sequence.request.request_id)
+            if text is None and self._table is not None:
+                text = self._look_up(self._table, one.sequence)
+            if text and one.output_tokens < len(text):
+                recorded.append((at, text[one.output_tokens]))
         if recorded:
-            at, token_ids = torch.tensor(recorded, device=logits.device).t().unbind()
-            logits[at, token_ids] = _CERTAIN
+            at_rows, token_ids = torch.tensor(recorded, device=logits.device).t().unbind()
+            logits[at_rows, token_ids] = _CERTAIN
+
+    def _look_up(self, table: RecordTable, sequence: Sequence) -> Rows[int]:
+        """The output of a request that writes its first token; () without a record."""
+        request = sequence.request
+        prompt = sequence.tokens[: sequence.prompt_tokens]
+        found = table.find(prompt, request.sampling.seed) or ()
+        while len(self._texts) >= _MOST_REQUESTS:
+            del self._texts[next(iter(self._texts))]
+        self._texts[request.request_id] = found
+        return found
