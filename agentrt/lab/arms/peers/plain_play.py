@@ -54,10 +54,13 @@ class Server:
     def fields(self, call: Json) -> Json:
         """Fields of a request beside its messages: its length, and its form if it has one."""
         pattern = call.get("pattern")
-        if not pattern or not self.form_body:
-            return {"max_tokens": call["tokens"], **self.body}
-        free = {name: value for name, value in self.body.items() if name != "ignore_eos"}
-        return {"max_tokens": call["tokens"], **free, **_filled(self.form_body, pattern)}
+        body = {"max_tokens": call["tokens"], **self.body}
+        if "output" in call and "seed" in call:  # which of the samples of its prompt was recorded
+            body |= {"temperature": 1, "top_k": 1, "seed": call["seed"]}
+        if pattern and self.form_body:
+            body.pop("ignore_eos", None)
+            body |= _filled(self.form_body, pattern)
+        return body
 
     async def answer(
         self,
@@ -214,9 +217,13 @@ class ProgramInPlay:
         """Record the answer of a call."""
         usage = answer["usage"] or {}
         details = usage.get("prompt_tokens_details") or {}
+        guessed = usage.get("completion_tokens_details") or {}
+        drafts = guessed.get("accepted_prediction_tokens")
+        known = {} if drafts is None else {"drafted_tokens": drafts, "drafts": {"prompt": drafts}}
         self.texts[call["name"]] = answer["text"]
         self.sample["calls"].append(
             {
+                **known,
                 "name": call["name"],
                 "began_s": began_s,
                 "first_s": answer["first_s"],
