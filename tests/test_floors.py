@@ -52,7 +52,9 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
         ("checkpoints", "equal_facts", "quiet_machine"),
         ("arms", "sim"),
-        ("bench", "sessions"),
+        ("sessions",),
+        ("recorded",),
+        ("bench",),
         ("commands",),
     ),
     "program": (

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentrt.base.config import EngineConfig
 
-_PATHS = ("model_path", "draft_model")
+_PATHS = ("model_path", "draft_model", "replay")
 
 
 def config_of(settings: dict[str, Any]) -> EngineConfig:

@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.engine.process.child import environment
 from agentrt.lab.arms.arm_process import OURS, Arm, ArmProcess
+from agentrt.lab.arms.engine_settings import config_of
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.play_options import PlayOptions
 from agentrt.lab.arms.served import PAGE_TOKENS, Served
@@ -55,9 +56,10 @@ def runtime_arm(
         "kv_pages": served.kv_tokens // PAGE_TOKENS,
         "threads": threads,
         "policy": scheduler.policy,
+        **({} if served.replay is None else {"replay": str(served.replay)}),
         **(engine or {}),
     }
-    config = EngineConfig(**{**fields, "model_path": served.model})
+    config = config_of(fields)
     return Arm(
         OURS,
         "",

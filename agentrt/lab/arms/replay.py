@@ -18,6 +18,7 @@ from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Gen, GenOptions, Node, Program, gather, program, race, regex, tool
 from agentrt.program.arrivals import Arrivals
+from agentrt.program.output import value_of
 
 PartKey: TypeAlias = tuple[str, str]
 """`text`, `output` or `result`, and the text or the name."""
@@ -160,13 +161,14 @@ class Play:
     def _call(self, line: CallLine, node: PendingNode) -> Gen[str]:
         options: GenOptions = {"max_tokens": line["tokens"], "name": line["site"]}
         prompt = self._tree.find(node.messages, self._part)
+        site = f"{self.line['shape']}/{line['site']}"  # all calls are made in the next lines
         if self._options.forms and "pattern" in line:  # which ends by itself
-            return prompt.generate(regex(line["pattern"]), **options)
+            return Gen.submit(prompt, value_of(regex(line["pattern"])), options, site=site)
         options["ignore_eos"] = True
         if "seed" in line:
             # The tokens of greedy arms; the seed keeps samples from being computed once.
             options |= {"temperature": 1.0, "top_k": 1, "seed": line["seed"]}
-        return prompt.generate(**options)
+        return Gen.submit(prompt, value_of(str), options, site=site)
 
     def _part(self, key: PartKey) -> str | Node[str]:
         kind, text = key

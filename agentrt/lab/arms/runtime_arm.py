@@ -11,17 +11,17 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import anyio
 
 from agentrt.analysis import NodeRecord, RunRecord, RunRecorder, split
 from agentrt.app import open_runtime
-from agentrt.base.config import EngineConfig, SchedulerConfig
+from agentrt.base.config import SchedulerConfig
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.arms.answering import answer_lines
+from agentrt.lab.arms.engine_settings import config_of
 from agentrt.lab.arms.play_options import PlayOptions
 from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, WaitSample
@@ -102,11 +102,10 @@ class RuntimeArm:
 
     async def open(self, settings: Json) -> Json:
         """Start the engine; settings hold fields of its, the scheduler's and a play's options."""
-        engine = settings["engine"]
         self._options = PlayOptions(**settings.get("play", {}))
         self._runtime: Runtime = await self._stack.enter_async_context(
             open_runtime(
-                engine=EngineConfig(**{**engine, "model_path": Path(engine["model_path"])}),
+                engine=config_of(settings["engine"]),
                 observers=[self._observer],
                 scheduler=SchedulerConfig(**settings["scheduler"]),
                 estimates=Estimates(),  # of this run alone, not of what the user ran before
@@ -210,6 +209,9 @@ class EndedPlay:
         if name not in self._answers or node.finished is None:
             return []
         ledger, text = self._answers[name]
+        drafts = {
+            str(one.source): one.accepted_tokens for one in ledger.drafts if one.source != "grammar"
+        }
         return [
             {
                 "name": name,
@@ -223,9 +225,8 @@ class EndedPlay:
                 "output": text,
                 "held_s": sum(sent.held_s for sent in node.sent),
                 "forced_tokens": ledger.forced_tokens,
-                "drafted_tokens": sum(
-                    one.accepted_tokens for one in ledger.drafts if one.source != "grammar"
-                ),
+                "drafted_tokens": sum(drafts.values()),
+                "drafts": drafts,
             }
         ]
 

@@ -22,6 +22,7 @@ class Served:
         slots: Requests that a server with fixed slots runs at once: one for each branch.
         kv_tokens: Tokens that fit into its KV memory.
         longest_tokens: Longest request with its answer; 0 takes the model's window.
+        replay: Recorded outputs that our engine writes; None if it samples.
     """
 
     model: Path
@@ -29,6 +30,7 @@ class Served:
     slots: int = 16
     kv_tokens: int = 32_768
     longest_tokens: int = 0
+    replay: Path | None = None
 
     @property
     def name(self) -> str:

@@ -22,6 +22,10 @@ from agentrt.lab.arms.served import PAGE_TOKENS, WAITS, Served, thread_counts, t
 from agentrt.lab.arms.server_process import ServerPlan
 from agentrt.lab.arms.vllm_server import vllm_search
 
+OURS_DRAFTS = "ours-drafts"
+"""Our server with speculative decoding."""
+
+OUR_SERVERS = ("ours", OURS_DRAFTS)
 _MOST_REQUESTS = 4096
 _WIDTHS = (0, 32, 16)  # requests of a client at once that may be its best; 0 for no limit
 _BATCH_TOKENS = 2048
@@ -82,22 +86,27 @@ def _transformers_search(served: Served, files: PeerFiles, threads: Sequence[int
     return PlanSearch(tuple(plans))
 
 
-def _our_search(served: Served, files: PeerFiles, threads: Sequence[int]) -> PlanSearch:
+def _our_search(
+    served: Served, files: PeerFiles, threads: Sequence[int], *, drafts: bool = False
+) -> PlanSearch:
     """Our server for clients that know requests only; the engine chooses its threads itself.
 
-    A client gives forms, whose forced tokens the engine need not compute, and limits its requests
-    if that is quicker: the server is the same, the plans differ in the client.
+    With drafts it guesses from each request's own text, since it knows no call sites. A client
+    gives forms, whose forced tokens the engine need not compute, and limits its requests if that is
+    quicker: the server is the same, the plans differ in the client.
     """
     command = (
         *(sys.executable, "-P", "-m", "agentrt", "serve", "--model", str(served.model)),
         *("--name", served.name, "--port", "{port}", "--dtype", served.dtype),
         *("--kv-tokens", str(served.kv_tokens), "--policy", "fcfs"),
         *("--requests", str(_MOST_REQUESTS)),
+        *(("--speculate-tokens", "auto", "--draft-texts", "own") if drafts else ()),
+        *(("--replay", str(served.replay)) if served.replay is not None else ()),
     )
     body = {"temperature": 0, "ignore_eos": True}
     plans = [
         ServerPlan(
-            kind="ours",
+            kind=OURS_DRAFTS if drafts else "ours",
             variant=f"{width} at once" if width else "",
             command=command,
             model=served.name,
@@ -118,4 +127,5 @@ SERVERS: dict[str, Callable[[Served, PeerFiles, Sequence[int]], PlanSearch]] = {
     "vllm": vllm_search,
     "openvino": openvino_search,
     "ours": _our_search,
+    OURS_DRAFTS: partial(_our_search, drafts=True),
 }

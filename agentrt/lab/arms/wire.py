@@ -7,13 +7,15 @@ their contract.
 from __future__ import annotations
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
+from zlib import crc32
 
-from agentrt.lab.workloads.text import KeySpeller
+from agentrt.lab.workloads.text import TextSpeller
 from agentrt.lab.workloads.trace import (
     Arrival,
     OutputOf,
     Part,
     Piece,
+    ProgramTrace,
     ToolUse,
     TraceCall,
     TraceNode,
@@ -35,7 +37,8 @@ class CallLine(TypedDict):
 
     It is greedy. Calls with one prompt are samples with a `seed` each: they are to be computed, not
     copied from each other. If part of the output is given by its form there is a `pattern`, a
-    regular expression; an arm that cannot enforce one writes as many tokens freely.
+    regular expression; an arm that cannot enforce one writes as many tokens freely. A recorded
+    `output` is what the engine of the arm must write (`EngineConfig.replay`).
     """
 
     kind: Literal["call"]
@@ -46,6 +49,7 @@ class CallLine(TypedDict):
     tokens: int
     seed: NotRequired[int]
     pattern: NotRequired[str]
+    output: NotRequired[str]
 
 
 class WaitLine(TypedDict):
@@ -115,6 +119,7 @@ class CallSample(TypedDict):
         held_s: Seconds for which an admission gate held it, if the arm has one.
         forced_tokens: Output tokens that a grammar forced, if the arm knows them.
         drafted_tokens: Output tokens that were guessed and kept, if the arm knows them.
+        drafts: The same by the source of the guess.
         late_tokens: Prompt tokens left to compute when all of the prompt was known, if the arm
             knows them.
     """
@@ -130,6 +135,7 @@ class CallSample(TypedDict):
     held_s: NotRequired[float]
     forced_tokens: NotRequired[int]
     drafted_tokens: NotRequired[int]
+    drafts: NotRequired[dict[str, int]]
     late_tokens: NotRequired[int]
 
 
@@ -164,7 +170,7 @@ class ProgramSample(TypedDict):
     wasted_tokens: NotRequired[int]
 
 
-def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:
+def program_line(arrival: Arrival, spell: TextSpeller) -> ProgramLine:
     """A program on the wire.
 
     Args:
@@ -185,9 +191,11 @@ def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:
 
     def line(node: TraceNode) -> NodeLine:
         if isinstance(node, TraceCall):
-            call = _call_line(node, f"{program.shape}/{node.site}/form", spell)
+            call = _call_line(program, node, spell)
             if node.name in sampled:
                 call["seed"] = sampled[node.name]
+                if "output" in call:  # prompts of other programs may be equal, their outputs differ
+                    call["seed"] = crc32(f"{call['seed']}{call['output']}".encode())
             return call
         length = lengths.get(node.name, 0)
         wait: WaitLine = {
@@ -212,7 +220,7 @@ def program_line(arrival: Arrival, spell: KeySpeller) -> ProgramLine:
     }
 
 
-def _call_line(node: TraceCall, form: str, spell: KeySpeller) -> CallLine:
+def _call_line(program: ProgramTrace, node: TraceCall, spell: TextSpeller) -> CallLine:
     call: CallLine = {
         "kind": "call",
         "name": node.name,
@@ -223,12 +231,14 @@ def _call_line(node: TraceCall, form: str, spell: KeySpeller) -> CallLine:
         ],
         "tokens": node.output_tokens,
     }
-    if node.forced_tokens and spell.word_letters is not None:
-        call["pattern"] = spell.pattern(form, node.output_tokens, node.forced_tokens)
+    if pattern := spell.form(program, node):
+        call["pattern"] = pattern
+    if output := spell.output(program, node):
+        call["output"] = output
     return call
 
 
-def _part(part: Part, spell: KeySpeller) -> PartLine:
+def _part(part: Part, spell: TextSpeller) -> PartLine:
     if isinstance(part, Piece):
         return {"text": spell(part.key, part.tokens)}
     return {"output": part.call} if isinstance(part, OutputOf) else {"result": part.tool}

@@ -178,6 +178,8 @@ class CompoundFlags:
         dtype: Dtype of all arms, bfloat16 or float32; the model decides if none is given.
         data: Folder of public data from which sizes are drawn.
         live: Folder of programs that are run as well, as they are (embedded only).
+        texts: Texts of programs: drawn, or recorded for programs of recorded texts, which our
+            engine writes again; --data is their folder, and each play takes a record of its own.
         busy: If other processes use the machine before a play: note it, wait or refuse.
         drafts: Let all arms guess tokens if that is quicker.
         quick: Measure one play of each, to try the command.
@@ -201,6 +203,7 @@ class CompoundFlags:
     tenants: Tenants = 1
     seed: Seed = 0
     data: Path | None = None
+    texts: str = "drawn"
     live: Path | None = None
     json_path: JsonPath = None
     html_path: HtmlPath = None

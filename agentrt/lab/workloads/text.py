@@ -10,13 +10,35 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 from tokenizers import Tokenizer
 
 from agentrt.base.errors import UsageError
+from agentrt.lab.workloads.trace import ProgramTrace, TraceCall
 
 _LEAST_WORDS = 16
 _FORCED_AT_ONCE = 4  # tokens of a name and its punctuation
+
+
+class TextSpeller(Protocol):
+    """Spells the texts of programs."""
+
+    def salted(self, salt: str) -> TextSpeller:
+        """Other text of the same lengths."""
+        ...
+
+    def __call__(self, key: str, tokens: int) -> str:
+        """The text of a piece or a result, of so many tokens."""
+        ...
+
+    def form(self, program: ProgramTrace, call: TraceCall) -> str:
+        """A regular expression that holds the output of a call; "" if it is free."""
+        ...
+
+    def output(self, program: ProgramTrace, call: TraceCall) -> str:
+        """The recorded output of a call; "" if there is none."""
+        ...
 
 
 class KeySpeller:
@@ -43,6 +65,17 @@ class KeySpeller:
     def __call__(self, key: str, tokens: int) -> str:
         """A text of so many tokens; a longer text of a key begins like a shorter one."""
         return "".join(Random(self._salt + key).choices(self._words, k=tokens))
+
+    def form(self, program: ProgramTrace, call: TraceCall) -> str:
+        """A pattern, the same for all calls of a call site but for its length; or ""."""
+        if not call.forced_tokens or self.word_letters is None:
+            return ""
+        form = f"{program.shape}/{call.site}/form"
+        return self.pattern(form, call.output_tokens, call.forced_tokens)
+
+    def output(self, program: ProgramTrace, call: TraceCall) -> str:
+        """Nothing is recorded."""
+        return ""
 
     def pattern(self, key: str, tokens: int, forced_tokens: int) -> str:
         """A regular expression that matches texts of so many words, some of which are given.

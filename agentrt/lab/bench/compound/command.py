@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from math import prod
 from typing import Any, cast
 
 from agentrt.base.config import EngineConfig
@@ -22,7 +23,7 @@ from agentrt.lab.bench.compound.live import measured_live
 from agentrt.lab.bench.compound.load import run_load
 from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, OpenLoad
 from agentrt.lab.bench.compound.model import EMBEDDED, BenchModel, bench_model
-from agentrt.lab.bench.compound.open_arms import ARMS, ArmsConfig, our_names
+from agentrt.lab.bench.compound.open_arms import ARMS, PLAIN, ArmsConfig, our_names
 from agentrt.lab.bench.compound.plan import (
     longest_tokens,
     room_tokens,
@@ -32,6 +33,14 @@ from agentrt.lab.bench.compound.plan import (
 )
 from agentrt.lab.bench.compound.play_log import SCHEMA, PlayLog, read_log
 from agentrt.lab.bench.compound.probe import short_rounds
+from agentrt.lab.bench.compound.recorded_texts import (
+    DRAWN,
+    RECORDED,
+    check_recorded,
+    recorded_draw,
+    sources_of,
+    with_replay,
+)
 from agentrt.lab.bench.compound.result import identity_of, to_json
 from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, with_room
 from agentrt.lab.bench.flags import CompoundFlags
@@ -73,8 +82,10 @@ def arms_config(flags: CompoundFlags, model: BenchModel) -> ArmsConfig:
     dtype = flags.dtype or ("bfloat16" if is_large(model.shape) else "float32")
     asked = names(flags.arms)
     ours = own_arms(flags) if OURS in asked else {}
+    if PLAIN in asked:
+        ours[PLAIN] = OwnArm(arms_named(CompoundFlags().policy)[0].scheduler)
     return ArmsConfig(
-        names=(*ours, *(name for name in asked if name != OURS)),
+        names=(*ours, *(name for name in asked if name not in (OURS, PLAIN))),
         ours=ours,
         served=Served(model.path, dtype),
         threads=flags.threads,
@@ -117,8 +128,11 @@ def check(flags: CompoundFlags) -> None:
     if flags.without:
         check_known("--without", features_of(flags), tuple(FEATURES))
         alone = f"--policy {flags.policy} is no ablation"
-        require(flags.policy == CompoundFlags.policy, alone, "Leave it out beside --without")
+        require(flags.policy == CompoundFlags().policy, alone, "Leave it out beside --without")
     check_known("--load", (flags.load,), ("one", "open"))
+    check_known("--texts", (flags.texts,), (DRAWN, RECORDED))
+    if flags.texts == RECORDED:
+        check_recorded(flags, program_shapes(flags))
     check_known("--busy", (flags.busy,), BUSY)
     rate = rate_of(flags.rate, "--rate")
     share, load = flags.kv_share, flags.load == "open"
@@ -157,7 +171,12 @@ class _Part:
     def one_by_one(self, stack: ExitStack) -> CompoundRun:
         """One program at a time."""
         flags, drawing = self._flags, self._model.drawing
-        rounds = rounds_of_one(program_shapes(flags), *flags.counted, drawing)
+        recorded = recorded_draw(flags, self._model) if flags.texts == RECORDED else None
+        if recorded is None:
+            rounds = rounds_of_one(program_shapes(flags), *flags.counted, drawing)
+        else:  # each play takes a record of its own
+            rounds = rounds_of_one(program_shapes(flags), prod(flags.counted), 1, recorded)
+            recorded.tell()
         programs = [program for one in rounds for program in one.programs]
         log(f"to do for each arm: {totals_in_words(programs)}")
         config = with_room(
@@ -169,7 +188,10 @@ class _Part:
         config = self._room_of_earlier_parts(config)
         plays = self._log_of(config)
         keys = {one.key for one in rounds}
-        earlier = [round_of_one(key, drawing) for key in plays.round_keys() if key not in keys]
+        source = drawing if recorded is None else recorded
+        earlier = [round_of_one(key, source) for key in plays.round_keys() if key not in keys]
+        if recorded is not None:
+            config = with_replay(config, rounds, stack)
         plays.on_play = self._writer(CompoundRun(config, [*rounds, *earlier], plays))
         probe = short_rounds(program_shapes(flags), self._model)
         run = run_rounds(rounds, config, stack, plays, self._quiet, probe)
@@ -240,7 +262,13 @@ class _Part:
         flags, model = self._flags, self._model
         sizes = "public data" if flags.data else "quantiles of public data"
         return identity_of(
-            served, model.shape, model.drawing, sizes=sizes, load=flags.load, threads=flags.threads
+            served,
+            model.shape,
+            model.drawing,
+            sizes=sizes,
+            texts=sources_of(flags),
+            load=flags.load,
+            threads=flags.threads,
         )
 
     def _log_of(self, config: ArmsConfig) -> PlayLog:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import field
 
 from agentrt.base.record import record
 from agentrt.lab.arms.wire import ProgramLine, ProgramSample
@@ -34,6 +36,7 @@ class PlayedProgram:
         given_up: Requests that a vote made needless.
         forced_tokens: Output tokens that a grammar forced; None if unknown.
         drafted_tokens: Output tokens that were guessed and kept; None if unknown.
+        drafts: The same by the source of the guess; {} if unknown.
         late_tokens: Prompt tokens of calls that quote others, left to compute when these had
             all ended; None if unknown.
         early_tools: Tools that began before their plan had ended.
@@ -63,6 +66,7 @@ class PlayedProgram:
     early_tools: int = 0
     early_calls: int = 0
     held_calls: int = 0
+    drafts: dict[str, int] = field(default_factory=dict)
 
     @property
     def service_s(self) -> float:
@@ -102,16 +106,18 @@ def played(line: ProgramLine, sample: ProgramSample, *, arm: str) -> PlayedProgr
         early_tools=_early(line, sample, "tool"),
         early_calls=_early(line, sample, "call"),
         held_calls=sum(call.get("held_s", 0.0) > 0 for call in calls),
+        drafts=dict(sum((Counter(call.get("drafts", {})) for call in calls), Counter[str]())),
     )
 
 
 def check_work(line: ProgramLine, sample: ProgramSample, *, arm: str) -> None:
-    """Check that no call is missing and each has as many tokens as it should.
+    """Check that no call is missing and each has as many tokens as it should, or its recorded text.
 
     A vote needs as many calls as suffice; the arm may choose which.
 
     Raises:
-        BenchFailed: A call or a tool is missing, or has another number of tokens.
+        BenchFailed: A call or a tool is missing, or has another number of tokens, or another text
+            than the recorded one.
     """
     wanted = {node["name"]: node["tokens"] for node in line["nodes"] if node["kind"] == "call"}
     made = {call["name"]: call["output_tokens"] for call in sample["calls"]}
@@ -121,6 +127,18 @@ def check_work(line: ProgramLine, sample: ProgramSample, *, arm: str) -> None:
             raise BenchFailed(
                 f"{where}: {name} put out {tokens} tokens instead of {wanted.get(name)}",
                 hint="An arm that does other work is no peer: see why it stopped",
+            )
+    recorded = {
+        node["name"]: node["output"]
+        for node in line["nodes"]
+        if node["kind"] == "call" and "output" in node
+    }
+    for call in sample["calls"]:
+        text = recorded.get(call["name"])
+        if text is not None and text.strip() != call["output"].strip():
+            raise BenchFailed(
+                f"{where}: {call['name']} did not put out its recorded text",
+                hint="Its prompt is not the recorded one, or its engine has no record of it",
             )
     quorum = line["quorum"]
     voters = set(quorum["names"]) if quorum else set()

@@ -16,7 +16,7 @@ from agentrt.lab.arms.plan_search import PlanSearch
 from agentrt.lab.arms.program_arm import CLIENTS, client_arm, runtime_arm
 from agentrt.lab.arms.served import Served
 from agentrt.lab.arms.server_process import ServerProcess
-from agentrt.lab.arms.servers import SERVERS, search_of
+from agentrt.lab.arms.servers import OUR_SERVERS, SERVERS, search_of
 from agentrt.lab.arms.wire import ProgramLine
 from agentrt.lab.bench.compound.best_plan import open_best, tried_plans
 from agentrt.lab.bench.compound.features import OwnArm
@@ -29,7 +29,10 @@ from agentrt.lab.progress import log
 from agentrt.lab.result_file import short_paths
 from agentrt.prompt import Codec
 
-ARMS = (OURS, *(f"{client}+{server}" for client in CLIENTS for server in SERVERS))
+PLAIN = f"{OURS}:plain"
+"""Name of our arm without drafts, beside the one with them."""
+
+ARMS = (OURS, PLAIN, *(f"{client}+{server}" for client in CLIENTS for server in SERVERS))
 _FEW, _MANY = 8, 32  # requests at once, with which a server's efficiency is measured
 
 
@@ -137,7 +140,7 @@ class _OpenArms:
             batch=min(served.slots, batch),
             repeats=repeats,
         )
-        refused = kind != "ours" and not found.holds
+        refused = kind not in OUR_SERVERS and not found.holds
         self._plays.reaches[kind] = {**asdict(found), "share": found.share, "refused": refused}
         log(f"{server.plan.name} reaches {found.share:.0%} of its engine's own rate")
         if refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
@@ -14,7 +14,7 @@ from agentrt.lab.workloads.arrivals import one_by_one
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import drawn
 from agentrt.lab.workloads.sizes import Sizes
-from agentrt.lab.workloads.text import KeySpeller
+from agentrt.lab.workloads.text import KeySpeller, TextSpeller
 from agentrt.lab.workloads.trace import ProgramTrace, Workload, needs, prompt_tokens
 
 RoundKey: TypeAlias = tuple[str, int, int]
@@ -44,7 +44,7 @@ class Round:
 
     label: str
     workload: Workload
-    spell: KeySpeller
+    spell: TextSpeller
     counts: bool = True
     service_s: Mapping[str, float] = field(default_factory=dict)
     text: str = ""
@@ -75,6 +75,23 @@ class Round:
             if line["name"] in self.service_s:
                 line["service_s"] = self.service_s[line["name"]]
         return lines
+
+
+class ProgramSource(Protocol):
+    """Programs by shape and number."""
+
+    @property
+    def spell(self) -> TextSpeller:
+        """Spells their texts."""
+        ...
+
+    def one(self, shape: str, number: int, play: int = 0) -> tuple[ProgramTrace, float]:
+        """A program that fits the model's window, and the factor on its prompts.
+
+        Raises:
+            UsageError: There is none.
+        """
+        ...
 
 
 @record
@@ -125,7 +142,7 @@ class ProgramDraw:
 
 
 def rounds_of_one(
-    shapes: Sequence[str], draws: int, plays: int, drawing: ProgramDraw
+    shapes: Sequence[str], draws: int, plays: int, drawing: ProgramSource
 ) -> list[Round]:
     """One program at a time: each round has one of a shape, the first of each warms up.
 
@@ -150,7 +167,7 @@ def rounds_of_one(
     ]
 
 
-def round_of_one(key: RoundKey, drawing: ProgramDraw) -> Round:
+def round_of_one(key: RoundKey, drawing: ProgramSource) -> Round:
     """The round of a key, with one program; draw 0 warms up.
 
     Raises:

@@ -31,7 +31,14 @@ _MIDDLE = partial(percentile, share=0.5)
 
 
 def identity_of(
-    served: Served, shape: ModelShape, drawing: ProgramDraw, sizes: str, load: str, threads: int
+    served: Served,
+    shape: ModelShape,
+    drawing: ProgramDraw,
+    *,
+    sizes: str,
+    texts: str | Mapping[str, str],
+    load: str,
+    threads: int,
 ) -> Json:
     """Facts that have to be the same in all parts of a result.
 
@@ -40,6 +47,7 @@ def identity_of(
         shape: Shape of the model.
         drawing: How programs were drawn.
         sizes: Where their sizes come from, in words.
+        texts: Where their texts come from, in words; by shape if they are recorded.
         load: How programs arrive.
         threads: Threads of our engine; 0 if it chooses.
     """
@@ -57,6 +65,7 @@ def identity_of(
         "scale": asdict(drawing.scale),
         "seed": drawing.seed,
         "sizes": sizes,
+        "texts": texts,
         "load": load,
     }
 

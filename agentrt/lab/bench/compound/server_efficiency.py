@@ -26,6 +26,7 @@ from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.program_arm import play
 from agentrt.lab.arms.served import PAGE_TOKENS, Served
 from agentrt.lab.arms.server_process import ServerPlan
+from agentrt.lab.arms.servers import OUR_SERVERS
 from agentrt.lab.arms.vllm_server import vllm_engine
 from agentrt.lab.arms.wire import NodeLine, ProgramLine
 from agentrt.lab.bench.engine.points import SweepPoint
@@ -183,7 +184,7 @@ class _Turns:
 
 def direct_arm(plan: ServerPlan, served: Served, files: PeerFiles, point: SweepPoint) -> Arm:
     """The engine of a server without the server."""
-    if plan.kind == "ours":
+    if plan.kind in OUR_SERVERS:
         return our_arm([point], served.model, {"policy": "fcfs"})
     if plan.kind == "vllm":
         return vllm_engine(plan, served, files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from agentrt.base.record import record
@@ -24,6 +25,7 @@ class Work:
         output_tokens: Output tokens of all answered requests.
         forced_tokens: Output tokens that a grammar forced.
         drafted_tokens: Output tokens that were guessed and kept.
+        drafts: The same by the source of the guess; {} if unknown.
         late_tokens: Prompt tokens of calls that quote others, left to compute when these had
             all ended.
         wasted_tokens: Output tokens of requests that were given up.
@@ -42,6 +44,7 @@ class Work:
     output_tokens: int
     forced_tokens: int | None
     drafted_tokens: int | None
+    drafts: dict[str, int]
     late_tokens: int | None
     wasted_tokens: int | None
     steps: int | None
@@ -68,6 +71,7 @@ def work_of(plays: Sequence[PlayedRound]) -> Work:
         output_tokens=sum(sum(sample.output_tokens.values()) for sample in samples),
         forced_tokens=sum_if_known([sample.forced_tokens for sample in samples]),
         drafted_tokens=sum_if_known([sample.drafted_tokens for sample in samples]),
+        drafts=dict(sum((Counter(sample.drafts) for sample in samples), Counter[str]())),
         late_tokens=sum_if_known([sample.late_tokens for sample in samples]),
         wasted_tokens=sum_if_known([sample.wasted_tokens for sample in samples]),
         steps=sum_if_known([play.steps for play in plays]),

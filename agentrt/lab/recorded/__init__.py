@@ -1,0 +1,1 @@
+"""Programs whose prompts and outputs are recorded text, spelled in the words of any model."""
