@@ -66,6 +66,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("ask", "fan", "gather", "late_constraint", "limits", "race", "tags", "tool"),
         ("output", "prompt_prefix", "tool_call"),
         ("options",),
+        ("call_options",),
         ("generation",),
         ("tagged_text",),
         ("chat",),

@@ -15,16 +15,10 @@ from agentrt.base.record import record
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Generated, Segment
 from agentrt.program.budget import Budget
+from agentrt.program.call_options import CallOptions, checked_options
 from agentrt.program.call_site import call_site
 from agentrt.program.node import Node, NodeWork
-from agentrt.program.options import (
-    PHASES,
-    RETRIES,
-    PlainGenOptions,
-    check_options,
-    check_output,
-    sampling_of,
-)
+from agentrt.program.options import PlainGenOptions, check_output
 from agentrt.program.output import OutputSpec
 from agentrt.program.output_reading import Partial, PartialReading, TextReading
 from agentrt.program.prompt_prefix import PromptPrefix
@@ -35,7 +29,6 @@ from agentrt.protocol.step_output import Ledger, TokenLogprob
 T_co = TypeVar("T_co", covariant=True)
 ChatT = TypeVar("ChatT", bound=PromptPrefix[Any])
 OverflowCallback = Callable[[Any], Any]
-DEFAULT_MAX_TOKENS = SamplingParams().max_tokens
 
 
 @record
@@ -164,24 +157,24 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         output: OutputSpec,
         name: str,
         site: str,
-        options: PlainGenOptions,
+        given: CallOptions,
         on_overflow: OverflowCallback | None = None,
     ) -> None:
         deadline_at_s = scope.block_deadline_at_s
-        if (own_s := options.get("deadline")) is not None:
-            deadline_at_s = sooner(deadline_at_s, scope.run.now_s() + own_s)
+        if given.deadline_s is not None:
+            deadline_at_s = sooner(deadline_at_s, scope.run.now_s() + given.deadline_s)
         node_id = scope.next_id(name)
         work = GenerateWork(
             chat,
             output,
-            sampling_of(options, scope.run.seed_of(node_id)),
-            options.get("on_limit", "close" if scope.close else "raise"),
-            options.get("model", "default"),
+            given.sampling_with(scope.run.seed_of(node_id)),
+            given.on_limit or ("close" if scope.close else "raise"),
+            given.model,
             deadline_at_s,
             on_overflow,
-            options.get("thinking"),
-            options.get("scored", False),
-            options.get("retries", RETRIES) if output.kind == "value" else 0,
+            given.thinking_tokens,
+            given.scored,
+            given.retries if output.kind == "value" else 0,
         )
         super().__init__(scope, node_id, "generate", name, site, work)
         self.prompt = chat
@@ -218,17 +211,14 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
             BudgetExceeded: A `limits` block has no token left.
         """
         scope = current_scope("generate")
-        check_options(options)
-        if not PHASES.isdisjoint(options):
+        given = checked_options(options)
+        if given.has_phases:
             check_output(output, options)
-        scope.run.check_model(options.get("model", "default"))
+        scope.run.check_model(given.model)
         for budget in scope.budgets:
-            wanted = options.get("max_tokens", DEFAULT_MAX_TOKENS)
-            if (granted := budget.grant_tokens(wanted)) != wanted:
-                options = options.copy()
-                options["max_tokens"] = granted
-        name = options.get("name") or chat.label or output.name
-        gen = cls(scope, chat, output, name, site or call_site(), options, on_overflow)
+            given = given.with_max_tokens(budget.grant_tokens(given.sampling.max_tokens))
+        name = given.name or chat.label or output.name
+        gen = cls(scope, chat, output, name, site or call_site(), given, on_overflow)
         scope.adopt(gen)
         for budget in scope.budgets:
             budget.reserve_tokens(gen.max_tokens)
@@ -257,7 +247,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
                 hint="Declare it with on_limit='close'",
             )
         if not self.done:
-            self._scope.run.close(self)
+            self.scope.run.close(self)
 
     @property
     def ctx(self) -> ChatT:
@@ -306,7 +296,8 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
     def add_text(self, text: str) -> None:
         """Append text to the answer."""
         self.chunks.append(text)
-        self._notify()
+        if self._changed is not None:
+            self._changed.notify_all()
 
     def forget_text(self) -> None:
         """Drop the output, of which the program was given no text."""
@@ -344,7 +335,8 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
 
     def _end(self) -> None:
         super()._end()
-        self._notify()
+        if self._changed is not None:
+            self._changed.notify_all()
 
     def _notify(self) -> None:
         """Wake the readings of the output."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar
 
 from agentrt.base.canonical_json import content
 from agentrt.base.errors import NodeCancelled, NotYetKnown, ToolFailed, UsageError
@@ -53,6 +53,7 @@ class Node(Generic[T_co]):
         id: Path of the node in its run, such as `finance#0/plan#0`.
         name: Name with few distinct values: that of the call site or of the tool.
         kind: `generate`, `tool`, `program` or `ask`.
+        scope: The scope that owns the node, for the runtime.
         site: `file:line` in the user's program.
         work: The work for the runtime.
     """
@@ -65,12 +66,12 @@ class Node(Generic[T_co]):
         "_error",
         "_fails_as_text",
         "_observed",
-        "_scope",
         "_value",
         "_wake",
         "id",
         "kind",
         "name",
+        "scope",
         "site",
         "work",
     )
@@ -84,7 +85,7 @@ class Node(Generic[T_co]):
         site: str,
         work: NodeWork,
     ) -> None:
-        self._scope = scope
+        self.scope = scope
         self.id = node_id
         self.kind: NodeKind = kind
         self.name = name
@@ -124,7 +125,7 @@ class Node(Generic[T_co]):
         effect `write` that has already started goes on; its node ends with `OutcomeUnknown`.
         """
         if not self._done:
-            self._scope.run.cancel(self, reason or "cancelled by the program")
+            self.scope.run.cancel(self, reason or "cancelled by the program")
 
     async def _wait(self) -> T_co:
         if not self._done:
@@ -137,7 +138,8 @@ class Node(Generic[T_co]):
         self._observed = True
         if self._error is not None:
             raise self._error
-        return cast(T_co, self._value)
+        value: T_co = self._value
+        return value
 
     # What follows is for the runtime, for scopes and for `gather` and `race`.
 
@@ -145,13 +147,13 @@ class Node(Generic[T_co]):
         """Count one more wait; the first one marks the node as demanded."""
         self._demands += 1
         if self._demands == 1 and not self._done:
-            self._scope.run.demand(self)
+            self.scope.run.demand(self)
 
     def drop_demand(self) -> None:
         """Count one wait less; the last one withdraws the demand."""
         self._demands -= 1
         if not self._demands and not self._done:
-            self._scope.run.withdraw(self)
+            self.scope.run.withdraw(self)
 
     def mark_handled(self) -> None:
         """Take any error of the node as dealt with."""
@@ -172,11 +174,6 @@ class Node(Generic[T_co]):
             if self._wake is None:
                 self._wake = Notifier()
             await self._wake.wait()
-
-    @property
-    def scope(self) -> OwningScope:
-        """The scope that owns the node."""
-        return self._scope
 
     @property
     def label(self) -> str:
@@ -235,12 +232,13 @@ class Node(Generic[T_co]):
             self._refuse("read")
         if self._error is not None:
             raise self._error
-        return cast(T_co, self._value)
+        value: T_co = self._value
+        return value
 
     def succeed(self, value: Any) -> None:
         """Give it its value."""
         self._value = value
-        self._scope.forget(self)
+        self.scope.forget(self)
         self._end()
 
     def fail(self, error: Exception) -> None:

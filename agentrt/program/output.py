@@ -13,6 +13,7 @@ from agentrt.base.held_place import HeldPlace
 from agentrt.base.json_style import JsonStyle
 from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
+from agentrt.program.constraints import Constraint
 from agentrt.program.late_constraint import LateConstraint
 from agentrt.program.node import Node
 from agentrt.program.output_types import array_for, checked_for, final_for, shape_for, styled
@@ -26,6 +27,8 @@ MAX_CALLS = 32
 _MAX_SPECS = 1024
 _specs: dict[tuple[object, ...], tuple[ConstraintSpec, tuple[ToolSchema, ...]]] = {}
 """Constraints of calls by the identity of the tools' schemas, which are kept beside them."""
+_values: dict[tuple[object, ...], OutputSpec] = {}
+"""Outputs of types by the type, whether it is checked, and the style of its JSON."""
 _MAX_DECLARED = 64
 _declared: dict[tuple[int, ...], LateConstraint] = {}
 """Constraints of many declared options by the identity of what they are made of."""
@@ -96,12 +99,29 @@ class OutputSpec:
 
 def value_of(form: Any, *, check: bool = False, style: JsonStyle | None = None) -> OutputSpec:
     """One value of a type; with `check` also of one that cannot be enforced as a whole."""
+    key = (type(form), form, check, style)
+    try:
+        known = _values.get(key)
+    except TypeError:  # not hashable
+        return _value_of(form, check, style)[0]
+    if known is None:
+        known, is_lasting = _value_of(form, check, style)
+        if is_lasting:
+            _values[key] = known
+            if len(_values) > _MAX_SPECS:
+                del _values[next(iter(_values))]
+    return known
+
+
+def _value_of(form: Any, check: bool, style: JsonStyle | None) -> tuple[OutputSpec, bool]:
+    """One value of a type, and whether it is the same in every run."""
     shape = checked_for(form) if check else shape_for(form)
     if style is not None:
         shape = styled(form, shape, style)
     spec, late = _filled(shape.spec, shape.late)
     name, checked = _name(shape.name), shape.checked
-    return OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
+    output = OutputSpec("value", spec, shape.parse, name, checked=checked, late=late)
+    return output, not shape.late and not isinstance(form, Constraint)
 
 
 def items_of(

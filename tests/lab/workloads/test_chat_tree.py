@@ -4,7 +4,8 @@ from typing import Any, cast
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.lab.workloads.chat_tree import ChatTree
-from agentrt.program import Chat, Gen, GenOptions, Node, OutputSpec, Scope, Submit
+from agentrt.program import Chat, Gen, Node, OutputSpec, Scope, Submit
+from agentrt.program.call_options import checked_options
 
 TEXT = OutputSpec("value", None, str, "str")
 RULES, ASK = ("system", ("rules",)), ("user", ("ask",))
@@ -21,8 +22,8 @@ class Nobody:
 
 def generation(prompt: Chat) -> Gen[Any]:
     scope = Scope(cast(Submit[Any], Nobody()), "run", NodeId("run"))
-    options: GenOptions = {"max_tokens": 5}
-    return Gen(scope, prompt, TEXT, "plan", "site", options)
+    given = checked_options({"max_tokens": 5})
+    return Gen(scope, prompt, TEXT, "plan", "site", given)
 
 
 def test_chats_that_begin_alike_are_one_chat_that_forks() -> None:
