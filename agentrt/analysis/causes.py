@@ -76,6 +76,8 @@ class Causes:
     def last(self, node: NodeRecord) -> Input | None:
         """The input that arrived last; None for the root. Of equals, a value before code."""
         inputs = self.inputs(node)
+        if len(inputs) == 1:
+            return inputs[0]
         return max(inputs, key=lambda given: (given.at_s, given.how != "declared"), default=None)
 
     def ready_at_s(self, node: NodeRecord) -> float:

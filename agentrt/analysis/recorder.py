@@ -26,14 +26,14 @@ class RunRecorder:
         for event in events:
             if isinstance(event, (StepDone, BackendDown)):
                 for record in self._open.values():
-                    record.on_events((event,))
+                    record.add_event(event)
                 continue
             if isinstance(event, RunStarted):
                 self._open[event.run_id] = RunRecord(event.run_id)
             found = self._open.get(event.run_id)
             if found is None:
                 continue
-            found.on_events((event,))
+            found.add_event(event)
             if isinstance(event, RunFinished):
                 del self._open[event.run_id]
                 self._on_run(found)

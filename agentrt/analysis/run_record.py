@@ -65,7 +65,7 @@ class NodeRecord:
     declared: events.NodeDeclared
     seq: int
     parent: NodeRecord | None = field(default=None, repr=False)
-    children: list[NodeRecord] = field(default_factory=list)
+    children: Sequence[NodeRecord] = ()
     demanded_at_s: float | None = None
     sent: tuple[events.RequestSent, ...] = ()
     filled_at_s: float | None = None
@@ -115,6 +115,7 @@ class RunRecord:
         self._run_id = run_id
         self._seq = 0
         self._requests: set[RequestId] = set()
+        self._bodies: dict[NodeId, list[NodeRecord]] = {}
         self.started: RunStarted | None = None
         self.finished: RunFinished | None = None
         self.nodes: dict[NodeId, NodeRecord] = {}
@@ -161,21 +162,26 @@ class RunRecord:
     def on_events(self, events: Sequence[events.Event]) -> None:
         """Record a batch of events; those of other runs are ignored."""
         for event in events:
-            if isinstance(event, StepDone):
-                if event.step is not None and not self._requests.isdisjoint(event.step.requests):
-                    self.steps.append(event.step)
-            elif isinstance(event, BackendDown):
-                if not self._requests.isdisjoint(event.lost):
-                    self.downs.append(event)
-            elif isinstance(event, RunStarted):
-                self._on_start(event)
-            elif event.run_id == self._run_id:
-                self._seq += 1
-                self.last_at_s = max(self.last_at_s, event.at_s)
-                if isinstance(event, RunFinished):
-                    self.finished = event
-                else:
-                    self._on_node(event)
+            self.add_event(event)
+
+    def add_event(self, event: events.Event) -> None:
+        """Record one event."""
+        if isinstance(event, StepDone):
+            if event.step is not None and not self._requests.isdisjoint(event.step.requests):
+                self.steps.append(event.step)
+        elif isinstance(event, BackendDown):
+            if not self._requests.isdisjoint(event.lost):
+                self.downs.append(event)
+        elif isinstance(event, RunStarted):
+            self._on_start(event)
+        elif event.run_id == self._run_id:
+            self._seq += 1
+            if event.at_s > self.last_at_s:
+                self.last_at_s = event.at_s
+            if isinstance(event, RunFinished):
+                self.finished = event
+            else:
+                self._on_node(event)
 
     def leaves(self) -> Iterator[NodeRecord]:
         """Nodes with work of their own: all but programs."""
@@ -206,6 +212,9 @@ class RunRecord:
             case events.RequestSent():
                 node.sent += (event,)
                 self._requests.add(event.request_id)
+            case events.FirstToken():
+                if node.first_token_at_s is None:
+                    node.first_token_at_s = event.at_s
             case events.PrefixLost():
                 node.lost += (event,)
             case events.Scheduled():
@@ -215,9 +224,6 @@ class RunRecord:
             case events.PromptRevised():
                 deps = (*node.declared.deps, *event.deps)
                 node.declared = replace(node.declared, deps=tuple(dict.fromkeys(deps)))
-            case events.FirstToken():
-                if node.first_token_at_s is None:
-                    node.first_token_at_s = event.at_s
             case events.ItemClosed():
                 node.items.setdefault(event.index, Closed(event.at_s, self._seq))
             case events.AttemptFailed():
@@ -232,8 +238,10 @@ class RunRecord:
 
     def _declare(self, event: events.NodeDeclared) -> None:
         parent = self.nodes.get(event.parent) if event.parent else None
-        node = NodeRecord(event, self._seq, parent)
-        self.nodes[event.node_id] = node
+        node = self.nodes[event.node_id] = NodeRecord(event, self._seq, parent)
         self.has_after |= event.after is not None
         if parent is not None:
-            parent.children.append(node)
+            body = self._bodies.get(parent.node_id)
+            if body is None:  # a list for each node would be most of what a long run keeps
+                parent.children = self._bodies[parent.node_id] = body = []
+            body.append(node)

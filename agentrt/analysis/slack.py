@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
+from operator import attrgetter
 
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.base.record import record
+
+_end_seq = attrgetter("end_seq")
 
 
 @record
@@ -28,12 +31,27 @@ def slack_s(record: RunRecord, causes: Causes | None = None) -> dict[NodeId, flo
     end by the end of its program.
     """
     bounds = _bounds(record, causes or Causes(record))
-    needs = {node_id: [bound.node_id for bound in bounds[node_id]] for node_id in record.nodes}
     found: dict[NodeId, float] = {}
-    for node_id in TopologicalSorter(needs).static_order():
+    for node_id in _latest_first(record, bounds):
         limits = [bound.gap_s + found[bound.node_id] for bound in bounds[node_id]]
         found[node_id] = max(0.0, min(limits, default=0.0))
     return found
+
+
+def _latest_first(record: RunRecord, bounds: dict[NodeId, list[LatestEnd]]) -> Iterable[NodeId]:
+    """All nodes, each behind those that bound it.
+
+    A node ends before what needs its value, and before the program around it. Only a streamed plan
+    may end after the tools that it started; then the bounds themselves have to be sorted.
+    """
+    nodes = sorted(record.nodes.values(), key=_end_seq, reverse=True)
+    placed: set[NodeId] = set()
+    for node in nodes:
+        if not placed.issuperset([bound.node_id for bound in bounds[node.node_id]]):
+            needs = {one: [bound.node_id for bound in bounds[one]] for one in record.nodes}
+            return TopologicalSorter(needs).static_order()
+        placed.add(node.node_id)
+    return [node.node_id for node in nodes]
 
 
 def _bounds(record: RunRecord, causes: Causes) -> dict[NodeId, list[LatestEnd]]:

@@ -7,6 +7,8 @@ filled cost the run nothing and is left out; what the ledger leaves open is `una
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
+from operator import attrgetter
 
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.run_record import NodeRecord, RunRecord
@@ -117,6 +119,7 @@ def _behind_steps(
 # After the first token decoding comes first; what else fits there was in between its steps: masks,
 # preemption with its new prefill, KV brought back.
 _AFTER: tuple[Label, ...] = ("decode", "constraint", "queue", "kv_reload", "prefill")
+_seconds_of: Callable[[Ledger], tuple[float, ...]] = attrgetter(*[f"{one}_s" for one in _AFTER])
 # Before it, all but prefill needs a complete prompt, so an excess is prefill done early.
 _BEFORE: tuple[Label, ...] = ("queue", "kv_reload", "constraint", "decode", "prefill")
 _SHOWN_BEFORE: tuple[Label, ...] = ("queue", "kv_reload", "constraint", "unattributed", "prefill")
@@ -127,7 +130,7 @@ def _served(line: _Line, ledger: Ledger) -> None:
     end_s = min(ledger.finished_at_s, line.end_s)
     first_s = ledger.first_token_at_s if ledger.first_token_at_s > 0.0 else end_s
     first_s = min(max(first_s, line.at_s), end_s)
-    left: dict[Label, float] = {label: getattr(ledger, f"{label}_s") for label in _AFTER}
+    left = dict(zip(_AFTER, _seconds_of(ledger), strict=True))
     after = _take(left, end_s - first_s, _AFTER)
     before = _take(left, first_s - line.at_s, _BEFORE)
     for label in _SHOWN_BEFORE:

@@ -118,8 +118,10 @@ class _Builder:
         if node.first_token_at_s is not None:
             at_us = self.timeline.us_inside(span, node.first_token_at_s)
             span.events = (SpanEvent(names.FIRST_TOKEN, at_us), *span.events)
-        span.events += tuple(self._failed(span, attempt) for _, attempt in node.failed)
-        span.events += tuple(self._decision(span, decision) for decision in node.scheduled)
+        if node.failed:
+            span.events += tuple(self._failed(span, attempt) for _, attempt in node.failed)
+        if node.scheduled:
+            span.events += tuple(self._decision(span, decision) for decision in node.scheduled)
         self._link(span, node)
 
     def _failed(self, span: Span, attempt: AttemptFailed) -> SpanEvent:

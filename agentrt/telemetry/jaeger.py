@@ -19,6 +19,7 @@ from agentrt.telemetry.resource import Resources
 from agentrt.telemetry.span import Attributes, Service, Span, SpanEvent, SpanKind, Trace
 
 _PROCESS: dict[Service, str] = {"runtime": "p1", "engine": "p2"}
+_LISTS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _EXACT = 2**53  # browsers round larger integers
 _END = '],"total":0,"limit":0,"offset":0,"errors":null}'
 
@@ -72,7 +73,16 @@ def _log(event: SpanEvent) -> str:
 
 
 def _tags(attributes: Attributes) -> list[str]:
-    return [_tag(key, value) for key, value in attributes.items()]
+    """The tags of a span; the kinds of value that most have are written here."""
+    tags: list[str] = []
+    for key, value in attributes.items():
+        if isinstance(value, str):
+            tags.append(f"{_head(key, 'string')}{encode_basestring(value)}}}")
+        elif isinstance(value, float) and -math.inf < value < math.inf:
+            tags.append(f"{_head(key, 'float64')}{value!r}}}")
+        else:
+            tags.append(_tag(key, value))
+    return tags
 
 
 def _tag(key: str, value: AttributeValue) -> str:
@@ -82,8 +92,7 @@ def _tag(key: str, value: AttributeValue) -> str:
         finite = value if -math.inf < value < math.inf else 0.0  # not in JSON
         return f"{_head(key, 'float64')}{finite!r}}}"
     if isinstance(value, tuple):
-        listed = json.dumps(list(value), ensure_ascii=False, separators=(",", ":"))
-        return f"{_head(key, 'string')}{encode_basestring(listed)}}}"
+        return f"{_head(key, 'string')}{encode_basestring(_LISTS.encode(value))}}}"
     if isinstance(value, bool):
         return f"{_head(key, 'bool')}{'true' if value else 'false'}}}"
     if -_EXACT <= value <= _EXACT:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+
 from agentrt.analysis import NodeRecord, RunRecord, Split
 from agentrt.base.ids import NodeId
 from agentrt.protocol.step_output import Ledger
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanKind
+
+_QUEUE_MS, _PREFILL_MS, _DECODE_MS, _CONSTRAINT_MS, _KV_RELOAD_MS = (
+    names.STAGE_MS.format(label)
+    for label in ("queue", "prefill", "decode", "constraint", "kv_reload")
+)
+_COUNTS = {
+    "prefill_chunks": names.PREFILL_CHUNKS,
+    "ahead_tokens": names.PREFILL_AHEAD,
+    "recomputed_tokens": names.RECOMPUTED,
+    "forced_tokens": names.FORCED,
+    "thinking_tokens": names.THINKING_TOKENS,
+    "preemptions": names.PREEMPTED,
+    "retried_tokens": names.RETRIED,
+}
+"""Counts of a ledger that are told if they are not zero."""
+_counts_of: Callable[[Ledger], tuple[int, ...]] = attrgetter(*_COUNTS)
 
 
 def span_name(node: NodeRecord) -> str:
@@ -66,7 +85,10 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
 
 def given_attributes(node: NodeRecord) -> Attributes:
     """Attributes set by the runtime for a node's span; they override the others."""
-    return node.declared.attributes | (node.finished.attributes if node.finished else {})
+    finished = node.finished
+    if finished is None or not finished.attributes:
+        return node.declared.attributes
+    return node.declared.attributes | finished.attributes
 
 
 def run_attributes(
@@ -139,10 +161,13 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
     attributes[names.CACHED_TOKENS] = ledger.cached_tokens
     attributes[names.PREFIX_CACHED] = ledger.cached_tokens
     attributes[names.TIMING_SOURCE] = ledger.source
-    for label in ("queue", "prefill", "decode", "constraint", "kv_reload"):
-        seconds: float = getattr(ledger, f"{label}_s")
-        if seconds or label in {"queue", "prefill", "decode"}:
-            attributes[names.STAGE_MS.format(label)] = _ms(seconds)
+    attributes[_QUEUE_MS] = _ms(ledger.queue_s)
+    attributes[_PREFILL_MS] = _ms(ledger.prefill_s)
+    attributes[_DECODE_MS] = _ms(ledger.decode_s)
+    if ledger.constraint_s:
+        attributes[_CONSTRAINT_MS] = _ms(ledger.constraint_s)
+    if ledger.kv_reload_s:
+        attributes[_KV_RELOAD_MS] = _ms(ledger.kv_reload_s)
     begun_at_s = max(ledger.received_at_s, ledger.completed_at_s)
     if ledger.first_token_at_s > 0.0:
         first_s = max(0.0, ledger.first_token_at_s - begun_at_s)
@@ -152,19 +177,14 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
             attributes[names.ITL_MEAN] = _ms(rest_s / (ledger.output_tokens - 1))
     if ledger.steps:
         attributes[names.BATCH_MEAN] = round(ledger.batch_size_sum / ledger.steps, 2)
-    counts = {
-        names.PREFILL_CHUNKS: ledger.prefill_chunks,
-        names.PREFILL_AHEAD: ledger.ahead_tokens,
-        names.RECOMPUTED: ledger.recomputed_tokens,
-        names.FORCED: ledger.forced_tokens,
-        names.THINKING_TOKENS: ledger.thinking_tokens,
-        names.PREEMPTED: ledger.preemptions,
-        names.RETRIED: ledger.retried_tokens,
-    }
+    for name, count in zip(_COUNTS.values(), _counts_of(ledger), strict=True):
+        if count:
+            attributes[name] = count
     for drafts in ledger.drafts:
-        counts[names.DRAFT_ACCEPTED.format(drafts.source)] = drafts.accepted_tokens
-        counts[names.DRAFT_REJECTED.format(drafts.source)] = drafts.rejected_tokens
-    attributes.update({name: count for name, count in counts.items() if count})
+        if drafts.accepted_tokens:
+            attributes[names.DRAFT_ACCEPTED.format(drafts.source)] = drafts.accepted_tokens
+        if drafts.rejected_tokens:
+            attributes[names.DRAFT_REJECTED.format(drafts.source)] = drafts.rejected_tokens
 
 
 def _ms(seconds: float) -> float:
