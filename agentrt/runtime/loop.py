@@ -18,16 +18,19 @@ from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
 from agentrt.scheduler import InternalEvent, Performed, State, apply, decide, internal_events
 
-_INTERNAL = (
-    internal_events.Held,
-    internal_events.Released,
-    internal_events.DemandEnded,
-    internal_events.CancelRequested,
-    internal_events.CloseRequested,
-    internal_events.OptionsKnown,
-    internal_events.TextYielded,
-    Performed,
+_INTERNAL = frozenset(
+    {
+        internal_events.Held,
+        internal_events.Released,
+        internal_events.DemandEnded,
+        internal_events.CancelRequested,
+        internal_events.CloseRequested,
+        internal_events.OptionsKnown,
+        internal_events.TextYielded,
+        Performed,
+    }
 )
+"""Events that observers do not see."""
 
 
 class Loop:
@@ -155,7 +158,7 @@ class Loop:
             self.retention.send_hints(self.state, self._clock.now_s())
         if self.ahead.is_on:
             self.ahead.send_due()
-        if self._observers and seen:
+        if seen:
             self._observers.on_events(seen)
 
     def end(self, error: AgentrtError) -> None:
@@ -165,8 +168,12 @@ class Loop:
 
     def _handle(self, event: InternalEvent, seen: list[Event]) -> None:
         apply(self.state, event)
-        if not isinstance(event, _INTERNAL):
-            seen.append(event)
+        if type(event) in _INTERNAL:
+            if isinstance(event, internal_events.TextYielded):
+                for following in self._effects.fill_readers(event):
+                    self._handle(following, seen)
+            return
+        seen.append(event)  # type: ignore[arg-type]  # the set holds all others
         if isinstance(event, StepDone):
             if event.step is not None:
                 self.down = None
@@ -174,9 +181,6 @@ class Loop:
                 self._handle(following, seen)
             if self.ahead.is_on and event.ends:
                 self.ahead.note_ends(event.ends)
-        elif isinstance(event, internal_events.TextYielded):
-            for following in self._effects.fill_readers(event):
-                self._handle(following, seen)
         elif isinstance(event, BackendDown):
             self.down = None if event.restarting else revive(event.error)
             self.ahead.forget_lost(event.lost, own_fault=event.own_fault)

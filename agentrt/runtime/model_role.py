@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn
 
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -87,29 +86,35 @@ class ModelRole:
                 report logprobs, or knows no salts.
         """
         takes, constraint = self.capabilities, work.output.constraint
-        refuse = partial(self._refuse, site)
         if constraint is not None and constraint.kind not in takes.constraints:
             kinds = ", ".join(sorted(takes.constraints)) or "none"
-            refuse(
+            self._refuse(
+                site,
                 f"does not enforce {constraint.kind} constraints ({work.output.name})",
                 f"It enforces: {kinds}. Use another engine or another output type",
             )
         if work.chat.history == "append" and takes.prompt == "messages":
-            refuse("writes its prompts itself, by its template", 'Leave history at "template"')
+            self._refuse(
+                site, "writes its prompts itself, by its template", 'Leave history at "template"'
+            )
         if work.thinking_tokens is not None and takes.thinking is None:
-            refuse(
+            self._refuse(
+                site,
                 "cannot be held to a number of tokens of thought",
                 "Leave thinking out, or use the embedded engine",
             )
         if cache_salt and not takes.cache_salts:
-            refuse(
+            self._refuse(
+                site,
                 "does not keep prefixes of different salts apart",
                 "Leave cache_salt out of RunOptions, or use vLLM or the embedded engine",
             )
         if work.scored and not takes.scores:
-            refuse("does not score choices", "Leave scored out, or use the embedded engine")
+            self._refuse(
+                site, "does not score choices", "Leave scored out, or use the embedded engine"
+            )
         if work.sampling.logprobs and not takes.logprobs:
-            refuse("reports no logprobs", "Leave logprobs at 0")
+            self._refuse(site, "reports no logprobs", "Leave logprobs at 0")
         if work.sampling.ignore_eos and constraint is not None:
             raise UsageError(
                 f"ignore_eos=True goes on where {work.output.name} ends",

@@ -21,9 +21,6 @@ class Observers:
         self._observers = list(observers)
         self.dropped: list[tuple[Observer, Exception]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._observers)
-
     @property
     def want_content(self) -> bool:
         """Whether an observer has a true attribute `wants_content`: events then carry messages."""

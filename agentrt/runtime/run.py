@@ -103,6 +103,8 @@ class Run:
         self.declared_with_holes: set[str] = set()
         self.unknown_outcomes: list[str] = []
         self.stuck: dict[str, bool] = {}
+        self._kept: tuple[dict[str, Any], ...]
+        self._kept = self.tasks, self.contexts, self.revised_pieces, self.encoded_large_texts
         self.task_set = TaskSet()
         self.has_sent = False
         self.captures_content = captures_content
@@ -114,12 +116,14 @@ class Run:
         self._progress_of = progress_of
         self._ended: AgentrtError | None = None
         self._continued: dict[int, NodeId] = {}
-        self._seed_bytes = seed.to_bytes(16, "little", signed=True)
+        seed_bytes = seed.to_bytes(16, "little", signed=True)
+        self._keyed = hashlib.blake2b(digest_size=8, key=seed_bytes)
 
     def seed_of(self, node_id: NodeId) -> int:
         """63 bits of a hash of the run's seed and the node's path."""
-        digest = hashlib.blake2b(node_id.encode(), digest_size=8, key=self._seed_bytes).digest()
-        return int.from_bytes(digest, "little") >> 1
+        keyed = self._keyed.copy()
+        keyed.update(node_id.encode())
+        return int.from_bytes(keyed.digest(), "little") >> 1
 
     def check_model(self, role: str) -> None:
         """See `Submit.check_model`."""
@@ -248,6 +252,22 @@ class Run:
         for node in list(self.nodes.values()):
             node.fail(error)
 
+    def forget(self, node_id: NodeId) -> tuple[LastWait | None, StopRequest | None]:
+        """Drop what was kept for a node that has ended.
+
+        Returns:
+            The last wait of its code, and the request to end it, if there were such.
+        """
+        self.nodes.pop(node_id, None)
+        for kept in self._kept:
+            if kept:  # most are empty in most runs
+                kept.pop(node_id, None)
+        if self.declared_with_holes:
+            self.declared_with_holes.discard(node_id)
+        if self.deferred:
+            self.deferred.discard(node_id)
+        return self.last_waits.pop(node_id, None), self.stop_requests.pop(node_id, None)
+
     def progress(self) -> RunProgress:
         """The path that has taken the time until now."""
         return self._progress_of(self)
@@ -267,15 +287,19 @@ class Run:
 
     def _generation(self, node: Gen[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
         work = node.work
-        inputs = work.chat.inputs() if work.output.late is None else work.inputs()
-        if any(not source.done for source in inputs):
-            self.declared_with_holes.add(node.id)
-        constraint = work.output.constraint
+        output, sampling = work.output, work.sampling
+        inputs = work.chat.inputs() if output.late is None else work.inputs()
+        deps: tuple[NodeId, ...] = ()
+        if inputs:
+            deps = tuple([source.id for source in inputs if source.scope.run is self])
+            if any(not source.done for source in inputs):
+                self.declared_with_holes.add(node.id)
+        constraint = output.constraint
         attributes: dict[str, AttributeValue] = {
-            "gen_ai.request.max_tokens": work.sampling.max_tokens,
-            "gen_ai.request.temperature": work.sampling.temperature,
-            "gen_ai.request.seed": work.sampling.seed,
-            "agentrt.output.type": work.output.name,
+            "gen_ai.request.max_tokens": sampling.max_tokens,
+            "gen_ai.request.temperature": sampling.temperature,
+            "gen_ai.request.seed": sampling.seed,
+            "agentrt.output.type": output.name,
         }
         if constraint is not None:
             attributes["agentrt.constraint.kind"] = constraint.kind
@@ -283,7 +307,7 @@ class Run:
             attributes["agentrt.thinking.max_tokens"] = work.thinking_tokens
         if work.scored:
             attributes["agentrt.choice.scored"] = True
-        if work.output.checked:
+        if output.checked:
             attributes["agentrt.check.retries"] = work.retries
         waited = scope.waited
         engine = self._engines[work.model]
@@ -295,19 +319,23 @@ class Run:
             "generate",
             node.name,
             scope.owner,
-            tuple([source.id for source in inputs if source.scope.run is self]),
+            deps,
             node.site,
             now_s,
             self._fork_of(node),
-            attributes=attributes,
-            after=waited.node_id,
-            after_item=waited.item,
-            model=work.model,
-            expires_at_s=work.deadline_at_s,
-            deadline_at_s=self._engine_deadline_s(node, now_s),
-            prompt_tokens=engine.prompt_tokens(work, self.options.cache_salt) if is_first else 0,
-            max_tokens=work.sampling.max_tokens,
-        )
+            None,  # no plan
+            0,
+            attributes,
+            waited.node_id,
+            waited.item,
+            work.model,
+            "",  # no effects
+            False,
+            work.deadline_at_s,
+            self._engine_deadline_s(node, now_s),
+            engine.prompt_tokens(work, self.options.cache_salt) if is_first else 0,
+            sampling.max_tokens,
+        )  # by position: keywords would take twice as long
 
     def _other(self, node: Node[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
         work = node.work
@@ -361,9 +389,11 @@ class Run:
         It is a little early if the engine has to close its output, and a little late if not: then
         the runtime ends the node itself, with an error that shows what took the time.
         """
-        deadline_at_s = sooner(node.work.deadline_at_s, node.scope.deadline_at_s)
-        if deadline_at_s is None:
+        own_s, scopes_s = node.work.deadline_at_s, node.scope.deadline_at_s
+        if own_s is None and scopes_s is None:
             return None
+        deadline_at_s = sooner(own_s, scopes_s)
+        assert deadline_at_s is not None
         if node.work.on_limit == "raise":
             return deadline_at_s + MARGIN_S
         left_s = max(0.0, deadline_at_s - now_s)

@@ -11,8 +11,7 @@ from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.scheduler import decisions, internal_events
 from agentrt.scheduler.accounting import record_admitted, record_ended, record_sent, update_rest
 from agentrt.scheduler.admission.hopeless import PROBE_EVERY, hopeless_refusal, note_hopeless
-from agentrt.scheduler.decisions import Decision
-from agentrt.scheduler.demand import add_demand, end_demand, end_input, update_demand
+from agentrt.scheduler.demand import end_input, update_demand
 from agentrt.scheduler.internal_events import InternalEvent
 from agentrt.scheduler.learning import learn_run
 from agentrt.scheduler.order.upward_rank import MIN_CHANGE, propagate_rank, recompute_ranks
@@ -26,14 +25,16 @@ def apply(state: State, event: InternalEvent) -> None:
     Transitions are looked up in tables: a node has many events, and a `match` over fifteen classes
     costs more than all that follows. A test compares the tables with `InternalEvent`.
     """
-    node_transition = NODE_TRANSITIONS.get(type(event))
+    kind = type(event)
+    node_transition = NODE_TRANSITIONS.get(kind)
     if node_transition is not None:
         known: Any = event
-        node = state.node(known.run_id, known.node_id)
-        if node is not None:
+        run = state.runs.get(known.run_id)
+        node = None if run is None else run.nodes.get(known.node_id)
+        if node is not None and node.status != "ended":
             node_transition(state, node, known)
         return
-    transition = TRANSITIONS[type(event)]
+    transition = TRANSITIONS[kind]
     if transition is not None:
         transition(state, event)
 
@@ -45,25 +46,7 @@ def _declared(state: State, event: events.NodeDeclared) -> None:
     run.nodes[event.node_id] = node
     if node.parent is not None:
         node.parent.children[node] = None
-    for dep in event.deps:
-        source = run.nodes.get(dep)
-        if source is not None:
-            node.causes.append(source)
-            if source.status != "ended":
-                _add_input(node, source)
-    if event.plan is not None:
-        plan = run.nodes.get(event.plan)
-        if plan is not None:
-            node.causes.append(plan)
-            if event.effects == "write" and plan.status != "ended":
-                _add_input(node, plan)  # the model may still change its plan
-    if event.after is not None:
-        waited_for = run.nodes.get(event.after)
-        if waited_for is not None:
-            node.causes.append(waited_for)
-    above = node.causes or (() if node.parent is None else (node.parent,))
-    if above:
-        node.depth = max([cause.depth for cause in above]) + 1
+    _add_causes(node, event)
     if node.kind != "program" or node.parent is None:
         run.update_path(node, event.at_s)
         if run.waiting:
@@ -84,10 +67,29 @@ def _declared(state: State, event: events.NodeDeclared) -> None:
     _make_ready(state, node, event.at_s)
 
 
-def _add_input(node: NodeState, source: NodeState) -> None:
-    node.inputs.append(source)
-    source.dependents[node] = None
-    node.unfinished_inputs += 1
+def _add_causes(node: NodeState, event: events.NodeDeclared) -> None:
+    """Note what had to exist or end before a new node, and which of it still owes it a value."""
+    known = node.run.nodes
+    causes = [known[dep] for dep in event.deps if dep in known]
+    inputs = causes
+    plan = None if event.plan is None else known.get(event.plan)
+    if plan is not None:
+        causes = [*causes, plan]
+        if event.effects == "write":  # the model may still change its plan
+            inputs = causes
+    waited_for = None if event.after is None else known.get(event.after)
+    if waited_for is not None:
+        causes = [*causes, waited_for]
+    if causes:
+        node.causes = tuple(causes)
+        node.depth = max([cause.depth for cause in causes]) + 1
+    elif node.parent is not None:
+        node.depth = node.parent.depth + 1
+    if inputs:
+        node.inputs = tuple([source for source in inputs if source.status != "ended"])
+        node.unfinished_inputs = len(node.inputs)
+        for source in node.inputs:
+            source.dependents[node] = None
 
 
 def _update_ranks(state: State, changed: dict[NodeState, None]) -> None:
@@ -132,7 +134,8 @@ def _finished(state: State, node: NodeState, event: events.NodeFinished) -> None
     node.end_index = state.ended_count
     record_ended(state, node, event)
     for table in (state.ready, state.to_fill, state.to_stop, state.to_refuse, state.to_update):
-        table.pop(node, None)
+        if table:  # most are empty
+            table.pop(node, None)
     if node.needs_thread:
         state.tool_slots.remove_tool(node)
     if node.parent is not None:
@@ -152,8 +155,9 @@ def _finished(state: State, node: NodeState, event: events.NodeFinished) -> None
             changed: dict[NodeState, None] = {}
             propagate_rank(source, changed)
             _update_ranks(state, changed)
-    node.inputs.clear()
-    _drop_deadlines(state)
+    node.inputs = ()
+    if state.deadlines:
+        _drop_deadlines(state)
 
 
 def _drop_deadlines(state: State) -> None:
@@ -163,7 +167,8 @@ def _drop_deadlines(state: State) -> None:
         heapq.heappop(deadlines)
 
 
-def _performed(state: State, decision: Decision) -> None:
+def _performed(state: State, event: internal_events.Performed) -> None:
+    decision = event.decision
     if isinstance(decision, decisions.UpdateInfo):
         for one in [node for node in state.to_update if node.model == decision.model]:
             del state.to_update[one]
@@ -183,7 +188,6 @@ def _performed(state: State, decision: Decision) -> None:
             if node.status == "waiting":
                 node.status = "running"
                 state.tool_slots.busy += node.needs_thread
-                update_demand(state, node)
         case decisions.Fill():
             state.to_fill.pop(node, None)
         case decisions.StopNode() | decisions.Expire() | decisions.Refuse():
@@ -209,6 +213,20 @@ def _admitted(state: State, decision: decisions.Admit) -> None:
                 state.ready[node] = None
         else:
             admission.held[run] = True
+
+
+def _demanded(state: State, node: NodeState, event: events.NodeDemanded) -> None:
+    node.awaited = True
+    update_demand(state, node)
+
+
+def _demand_ended(state: State, node: NodeState, event: internal_events.DemandEnded) -> None:
+    node.awaited = False
+    update_demand(state, node)
+
+
+def _first_token(state: State, node: NodeState, event: events.FirstToken) -> None:
+    record_admitted(node, event.at_s)
 
 
 def _filled(state: State, node: NodeState, event: events.HoleFilled) -> None:
@@ -297,16 +315,16 @@ def _run_finished(state: State, event: events.RunFinished) -> None:
 
 
 NODE_TRANSITIONS: dict[type[Any], Callable[[State, NodeState, Any], None]] = {
-    events.NodeDemanded: lambda state, node, event: add_demand(state, node),
+    events.NodeDemanded: _demanded,
     events.NodeFinished: _finished,
     events.RequestSent: record_sent,
     events.HoleFilled: _filled,
     events.PromptRevised: _revised,
-    events.FirstToken: lambda state, node, event: record_admitted(node, event.at_s),
+    events.FirstToken: _first_token,
     events.ToolStarted: _tool_started,
     internal_events.Held: _held,
     internal_events.Released: _released,
-    internal_events.DemandEnded: lambda state, node, event: end_demand(state, node),
+    internal_events.DemandEnded: _demand_ended,
     internal_events.CancelRequested: _cancel_wanted,
     internal_events.CloseRequested: _close_wanted,
     internal_events.OptionsKnown: _options_known,
@@ -315,7 +333,7 @@ NODE_TRANSITIONS: dict[type[Any], Callable[[State, NodeState, Any], None]] = {
 TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
     events.NodeDeclared: _declared,
     StepDone: _stepped,
-    internal_events.Performed: lambda state, event: _performed(state, event.decision),
+    internal_events.Performed: _performed,
     events.RunStarted: _run_started,
     events.RunFinished: _run_finished,
     # For observers only; their consequences arrive as other events.

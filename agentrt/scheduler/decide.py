@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import cast
+from typing import Any
 
-from agentrt.base.ids import RequestId
 from agentrt.scheduler import decisions as do
 from agentrt.scheduler.deadlines import expired_nodes
 from agentrt.scheduler.decisions import Decision
@@ -56,9 +55,13 @@ def decide(state: State, now_s: float) -> tuple[Decision, ...]:
 
 
 def _start_ready(state: State, now_s: float, ending: set[NodeState], due: list[Decision]) -> None:
-    numbers: Iterator[RequestId] = cast("Iterator[RequestId]", count(state.next_request))
+    numbers: Iterator[Any] = count(state.next_request)
     updates = InfoUpdates(now_s)
-    starting = in_dispatch_order([*state.ready, *state.tool_slots.next_tools()])
+    starting = list(state.ready)
+    if state.tool_slots.waiting:
+        starting += state.tool_slots.next_tools()
+    if len(starting) > 1:
+        starting = in_dispatch_order(starting)
     if ending:
         starting = [node for node in starting if node not in ending]
     for node in starting:

@@ -10,18 +10,6 @@ from agentrt.scheduler.runs.run import NodeState
 from agentrt.scheduler.state import State
 
 
-def add_demand(state: State, node: NodeState) -> None:
-    """Note that code awaits the node."""
-    node.awaited = True
-    update_demand(state, node)
-
-
-def end_demand(state: State, node: NodeState) -> None:
-    """Note that code no longer awaits the node."""
-    node.awaited = False
-    update_demand(state, node)
-
-
 def end_input(state: State, source: NodeState) -> None:
     """Note that a node that needed `source` has ended."""
     if source.status != "ended" and source.demanded:

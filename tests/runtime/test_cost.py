@@ -116,10 +116,10 @@ def a_node(shape: Any, folder: Path | None = None) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("shape", "calls", "functions", "turns", "events"),
     [
-        (generations, 198, 151, 0, 5),
-        (chain, 345, 202, 5, 6),
-        (tools, 164, 95, 2, 5),
-        (programs, 140, 78, 2, 3),
+        (generations, 169, 131, 0, 5),
+        (chain, 311, 177, 5, 6),
+        (tools, 153, 89, 2, 5),
+        (programs, 129, 71, 2, 3),
     ],
     ids=["generations", "chain", "tools", "programs"],
 )
@@ -134,7 +134,7 @@ def test_what_a_node_costs(shape: Any, calls: int, functions: int, turns: int, e
 
 @pytest.mark.parametrize(
     ("shape", "functions"),
-    [(generations, 301), (chain, 374), (tools, 190), (programs, 148)],
+    [(generations, 258), (chain, 328), (tools, 170), (programs, 131)],
     ids=["generations", "chain", "tools", "programs"],
 )
 def test_what_a_node_costs_with_telemetry(shape: Any, functions: int, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.program import Each, Gen, Tagged, TaggedText
 from agentrt.program.budget import Budget
-from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import Capabilities, GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import Delta, TokenLogprob
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
@@ -29,6 +29,7 @@ class InFlight:
         gen: The node.
         engine: The engine that has the request.
         request_id: The id under which the node's request is known to observers.
+        takes: Abilities of that engine.
         reader: Makes items and a value of the answer.
         reads_items: Whether `reader` reads the answer as it comes, not only at the end.
         repetition: Detects endless repetition; None if repetition is allowed.
@@ -53,6 +54,7 @@ class InFlight:
     gen: Gen[Any]
     engine: ModelRole
     request_id: RequestId
+    takes: Capabilities = field(init=False)
     reader: ValueReader = field(init=False)
     reads_items: bool = False
     repetition: RepetitionCheck | None = None
@@ -75,6 +77,7 @@ class InFlight:
     _read_deltas: int = 0
 
     def __post_init__(self) -> None:
+        self.takes = self.engine.capabilities
         self.reads_items = self.gen.work.output.kind in ("items", "calls", "step", "tagged")
         self._expect_output()
         self.streams_text = self.reasoning is None and self.unchecked_text is None
@@ -82,7 +85,7 @@ class InFlight:
 
     def _expect_output(self) -> None:
         """Make what reads an output from its beginning."""
-        work, takes = self.gen.work, self.engine.capabilities
+        work, takes = self.gen.work, self.takes
         output = work.output
         self.reader = reader_of(self.gen, takes.call_frame)
         if not work.sampling.ignore_eos and output.kind != "raw":
@@ -221,7 +224,7 @@ class InFlight:
 
     def items_in(self, raw_text: str) -> list[str]:
         """The texts of the items that are complete in a text of the model."""
-        takes = self.engine.capabilities
+        takes = self.takes
         if self.reasoning is not None and takes.thinking is not None:
             raw_text = ReasoningText(takes.thinking).push(raw_text).answer
         return item_texts(self.gen, takes.call_frame, raw_text)

@@ -39,7 +39,9 @@ class Outcome:
 
 def outcome_of(request: InFlight, end: End) -> Outcome:
     """Read the whole output of a request that has ended."""
-    error = request.stop_error or _engine_error(request, end)
+    error = request.stop_error
+    if error is None and end.reason != "stop":
+        error = _engine_error(request, end)
     if error is not None:
         return Outcome(error=error)
     try:
@@ -66,7 +68,7 @@ def _is_enforced(request: InFlight, error: Exception) -> bool:
 
 def keep_result(request: InFlight, end: End) -> None:
     """Keep on the node how its generation went, and the answer as prompts will hold it."""
-    gen, takes = request.gen, request.engine.capabilities
+    gen, takes = request.gen, request.takes
     gen.meta = GenMeta(
         takes.model,
         end.reason,

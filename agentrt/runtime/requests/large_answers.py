@@ -27,13 +27,14 @@ class LargeAnswers:
 
     def is_one(self, request: InFlight, end: End) -> bool:
         """Whether the answer of a request that has ended takes long to read."""
+        if len(request.answer) < LARGE_ANSWER_CHARACTERS:  # nearly all
+            return False
         output = request.gen.work.output
         return (
             output.kind in ("value", "step")
             and not output.is_text
             and end.reason in ("stop", "length")
             and request.stop_error is None
-            and len(request.answer) >= LARGE_ANSWER_CHARACTERS
         )
 
     def begin(self, request: InFlight, end: End, finish: Callable[[Outcome], list[Event]]) -> None:

@@ -79,6 +79,11 @@ class RequestRecovery:
         self.deaths_alone: dict[RequestId, int] = {}
         self.replays: dict[RequestId, Replay] = {}
 
+    def forget(self, request_id: RequestId) -> None:
+        """Forget a request that is no longer in flight."""
+        self.deaths_alone.pop(request_id, None)
+        self.replays.pop(request_id, None)
+
     def holds(self, role: str, request_id: RequestId) -> bool:
         """Whether a new request waits until the trials at its engine are over."""
         quarantine = self.quarantines.get(role)

@@ -64,6 +64,6 @@ def _run_info(run: RunState, now_s: float) -> _RunInfo:
         min(1, len(run.waiting)),
         run.path_p50_s,
         run.path_p90_s,
-        run.true_rest_s,
+        None if run.true_service_s is None else run.true_rest_s,
         now_s,
     )

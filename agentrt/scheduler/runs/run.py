@@ -228,8 +228,8 @@ class NodeState:
     max_tokens: int
     fork_of: NodeId | None
     depth: int = 0
-    causes: list[NodeState] = field(default_factory=list)
-    inputs: list[NodeState] = field(default_factory=list)
+    causes: tuple[NodeState, ...] = ()
+    inputs: tuple[NodeState, ...] = ()
     dependents: dict[NodeState, None] = field(default_factory=dict)
     children: dict[NodeState, None] = field(default_factory=dict)
     unfinished_inputs: int = 0
