@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.structured import bitmask_words, cfg_shape, compile_constraint
-from agentrt.structured.closing.forced_text import is_forced_text_short
+from agentrt.structured.closing.forced_text import (
+    MAX_FORCED_BYTES,
+    is_forced_text_short,
+    most_forced_bytes,
+)
+from agentrt.structured.json_schema.byte_automaton import AutomatonTooLarge, automaton_of
 from agentrt.structured.matcher import allowed_ids
 from agentrt.structured.vocabulary import alphabet_of
 from tests.structured.closing_cases import FRAME, tiny_vocabulary
@@ -87,3 +94,70 @@ def test_masks_of_texts_without_an_end_of_their_own_come(lark, text, tiny):
         token = tiny.token_bytes.index(bytes([byte]))
         assert token in allowed_ids(row)
         assert state.advance([token]) == 1
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:, name: [a-z]+; year: [0-9]{4}){900}",
+        "(?:name( [a-z]{3}){9} and so on( [a-z]{3}){10}){40}",
+        "a{400}[ab]b{400}",
+        "(?:ab|cd){2000}",
+    ],
+)
+def test_long_regexes_whose_fields_are_free_force_short_texts(pattern):
+    assert most_forced_bytes(pattern) <= MAX_FORCED_BYTES
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a+b",
+        "[ab]a{1500}",
+        "(?:[ab]){0}a{1500}",
+        "(?:(?:[ab])?a){600}a{1500}",
+        "(?:a{1500}|b)(?!c)",
+    ],
+)
+def test_regexes_that_may_force_long_texts_are_known(pattern):
+    assert most_forced_bytes(pattern) > MAX_FORCED_BYTES
+
+
+PATTERNS = st.recursive(
+    st.sampled_from(["a", "b", "(?:a|b)", "ab", "(?:b|c)", "aa"]),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=4).map("".join),
+        st.lists(inner, min_size=2, max_size=3).map(lambda found: f"(?:{'|'.join(found)})"),
+        st.tuples(inner, st.sampled_from(["?", "{0}", "{2}", "{1,3}", "{0,2}"])).map(
+            lambda found: f"(?:{found[0]}){found[1]}"
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(PATTERNS)
+def test_no_regex_forces_more_than_its_bound(pattern):
+    try:
+        automaton = automaton_of(pattern)
+    except AutomatonTooLarge:
+        reject()
+    longest = 0
+    for state in range(len(automaton.steps)):
+        run = 0
+        while len(steps := automaton.steps[state]) == 1 and not automaton.accepting[state]:
+            (byte,) = steps
+            if byte not in b"abc":  # the mark behind the text
+                break
+            state, run = steps[byte], run + 1
+        longest = max(longest, run)
+    assert longest <= most_forced_bytes(pattern)
+
+
+def test_a_regex_too_large_for_a_table_forces_tokens(tiny):
+    form = "(?:abab([0-9]{3})xy){200}"
+    state = compile_constraint(ConstraintSpec("regex", form), tiny, FRAME, searches=False).start()
+    tokens = alphabet_of(tiny)
+    assert state.forced_text() == b"abab"
+    assert state.advance(tokens.tokenize(b"abab123")) == len(tokens.tokenize(b"abab123"))
+    assert state.forced_text() == b"xyabab"

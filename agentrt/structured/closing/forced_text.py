@@ -1,18 +1,19 @@
-"""How long a text a Lark grammar can force: jump-forward, and its masks, follow it to its end.
+"""How long a text a grammar or a regex can force: jump-forward, and masks, follow it to its end.
 
 Where only one byte may follow, the library takes it and looks again, without a limit. A lexeme such
 as `/a+/` has no end of its own if an "a" must follow it. Between two lexemes the parser's limits
-hold, so a bound on each lexeme is enough.
+hold, so a bound on each lexeme is enough. A regex is one lexeme.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.structured.closing.lark_rules import LarkRules
+from agentrt.structured.closing.regex_rules import regex_symbol
 from agentrt.structured.closing.symbols import (
     NOTHING,
     Choice,
@@ -45,6 +46,24 @@ def is_forced_text_short(lark: str, special_ids: Mapping[str, int]) -> bool:
         return False
 
 
+def most_forced_bytes(pattern: str) -> float:
+    """A length in bytes that no text forced by a regex exceeds; infinite if unknown.
+
+    A form of many fields is long, but each of its forced texts ends where a field begins.
+
+    Args:
+        pattern: The regex, matched as a whole, without anchors at its edges.
+
+    Example:
+        >>> most_forced_bytes("(?:, x=[0-9]){500}")
+        10
+    """
+    try:
+        return _ForcedRuns({}).longest(regex_symbol(pattern))
+    except (NotModeled, RecursionError):
+        return math.inf
+
+
 def _json_symbol(schema: Any) -> Symbol:
     """Nothing in place of JSON, whose lexemes end with a quote or before a bracket or comma."""
     if not isinstance(schema, dict) or schema.get("type") not in _CLOSED_KINDS:
@@ -62,6 +81,7 @@ class _ForcedRuns:
 
     rules: Mapping[str, Symbol]
     _names: set[str] = field(default_factory=set)
+    _known_ends: dict[int, bool] = field(default_factory=dict)
 
     def longest(self, symbol: Symbol) -> float:
         """A length in bytes that no forced text within a lexeme exceeds; infinite if unknown."""
@@ -71,12 +91,12 @@ class _ForcedRuns:
             case Pattern(automaton):
                 return _longest_run(automaton)
             case Concatenation(parts):
-                return sum(map(self.longest, parts))
+                return self._longest_of(parts)
             case Choice(options):
                 return max(map(self.longest, options), default=0)
             case Repeat(part, _, most):
-                once = self.longest(part)
-                if len(self._first(part)) > 1:  # a choice at each turn
+                once = 0 if most == 0 else self.longest(part)
+                if self._ends_forced(part):  # from within one turn into the next, no further
                     return 2 * once
                 return math.inf if most is None else most * once
             case Reference(name) if name not in self._names:
@@ -85,6 +105,38 @@ class _ForcedRuns:
                 self._names.remove(name)
                 return found
         return math.inf
+
+    def _longest_of(self, parts: Sequence[Symbol]) -> float:
+        longest: float = 0
+        run: float = 0  # bound on a forced text that reaches the end of the parts so far
+        for part in parts:
+            within = self.longest(part)
+            if len(self._first(part)) > 1:
+                longest, run = max(longest, run), within
+            elif self._ends_forced(part):
+                longest, run = max(longest, run + within), within
+            else:
+                run += within
+        return max(longest, run)
+
+    def _ends_forced(self, symbol: Symbol) -> bool:
+        """Whether each text of a symbol has a place at which several bytes may follow."""
+        known = self._known_ends.get(id(symbol))
+        if known is None:
+            known = self._known_ends[id(symbol)] = self._has_choice(symbol)
+        return known
+
+    def _has_choice(self, symbol: Symbol) -> bool:
+        if len(self._first(symbol)) > 1:
+            return True
+        match symbol:
+            case Concatenation(parts):
+                return any(map(self._ends_forced, parts))
+            case Choice(options):
+                return all(map(self._ends_forced, options))
+            case Repeat(part, fewest):
+                return fewest > 0 and self._ends_forced(part)
+        return False
 
     def _first(self, symbol: Symbol) -> set[int]:
         """Bytes that a symbol may begin with; fewer for those without a model."""
@@ -102,8 +154,8 @@ class _ForcedRuns:
                 return found
             case Choice(options):
                 return set[int]().union(*map(self._first, options))
-            case Repeat(part):
-                return self._first(part)
+            case Repeat(part, _, most):
+                return set() if most == 0 else self._first(part)
         return set()
 
     def _may_be_empty(self, symbol: Symbol) -> bool:

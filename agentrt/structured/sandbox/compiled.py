@@ -13,7 +13,11 @@ from agentrt.structured.backends.llguidance_backend import (
     LlguidanceConstraint,
 )
 from agentrt.structured.call_state import CallsConstraint
-from agentrt.structured.closing.forced_text import is_forced_text_short
+from agentrt.structured.closing.forced_text import (
+    MAX_FORCED_BYTES,
+    is_forced_text_short,
+    most_forced_bytes,
+)
 from agentrt.structured.distinct_state import DistinctConstraint
 from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, may_take_long
 from agentrt.structured.json_schema.distinct import DistinctPlaces, check_distinct, holds_distinct
@@ -91,6 +95,8 @@ def _parsed(spec: ConstraintSpec, alphabet: Alphabet) -> LlguidanceConstraint:
     forces = not may_take_long(spec)
     if spec.kind == "grammar" and not forces:
         forces = is_forced_text_short(spec.source, alphabet.vocab.special_ids)
+    elif spec.kind == "regex" and not forces:
+        forces = most_forced_bytes(whole_match(spec.source)) <= MAX_FORCED_BYTES
     try:
         grammar = native_grammar(spec, forces=forces)
         return LlguidanceConstraint(grammar, alphabet, forces=forces)
