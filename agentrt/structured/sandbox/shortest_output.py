@@ -16,8 +16,10 @@ from agentrt.structured.closing.derivation import SearchGaveUp
 from agentrt.structured.closing.example_text import shortest_instance
 from agentrt.structured.closing.fewest_tokens import FewestTokens
 from agentrt.structured.closing.model import grammar_of
+from agentrt.structured.closing.shortest import shortest_match
 from agentrt.structured.closing.symbols import NotModeled
 from agentrt.structured.closing.token_trie import trie_of
+from agentrt.structured.json_schema.regex_text import whole_match
 from agentrt.structured.json_schema.schema_source import parsed
 from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
@@ -62,13 +64,16 @@ def find_fewest(
 def _guess_of(
     spec: ConstraintSpec, constraint: SearchedConstraint, alphabet: Alphabet
 ) -> list[int] | None:
-    """A short output found without a search; None for most grammars and for regexes."""
+    """A short output found by the constraint's text alone; None for most grammars."""
     if isinstance(constraint, CallsConstraint):
         return constraint.guess()
     match spec.kind:
         case "json":
             text = shortest_instance(parsed(spec.source), spec.style)
             return None if text is None else alphabet.tokenize(text.encode())
+        case "regex":
+            match = shortest_match(whole_match(spec.source))
+            return None if match is None else alphabet.tokenize(match.encode())
         case "grammar" if spec.options:
             return alphabet.tokenize(spec.options[0].encode())
         case "choice":
