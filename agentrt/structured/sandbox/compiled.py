@@ -36,7 +36,7 @@ from agentrt.structured.sandbox.shortest_output import find_shortest
 from agentrt.structured.vocabulary import Alphabet, alphabet_of
 
 MAX_TABLE_CELLS = 250_000
-"""Maximum size of a table built ahead, states times tokens: some 30 ms. The lazy parser takes 10."""
+"""Maximum size of a table built ahead, states times tokens; beyond 30 ms the parser is better."""
 
 _MAX_CHOICE_CHARS = 4_000
 
