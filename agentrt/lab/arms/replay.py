@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
+from agentrt.base.ids import NodeId
 from agentrt.base.record import record
 from agentrt.lab.arms.play_options import PlayOptions
 from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine
@@ -89,6 +90,21 @@ class Play:
         self.given_up: list[str] = []
         self._tree: ChatTree[PartKey] = ChatTree()
         self._pending = [pending_node(node, self._options) for node in line["nodes"]]
+        self._calls: dict[NodeId, CallLine] = {}
+        self._services_s = {
+            node["name"]: node["service_s"]
+            for node in line["nodes"]
+            if node["kind"] == "call" and "service_s" in node
+        }
+
+    @property
+    def rest_s(self) -> float:
+        """Service of the calls that have not ended, as far as it is known."""
+        return sum(self._services_s.values())
+
+    def call_of(self, node_id: NodeId) -> CallLine | None:
+        """The line of a call's node; None if it has none."""
+        return self._calls.get(node_id)
 
     async def run(self) -> None:
         """Play it to its end."""
@@ -105,7 +121,10 @@ class Play:
             if not self._may_begin(node):
                 left.append(node)
             elif line["kind"] == "call":
-                self.nodes[line["name"]] = self._call(line, node)
+                self.nodes[line["name"]] = gen = self._call(line, node)
+                self._calls[gen.id] = line
+                if self._services_s:
+                    gen.when_done(self._served)
             else:
                 self.nodes[line["name"]] = wait(line["seconds"], line["text"])
         self._pending = left
@@ -119,6 +138,9 @@ class Play:
             return all(name in nodes for name in node.quoted)
         plan = nodes.get(node.plan)
         return isinstance(plan, Gen) and (plan.done or plan.produced_tokens >= node.at_token)
+
+    def _served(self, node: Node[Any]) -> None:
+        self._services_s.pop(self._calls[node.id]["name"], None)
 
     async def _progress(self) -> None:
         """Wait until another node may be declared: for tokens of a plan, or the end of a node."""
@@ -159,7 +181,8 @@ class Play:
         self.given_up = [name for name in quorum["names"] if self.nodes[name] in given_up]
 
     def _call(self, line: CallLine, node: PendingNode) -> Gen[str]:
-        options: GenOptions = {"max_tokens": line["tokens"], "name": line["site"]}
+        most = line.get("limit", line["tokens"])
+        options: GenOptions = {"max_tokens": most, "name": line["site"]}
         prompt = self._tree.find(node.messages, self._part)
         site = f"{self.line['shape']}/{line['site']}"  # all calls are made in the next lines
         if self._options.forms and "pattern" in line:  # which ends by itself

@@ -16,17 +16,20 @@ from typing import Any
 import anyio
 
 from agentrt.analysis import NodeRecord, RunRecord, RunRecorder, split
-from agentrt.app import open_runtime
+from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId, RunId
+from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.engine_settings import config_of
 from agentrt.lab.arms.play_options import PlayOptions
 from agentrt.lab.arms.replay import Play, program_of
+from agentrt.lab.arms.replay_backend import ReplayBackend
 from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, WaitSample
 from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.program import Gen
+from agentrt.prompt import Codec
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import StepDone, StepRecord
 from agentrt.runtime import RunOptions, Runtime
@@ -99,15 +102,24 @@ class RuntimeArm:
         self._stack = stack
         self._observer = PlayObserver()
         self._runs = 0
+        self._plays: dict[RunId, Play] = {}
 
     async def open(self, settings: Json) -> Json:
         """Start the engine; settings hold fields of its, the scheduler's and a play's options."""
+        scheduler = SchedulerConfig(**settings["scheduler"])
+        config = config_of({**settings["engine"], "policy": scheduler.policy})
         self._options = PlayOptions(**settings.get("play", {}))
+        clock = MonotonicClock()
+        engine = EmbeddedBackend(config, clock)
+        engine.launch()  # its process imports torch while we load the codec
+        self._stack.push_async_callback(engine.aclose)
+        backend = ReplayBackend(engine, self._plays, scheduler.policy)
         self._runtime: Runtime = await self._stack.enter_async_context(
-            open_runtime(
-                engine=config_of(settings["engine"]),
+            Runtime(
+                {"default": (backend, Codec.load(config.model_path))},
+                clock=clock,
                 observers=[self._observer],
-                scheduler=SchedulerConfig(**settings["scheduler"]),
+                scheduler=scheduler,
                 estimates=Estimates(),  # of this run alone, not of what the user ran before
             )
         )
@@ -137,17 +149,22 @@ class RuntimeArm:
         line = play.line
         self._runs += 1
         run_id = RunId(f"{self._runs:016x}")
+        peak_tokens, longest_tokens = line.get("kv_tokens", (None, None))
         options = RunOptions(
             run_id=run_id,
             tenant=line["tenant"],
-            true_service_s=line.get("service_s", 0.0),
+            true_service_s=play.rest_s,
+            true_kv_tokens=peak_tokens,
+            true_longest_tokens=longest_tokens,
         )
         error = ""
+        self._plays[run_id] = play
         try:
             runtime = self._runtime.with_options(options)
             await runtime.run(program_of(line["shape"]), play)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
+        del self._plays[run_id]
         ended_s = time.monotonic() - began_at_s
         return EndedPlay(play, self._observer.records.get(run_id), ended_s, error)
 

@@ -36,9 +36,11 @@ class CallLine(TypedDict):
     """A generation of exactly `tokens` tokens, which no end token ends.
 
     It is greedy. Calls with one prompt are samples with a `seed` each: they are to be computed, not
-    copied from each other. If part of the output is given by its form there is a `pattern`, a
-    regular expression; an arm that cannot enforce one writes as many tokens freely. A recorded
-    `output` is what the engine of the arm must write (`EngineConfig.replay`).
+    copied from each other. `limit` is the most tokens that the program allows, if not just
+    `tokens`. `service_s` is the time that it takes of an engine, if known; only policies that
+    foresee are given it. If part of the output is given by its form there is a `pattern`, a regular
+    expression; an arm that cannot enforce one writes as many tokens freely. A recorded `output` is
+    what the engine of the arm must write (`EngineConfig.replay`).
     """
 
     kind: Literal["call"]
@@ -47,6 +49,8 @@ class CallLine(TypedDict):
     needs: list[str]
     messages: list[MessageLine]
     tokens: int
+    limit: NotRequired[int]
+    service_s: NotRequired[float]
     seed: NotRequired[int]
     pattern: NotRequired[str]
     output: NotRequired[str]
@@ -93,8 +97,8 @@ class QuorumLine(TypedDict):
 class ProgramLine(TypedDict):
     """A program: nodes in a topological order; it ends when all of `result` have ended.
 
-    A quorum, if there is one, has to be reached as well. `service_s` is the time that it takes of
-    an engine, if it was played before: for the policy "oracle" alone.
+    A quorum, if there is one, has to be reached as well. `kv_tokens` is the peak of its KV and its
+    longest context, if they are known: for the policy "clairvoyant" alone.
     """
 
     name: str
@@ -104,7 +108,7 @@ class ProgramLine(TypedDict):
     nodes: list[NodeLine]
     result: list[str]
     quorum: QuorumLine | None
-    service_s: NotRequired[float]
+    kv_tokens: NotRequired[tuple[float, float]]
 
 
 class CallSample(TypedDict):

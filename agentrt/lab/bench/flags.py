@@ -163,14 +163,16 @@ class CompoundFlags:
             llama-server-q4_k_m, vllm, openvino, transformers or ours.
         shapes: Shapes of programs, separated by commas, or all.
         draws: Programs of each shape, or draws of a load, that count.
-        plays: Plays of each program.
+        plays: Plays of each program, or of each draw of a load.
         load: Arrivals: one program at a time, or open for programs as they arrive.
-        rate: Programs a second of an open load; auto finds the rate at which fcfs is slow.
-        slowdown: Mean slowdown of programs under fcfs at that rate.
+        rate: Programs a second of an open load; auto finds the rate at which fcfs+gate is
+            slow.
+        slowdown: Mean slowdown of programs under fcfs+gate at that rate.
+        factors: Rates of the comparison, divided by that rate, separated by commas.
         programs: Programs of a draw of an open load.
         kv_share: KV memory divided by the working set of the mix; 0 gives enough.
-        policy: Policies of our arm: fcfs, lpm, plas, rwa, oracle; with +gate or -gate; several
-            compete.
+        policy: Policies of our arm: fcfs, lpm, plas, rwa, oracle, clairvoyant; with +gate or -gate;
+            several compete.
         without: Features to be taken away one at a time, or all; each makes an arm beside the one
             with every feature.
         scale: Scale of lengths, times and counts: life, or small to try things, then factors, as in
@@ -192,7 +194,8 @@ class CompoundFlags:
     plays: int = 3
     load: str = "one"
     rate: str = "auto"
-    slowdown: float = 10.0
+    slowdown: float = 5.0
+    factors: str = "0.6,0.8,1"
     programs: int = 40
     kv_share: float = 0.0
     policy: str = "rwa"

@@ -12,7 +12,6 @@ from pathlib import Path
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.base.errors import EngineUnavailable
 from agentrt.base.ids import RunId
-from agentrt.base.record import record
 from agentrt.engine.core import EngineCore
 from agentrt.lab.sim.backend import SimulatedBackend
 from agentrt.lab.sim.callback_errors import CallbackErrors
@@ -24,20 +23,19 @@ from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.outcome_observer import OutcomeObserver
 from agentrt.lab.sim.player import TracePlayer, program_of
 from agentrt.lab.sim.token_ids import TokenIds
+from agentrt.lab.sim.true_kv_need import ROLE, TrueKvNeed
 from agentrt.lab.workloads import Workload
 from agentrt.lab.workloads.site_limits import NO_LIMITS, site_limits
 from agentrt.protocol.events import Observer
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates, State, policy
-from agentrt.scheduler.admission.kv_need import engine_site
 from agentrt.testing.clock import LoopClock
 from agentrt.testing.loop import VirtualTimeLoop, run_virtual
 
 BEGIN_S = 1_000.0
 """Instant of the start; 0.0 means "never" in a ledger."""
 MOST_STEPS = 1 << 20
-ROLE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,26 +91,6 @@ class Setup:
             policy=self.scheduler.policy,
             host_kv_bytes=host_pages and host_pages * page_bytes_of(self.costs, self.page_tokens),
         )
-
-
-@record
-class TrueKvNeed:
-    """KV that a program needs of an engine which it has alone.
-
-    Attributes:
-        peak_tokens: Peak of its KV.
-        longest_tokens: Longest context of one of its generations.
-    """
-
-    peak_tokens: float
-    longest_tokens: float
-
-    @classmethod
-    def learned_from(cls, estimates: Estimates) -> TrueKvNeed:
-        """The need of the one program that these estimates know."""
-        (site,) = (one for one in estimates.sites() if one.site == engine_site(ROLE))
-        learned = site.histograms  # the site itself answers for its parents, so few are its samples
-        return cls(learned["context_tokens"].mean, learned["longest_tokens"].mean)
 
 
 class Simulation:

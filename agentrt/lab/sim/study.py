@@ -20,13 +20,15 @@ from agentrt.lab.operating_point import (
     RateSearch,
     operating_point,
 )
-from agentrt.lab.sim.arms import PLAIN, SimArm, arms_named
+from agentrt.lab.sim.alone import AMPLE_TOKENS, ample, played_alone
+from agentrt.lab.sim.arms import SimArm, arms_named
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
 from agentrt.lab.sim.service import service_of
-from agentrt.lab.sim.simulation import Setup, Simulation, TrueKvNeed
+from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
-from agentrt.lab.workloads import Arrival, ProgramTrace, Workload
+from agentrt.lab.sim.true_kv_need import TrueKvNeed
+from agentrt.lab.workloads import ProgramTrace, Workload
 from agentrt.lab.workloads.arrivals import bursty, poisson
 from agentrt.lab.workloads.mixes import OPEN_MIX, mix
 from agentrt.lab.workloads.scale import Scale
@@ -35,9 +37,6 @@ from agentrt.scheduler.estimates.estimates import Estimates
 
 WARM_SHARE = 0.1
 """Share of the programs that do not count: the first."""
-
-AMPLE_TOKENS = 1 << 20
-"""KV memory that no mix fills."""
 
 _BUSY_SHARE = 0.7
 _MOST_RATES = 50
@@ -208,12 +207,9 @@ class Study:
     def alone(self, seed: int) -> AloneLatencies:
         """Each program of a seed with an engine and memory of its own, cold."""
         if seed not in self._alone:
-            setup = self._ample()
-            found, needs = [], {}
-            for one in self.programs(seed):
-                learned = Estimates()
-                found += Simulation(setup, learned).run((Arrival(0.0, one),)).programs
-                needs[one.name] = TrueKvNeed.learned_from(learned)
+            played = {one.name: played_alone(one, self._setup) for one in self.programs(seed)}
+            found = [one.outcome for one in played.values()]
+            needs = {name: one.kv for name, one in played.items()}
             latency_s = np.array([one.latency_s for one in found])
             kept = np.array([one.kept_token_s for one in found]) / np.maximum(latency_s, 1e-9)
             self._alone[seed] = AloneLatencies(latency_s, kept, needs)
@@ -322,17 +318,13 @@ class Study:
         workload = self.mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
         return Simulation(setup, self._estimates(), self.alone(seed).kv_needs).run(workload)
 
-    def _ample(self) -> Setup:
-        """The engine with more memory than the programs need, without an offload tier."""
-        return replace(self._setup, kv_tokens=AMPLE_TOKENS, host_kv_tokens=0, scheduler=PLAIN)
-
     def _estimates(self) -> Estimates:
         """Estimates learned from another seed's programs, as a copy."""
         if not self._warm:
             return Estimates()
         if self._learned is None:
             self._learned = Estimates()
-            setup = self._ample()
+            setup = ample(self._setup)
             rate = _BUSY_SHARE * self.full_rate
             workload = self.mixed.arriving(self.mixed.drawn(-1), rate, "arrivals before")
             Simulation(setup, self._learned).run(workload)

@@ -13,7 +13,7 @@ from agentrt.lab.bench.compound.page import html
 from agentrt.lab.bench.flags import CompoundFlags
 
 SMALL = "context=0.05,output=0.05,time=0.002,count=0.2,think=0"
-POLICIES = ("fcfs", "oracle")
+POLICIES = ("fcfs+gate", "rwa", "clairvoyant")
 COMMAND = [
     *("bench", "compound", "--shape", "micro", "--arms", "agentrt,asyncio+ours", "--quick"),
     *("--shapes", "finance,self-consistency,react", "--scale", SMALL),
@@ -65,7 +65,6 @@ def test_what_is_not_there_is_said(asked: CompoundFlags) -> None:
         ({"draws": 0}, "--draws 0"),
         ({"plays": 0}, "--plays 0"),
         ({"busy": "perhaps"}, "--busy perhaps"),
-        ({"resume": Path("x.json"), "load": "open"}, "--resume goes on"),
         ({"resume": Path("x.json"), "json_path": Path("y.json")}, "Leave --json out"),
         ({"load": "open", "rate": "-1.0"}, "--rate -1.0"),
         ({"load": "open", "programs": 9}, "--programs 9"),
@@ -119,15 +118,22 @@ def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> N
     command = [
         *("bench", "compound", "--shape", "micro", "--arms", "agentrt", "--quick"),
         *("--scale", SMALL, "--threads", "1", "--tenants", "2", "--load", "open", "--rate", "50"),
-        *("--programs", "10", "--kv-share", "0.9", "--policy", "fcfs,oracle"),
+        *("--programs", "10", "--kv-share", "0.9", "--resume", str(found)),
     ]
-    assert answer([*command, "--json", str(found), "--html", str(shown)]) == 0
+    assert answer([*command, "--policy", "fcfs+gate,rwa"]) == 0
+    first = json.loads(found.read_text("utf-8"))
+    everything = [*command, "--policy", ",".join(POLICIES), "--html", str(shown)]
+    assert answer(everything) == 0
     told = json.loads(found.read_text("utf-8"))
+    assert told["load"]["found"] == first["load"]["found"], "a rate is not searched again"
+    assert [arm["plays"] for arm in told["arms"][:2]] == [arm["plays"] for arm in first["arms"]]
+    assert len(told["load"]["verdicts"]) == 5
+    assert answer([*everything, "--plays", "1", "--tenants", "3"]) == 2
     assert str(tmp_path) not in found.read_text("utf-8")
     load = told["load"]
     assert [arm["name"] for arm in told["arms"]] == [f"agentrt:{p}" for p in POLICIES]
     schedulers = [arm["config"]["settings"]["scheduler"] for arm in told["arms"]]
-    assert [one["gate_share"] for one in schedulers] == [0.0, 0.8]
+    assert [one["gate_share"] for one in schedulers] == [0.8] * 3
     assert load["kv_tokens"] >= load["largest_tokens"]
     assert len(load["alone_s"]) == 10
     (point,) = load["points"]
@@ -138,7 +144,7 @@ def test_policies_are_compared_where_a_plain_engine_is_slow(tmp_path: Path) -> N
         {one["name"]: one["output_tokens"] for one in arm["plays"][0]["programs"]}
         for arm in told["arms"]
     ]
-    assert tokens[0] == tokens[1]
+    assert tokens[0] == tokens[1] == tokens[2]
 
 
 def test_a_rate_is_a_number_or_auto(capsys: pytest.CaptureFixture[str]) -> None:

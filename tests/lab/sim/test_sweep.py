@@ -9,11 +9,12 @@ import pytest
 
 from agentrt.analysis.statistics import jain, kendall_tau, mean_interval, ratio_interval
 from agentrt.base.errors import UsageError
+from agentrt.lab.sim.alone import AMPLE_TOKENS
 from agentrt.lab.sim.arms import SimArm, arms_named
 from agentrt.lab.sim.command import study_of
 from agentrt.lab.sim.flags import SweepFlags
 from agentrt.lab.sim.service import service_of
-from agentrt.lab.sim.study import AMPLE_TOKENS, Study, StudyPoint
+from agentrt.lab.sim.study import Study, StudyPoint
 from agentrt.lab.sim.sweep import Sweep, sweep, to_json
 from agentrt.lab.sim.sweep_page import sweep_page
 from agentrt.lab.workloads import Piece, ProgramTrace, TraceCall

@@ -27,6 +27,7 @@ class PlayedRound:
         others_during: Cores that others used meanwhile; None if unknown.
         steps: Steps of the engine; None if unknown.
         computed_tokens: Prompt tokens that the engine computed; None if unknown.
+        busy_s: Seconds of its steps; None if unknown.
     """
 
     label: str
@@ -39,6 +40,7 @@ class PlayedRound:
     others_during: float | None = None
     steps: int | None = None
     computed_tokens: int | None = None
+    busy_s: float | None = None
 
     @property
     def key(self) -> RoundKey:

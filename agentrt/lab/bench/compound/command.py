@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, cast
 
 from agentrt.base.config import EngineConfig
+from agentrt.base.errors import UsageError
 from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.peer_files import peer_files
@@ -22,6 +23,7 @@ from agentrt.lab.bench.compound.features import FEATURES, OwnArm, ablation
 from agentrt.lab.bench.compound.live import measured_live
 from agentrt.lab.bench.compound.load import run_load
 from agentrt.lab.bench.compound.load_point import ENOUGH_KV_TOKENS, OpenLoad
+from agentrt.lab.bench.compound.load_point_file import point_from_json
 from agentrt.lab.bench.compound.model import EMBEDDED, BenchModel, bench_model
 from agentrt.lab.bench.compound.open_arms import ARMS, PLAIN, ArmsConfig, our_names
 from agentrt.lab.bench.compound.plan import (
@@ -46,7 +48,7 @@ from agentrt.lab.bench.compound.run import MOST_SLOTS, CompoundRun, run_rounds, 
 from agentrt.lab.bench.flags import CompoundFlags
 from agentrt.lab.checkpoints.shapes import is_large
 from agentrt.lab.equal_facts import check_equal
-from agentrt.lab.flags import check_known, names, rate_of, require
+from agentrt.lab.flags import check_known, decimals, names, rate_of, require
 from agentrt.lab.progress import log
 from agentrt.lab.quiet_machine import BUSY, Busy, QuietMachine
 from agentrt.lab.result_file import read_json, short_paths, write_json
@@ -150,8 +152,6 @@ def check(flags: CompoundFlags) -> None:
     require(load or not share, "--kv-share is for a load", "Add --load open")
     require(0 <= share <= 1, f"--kv-share {share} is no share", "Give 0 to 1")
     goes_on = flags.resume is not None
-    again = "--resume goes on with plays of one program at a time"
-    require(not (goes_on and load), again, "Use --json for a load, whose rate is found by playing")
     alone = "--resume and --live do not go together"
     require(not (goes_on and flags.live), alone, "Run the programs of --live by themselves")
     twice = "--resume FILE is written, too"
@@ -205,11 +205,27 @@ class _Part:
             slowdown=flags.slowdown,
             programs=flags.programs,
             draws=flags.counted[0],
+            plays=flags.counted[1],
+            factors=tuple(decimals(flags.factors, "--factors")),
             kv_share=flags.kv_share,
             tenants=flags.tenants,
         )
-        drawing = self._model.drawing
-        return run_load(load, drawing, self._asked, stack, log_of=self._log_of, quiet=self._quiet)
+        drawing, path, earlier = self._model.drawing, flags.resume, None
+        if path is not None and path.exists():
+            there = read_json(path, SCHEMA, "Give --resume a file of agentrt bench compound")
+            if "load" not in there:
+                raise UsageError(f"{path.name} has no load", hint="Measure into another file")
+            earlier = point_from_json(load, drawing, there["load"]["found"], path.name)
+        return run_load(
+            load,
+            drawing,
+            self._asked,
+            stack,
+            log_of=self._log_of,
+            quiet=self._quiet,
+            earlier=earlier,
+            on_play=lambda run: write_json(flags.written, to_json(run)),
+        )
 
     def end(self, run: CompoundRun) -> Json:
         """Add this part and what is derived from all plays; write and return the whole."""

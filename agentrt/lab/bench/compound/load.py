@@ -12,9 +12,20 @@ from agentrt.lab.arms.arm_process import ArmProcess
 from agentrt.lab.arms.program_arm import runtime_arm
 from agentrt.lab.bench.compound.arm_samples import ArmSamples
 from agentrt.lab.bench.compound.figures import PlayedProgram
-from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens, load_draw
-from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures, targets
-from agentrt.lab.bench.compound.load_point import LoadPoint, OpenLoad, find_load_point
+from agentrt.lab.bench.compound.load_draw import LoadDraw, largest_tokens
+from agentrt.lab.bench.compound.load_figures import load_figures, prefill_figures
+from agentrt.lab.bench.compound.load_point import (
+    BASELINE,
+    LoadPoint,
+    OpenLoad,
+    PlayOne,
+    find_load_point,
+    limits_of,
+    warm_draw,
+)
+from agentrt.lab.bench.compound.load_point_file import point_to_json
+from agentrt.lab.bench.compound.load_targets import targets
+from agentrt.lab.bench.compound.load_truth import truths_of
 from agentrt.lab.bench.compound.open_arms import ArmsConfig
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals_in_words
 from agentrt.lab.bench.compound.play_log import PlayLog
@@ -27,11 +38,7 @@ from agentrt.lab.bench.compound.run import (
 )
 from agentrt.lab.progress import log
 from agentrt.lab.quiet_machine import QuietMachine
-
-SHARES = (0.6, 0.8, 1.0)
-"""Rates of the comparison, divided by the rate of the operating point."""
-PLAIN = SchedulerConfig(policy="fcfs", gate_share=0.0, retention=False)
-"""An engine that knows requests only: no admission gate, no hints about prefixes."""
+from agentrt.lab.workloads.step_sample import StepSample
 
 
 def run_load(
@@ -42,6 +49,8 @@ def run_load(
     *,
     log_of: Callable[[ArmsConfig], PlayLog],
     quiet: QuietMachine,
+    earlier: LoadPoint | None = None,
+    on_play: Callable[[CompoundRun], None] = lambda run: None,
 ) -> CompoundRun:
     """Find the operating point, let every arm learn from other programs, and measure.
 
@@ -52,19 +61,26 @@ def run_load(
         stack: Closes the arms.
         log_of: Makes the log of plays, once memory and slots are known.
         quiet: Check before each play.
+        earlier: Operating point of an earlier part; None searches it.
+        on_play: Called with the run so far once the point is found, and after every play.
 
     Raises:
         UsageError: There is no such load.
         BenchFailed: Arms cannot be compared.
     """
 
-    def open_plain(kv_tokens: int, stack: ExitStack) -> Callable[[Round], Sequence[PlayedProgram]]:
+    def open_engine(scheduler: SchedulerConfig, kv_tokens: int, stack: ExitStack) -> PlayOne:
         served = replace(config.served, kv_tokens=kv_tokens)
-        process = ArmProcess(runtime_arm(served, PLAIN, threads=config.threads))
+        process = ArmProcess(runtime_arm(served, scheduler, threads=config.threads))
         stack.callback(process.close)
-        return lambda one: play_round(process, one, "fcfs")[0].programs
 
-    found = find_load_point(load, drawing, open_plain)
+        def play(one: Round) -> tuple[Sequence[PlayedProgram], Sequence[StepSample]]:
+            found, steps = play_round(process, one, "search")
+            return found.programs, steps
+
+        return play
+
+    found = earlier or find_load_point(load, drawing, open_engine)
     rounds = rounds_of(load, found, drawing)
     config = with_room(
         config,
@@ -74,39 +90,40 @@ def run_load(
     )
     for line in plan_in_words(load, found, rounds, config):
         log(line)
-    run = run_rounds(rounds, config, stack, log_of(config), quiet)
+    plays = log_of(config)
+    so_far = CompoundRun(config, rounds, plays, load={"found": point_to_json(load, found)})
+    plays.on_play = lambda: on_play(so_far)
+    on_play(so_far)
+    run = run_rounds(rounds, config, stack, plays, quiet)
     return replace(run, load=_result(load, found, rounds, run.plays.samples))
 
 
 def rounds_of(load: OpenLoad, found: LoadPoint, drawing: ProgramDraw) -> list[Round]:
     """The rounds of all arms: other programs to learn from, then every draw at every rate."""
-    warm = load_draw(
-        len(found.draws),
-        load.programs,
-        drawing,
-        tenants=load.tenants,
-        longest=largest_tokens(found.draws),
-    )
+    warm = warm_draw(load, drawing, found.draws)
     spell, rate = drawing.spell, found.rate
-    rounds = [Round("warm", warm.arriving(rate), spell, counts=False, text="warm")]
-    for share in shares_of(load):
-        rounds += [
-            Round(
-                label_of(share),
-                draw.arriving(share * rate),
-                spell,
-                service_s=found.service_s,
-                text=f"{share}/{draw.number}",
-                draw=draw.number,
-            )
-            for draw in found.draws
-        ]
-    return rounds
+    limits = limits_of(load, drawing, found.draws)
+    truths = truths_of((*found.programs, *warm.programs), found.step)
 
+    def round_of(label: str, draw: LoadDraw, share: float, play: int) -> Round:
+        return Round(
+            label,
+            draw.arriving(share * rate),
+            spell,
+            counts=draw is not warm,
+            limits=limits,
+            truths=truths,
+            text=f"{label}/{draw.number}/{play}",
+            draw=draw.number,
+            play=play,
+        )
 
-def shares_of(load: OpenLoad) -> Sequence[float]:
-    """A given rate is the only one."""
-    return (1.0,) if load.rate else SHARES
+    return [round_of("warm", warm, 1.0, 0)] + [
+        round_of(label_of(share), draw, share, play)
+        for share in load.rates
+        for play in range(load.plays)
+        for draw in found.draws
+    ]
 
 
 def label_of(share: float) -> str:
@@ -121,7 +138,7 @@ def plan_in_words(
     arms = len(config.names)
     lasts_s = found.lasts_s[found.point.found[0]]
     took_s = sum(arms * max(lasts_s, one.workload[-1].at_s + lasts_s / 4) for one in rounds)
-    rates = ", ".join(f"{share * found.rate:.3g}" for share in shares_of(load))
+    rates = ", ".join(f"{share * found.rate:.3g}" for share in load.rates)
     return [
         f"{len(found.draws)} draws: {totals_in_words(found.programs)}; the largest request has "
         f"{largest_tokens(found.draws)} tokens",
@@ -142,13 +159,14 @@ def _result(
     rounds: Sequence[Round],
     samples: Mapping[str, ArmSamples],
 ) -> dict[str, Any]:
-    last = label_of(shares_of(load)[-1])
+    at_rate = label_of(1.0)
     by_policy = {
-        name.partition(":")[2]: one.rounds(last) for name, one in samples.items() if is_ours(name)
+        name.partition(":")[2]: one.of(at_rate) for name, one in samples.items() if is_ours(name)
     }
     return {
+        "found": point_to_json(load, found),
         "asked": asdict(load),
-        "fcfs": "first come first served without the admission gate: an engine of requests",
+        "baseline": BASELINE,
         "rate": found.rate,
         "kv_tokens": found.point.kv_tokens,
         "kv_share": found.kv_share,
@@ -159,7 +177,7 @@ def _result(
         },
         "probes": [asdict(one) | {"lasts_s": found.lasts_s[one]} for one in found.point.tried],
         "alone_s": found.alone_s,
-        "points": [_point(share, found, rounds, samples) for share in shares_of(load)],
+        "points": [_point(share, found, rounds, samples) for share in load.rates],
         "verdicts": [
             asdict(one) | {"met": one.is_met, "told": str(one)}
             for one in targets(by_policy, found.alone_s)
@@ -176,5 +194,5 @@ def _point(
     for name, one in samples.items():
         arms[name] = load_figures(one.rounds(label), found.alone_s, rate)
         if is_ours(name):
-            arms[name] |= prefill_figures(one.steps[label], of_point)
+            arms[name] |= prefill_figures(one.of(label), of_point)
     return {"share": share, "label": label, "rate": rate, "arms": arms}

@@ -71,6 +71,15 @@ def load_draw(
     return LoadDraw(number, tuple(programs), shortened, f"{drawing.seed}/arrivals/{number}")
 
 
+def load_draws(
+    draws: int, count: int, drawing: ProgramDraw, tenants: int, longest: int
+) -> tuple[LoadDraw, ...]:
+    """Several draws; for the arguments and errors see `load_draw`."""
+    return tuple(
+        load_draw(at, count, drawing, tenants=tenants, longest=longest) for at in range(draws)
+    )
+
+
 def largest_tokens(draws: Sequence[LoadDraw]) -> int:
     """Largest request of all draws, with its output."""
     return max(longest_tokens(program) for draw in draws for program in draw.programs)

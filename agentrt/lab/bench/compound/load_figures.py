@@ -1,34 +1,24 @@
-"""Figures of a load: slowdown, goodput, fairness, prompts computed again, and targets."""
+"""Figures of a load: slowdown, goodput, fairness, prompts computed again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
-import numpy as np
-
-from agentrt.analysis.statistics import Interval, interval, jain, mean, percentile, percentiles
-from agentrt.analysis.target import Target
+from agentrt.analysis.statistics import interval, jain, mean, percentiles
+from agentrt.lab.bench.compound.arm_samples import PlayedRound
 from agentrt.lab.bench.compound.figures import PlayedProgram, hit_rate
 from agentrt.lab.bench.compound.ideal import PrefixTree
 from agentrt.lab.bench.compound.plan import Round
-from agentrt.lab.workloads.step_sample import StepSample
 
-SLOWDOWNS = (2.0, 5.0, 10.0)
+SLOWDOWNS = (2.0, 3.0, 5.0, 10.0)
 """A program is in time if it takes at most so many times as long as alone."""
 IN_TIME = 0.9
 """Share of programs that have to be in time for a rate to be sustained."""
 Json = dict[str, Any]
 Alone = Mapping[str, float]
 """Latency alone, by program."""
-
-_TARGETS: tuple[tuple[str, str, str, float], ...] = (
-    ("mean latency", "rwa", "fcfs", 0.5),
-    ("p99 slowdown", "rwa", "fcfs", 1.0),
-    ("mean latency", "rwa", "oracle", 1.2),
-)
 
 
 def counted(rounds: Sequence[Sequence[PlayedProgram]]) -> list[PlayedProgram]:
@@ -45,7 +35,7 @@ def load_figures(rounds: Sequence[Sequence[PlayedProgram]], alone_s: Alone, rate
         rate: Programs a second that arrived.
     """
     samples = counted(rounds)
-    slow, latencies = _slowdowns(samples, alone_s), _latencies(samples)
+    slow, latencies = slowdowns(samples, alone_s), _latencies(samples)
     tenants: dict[str, list[float]] = {}
     for sample, by in zip(samples, slow, strict=True):
         tenants.setdefault(sample.tenant, []).append(1 / by)
@@ -65,59 +55,30 @@ def load_figures(rounds: Sequence[Sequence[PlayedProgram]], alone_s: Alone, rate
     }
 
 
-def prefill_figures(steps: Sequence[StepSample], rounds: Sequence[Round]) -> Json:
+def prefill_figures(plays: Sequence[PlayedRound], rounds: Sequence[Round]) -> Json:
     """Prompt tokens that an engine computed, and those that no cache could have spared.
 
     Template tokens and the last part of a page count as computed again, in every arm alike.
 
     Args:
-        steps: Steps of the engine in those rounds.
+        plays: Plays of those rounds.
         rounds: The rounds, each with text of its own.
     """
-    computed = sum(step.prefill_tokens for step in steps)
+    computed = sum(play.computed_tokens or 0 for play in plays)
     least = sum(PrefixTree().new_tokens(one.programs) for one in rounds)
     return {
-        "steps": len(steps),
-        "busy_s": sum(step.seconds for step in steps),
+        "steps": sum(play.steps or 0 for play in plays),
+        "busy_s": sum(play.busy_s or 0.0 for play in plays),
         "computed_prompt_tokens": computed,
         "least_prompt_tokens": least,
         "redundant": computed / least - 1 if least else 0.0,
     }
 
 
-def targets(arms: Mapping[str, Sequence[Sequence[PlayedProgram]]], alone_s: Alone) -> list[Target]:
-    """The targets between the arms that were played.
-
-    Args:
-        arms: By policy, the rounds of one rate; all played the same programs.
-        alone_s: Latency alone, by program.
-    """
-    found = []
-    for what, one, other, most in _TARGETS:
-        if one in arms and other in arms:
-            ours, theirs = counted(arms[one]), counted(arms[other])
-            if what == "p99 slowdown":
-                p99 = partial(percentile, share=0.99)
-                ratio = _ratio(_slowdowns(ours, alone_s), _slowdowns(theirs, alone_s), p99)
-            else:
-                ratio = _ratio(_latencies(ours), _latencies(theirs), mean)
-            found.append(Target(f"{what}, {one} by {other}", ratio, most))
-    return found
-
-
-def _ratio(
-    ours: Sequence[float],
-    theirs: Sequence[float],
-    statistic: Callable[[Sequence[float]], float],
-) -> Interval:
-    """Ratio of a statistic over the same programs; the resampling draws programs, for both."""
-    pairs = np.array([ours, theirs]).T
-    return interval(pairs, lambda drawn: statistic(drawn[:, 0]) / statistic(drawn[:, 1]))
-
-
 def _latencies(samples: Sequence[PlayedProgram]) -> list[float]:
     return [sample.latency_s for sample in samples]
 
 
-def _slowdowns(samples: Sequence[PlayedProgram], alone_s: Alone) -> list[float]:
+def slowdowns(samples: Sequence[PlayedProgram], alone_s: Alone) -> list[float]:
+    """Latency divided by that alone, of each sample."""
     return [sample.latency_s / alone_s[sample.name] for sample in samples]

@@ -18,8 +18,9 @@ def load_in_words(load: Json) -> list[str]:
     at_rate = [one for one in load["probes"] if one["rate"] == load["rate"]][-1]
     asked = load["asked"]
     found = (
-        f"Load: {asked['draws']} draws of {asked['programs']} programs; fcfs ({load['fcfs']}) has "
-        f"a mean slowdown of {at_rate['slowdown']:.1f} at {load['rate']:.3g} programs a second; "
+        f"Load: {asked['draws']} draws of {asked['programs']} programs, each played "
+        f"{asked['plays']} times; {load['baseline']} has a mean slowdown of "
+        f"{at_rate['slowdown']:.1f} at {load['rate']:.3g} programs a second; "
         f"{load['kv_tokens']} tokens of KV, {load['kv_share']:.2f} of the mix's working set; "
         f"the largest request has {load['largest_tokens']}; "
         f"{len(load['shortened'])} programs were scaled down to fit."
@@ -72,6 +73,7 @@ def _point_table(point: Json) -> str:
         "p95": lambda one: f"{interval_of(one[1]['slowdown']['p95']):.1f}",
         "p99": lambda one: f"{interval_of(one[1]['slowdown']['p99']):.1f}",
         "in time 2x, programs/s": lambda one: f"{one[1]['goodput']['2']:.3g}",
+        "in time 3x, programs/s": lambda one: f"{one[1]['goodput']['3']:.3g}",
         "in time 5x, programs/s": lambda one: f"{one[1]['goodput']['5']:.3g}",
         "in time 10x, programs/s": lambda one: f"{one[1]['goodput']['10']:.3g}",
         "Jain": lambda one: f"{one[1]['fairness']:.3f}",

@@ -10,9 +10,11 @@ from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.arms.wire import ProgramLine, program_line
 from agentrt.lab.bench.compound.ideal import PrefixTree
+from agentrt.lab.bench.compound.load_truth import Truth, tell
 from agentrt.lab.workloads.arrivals import one_by_one
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.shapes import drawn
+from agentrt.lab.workloads.site_limits import SiteLimits
 from agentrt.lab.workloads.sizes import Sizes
 from agentrt.lab.workloads.text import KeySpeller, TextSpeller
 from agentrt.lab.workloads.trace import ProgramTrace, Workload, needs, prompt_tokens
@@ -34,7 +36,8 @@ class Round:
         workload: Programs and their arrivals.
         spell: Spells the keys of their pieces.
         counts: False for a round that warms up.
-        service_s: By program, seconds that it takes of an engine, if it was played before.
+        limits: Limits of outputs by call site; without one the limit is the length.
+        truths: By program, its future if it is known, for policies that foresee.
         text: Rounds of another one have other text of the same lengths, so that a program that is
             played again is found in no cache.
         draw: Number of the draw that gave its programs.
@@ -46,7 +49,8 @@ class Round:
     workload: Workload
     spell: TextSpeller
     counts: bool = True
-    service_s: Mapping[str, float] = field(default_factory=dict)
+    limits: SiteLimits = field(default_factory=dict)
+    truths: Mapping[str, Truth] = field(default_factory=dict)
     text: str = ""
     draw: int = 0
     play: int = 0
@@ -72,8 +76,7 @@ class Round:
         spell = self.spell.salted(f"{salt}/{self.text}" if self.text else salt)
         lines = tuple(program_line(arrival, spell) for arrival in self.workload)
         for line in lines:
-            if line["name"] in self.service_s:
-                line["service_s"] = self.service_s[line["name"]]
+            tell(line, self.limits, self.truths.get(line["name"]))
         return lines
 
 

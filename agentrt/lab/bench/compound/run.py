@@ -189,6 +189,7 @@ def play_round(arm: ArmProcess, one: Round, salt: str) -> tuple[PlayedRound, Seq
         others_during=after.others_cores(before) if before and after else None,
         steps=steps,
         computed_tokens=computed,
+        busy_s=math.fsum(step.seconds for step in found.steps) if found.steps else None,
     ), found.steps
 
 
