@@ -8,7 +8,7 @@ import pytest
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.engine.sampling import grammar_masks
-from agentrt.engine.sequence import draft, forced_drafts, grammar_state
+from agentrt.engine.sequence import draft, forced_drafts
 from agentrt.structured import compile_constraint
 from agentrt.structured.vocabulary import alphabet_of
 
@@ -41,13 +41,23 @@ def merging(tokenizer_dir, tmp_path_factory):
     return path
 
 
+class Tried(list[tuple[draft.Verification, int]]):
+    """Guesses that were computed, and how many tokens of each are right so far, if all were.
+
+    With `alone` each of their tokens is drawn by itself.
+    """
+
+    alone = False
+
+
 @pytest.fixture
 def tried(monkeypatch):
-    """Guesses that were computed, and how many tokens of each are right so far, if all were."""
-    seen = []
+    seen = Tried()
     right = draft.Verification.accept
 
     def noted(self):
+        if seen.alone:
+            self.drawn_tokens = -1
         accepted = right(self)
         seen.append((self, self.matching_tokens if accepted else 0))
         return accepted
@@ -129,7 +139,7 @@ def test_without_jumps_nothing_is_guessed(merging, engine, tried):
 def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypatch, tried):
     expected = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
     finish = grammar_masks.MaskFiller.finish_masks
-    late = []
+    late: list[object] = []
 
     def finished(self, rows, begun):
         made = finish(self, rows, begun)
@@ -140,8 +150,7 @@ def test_a_guess_whose_mask_is_late_is_computed_again(merging, engine, monkeypat
         return made
 
     monkeypatch.setattr(grammar_masks.MaskFiller, "finish_masks", finished)
-    # As near a token budget: no mask is known before its turn.
-    monkeypatch.setattr(grammar_state.GrammarState, "masks_plainly", property(lambda _: False))
+    tried.alone = True  # as near a token budget: no mask is known before its turn
     tried.clear()
     found = serve(engine.hash_core(merging, page_tokens=4), engine, 0.0)
     assert late
