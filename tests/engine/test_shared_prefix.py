@@ -105,6 +105,27 @@ def test_groups_are_kept_while_the_same_sequences_decode():
     assert siblings.find(later) is None
 
 
+def test_groups_of_drafts_of_several_lengths_are_kept():
+    """Drafts come and go from step to step; their rows are no other sequences."""
+    layout = KvLayout(1, 1, 1, 16, torch.float32, torch.device("cpu"))
+    tables = BlockTables(4, 40, KvCache(layout, 99))
+    tables.write(1, 0, [PageId(page) for page in range(40)])
+    siblings = SharedPrefixes(tables, 16)
+
+    def rows(count, position):
+        return [SequenceSlice(1, [1], position + at, True) for at in range(count)]
+
+    three, two = siblings.find(rows(3, 300)), siblings.find(rows(2, 303))
+    assert three is not None
+    assert two is not None
+    assert (three.members.tolist(), two.members.tolist()) == ([0, 1, 2], [0, 1])
+    assert siblings.find(rows(3, 305)) is three
+    assert siblings.find(rows(2, 308)) is two
+    longer = siblings.find(rows(3, 520))
+    assert longer is not None
+    assert longer.tokens.tolist() == [512]
+
+
 def test_a_few_rows_are_seen_as_so_many_sequences():
     long = [
         SequenceSlice(1, list(range(9)), 300, wants_logits=True),

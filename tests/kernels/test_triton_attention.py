@@ -111,6 +111,30 @@ def test_bounds_may_be_larger_than_what_is_there(interpreted) -> None:
     assert out[2:].isnan().all()
 
 
+def test_a_short_history_takes_few_of_a_captured_grids_shares(interpreted) -> None:
+    """The grid has room for the longest history; what is beyond this one writes no values."""
+    from agentrt_kernels.triton.blocks import Blocks
+    from agentrt_kernels.triton.merge import Partials
+    from agentrt_kernels.triton.paged_decode import paged_decode
+
+    made = batch_of(Attention((300,), (1,), 4, 2, 32), CPU)
+    shape = (16, 1, 1, 4)
+    partials = Partials(torch.full((*shape, 32), torch.nan), torch.zeros(shape), 16, 0)
+    paged_decode(
+        made.query,
+        made.layer_pages,
+        made.rows,
+        made.score,
+        made.out,
+        most_rows=1,
+        partials=partials,
+        blocks=Blocks(rows=16, columns=16, inner=0, warps=4, stages=2),
+    )
+    assert partials.logsumexp[:3].isfinite().all()  # 301 tokens, at least 128 each
+    assert (partials.logsumexp[3:] == -torch.inf).all()
+    assert partials.values[3:].isnan().all()
+
+
 def test_pages_may_lie_beyond_32_bits(interpreted) -> None:
     """A page stride times a page number overflows 32 bits; the memory is never touched between."""
     stride = 2**29

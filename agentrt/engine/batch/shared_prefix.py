@@ -120,24 +120,34 @@ def find_groups(
     return found
 
 
+_MOST_KEPT = 64
+
+
 class SharedPrefixes:
-    """Prefix groups of a batch, kept while the same sequences decode."""
+    """Prefix groups of batches, kept while the same sequences decode.
+
+    A draft makes a slice longer or shorter from step to step, so the groups of several such batches
+    are kept. They are found anew every `MIN_TOKENS` tokens: rows of one sequence share more then.
+    """
 
     def __init__(self, tables: BlockTables, page_tokens: int) -> None:
         self._tables = tables
         self._page_tokens = page_tokens
-        self._known_batch: tuple[int, list[int]] = (-1, [])
-        self._prefix: SharedPrefix | None = None
+        self._version = -1
+        self._known: dict[tuple[int, ...], SharedPrefix | None] = {}
 
     def find(self, slices: Sequence[SequenceSlice]) -> SharedPrefix | None:
         """The prefix that some of `slices` share, or None."""
+        if self._tables.version != self._version or len(self._known) > _MOST_KEPT:
+            self._version = self._tables.version
+            self._known.clear()
+        longest = max(part.first_position for part in slices)
         slots = [part.slot if len(part.token_ids) == 1 else -1 for part in slices]
-        seen = (self._tables.version, slots)
-        if seen != self._known_batch:
-            self._known_batch = seen
+        key = (longest // MIN_TOKENS, *slots)
+        if key not in self._known:
             single = [(at, part) for at, part in enumerate(slices) if len(part.token_ids) == 1]
-            self._prefix = self._find_prefix(single)
-        return self._prefix
+            self._known[key] = self._find_prefix(single)
+        return self._known[key]
 
     def _find_prefix(self, single: list[tuple[int, SequenceSlice]]) -> SharedPrefix | None:
         min_pages = -(-MIN_TOKENS // self._page_tokens)

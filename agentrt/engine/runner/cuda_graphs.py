@@ -4,9 +4,10 @@ A graph is captured for each tier, that is a number of sequences and the most ro
 has: one while all decode, more after a run forced by a grammar or for the tail of a prompt. It is
 captured with a shared prefix and without. It reads everything that varies from buffers of constant
 address and size: no length is passed from the host, and the bounds that shape grids are those of
-the longest context. A batch is padded to its tier: with one-token sequences that store nothing and
-attend to any page, then with rows that belong to no sequence. Sampling stays outside, so that masks
-may come late. Steps that compute longer chunks of a prompt are launched kernel by kernel.
+the longest context. Programs beyond a sequence's own length end at once. A batch is padded to its
+tier: with one-token sequences that store nothing and attend to any page, then with rows that belong
+to no sequence. Sampling stays outside, so that masks may come late. Steps that compute longer
+chunks of a prompt are launched kernel by kernel.
 """
 
 from __future__ import annotations

@@ -143,6 +143,7 @@ def _batches(width: int, dtype: torch.dtype) -> Iterator[Attention]:
             (2000, 100, 40), (1, 200, 3), 8, 8, width, dtype=dtype, window=128, sinks=True
         )
         yield Attention((600, 100), (4, 3), 16, 1, width, dtype=dtype, softcap=30.0)
+        yield Attention((1500, 40, 700), (8, 1, 5), 32, 8, width, dtype=dtype)  # behind drafts
 
 
 def _attention(kernels: Kernels, device: torch.device, *cases: Attention) -> Iterator[Check]:

@@ -20,6 +20,9 @@ from agentrt_kernels.triton.tile import LOG2_E
 MOST_SHARES = 64
 """Bound of the shares of a history; a prefix may have as many again."""
 BLOCK_SHARES = tl.constexpr(MOST_SHARES)
+FEWEST_SHARE_TOKENS = 128
+"""A shorter share costs more to join than it saves."""
+_FEWEST_SHARE_TOKENS = tl.constexpr(FEWEST_SHARE_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +117,13 @@ def _merge(
 
 @triton.jit
 def share_of(first, tokens, share, shares, BLOCK_N: tl.constexpr):
-    """The range of tokens of one of `shares` of `[first, tokens)`, in whole tiles."""
-    each = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), shares) * BLOCK_N
+    """The range of tokens of one of `shares` of `[first, tokens)`, in whole tiles.
+
+    The grid is that of the longest history, of a captured step that of the longest possible one. A
+    shorter history is split into fewer shares, and the range of the others is empty.
+    """
+    tiles = tl.cdiv(tl.cdiv(tokens - first, BLOCK_N), shares)
+    each = tl.maximum(tiles, tl.cdiv(_FEWEST_SHARE_TOKENS, BLOCK_N)) * BLOCK_N
     begin = first + share * each
     return begin, tl.minimum(begin + each, tokens)
 

@@ -114,7 +114,6 @@ def _paged_decode(
     row = packed // shape.G
     head = kv_head * shape.G + packed % shape.G
     real = row < count
-    q = load_rows(query, start + row, head, real, shape)
     own = tokens - count + row
 
     first = 0
@@ -130,9 +129,13 @@ def _paged_decode(
     if score.window is not None:
         first = tl.maximum(first, tokens - count - score.window + 1)
     begin, end = share_of(first, tokens, share, own_shares, shape.BLOCK_N)
+    at = ((share * sequences + sequence) * rows + row).to(tl.int64) * shape.H + head
+    if (begin >= end) & (not ALONE):  # the grid is that of a longer history
+        tl.store(partial[1] + at, -float("inf"), mask=real)
+        return
+    q = load_rows(query, start + row, head, real, shape)
     acc, largest, total = sweep(q, own, history, kv_head, sequence, begin, begin, end, score, shape)
     if ALONE:
         store_rows(out, start + row, head, real, acc, largest, total, sinks, shape)
     else:
-        at = ((share * sequences + sequence) * rows + row).to(tl.int64) * shape.H + head
         leave(partial, at, acc, largest, total, real, shape)

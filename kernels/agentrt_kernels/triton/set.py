@@ -12,7 +12,7 @@ from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
 from agentrt_kernels.triton.gate_mul import gate_mul
 from agentrt_kernels.triton.grouped_gemm import grouped_gemm
-from agentrt_kernels.triton.merge import MOST_SHARES, Partials, merge
+from agentrt_kernels.triton.merge import FEWEST_SHARE_TOKENS, MOST_SHARES, Partials, merge
 from agentrt_kernels.triton.page_copy import copy_pages
 from agentrt_kernels.triton.paged_decode import paged_decode
 from agentrt_kernels.triton.paged_extend import paged_extend
@@ -25,7 +25,6 @@ from agentrt_kernels.triton.workspace import Workspace
 
 _MOST_DECODE_ROWS = 64
 """Rows times heads of a group up to which a sequence's history is split among programs."""
-_FEWEST_SHARE_TOKENS = 128
 _DECODE_PROGRAMS = 8
 """A multiprocessor. Three live on one; some more, so that the last to come leave none idle."""
 _PREFIX_PROGRAMS = 2
@@ -181,7 +180,7 @@ class TritonKernels:
 def _shares(histories: int, tokens: int, room: int) -> int:
     """Programs that share a history of at most `tokens`, if the device has room for `room`."""
     wanted = round(room / max(1, histories))
-    return max(1, min(MOST_SHARES, tokens // _FEWEST_SHARE_TOKENS, wanted))
+    return max(1, min(MOST_SHARES, tokens // FEWEST_SHARE_TOKENS, wanted))
 
 
 @cache

@@ -103,17 +103,20 @@ def _shared_prefix(
     row = tl.load(query_start + sequence)
     own = tl.load(kv_tokens + sequence, mask=real, other=tokens) - 1
     own = tl.where(real, own, tokens)
-    q = load_rows(query, row, head, real, shape)
 
     first = 0
     if score.window is not None:
         first = tl.minimum(tl.maximum(tl.min(own, 0) - score.window + 1, 0), tokens)
     begin, end = share_of(first, tokens, share, prefix_shares, shape.BLOCK_N)
+    at = (((own_shares + share) * sequences + sequence) * rows).to(tl.int64) * shape.H + head
+    if begin >= end:  # the grid is that of a longer prefix
+        tl.store(partial[1] + at, -float("inf"), mask=real)
+        return
+    q = load_rows(query, row, head, real, shape)
     whole = begin  # [begin, whole) are tiles that need no mask
     if score.window is None:
         whole = begin + tl.maximum(end - begin, 0) // shape.BLOCK_N * shape.BLOCK_N
     acc, largest, total = sweep(q, own, history, kv_head, group, begin, whole, end, score, shape)
-    at = (((own_shares + share) * sequences + sequence) * rows).to(tl.int64) * shape.H + head
     leave(partial, at, acc, largest, total, real, shape)
 
 
