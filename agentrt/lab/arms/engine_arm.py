@@ -21,6 +21,7 @@ from agentrt.engine.ops.cpu_threads import forget_choice
 from agentrt.engine.ops.roofline import roofline
 from agentrt.engine.runner.model_executor import ModelExecutor
 from agentrt.lab.arms.answering import answer_lines
+from agentrt.lab.arms.drafted_tokens import DraftedTokens
 from agentrt.lab.arms.engine_settings import config_of
 from agentrt.lab.arms.gpu_idle import watched
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
@@ -56,14 +57,26 @@ class EngineArm:
         return {**asdict(runner.model.report), "threads": asdict(runner.threads)}
 
     def round(
-        self, prompts: list[list[int]], new_tokens: int, shared: int, ignore_eos: bool = False
+        self,
+        prompts: list[list[int]],
+        new_tokens: int,
+        shared: int,
+        ignore_eos: bool = False,
+        temperature: float = 0.0,
     ) -> Json:
-        """Serve all prompts at once; `shared` is for arms that do not find prefixes themselves."""
+        """Serve all prompts at once, each with its index as seed.
+
+        `shared` is for arms that do not find prefixes themselves.
+        """
         core = self._core
+        drafts = DraftedTokens()
         outputs: dict[RequestId, list[int]] = {}
         began_s = time.perf_counter()
-        for prompt in prompts:
-            outputs[self._submit(prompt, new_tokens, ignore_eos)] = []
+        for seed, prompt in enumerate(prompts):
+            request_id = self._submit(
+                prompt, new_tokens, ignore_eos, temperature=temperature, seed=seed
+            )
+            outputs[request_id] = []
         ended_s = prefilled_s = began_s
         decode_s, decode_steps, cached_tokens = 0.0, 0, 0
         while core.has_work():
@@ -77,6 +90,7 @@ class EngineArm:
                 if end.error is not None:
                     raise RuntimeError(f"{end.error.type}: {end.error.message}")
                 cached_tokens += end.ledger.cached_tokens
+                drafts.add(end.ledger)
             if done.step is not None and done.step.prefill_tokens:
                 prefilled_s = ended_s
             elif done.step is not None and done.step.decode_tokens == len(prompts):
@@ -88,6 +102,8 @@ class EngineArm:
             "decode_steps": decode_steps,
             "outputs": list(outputs.values()),
             "cached_tokens": cached_tokens,
+            "accepted": dict(drafts.accepted),
+            "rejected": dict(drafts.rejected),
         }
 
     def idle(self, prompts: list[list[int]]) -> Json:
@@ -114,7 +130,15 @@ class EngineArm:
         """The machine's rates with this process's threads and device."""
         return roofline(device, dtype)
 
-    def _submit(self, prompt: list[int], new_tokens: int, ignore_eos: bool) -> RequestId:
+    def _submit(
+        self,
+        prompt: list[int],
+        new_tokens: int,
+        ignore_eos: bool,
+        *,
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> RequestId:
         self._requests += 1
         request = GenerateRequest(
             request_id=RequestId(self._requests),
@@ -122,7 +146,9 @@ class EngineArm:
             node_id=NodeId(f"n{self._requests}"),
             site="bench",
             prompt=TokenPrompt(tuple(prompt)),
-            sampling=SamplingParams(max_tokens=new_tokens, ignore_eos=ignore_eos),
+            sampling=SamplingParams(
+                max_tokens=new_tokens, ignore_eos=ignore_eos, temperature=temperature, seed=seed
+            ),
             constraint=_long_json(new_tokens) if self._constrained else None,
         )
         self._core.submit(request)

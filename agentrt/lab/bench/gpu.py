@@ -29,6 +29,7 @@ from agentrt.lab.bench.engine.sample import measure_round
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
 from agentrt.lab.bench.flags import GpuFlags
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, SpeedPart
+from agentrt.lab.bench.gpu_speculation import draft_figures, drafts_part, speculation_part
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.errors import BenchFailed
@@ -79,7 +80,12 @@ def check_gpu(plan: GpuPlan, path: Path) -> Json:
     parts: dict[str, Callable[[], Json]] = {
         "kernels": partial(kernels_part, plan.device),
         "parity": partial(parity_part, plan),
+        **{
+            f"speculation of {shape}": partial(speculation_part, shape, plan.device)
+            for shape in plan.speculation
+        },
         **{f"speed of {part.shape}": partial(speed_part, part, plan.device) for part in plan.speed},
+        **{f"drafts of {one.shape}": partial(drafts_part, one) for one in plan.drafts},
     }
     for name, measure in parts.items():
         log(f"{name} ({monotonic() - began_s:.0f} s gone)")
@@ -105,6 +111,11 @@ def failures(found: Mapping[str, Any]) -> list[str]:
         f"parity of {shape}: {' and '.join(outputs['unlike'])} say something else"
         for shape, outputs in parts.get("parity", {}).get("shapes", {}).items()
         if outputs["unlike"]
+    ]
+    wrong += [
+        f"{name}: {' and '.join(part['unlike'])} say something else"
+        for name, part in parts.items()
+        if part.get("unlike")
     ]
     return wrong
 
@@ -182,7 +193,7 @@ def _point(name: str, part: SpeedPart, opened: ArmProcess, ceilings: Json) -> Js
 
 def _figures(parts: Mapping[str, Any]) -> dict[str, float]:
     """Figures that targets limit, by name."""
-    found: dict[str, float] = {}
+    found = dict(draft_figures(parts))
     for part in parts.values():
         for name, point in part.get("rows", {}).items():
             for figure in ("decode_share_of_read_ceiling", "decode_step_ms"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentrt.base.record import record
 from agentrt.lab.bench.engine.points import SweepPoint
+from agentrt.lab.bench.flags import DraftsFlags
 
 
 @record
@@ -39,11 +40,15 @@ class GpuPlan:
         device: Device of all arms.
         parity: Shapes for which all arms have to produce the same tokens.
         speed: Points that are timed.
+        speculation: Shapes for which drafts of all kinds have to leave every token as it is.
+        drafts: Benches of drafts: time a token with them by that without.
     """
 
     device: str
     parity: Sequence[str]
     speed: Sequence[SpeedPart]
+    speculation: Sequence[str] = ()
+    drafts: Sequence[DraftsFlags] = ()
 
 
 @record
@@ -76,6 +81,9 @@ TARGETS = (
     GpuTarget("one.idle_share", 0.02, at_most=True),
     GpuTarget("thirty-two.idle_share", 0.02, at_most=True),
     GpuTarget("siblings.times_unshared", 3.0),
+    GpuTarget("drafts.copy.ratio", 0.6, at_most=True),
+    GpuTarget("drafts.form.ratio", 0.9, at_most=True),
+    GpuTarget("drafts.new.ratio", 1.03, at_most=True),
     GpuTarget("kernels.decode_of_read_ceiling", 0.75),
     GpuTarget("kernels.extend_of_matmul_ceiling", 0.55),
 )
@@ -109,6 +117,11 @@ HOPPER = GpuPlan(
             _points({"experts one": (1, 1024, 64, 0), "experts thirty-two": (32, 1024, 64, 0)}),
         ),
     ),
+    speculation=("micro", "micro-qwen2"),
+    drafts=(
+        DraftsFlags(shape="half", batch="1,16", device="cuda", kernels="triton", repeat=5),
+        DraftsFlags(shape="embedded", batch="1", device="cuda", kernels="triton", repeat=5),
+    ),
 )
 
 _REHEARSED = {
@@ -121,5 +134,11 @@ REHEARSAL = GpuPlan(
     device="cpu",
     parity=HOPPER.parity,
     speed=(SpeedPart("micro", _points(_REHEARSED), repeats=1, once=("unshared",)),),
+    speculation=("micro",),
+    drafts=(
+        DraftsFlags(
+            shape="micro", batch="1", prompt=48, new=40, threads=1, dtype="float32", quick=True
+        ),
+    ),
 )
 """The same checks over models of two layers, to try the command on any machine."""

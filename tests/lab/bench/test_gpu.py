@@ -13,8 +13,10 @@ from agentrt.cli.main import answer
 from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.gpu_idle import idleness
 from agentrt.lab.bench import gpu
+from agentrt.lab.bench.drafts.points import points_of
 from agentrt.lab.bench.gpu import check_gpu, failures, kernels_part
 from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, GpuTarget
+from agentrt.lab.bench.gpu_speculation import draft_figures, speculation_part
 from agentrt.lab.checkpoints.shapes import SHAPES
 
 
@@ -39,6 +41,42 @@ def test_a_plan_names_what_its_targets_need() -> None:
     unshared = llama.points["unshared"]
     tokens = unshared.batch * (unshared.prompt_tokens + unshared.new_tokens)
     assert llama.engine["kv_pages"] * 16 > tokens
+
+
+def test_a_plan_holds_drafts_of_all_kinds_to_the_tokens_without() -> None:
+    """On the GPU by the Triton kernels, with captured steps and without, before speeds are told."""
+    for plan in (HOPPER, REHEARSAL):
+        assert plan.speculation
+        assert all(shape in SHAPES for shape in plan.speculation)
+        assert {one.device for one in plan.drafts} == {plan.device}
+        shapes = {point.text for one in plan.drafts for point in points_of(one)}
+        assert {"copy", "form", "new"} <= shapes
+    assert {one.kernels for one in HOPPER.drafts} == {"triton"}
+    assert None in {point.text for one in HOPPER.drafts for point in points_of(one)}
+    names = {target.name for target in TARGETS}
+    assert {f"drafts.{text}.ratio" for text in ("copy", "form", "new")} <= names
+
+
+@pytest.mark.slow
+def test_drafts_of_all_kinds_leave_every_token_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    part = speculation_part("micro", "cpu")
+    assert part["unlike"] == []
+    assert {"site", "model"} <= {name for name, count in part["accepted"].items() if count}
+    assert part["rejected"]["model"] > 0
+    (told, *_) = part["outputs"].values()
+    assert len(set(told.values())) == 2  # one at each temperature
+
+
+def test_ratios_of_drafts_are_those_of_one_sequence() -> None:
+    def point(text: str | None, batch: int, ratio: float) -> dict[str, Any]:
+        return {"text": text, "batch": batch, "figures": {"ratio": {"value": ratio}}}
+
+    points = {"a": point("copy", 1, 0.3), "b": point("copy", 16, 0.7), "c": point(None, 1, 0.9)}
+    parts = {"kernels": {"checks": []}, "drafts of half": {"drafts": points}}
+    assert dict(draft_figures(parts)) == {"drafts.copy.ratio": 0.3, "drafts.finance.ratio": 0.9}
 
 
 @pytest.mark.slow
@@ -79,9 +117,11 @@ def test_what_is_wrong_is_named() -> None:
         "kernels": {"checks": [{"operation": "attend", "case": "one row", "right": False}]},
         "parity": {"shapes": {"micro": {"unlike": ["agentrt triton"]}, "other": {"unlike": []}}},
     }
+    parts["speculation of micro"] = {"unlike": ["kernels=triton, speculate_tokens=7"]}
     assert failures({"parts": parts}) == [
         "kernel attend is wrong in one row",
         "parity of micro: agentrt triton say something else",
+        "speculation of micro: kernels=triton, speculate_tokens=7 say something else",
     ]
 
 
