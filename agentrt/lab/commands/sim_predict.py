@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -59,12 +59,15 @@ def run_prediction(flags: PredictFlags) -> None:
     )
     setup = Setup(costs, flags.kv_tokens, start_tokens=start_tokens(model), greedy=True)
     quiet = QuietMachine(flags.busy)
+
+    def probe() -> StateFactors:
+        return anyio.run(measure_state, config).since(calibrated)
+
     left = found.left(wanted)
     for name in left:
         busy_cores = quiet.check()
-        state = anyio.run(measure_state, config).since(calibrated)
         with ExitStack() as stack:
-            case = _played(plans[name], setup, state, model, stack, flags)
+            case = _played(plans[name], setup, probe, model, stack, flags)
         found.cases[name] = case
         log(f"{line_of(case)}; others took {busy_cores or 0.0:.2f} cores")
         write_json(flags.resume, found.to_json())
@@ -78,12 +81,12 @@ def run_prediction(flags: PredictFlags) -> None:
 def _played(
     plan: CasePlan,
     setup: Setup,
-    state: StateFactors,
+    probe: Callable[[], StateFactors],
     model: BenchModel,
     stack: ExitStack,
     flags: PredictFlags,
 ) -> PredictedCase:
-    """Predict and play a case; the stack closes its engine."""
+    """Play and predict a case; the stack closes its engine."""
 
     def open_engine() -> Play:
         kv_tokens, threads = flags.kv_tokens, flags.threads
@@ -91,7 +94,7 @@ def _played(
         return player(serve)
 
     plays, attempts = flags.plays, flags.attempts
-    return predict_and_play(plan, setup, state, open_engine, plays=plays, attempts=attempts)
+    return predict_and_play(plan, setup, probe, open_engine, plays=plays, attempts=attempts)
 
 
 def _check_other_programs(costs: SimCosts, flags: PredictFlags) -> None:

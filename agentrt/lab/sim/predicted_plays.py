@@ -1,10 +1,15 @@
-"""Predicts a case, then plays it on a real engine."""
+"""Plays a case on a real engine, and predicts it from the state of the machine between the plays.
+
+The pace of a shared machine changes within minutes. A probe before the first play knows nothing
+of the last one. A prediction is given no time of a play, only the two numbers of the probes.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 
@@ -41,32 +46,37 @@ class CasePlan:
 def predict_and_play(
     plan: CasePlan,
     setup: Setup,
-    state: StateFactors,
+    probe: Callable[[], StateFactors],
     open_engine: Callable[[], Play],
     *,
     plays: int,
     attempts: int,
 ) -> PredictedCase:
-    """Predict a case, play it, and play it again while the halves of its plays disagree.
+    """Play a case, again while the halves of its plays disagree, and predict the last attempt.
 
     Args:
         plan: The case.
         setup: Settings of the simulated engine, with the calibrated costs.
-        state: State of the machine.
-        open_engine: Opens an engine that has served nothing; called after the prediction.
+        probe: Probes the machine; called before, between and after the plays of an attempt.
+        open_engine: Opens an engine that has served nothing.
         plays: Plays of each attempt.
         attempts: Most attempts.
     """
     began_s = time.monotonic()
     setup = replace(setup, scheduler=SchedulerConfig(policy=plan.policy))
-    predicted_s, naive_s = predict(plan, setup, state, plays)
     play = open_engine()
     play(plan.before)
     tried: list[Floats] = []
     played: list[PlayedWorkload] = []
+    states: list[StateFactors] = []
     while not tried or (len(tried) < attempts and not are_steady(tried[-1])):
-        played += [play(plan.workload) for _ in range(plays)]
+        states = [probe()]
+        for _ in range(plays):
+            played.append(play(plan.workload))
+            states.append(probe())
         tried.append(np.array([one.latency_s for one in played[-plays:]]))
+    state = middle_state(states)
+    predicted_s, naive_s = predict(plan, setup, state, plays)
     return PredictedCase(
         plan.name,
         plan.policy,
@@ -77,6 +87,13 @@ def predict_and_play(
         tried,
         _at_their_own_pace(plan, setup, played)[-plays:],
         time.monotonic() - began_s,
+    )
+
+
+def middle_state(states: Sequence[StateFactors]) -> StateFactors:
+    """The median of several probes, number by number."""
+    return StateFactors(
+        median(one.compute for one in states), median(one.runtime for one in states)
     )
 
 

@@ -1,8 +1,9 @@
 """Predictions of latencies, judged on plays that no calibration has seen.
 
-A case is one policy at one load. It is predicted before it is played, from costs calibrated on
-other programs and from the state of the machine in two numbers. It is judged by its own plays, if
-the halves of these agree; else nothing is known of the machine, and the case is played again.
+A case is one policy at one load. It is predicted from costs calibrated on other programs, and from
+the state of the machine in two numbers, which are probed between its plays and take nothing from
+them. It is judged by its own plays, if the halves of these agree; else nothing is known of the
+machine, and the case is played again.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class PredictedCase:
         name: Policy and load, such as `rwa@0.6`.
         policy: Policy of the engine.
         rate: Programs a second.
-        state: State of the machine before the plays, by that of the calibration.
-        predicted_s: `[plays, programs]` latencies, simulated before the case was played.
+        state: State of the machine by that of the calibration, median of probes between the plays.
+        predicted_s: `[plays, programs]` latencies, simulated in that state.
         naive_s: `[programs]` work of each program by the rate of the engine.
         attempts: `[plays, programs]` measured latencies of each attempt; the last is judged.
         in_sample_s: `[plays, programs]` latencies, simulated at the pace that the plays of the last

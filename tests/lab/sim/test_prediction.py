@@ -72,15 +72,41 @@ def test_a_machine_in_another_state_is_predicted(draw: Draw, costs: SimCosts) ->
     def open_engine() -> Play:
         return engine_of(slow)
 
-    told = predict_and_play(plan, setup, HALF_AGAIN, open_engine, plays=2, attempts=1)
+    told = predict_and_play(plan, setup, lambda: HALF_AGAIN, open_engine, plays=2, attempts=1)
     assert told.error(0.5) == told.error(0.95) == 0.0
     assert told.naive_error(0.5) < -0.2
-    untold = predict_and_play(plan, setup, AS_CALIBRATED, open_engine, plays=2, attempts=1)
+    untold = predict_and_play(plan, setup, lambda: AS_CALIBRATED, open_engine, plays=2, attempts=1)
     assert untold.error(0.5) < -0.2
     assert HALF_AGAIN.of(costs).of(StepWork(7, 3, 100, 50.0)) == pytest.approx(
         1.5 * costs.of(StepWork(7, 3, 100, 50.0))
     )
     assert HALF_AGAIN.of(costs).run_s == 2 * costs.run_s
+
+
+def test_the_state_is_that_between_the_plays(draw: Draw, costs: SimCosts) -> None:
+    """A machine that gets slower after the first probe, and is disturbed in a single one."""
+    setup = Setup(costs, 2048, max_running=8)
+    slow = replace(setup, costs=HALF_AGAIN.of(costs), scheduler=SchedulerConfig(policy="rwa"))
+    done: list[str] = []
+    states = iter([AS_CALIBRATED, HALF_AGAIN, StateFactors(9.0, 9.0), HALF_AGAIN])
+
+    def probe() -> StateFactors:
+        done.append("probe")
+        return next(states)
+
+    def open_engine() -> Play:
+        engine = engine_of(slow)
+
+        def play(workload: Workload) -> PlayedWorkload:
+            done.append("play")
+            return engine(workload)
+
+        return play
+
+    found = predict_and_play(plan_of(draw), setup, probe, open_engine, plays=3, attempts=1)
+    assert done == ["play", "probe", *("play", "probe") * 3]
+    assert found.state == HALF_AGAIN
+    assert found.error(0.5) == found.error(0.95) == 0.0
 
 
 def test_a_case_whose_halves_disagree_is_played_again(draw: Draw, costs: SimCosts) -> None:
@@ -92,10 +118,10 @@ def test_a_case_whose_halves_disagree_is_played_again(draw: Draw, costs: SimCost
     def open_engine() -> Play:
         return engine_of(replace(setup, scheduler=SchedulerConfig(policy="rwa")), times)
 
-    again = predict_and_play(plan, setup, AS_CALIBRATED, open_engine, plays=2, attempts=3)
+    again = predict_and_play(plan, setup, lambda: AS_CALIBRATED, open_engine, plays=2, attempts=3)
     assert len(again.attempts) == 2
     assert again.is_within("p50")
-    once = predict_and_play(plan, setup, AS_CALIBRATED, open_engine, plays=2, attempts=1)
+    once = predict_and_play(plan, setup, lambda: AS_CALIBRATED, open_engine, plays=2, attempts=1)
     assert len(once.attempts) == 1
     assert not once.is_judged(0.5)
     assert not once.is_within("p50")
