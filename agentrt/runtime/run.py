@@ -262,10 +262,8 @@ class Run:
         for kept in self._kept:
             if kept:  # most are empty in most runs
                 kept.pop(node_id, None)
-        if self.declared_with_holes:
-            self.declared_with_holes.discard(node_id)
-        if self.deferred:
-            self.deferred.discard(node_id)
+        self.declared_with_holes.discard(node_id)
+        self.deferred.discard(node_id)
         return self.last_waits.pop(node_id, None), self.stop_requests.pop(node_id, None)
 
     def progress(self) -> RunProgress:
@@ -352,9 +350,8 @@ class Run:
                 attributes["agentrt.tool.stable_for_s"] = tool.spec.stable_for_s
             if tool.call is not None:
                 attributes["gen_ai.tool.call.id"] = tool.call.call_id
-        deps: tuple[NodeId, ...] = ()
-        if isinstance(work, ProgramWork):
-            deps = tuple(source.id for source in work.inputs if source.scope.run is self)
+        sources = work.inputs if isinstance(work, ProgramWork) else ()
+        deps = tuple([source.id for source in sources if source.scope.run is self])
         return NodeDeclared(
             self.run_id,
             node.id,
@@ -364,15 +361,17 @@ class Run:
             deps,
             node.site,
             now_s,
-            plan=tool.plan.id if tool is not None and tool.plan is not None else None,
-            plan_item=tool.plan_item if tool is not None else 0,
-            attributes=attributes,
-            after=waited.node_id,
-            after_item=waited.item,
-            effects=tool.spec.effects if tool is not None else "",
-            threaded=tool is not None and not tool.spec.is_async,
-            expires_at_s=work.deadline_at_s if isinstance(work, ToolWork | AskWork) else None,
-            deadline_at_s=scope.deadline_at_s,
+            None,  # no fork
+            tool.plan.id if tool is not None and tool.plan is not None else None,
+            tool.plan_item if tool is not None else 0,
+            attributes,
+            waited.node_id,
+            waited.item,
+            "",  # no engine
+            tool.spec.effects if tool is not None else "",
+            tool is not None and not tool.spec.is_async,
+            work.deadline_at_s if isinstance(work, ToolWork | AskWork) else None,
+            scope.deadline_at_s,
         )
 
     def _fork_of(self, node: Gen[Any]) -> NodeId | None:

@@ -281,6 +281,7 @@ class _Builder:
         self, name: str, parent: str | None, start_us: int, end_us: int, attributes: Attributes
     ) -> Span:
         """Add a span with the next id."""
-        span = Span(name, next(self.ids), parent, start_us, end_us, attributes=attributes)
+        span_id = next(self.ids)
+        span = Span(name, span_id, parent, start_us, end_us, "runtime", "internal", attributes)
         self.spans.append(span)
         return span

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
 
 from agentrt.analysis import NodeRecord, RunRecord, Split
@@ -142,7 +143,7 @@ def _generation(attributes: Attributes, node: NodeRecord) -> None:
     finished = node.finished
     if finished is not None:
         if finished.finish_reason:
-            attributes[names.FINISH_REASONS] = (finished.finish_reason,)
+            attributes[names.FINISH_REASONS] = _reasons(finished.finish_reason)
         if finished.closed_early:
             attributes[names.CLOSED_EARLY] = True
         if finished.ledger is not None:
@@ -153,6 +154,12 @@ def _generation(attributes: Attributes, node: NodeRecord) -> None:
     if node.lost:
         attributes[names.PREFIX_LOST] = sum(lost.lost_tokens for lost in node.lost)
         attributes[names.PREFIX_LOST_REASON] = node.lost[-1].reason
+
+
+@cache
+def _reasons(reason: str) -> tuple[str, ...]:
+    """One tuple for all nodes; with one of its own, each node's dict is garbage-collected."""
+    return (reason,)
 
 
 def _ledger(attributes: Attributes, ledger: Ledger) -> None:

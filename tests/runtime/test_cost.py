@@ -118,7 +118,7 @@ def a_node(shape: Any, folder: Path | None = None) -> dict[str, float]:
     [
         (generations, 169, 131, 0, 5),
         (chain, 311, 177, 5, 6),
-        (tools, 153, 89, 2, 5),
+        (tools, 154, 89, 2, 5),
         (programs, 129, 71, 2, 3),
     ],
     ids=["generations", "chain", "tools", "programs"],
