@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, reject
@@ -15,6 +17,7 @@ from agentrt.structured.closing.forced_text import (
     most_forced_bytes,
 )
 from agentrt.structured.json_schema.byte_automaton import AutomatonTooLarge, automaton_of
+from agentrt.structured.json_schema.compile_cost import forces_short_text, may_take_long
 from agentrt.structured.matcher import allowed_ids
 from agentrt.structured.vocabulary import alphabet_of
 from tests.structured.closing_cases import FRAME, tiny_vocabulary
@@ -161,3 +164,31 @@ def test_a_regex_too_large_for_a_table_forces_tokens(tiny):
     assert state.forced_text() == b"abab"
     assert state.advance(tokens.tokenize(b"abab123")) == len(tokens.tokenize(b"abab123"))
     assert state.forced_text() == b"xyabab"
+
+
+def test_a_large_schema_forces_its_names(tiny):
+    """References and limits of free strings make a schema costly to compile, not its text long."""
+    names = {f"a{at}": {"$ref": "#/$defs/text"} for at in range(70)}
+    schema = {
+        "type": "object",
+        "properties": names,
+        "required": list(names),
+        "additionalProperties": False,
+        "$defs": {"text": {"type": "string", "maxLength": 4000}},
+    }
+    spec = ConstraintSpec("json", json.dumps(schema))
+    assert may_take_long(spec)
+    state = compile_constraint(spec, tiny, FRAME, searches=False).start()
+    assert state.forced_text() == b'{"a0":"'
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "^a{2000}$", "maxLength": 4000},
+        {"type": "array", "minItems": 4000, "items": {"const": 1}},
+        {"enum": ["x" * 70_000]},
+    ],
+)
+def test_schemas_that_may_force_long_texts_are_known(schema):
+    assert not forces_short_text(json.dumps(schema))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
@@ -46,6 +47,7 @@ PLAIN_DEPTH = 200
 """Bound on the nesting through references, in whatever order a compiler visits them."""
 
 _MAX_REFS = 64
+_TEXT_KEYWORDS = frozenset({"pattern", "const", "enum", "allOf", "anyOf", "oneOf", "not", "$ref"})
 _DIRECTIVE = re.compile(r"^[ \t]*%|%json|%lark|%regex", re.MULTILINE)
 _ONE_LEXEME = re.compile(r"start: ([A-Z]+)\n\1: [^\n]*\n?\Z")
 _REPEATS = re.compile(r"\{(\d{1,9}),?(\d{0,9})\}")
@@ -98,33 +100,58 @@ def _is_costly_grammar(source: str) -> bool:
     return _DIRECTIVE.search(source) is not None or grammar_depth(source).most > PLAIN_DEPTH
 
 
+def forces_short_text(source: str) -> bool:
+    """Whether no text that a JSON Schema forces is long, however much it takes to compile it.
+
+    Neither references nor limits on the length of free strings force any text.
+    """
+    schema = _parsed_plain(source)
+    free = {"type": "string"}
+    return schema is not None and not any(
+        _is_costly_part(free if _is_free_string(here) else here) for here in _parts_of(schema)
+    )
+
+
 def _is_costly_schema(source: str) -> bool:
-    if len(source) > PLAIN_BYTES or source.count('"$ref"') > _MAX_REFS:
-        return True
+    schema = _parsed_plain(source) if source.count('"$ref"') <= _MAX_REFS else None
+    return schema is None or any(map(_is_costly_part, _parts_of(schema)))
+
+
+def _parsed_plain(source: str) -> Any:
+    """The schema if it is neither large, nor deep, nor wrong, which the compiler reports."""
+    if len(source) > PLAIN_BYTES:
+        return None
     try:
         schema = parsed(source)
-    except (ValueError, RecursionError):  # reported by the compiler
-        return True
-    if schema_depth(schema).most > PLAIN_DEPTH:
-        return True
+    except (ValueError, RecursionError):
+        return None
+    return None if schema_depth(schema).most > PLAIN_DEPTH else schema
+
+
+def _parts_of(schema: Any) -> Iterator[dict[str, Any]]:
     todo: list[Any] = [schema]
     while todo:
         here = todo.pop()
         if isinstance(here, list):
             todo += here
-        if not isinstance(here, dict):
-            continue
-        if any(_is_large(here.get(keyword)) for keyword in COUNTS) or _is_large_factor(here):
-            return True
-        if any(map(_is_beyond, [here.get("const"), *_enumerated(here)])):
-            return True
-        patterns = here.get("patternProperties")
-        named = list(patterns) if isinstance(patterns, dict) else []
-        named += [pattern] if isinstance(pattern := here.get("pattern"), str) else []
-        if any(cost_of(one).states > PLAIN_LAZY_STATES for one in named):
-            return True
-        todo += (below for name, below in here.items() if name != "enum" or type(below) is dict)
-    return False
+        if isinstance(here, dict):
+            yield here
+            todo += (part for name, part in here.items() if name != "enum" or type(part) is dict)
+
+
+def _is_free_string(part: dict[str, Any]) -> bool:
+    return part.get("type") == "string" and part.keys().isdisjoint(_TEXT_KEYWORDS)
+
+
+def _is_costly_part(part: dict[str, Any]) -> bool:
+    if any(_is_large(part.get(keyword)) for keyword in COUNTS) or _is_large_factor(part):
+        return True
+    if any(map(_is_beyond, [part.get("const"), *_enumerated(part)])):
+        return True
+    patterns = part.get("patternProperties")
+    named = list(patterns) if isinstance(patterns, dict) else []
+    named += [pattern] if isinstance(pattern := part.get("pattern"), str) else []
+    return any(cost_of(one).states > PLAIN_LAZY_STATES for one in named)
 
 
 def _enumerated(schema: dict[str, Any]) -> list[Any]:

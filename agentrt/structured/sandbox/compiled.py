@@ -19,7 +19,11 @@ from agentrt.structured.closing.forced_text import (
     most_forced_bytes,
 )
 from agentrt.structured.distinct_state import DistinctConstraint
-from agentrt.structured.json_schema.compile_cost import MAX_WIDE_AFTER_CHOICE, may_take_long
+from agentrt.structured.json_schema.compile_cost import (
+    MAX_WIDE_AFTER_CHOICE,
+    forces_short_text,
+    may_take_long,
+)
 from agentrt.structured.json_schema.distinct import DistinctPlaces, check_distinct, holds_distinct
 from agentrt.structured.json_schema.json_grammar import json_grammar
 from agentrt.structured.json_schema.native import lark_grammar, regex_grammar
@@ -92,11 +96,7 @@ def _searched(
 
 
 def _parsed(spec: ConstraintSpec, alphabet: Alphabet) -> LlguidanceConstraint:
-    forces = not may_take_long(spec)
-    if spec.kind == "grammar" and not forces:
-        forces = is_forced_text_short(spec.source, alphabet.vocab.special_ids)
-    elif spec.kind == "regex" and not forces:
-        forces = most_forced_bytes(whole_match(spec.source)) <= MAX_FORCED_BYTES
+    forces = not may_take_long(spec) or _forces_short_text(spec, alphabet)
     try:
         grammar = native_grammar(spec, forces=forces)
         return LlguidanceConstraint(grammar, alphabet, forces=forces)
@@ -105,6 +105,17 @@ def _parsed(spec: ConstraintSpec, alphabet: Alphabet) -> LlguidanceConstraint:
             raise
         # A part that nothing fits ends a grammar of rules, not that of a schema.
         return LlguidanceConstraint(native_grammar(spec, exact=False), alphabet, forces=forces)
+
+
+def _forces_short_text(spec: ConstraintSpec, alphabet: Alphabet) -> bool:
+    match spec.kind:
+        case "grammar":
+            return is_forced_text_short(spec.source, alphabet.vocab.special_ids)
+        case "regex":
+            return most_forced_bytes(whole_match(spec.source)) <= MAX_FORCED_BYTES
+        case "json":
+            return forces_short_text(spec.source)
+    return False
 
 
 def methods_for(spec: ConstraintSpec, vocab: Vocab) -> tuple[MatchMethod, ...]:
