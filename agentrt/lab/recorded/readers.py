@@ -8,6 +8,7 @@ from agentrt.base.record import record
 from agentrt.lab.recorded.agents import coding_agent, react
 from agentrt.lab.recorded.classification import classification
 from agentrt.lab.recorded.extraction import extraction
+from agentrt.lab.recorded.finance import finance
 from agentrt.lab.recorded.game24 import tree_of_thought
 from agentrt.lab.recorded.source import RecordReader
 
@@ -29,6 +30,10 @@ _AGENTS = "sessions of agentperf-local 0.3.4 (Apache-2.0)"
 
 RECORDS: Mapping[str, ShapeRecords] = {
     "react": ShapeRecords(f"{_AGENTS}, those of assistants", react),
+    "finance": ShapeRecords(
+        "programs/finance.py on the embedded model, held-out questions (of this repository)",
+        finance,
+    ),
     "tree-of-thought": ShapeRecords(
         "game of 24, puzzles (MIT); proposals and values computed in the published format",
         tree_of_thought,

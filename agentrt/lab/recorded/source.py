@@ -43,8 +43,8 @@ class RecordSource:
             self.shape, number, self.codebook, self.scale, self.sizes, self.seed
         )  # fmt: skip
 
-    def rows(self, name: str) -> list[Any]:
-        """Rows of a file of the folder, each by the names of its columns.
+    def rows(self, name: str | Path) -> list[Any]:
+        """Rows of a file of the folder, or of a path, each by the names of its columns.
 
         Raises:
             UsageError: The file cannot be read.

@@ -10,6 +10,7 @@ import pytest
 from agentrt.base.errors import UsageError
 from agentrt.lab.arms.wire import program_line
 from agentrt.lab.recorded.codebook import Codebook
+from agentrt.lab.recorded.finance_recording import row_of
 from agentrt.lab.recorded.json_calls import json_calls
 from agentrt.lab.recorded.program import RecordedProgram
 from agentrt.lab.recorded.readers import RECORDS
@@ -104,3 +105,44 @@ def test_a_step_of_the_game_replaces_two_numbers_by_one() -> None:
             assert calls[name].after[0].startswith(f"propose{name[5]}")
     reached = [name for name, text in outputs.items() if name[5] == "2" and "sure" in text]
     assert reached  # the first puzzle can be solved
+
+
+def test_tools_of_a_plan_begin_as_its_calls_close() -> None:
+    (first, _), book = read("finance", 2)
+    plan, report = first.trace.calls()
+    units = first.outputs["plan"].units
+    for tool in first.trace.tools():
+        written = unspelled(book, units[: tool.at_token])
+        assert written.endswith("}}")
+        assert json.loads(f"{written}]")
+    assert json.loads(unspelled(book, first.outputs["report"].units))["figures"]
+    assert 0 < report.forced_tokens < report.output_tokens
+    assert plan.site == "plan"
+
+
+def test_a_recording_is_made_of_the_spans_of_a_run() -> None:
+    asked = {"role": "user", "parts": [{"content": "Which"}, {"content": " one?"}]}
+    call = {"type": "tool_call", "id": "1", "name": "prices", "arguments": {"symbol": "IBM"}}
+    answered = {"role": "tool", "parts": [{"id": "1", "response": "[]"}]}
+    written = {"role": "user", "parts": [{"content": "Write the report."}]}
+    tools = [{"name": "prices", "parameters": {"properties": {"symbol": {}, "start": {}}}}]
+    chat = [asked, {"role": "assistant", "parts": [call]}, answered, written]
+    plan = {
+        "agentrt.node.name": "plan",
+        "gen_ai.input.messages": json.dumps([asked]),
+        "gen_ai.tool.definitions": json.dumps(tools),
+    }
+    report = {
+        "agentrt.node.name": "report",
+        "gen_ai.input.messages": json.dumps(chat),
+        "gen_ai.output.messages": json.dumps([{"parts": [{"content": "{}"}]}]),
+    }
+    spans = [{"tags": [{"key": key, "value": one[key]} for key in one]} for one in (plan, report)]
+    assert row_of({"data": [{"spans": spans}]}) == {
+        "tools": {"prices": ["symbol", "start"]},
+        "definitions": json.dumps(tools, separators=(",", ":")),
+        "asked": "Which one?",
+        "calls": [{"name": "prices", "arguments": {"symbol": "IBM"}}],
+        "results": ["[]"],
+        "report": "{}",
+    }

@@ -7,7 +7,7 @@ The bound is the longest path, or all the work at once if that takes longer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from statistics import median
 from typing import Any
@@ -22,14 +22,17 @@ from agentrt.analysis import (
     step_costs,
 )
 from agentrt.engine.process.roofline import measured_roofline
+from agentrt.lab.bench.compound.arm_samples import ArmSamples
 from agentrt.lab.bench.compound.ideal import CallShare, PrefixTree
 from agentrt.lab.bench.compound.run import CompoundRun, is_ours
 from agentrt.lab.progress import log
 from agentrt.lab.workloads.trace import ProgramTrace, ToolUse, TraceCall, needs
 
+_BOUNDS = ("hardware_s", "steps_s", "guessed_s")
+
 
 def bounds_of(run: CompoundRun, shape: ModelShape) -> dict[str, Any]:
-    """By shape of program, our median latency and the medians of both bounds.
+    """By shape of program, our median latency, the medians of all bounds, and those of programs.
 
     Only for programs that were played one at a time: a bound of a program says little of a load. If
     our arm was not played in this part, the bounds are those of an earlier one.
@@ -49,36 +52,65 @@ def bounds_of(run: CompoundRun, shape: ModelShape) -> dict[str, Any]:
     hardware = HardwareCosts(machine, model_work(shape, dtype))
     steps = step_costs([Step(*one[:3]) for all_ in samples.steps.values() for one in all_])
     tree = PrefixTree()
-    bounds: dict[str, dict[str, list[float]]] = {}
+    guessed = guessed_shares(samples)
+    bounds: dict[str, dict[str, dict[str, float | None]]] = {}
     for one in run.rounds:
         (program,) = one.programs
         shares = tree.add(program)
         if one.counts and samples.has(one.key):
-            of_shape = bounds.setdefault(one.label, {"hardware_s": [], "steps_s": []})
-            of_shape["hardware_s"].append(bound_s(program, shares, hardware))
+            share = guessed.get(program.name, 0.0)
+            bounds.setdefault(one.label, {})[program.name] = {
+                "hardware_s": bound_s(program, shares, hardware),
+                "steps_s": None,
+                "guessed_s": None,
+            }
             if steps is not None:
-                of_shape["steps_s"].append(bound_s(program, shares, steps))
+                least = bound_s(program, shares, steps), bound_s(program, shares, steps, share)
+                bounds[one.label][program.name] |= dict(zip(_BOUNDS[1:], least, strict=True))
     return {
         "machine": asdict(machine),
         "steps": None if steps is None else asdict(steps),
         "shapes": {
             label: {
                 "latency_s": median(sample.latency_s for sample in samples.all(label)),
-                **{name: median(found) if found else None for name, found in of_shape.items()},
+                **{name: _median(programs.values(), name) for name in _BOUNDS},
+                "programs": programs,
             }
-            for label, of_shape in bounds.items()
+            for label, programs in bounds.items()
         },
     }
 
 
-def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: ForwardCosts) -> float:
+def guessed_shares(samples: ArmSamples) -> dict[str, float]:
+    """By program, the share of the tokens that no form determined that were guessed and kept."""
+    found: dict[str, float] = {}
+    for play in samples.plays:
+        for one in play.programs:
+            free = sum(one.output_tokens.values()) - (one.forced_tokens or 0)
+            found[one.name] = min(1.0, (one.drafted_tokens or 0) / max(1, free))
+    return found
+
+
+def _median(programs: Iterable[Mapping[str, float | None]], name: str) -> float | None:
+    known = [value for one in programs if (value := one[name]) is not None]
+    return median(known) if known else None
+
+
+def bound_s(
+    program: ProgramTrace,
+    shares: Mapping[str, CallShare],
+    costs: ForwardCosts,
+    guessed: float = 0.0,
+) -> float:
     """Least seconds of a program, without people's pauses.
 
     Args:
         program: The program.
         shares: Shares of its calls in the tree of prefixes.
         costs: Costs of forwards.
+        guessed: Share of the free output tokens that take no step, since they were guessed.
     """
+    left = 1 - guessed
     first_s: dict[str, float] = {}
     end_s: dict[str, float] = {}
     for node in program.nodes:
@@ -86,8 +118,8 @@ def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: Forwa
         if isinstance(node, TraceCall):
             share = shares[node.name]
             first_s[node.name] = _first_s(node, share, after_s, end_s, costs)
-            more = node.output_tokens - node.forced_tokens - 1
-            decode_s = costs.decode_s(max(0, more), share.prompt_tokens)
+            more = left * (node.output_tokens - node.forced_tokens - 1)
+            decode_s = costs.decode_s(max(0, round(more)), share.prompt_tokens)
             end_s[node.name] = first_s[node.name] + decode_s
         elif isinstance(node, ToolUse):
             begins_s = after_s
@@ -108,7 +140,7 @@ def bound_s(program: ProgramTrace, shares: Mapping[str, CallShare], costs: Forwa
         voters.sort(key=lambda call: call.output_tokens)
         counted = [call for call in counted if call.name not in names] + voters[:least]
     prompt = sum(shares[call.name].new_tokens for call in counted)
-    output = sum(call.output_tokens - call.forced_tokens for call in counted)
+    output = round(left * sum(call.output_tokens - call.forced_tokens for call in counted))
     return max(path_s, costs.work_s(prompt, output))
 
 

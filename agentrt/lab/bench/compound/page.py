@@ -9,6 +9,7 @@ from agentrt.analysis.html_page import heading, page, paragraphs, table, table_o
 from agentrt.analysis.plot import bars, cdf
 from agentrt.analysis.statistics import Interval
 from agentrt.lab.bench.compound.ablation import ablation_in_words, ablation_parts
+from agentrt.lab.bench.compound.ceiling import ceilings_in_words, guesses_in_words
 from agentrt.lab.bench.compound.figures import sum_if_known
 from agentrt.lab.bench.compound.load_page import load_in_words, load_parts
 from agentrt.lab.bench.compound.result import interval_of, latencies_of
@@ -111,6 +112,7 @@ def in_words(found: Json) -> list[str]:
         f"{len(one['shapes'])} shapes."
         for peer, one in compared["peers"].items()
     ]
+    lines += [*ceilings_in_words(found), *guesses_in_words(found)]
     lines += ablation_in_words(found)
     return lines + (load_in_words(found["load"]) if found.get("load") else [])
 
@@ -256,6 +258,7 @@ def _bound_table(bounds: Json) -> str:
         "by it": lambda one: times(one[1], one[1]["hardware_s"]),
         "bound by own steps s": lambda one: seconds(one[1]["steps_s"]),
         "by that": lambda one: times(one[1], one[1]["steps_s"]),
+        "with our guesses s": lambda one: seconds(one[1].get("guessed_s")),
     }
     title = heading("Distance from the limit (our arm)")
     return title + table_of(bounds["shapes"].items(), columns)

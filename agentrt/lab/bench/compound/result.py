@@ -15,9 +15,11 @@ from agentrt.lab.arms.arm_process import OURS
 from agentrt.lab.arms.served import Served
 from agentrt.lab.bench.compound.ablation import ablation_ratios
 from agentrt.lab.bench.compound.arm_samples import ArmSamples, PlayedRound
+from agentrt.lab.bench.compound.ceiling import ceilings
 from agentrt.lab.bench.compound.features import WITH_ALL
 from agentrt.lab.bench.compound.figures import hit_rate, mean_split
 from agentrt.lab.bench.compound.ideal import PrefixTree
+from agentrt.lab.bench.compound.open_arms import PLAIN
 from agentrt.lab.bench.compound.plan import ProgramDraw, Round, totals
 from agentrt.lab.bench.compound.play_log import SCHEMA
 from agentrt.lab.bench.compound.ratios import geometric_ratio, paired, ratio
@@ -75,6 +77,7 @@ def to_json(run: CompoundRun) -> Json:
     plays, labels = run.plays, run.labels
     samples = {name: one for name in plays.arms if (one := plays.of(name)).plays}
     ours = max((name for name in samples if is_ours(name)), key=_is_default, default=None)
+    compared = comparison(samples, labels, ours) if ours else {"peers": {}}
     return {
         **header(SCHEMA),
         "identity": plays.identity,
@@ -87,10 +90,11 @@ def to_json(run: CompoundRun) -> Json:
         "ideal_hit_rate": ideal_hit_rates(run.rounds),
         "choices": plays.choices,
         "reaches": plays.reaches,
-        "comparison": comparison(samples, labels, ours) if ours else {"peers": {}},
+        "comparison": compared,
         "ablation": ablation_ratios(samples),
         "arms": [_arm(name, one, plays.arms[name], labels) for name, one in samples.items()],
         "bounds": plays.bounds,
+        "ceilings": ceilings(samples, plays.bounds, compared),
         "parts": plays.parts,
         **({"load": run.load} if run.load else {}),
     }
@@ -140,6 +144,7 @@ def comparison(samples: Mapping[str, ArmSamples], labels: Sequence[str], ours: s
     to_best: dict[str, Json] = {}
     for label in labels:
         having = [peer for peer, one in by_peer.items() if label in one["shapes"]]
+        having = [peer for peer in having if peer != PLAIN] or having  # our own arm is no rival
         if having:  # the peer that is the quickest beside us has the largest ratio
             best[label] = max(having, key=lambda peer: by_peer[peer]["shapes"][label]["value"])
             to_best[label] = by_peer[best[label]]["shapes"][label]
