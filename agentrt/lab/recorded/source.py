@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
@@ -13,6 +11,7 @@ from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 from agentrt.lab.recorded.codebook import Codebook
 from agentrt.lab.recorded.program import RecordedProgram, RecordedSketch
+from agentrt.lab.workloads.data import read_rows
 from agentrt.lab.workloads.scale import Scale
 from agentrt.lab.workloads.sizes import SIZES, Sizes
 
@@ -51,10 +50,7 @@ class RecordSource:
         """
         path = self.folder / name
         try:
-            with path.open(encoding="utf-8", newline="") as file:
-                if path.suffix == ".csv":
-                    return list(csv.DictReader(file))
-                return [json.loads(line) for line in file if line.strip()]
+            return list(read_rows(path))
         except OSError as error:
             raise UsageError(
                 f"recorded programs of {self.shape} need {path}: {error.strerror}",

@@ -37,7 +37,7 @@ def sizes_from(folder: Path) -> Sizes:
         path = folder / name
         if path.exists():
             try:
-                rows = _rows(path)
+                rows = read_rows(path)
                 for size, read in sizes.items():
                     found[size] = ObservedDistribution(_kept(chain.from_iterable(map(read, rows))))
             except (ValueError, KeyError, TypeError, OSError) as error:
@@ -63,8 +63,13 @@ def _tokens(text: str) -> float:
     return len(text) / _CHARACTERS_A_TOKEN
 
 
-def _rows(path: Path) -> Any:
-    """Rows of a file, each by the names of its columns."""
+def read_rows(path: Path) -> Any:
+    """Rows of a public file, each by the names of its columns.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The content is neither CSV nor JSON.
+    """
     with path.open(encoding="utf-8", newline="") as file:
         if path.suffix == ".csv":
             return list(csv.DictReader(file))
