@@ -38,7 +38,7 @@ class DrawRow:
         )
         return SamplingRow(
             params=params,
-            position=sequence.output_tokens + len(self.ahead),
+            position=self.output_tokens,
             prompt=sequence.tokens[:prompt] if has_penalties else (),
             output=[*sequence.tokens[prompt:], *self.ahead] if has_penalties else (),
         )
