@@ -41,8 +41,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 ON_ONE_SERVER = {"tests/backend_contract", "tests/cli", "tests/remote"}
 HEAVY = ("torch", "transformers", "triton")
 
-SERVER = Path(__file__).parent / "remote" / "server.py"
-PROGRAMS = Path(__file__).parent.parent / "programs"
+ROOT = Path(__file__).parent.parent
+PROGRAMS = ROOT / "programs"
 
 
 class WithoutTorch(MetaPathFinder):
@@ -114,8 +114,8 @@ def portal() -> Iterator[anyio.from_thread.BlockingPortal]:
 @pytest.fixture(scope="session")
 def server(tiny: EngineConfig) -> Iterator[subprocess.Popen[str]]:
     """An OpenAI-compatible server in a process of its own; it may still be loading."""
-    command = [sys.executable, str(SERVER), str(tiny.model_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.remote.server", str(tiny.model_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         yield process
         process.terminate()
 

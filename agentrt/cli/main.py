@@ -122,13 +122,27 @@ def greet(
 
 def doctor(
     model: Annotated[
-        str, typer.Option("--model", metavar="PATH", help="Try this model directory.")
+        str,
+        typer.Option(
+            "--model", metavar="PATH", help="Try this model directory, or this model of --engine."
+        ),
     ] = "",
+    engine: Annotated[
+        str,
+        typer.Option("--engine", metavar="URL", help="Ask a server what it enforces instead."),
+    ] = "",
+    api_key: Annotated[
+        str | None,
+        typer.Option("--api-key", metavar="env:NAME", help="The variable with the engine's key."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts."""
     from agentrt.cli.doctor import print_report
+    from agentrt.cli.server_report import print_server_report
 
+    if engine:
+        return print_server_report(engine, model, api_key, as_json=as_json)
     return print_report(model, as_json=as_json)
 
 

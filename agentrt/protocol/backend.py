@@ -31,7 +31,9 @@ class Capabilities:
         prompt: Whether requests carry token ids or messages.
         codec: Fingerprint of the codec of its ids; "" for messages.
         window_tokens: Context length; 0 if unknown.
-        constraints: Supported kinds of structured output. Any other is an error, never ignored.
+        constraints: Kinds of structured output to which it holds the model.
+        checked: Kinds for which the model is only asked; the whole output is checked before any of
+            it is reported (`End.unmet`). Any kind in neither is an error, never ignored.
         holes: Whether it takes incomplete prompts and constraints, and `fill_hole`.
         hints: Whether it obeys `hint`.
         seeds: Whether the same seed gives the same tokens.
@@ -58,6 +60,7 @@ class Capabilities:
     codec: str = ""
     window_tokens: int = 0
     constraints: frozenset[ConstraintKind] = frozenset()
+    checked: frozenset[ConstraintKind] = frozenset()
     holes: bool = False
     hints: bool = False
     seeds: bool = True

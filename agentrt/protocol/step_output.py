@@ -47,6 +47,7 @@ class Delta:
         forced_tokens: Number of tokens that the grammar forced (jump-forward), as tokens or as
             bytes spelled as guessed: they took no step of their own.
         logprobs: One entry a token if asked for, else ().
+        reasoning: Reasoning that a remote engine reports separately; not part of `text`.
     """
 
     request_id: RequestId
@@ -54,6 +55,7 @@ class Delta:
     text: str
     forced_tokens: int = 0
     logprobs: tuple[TokenLogprob, ...] = ()
+    reasoning: str = ""
 
 
 @record
@@ -155,6 +157,38 @@ class OptionScore:
 
 
 @record
+class ConstraintUse:
+    """Use of a constraint by a remote engine.
+
+    Attributes:
+        form: Form in which it was sent.
+        enforced: Whether the server holds the model to all of it; else the answer was checked here
+            as a whole.
+        dropped: Keywords of its schema that were not sent, and only checked.
+        closing_characters: Characters at the end of the output that no model wrote: the shortest
+            valid end, which the matcher found here.
+    """
+
+    form: str
+    enforced: bool
+    dropped: tuple[str, ...] = ()
+    closing_characters: int = 0
+
+
+@record
+class UnmetAnswer:
+    """An answer of a remote engine that does not obey its constraint; no delta has any of it.
+
+    Attributes:
+        text: The whole answer.
+        reason: The failure, in words for the model.
+    """
+
+    text: str
+    reason: str
+
+
+@record
 class End:
     """A request is over.
 
@@ -167,6 +201,8 @@ class End:
         stopped_by: The stop string that ended it, or "". The ids of the deltas include the token
             that completed the stop string; their text ends before it.
         scores: One score an option of a `scored` request, in their order; else ().
+        constraint: Use of the constraint by a remote engine; None for any other engine.
+        unmet: The answer, if it was checked here and does not obey; the reason is `stop`.
     """
 
     request_id: RequestId
@@ -176,6 +212,8 @@ class End:
     error: ErrorRecord | None = None
     stopped_by: str = ""
     scores: tuple[OptionScore, ...] = ()
+    constraint: ConstraintUse | None = None
+    unmet: UnmetAnswer | None = None
 
 
 @record

@@ -55,9 +55,11 @@ def check_chunk(chunk: Json) -> Json:
         chunk[name] = _times(_object(chunk, name), name)
     for choice in _objects(chunk, "choices"):
         delta = _object(choice, "delta")
-        _optional(delta, "content", str)
+        for name in ("content", "reasoning_content", "reasoning", "refusal"):
+            _optional(delta, name, str)
         for call in _objects(delta, "tool_calls"):
             _optional(call, "index", int)
+            _optional(call, "id", str)
             function = _object(call, "function")
             _optional(function, "name", str)
             _check_arguments(function.get("arguments"))
@@ -90,6 +92,8 @@ def _check_usage(usage: Mapping[str, Any]) -> None:
         _count(usage.get(name), f"usage.{name}")
     details = _object(usage, "prompt_tokens_details")
     _count(details.get("cached_tokens"), "usage.prompt_tokens_details.cached_tokens")
+    details = _object(usage, "completion_tokens_details")
+    _count(details.get("reasoning_tokens"), "usage.completion_tokens_details.reasoning_tokens")
 
 
 def _object(place: Mapping[str, Any], name: str) -> Json:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
+from typing import get_args
 
 import anyio
 
 from agentrt.base.clock import Clock
-from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import (
     AgentrtError,
     DeadlineExceeded,
@@ -19,7 +19,7 @@ from agentrt.base.errors import (
     InternalError,
     record_of,
 )
-from agentrt.base.ids import RequestId, RunId, root_span_id_of, trace_id_of
+from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
@@ -36,40 +36,13 @@ from agentrt.protocol.step_output import (
     FinishReason,
     StepDone,
 )
-from agentrt.remote.body import RemoteServer, build_request
-from agentrt.remote.chunks import ChunkReader, JsonCompactor
+from agentrt.remote.attempt import Attempts
+from agentrt.remote.body import RemoteServer
+from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.probe import probe
-from agentrt.remote.retries import Retries
-from agentrt.remote.usage import RequestTimes, ledger, output_tokens
-
-
-@dataclass(slots=True, eq=False)
-class Exchange:
-    """One request in flight, over all of its attempts.
-
-    Attributes:
-        request: The request.
-        times: Instants of the first attempt, and what the others cost.
-        retries: Decides about further attempts.
-        reader: Parser of the attempt under way.
-        characters: Characters of the attempt under way.
-        most_characters: Characters of the longest attempt.
-    """
-
-    request: GenerateRequest
-    times: RequestTimes
-    retries: Retries
-    reader: ChunkReader = field(default_factory=ChunkReader)
-    characters: int = 0
-    most_characters: int = 0
-
-    def break_off(self) -> None:
-        """Prepare the next attempt; the tokens of this one are lost."""
-        self.times.retried_tokens += output_tokens(self.reader)
-        self.reader = ChunkReader()
-        self.characters = 0
+from agentrt.remote.usage import RequestTimes, ledger
 
 
 class RemoteBackend:
@@ -99,34 +72,45 @@ class RemoteBackend:
         self._http = Http(url, api_key=api_key, limits=limits, clock=clock)
         self._model = model
         self._clock = clock
-        self._server: RemoteServer | None = None
+        self._attempts: Attempts | None = None
         self._queue = EventQueue()
         self._tasks: dict[RequestId, asyncio.Task[FinishReason | EngineDied]] = {}
         self._lost: dict[RequestId, Exchange] = {}
         self._texts: dict[RequestId, str] = {}
+        self._thoughts: dict[RequestId, str] = {}
+        self._exchanges: dict[RequestId, Exchange] = {}
         self._ends: list[End] = []
         self._scheduled = False
 
     @property
     def capabilities(self) -> Capabilities:
-        if self._server is None:
-            raise InternalError("capabilities are known once start() has returned")
+        server = self.server
         return Capabilities(
             backend="remote",
-            model=self._server.model,
+            model=server.model,
             prompt="messages",
-            window_tokens=self._server.window_tokens,
-            constraints=frozenset(self._server.proven),
-            seeds=bool(self._server.family),
-            cache_salts=self._server.takes_cache_salt,
+            window_tokens=server.window_tokens,
+            constraints=server.enforced,
+            checked=frozenset(get_args(ConstraintKind)) - server.enforced,
+            seeds=bool(server.family) and not server.fixed,
+            closes=True,
+            cache_salts=server.takes_cache_salt,
         )
 
+    @property
+    def server(self) -> RemoteServer:
+        """The server, as far as it is known by now."""
+        if self._attempts is None:
+            raise InternalError("capabilities are known once start() has returned")
+        return self._attempts.server
+
     async def start(self) -> None:
-        if self._server is None:
+        if self._attempts is None:
             opening_s = self._http.limits.opening_s
             with anyio.move_on_after(opening_s):
-                self._server = await probe(self._http, self._model)
-            if self._server is None:
+                server = await probe(self._http, self._model)
+                self._attempts = Attempts(self._http, server, self._clock, self._write)
+            if self._attempts is None:
                 raise DeadlineExceeded(
                     f"{self._http.url} was not open within {opening_s:g} s",
                     hint="Raise the deadline, or look at the server",
@@ -141,13 +125,24 @@ class RemoteBackend:
         else:
             task = asyncio.create_task(self._stream_again(exchange))
         self._tasks[request.request_id] = task
+        self._exchanges[request.request_id] = exchange
         task.add_done_callback(partial(self._end, exchange))
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
         """Do nothing: prompts are sent complete, as `holes` is false."""
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        """Do nothing: the server orders its own queue."""
+        """Close outputs that are due; the server orders its own queue."""
+        for info in updates:
+            exchange = self._exchanges.get(info.request_id)
+            if exchange is None or info.deadline_at_s is None:
+                continue
+            exchange.request = replace(exchange.request, deadline_at_s=info.deadline_at_s)
+            if exchange.request.on_limit != "close" or info.deadline_at_s > self._clock.now_s():
+                continue
+            exchange.closes_now = True
+            if exchange.limit is not None:
+                exchange.limit.cancel()
 
     def cancel(self, request_id: RequestId, reason: str) -> None:
         self._lost.pop(request_id, None)
@@ -171,14 +166,17 @@ class RemoteBackend:
             if tasks:
                 await asyncio.wait(tasks)
             await self._http.aclose()
+        if self._attempts is not None:
+            self._attempts.close()
         self._flush()
         self._queue.close()
 
     async def _stream(self, exchange: Exchange) -> FinishReason | EngineDied:
         """Stream one request to its end, or until it breaks off behind its first text."""
+        assert self._attempts is not None, "start() comes before submit()"
         while True:
             try:
-                return await self._stream_once(exchange)
+                return await self._attempts.stream(exchange)
             except EngineDied as error:
                 retries = exchange.retries
                 again = retries.note_failure() if exchange.reader.failed else retries.note_loss()
@@ -194,41 +192,15 @@ class RemoteBackend:
         await exchange.retries.pause()
         return await self._stream(exchange)
 
-    async def _stream_once(self, exchange: Exchange) -> FinishReason:
-        assert self._server is not None, "start() comes before submit()"
-        request, reader = exchange.request, exchange.reader
-        sent = build_request(request, self._server)
-        reader.max_calls = sent.max_calls
-        compactor = JsonCompactor() if sent.compact else None
-        headers = {"traceparent": _traceparent(request.run_id)}
-        answer = self._http.events("/chat/completions", sent.body, headers, exchange.retries)
-        stall_s = self._http.limits.stall_s
-        with anyio.CancelScope() as silence:
-            async with aclosing(answer) as chunks:
-                try:
-                    async for chunk in chunks:
-                        text = reader.feed_chunk(chunk)
-                        self._write(exchange, compactor.feed_text(text) if compactor else text)
-                        if reader.full:
-                            break
-                        if exchange.characters:
-                            silence.deadline = anyio.current_time() + stall_s
-                except EngineDied:
-                    if reader.finish is None:
-                        raise
-                    # The answer is whole: only its figures are missing.
-        if reader.finish is None and not reader.full:
-            why = "ended its answer without a reason"
-            if silence.cancelled_caught:
-                why = f"wrote nothing for {stall_s:g} s in the middle of its answer"
-            raise EngineDied(f"the engine at {self._http.url} {why}")
-        self._write(exchange, reader.close())
-        return reader.finish or "stop"
-
     def _write(self, exchange: Exchange, text: str) -> None:
         if not text:
             return
         exchange.times.first_at_s = exchange.times.first_at_s or self._clock.now_s()
+        exchange.text += text
+        if exchange.held is not None:
+            exchange.held.append(text)
+            return
+        self._report_thought(exchange)
         exchange.characters += len(text)
         if exchange.characters > exchange.most_characters:
             exchange.most_characters = exchange.characters
@@ -237,10 +209,18 @@ class RemoteBackend:
         self._texts[request_id] = self._texts.get(request_id, "") + text
         self._schedule_flush()
 
+    def _report_thought(self, exchange: Exchange) -> None:
+        if thought := exchange.thought:
+            exchange.thought = ""
+            request_id = exchange.request.request_id
+            self._thoughts[request_id] = self._thoughts.get(request_id, "") + thought
+            self._schedule_flush()
+
     def _end(self, exchange: Exchange, done: asyncio.Task[FinishReason | EngineDied]) -> None:
         """Report the request's end, or that it was lost, whatever ended its task."""
         request_id = exchange.request.request_id
         del self._tasks[request_id]
+        self._exchanges.pop(request_id, None)
         failure = None if done.cancelled() else done.exception()
         reason: FinishReason = "failed"
         if done.cancelled():
@@ -254,9 +234,19 @@ class RemoteBackend:
         elif not isinstance(failure, AgentrtError):
             failure = InternalError(f"{type(failure).__name__}: {failure}")
         error = record_of(failure) if failure else None
+        self._report_thought(exchange)
         account = ledger(exchange.reader, exchange.times, self._clock.now_s())
         self._ends.append(
-            End(request_id, reason, account, error=error, stopped_by=exchange.reader.stopped_by)
+            End(
+                request_id,
+                reason,
+                account,
+                exchange.is_closed,
+                error,
+                exchange.reader.stopped_by,
+                constraint=exchange.constraint_use,
+                unmet=exchange.unmet,
+            )
         )
         self._schedule_flush()
 
@@ -275,12 +265,11 @@ class RemoteBackend:
 
     def _flush(self) -> None:
         self._scheduled = False
-        deltas = tuple(Delta(request_id, (), text) for request_id, text in self._texts.items())
-        ends, self._ends, self._texts = tuple(self._ends), [], {}
+        written = {**dict.fromkeys(self._thoughts, ""), **self._texts}
+        deltas = tuple(
+            Delta(request_id, (), text, reasoning=self._thoughts.get(request_id, ""))
+            for request_id, text in written.items()
+        )
+        ends, self._ends, self._texts, self._thoughts = tuple(self._ends), [], {}, {}
         if deltas or ends:
             self._queue.put(StepDone(None, deltas, ends))
-
-
-def _traceparent(run_id: RunId) -> str:
-    """Trace context, so that a tracing server adds its spans to the trace of the run."""
-    return f"00-{trace_id_of(run_id)}-{root_span_id_of(run_id)}-01"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,12 +12,8 @@ from agentrt.base.errors import Unsupported
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.constraint_dialects import (
-    ConstraintDialect,
-    dialect_for,
-    tools_instruction,
-    tools_of,
-)
+from agentrt.remote.constraint_dialects import ConstraintDialect, tools_of
+from agentrt.remote.constraint_forms import AS_IT_IS, AnswerReading, ConstraintForm, forms_for
 
 Json = dict[str, Any]
 
@@ -34,6 +31,8 @@ class RemoteServer:
         limit_field: Name of the server's field for max_tokens.
         window_tokens: Context length; 0 if unknown.
         proven: Constraint dialects that it enforces, by kind of constraint.
+        fixed: Sampling parameters that the model does not let be chosen; they are not sent.
+        takes_bounds: Whether a strict schema may have lengths, ranges and patterns.
     """
 
     where: str
@@ -42,11 +41,41 @@ class RemoteServer:
     limit_field: str = "max_tokens"
     window_tokens: int = 0
     proven: dict[ConstraintKind, tuple[ConstraintDialect, ...]] = field(default_factory=dict)
+    fixed: frozenset[str] = frozenset()
+    takes_bounds: bool = True
 
     @property
     def takes_cache_salt(self) -> bool:
         """Whether the server keeps prefixes of different salts apart: vLLM's own field."""
         return self.family == "vllm"
+
+    @property
+    def takes_any_schema(self) -> bool:
+        """Whether its schemas are compiled by a grammar library, not by a hosted API."""
+        return bool(self.family)
+
+    @property
+    def enforced(self) -> frozenset[ConstraintKind]:
+        """Kinds of constraints to which it holds the model, in one form or another."""
+        kinds = set(self.proven)
+        return frozenset(kinds | ({"choice"} if kinds & {"json", "regex"} else set()))
+
+    def after_refusal(self, message: str) -> RemoteServer | None:
+        """The server as a refusal of a parameter shows it; None if it names no such parameter."""
+        if self.limit_field == "max_tokens" and "max_completion_tokens" in message:
+            return replace(self, limit_field="max_completion_tokens")
+        for name in MAY_BE_FIXED:
+            if name not in self.fixed and _names(message, name):
+                return replace(self, fixed=self.fixed | {name})
+        return None
+
+
+MAY_BE_FIXED = ("temperature", "seed")
+"""Parameters that are always sent, and that reasoning models refuse."""
+
+
+def _names(message: str, parameter: str) -> bool:
+    return re.search(rf"\b{parameter}\b", message) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +84,43 @@ class SentRequest:
 
     Attributes:
         body: The JSON.
-        compact: Whether white space between JSON tokens must be removed.
+        form: Form of its constraint; None without one.
         max_calls: Calls after which the rest is dropped; 0 without a limit.
     """
 
     body: Json
-    compact: bool = False
+    form: ConstraintForm | None = None
     max_calls: int = 0
 
+    @property
+    def reading(self) -> AnswerReading:
+        """How the answer is taken out of its form."""
+        return AS_IT_IS if self.form is None else self.form.reading
 
-def build_request(request: GenerateRequest, server: RemoteServer) -> SentRequest:
-    """`request` in the form of this server.
+
+def forms_of(request: GenerateRequest, server: RemoteServer) -> tuple[ConstraintForm | None, ...]:
+    """The forms in which a request can be sent, the surest first.
+
+    Raises:
+        Unsupported: The server takes its constraint in no form.
+    """
+    spec, prompt = request.constraint, request.prompt
+    if spec is None:
+        return (None,)
+    if request.sampling.ignore_eos:
+        raise Unsupported("ignore_eos goes on where the constraint ends its output")
+    return forms_for(spec, server, prompt.tools if isinstance(prompt, MessagePrompt) else ())
+
+
+def build_request(
+    request: GenerateRequest, server: RemoteServer, form: ConstraintForm | None = None
+) -> SentRequest:
+    """`request` as this server takes it.
+
+    Args:
+        request: The request.
+        server: The server.
+        form: Form of its constraint; None without one.
 
     Raises:
         Unsupported: The server lacks a requested feature.
@@ -79,8 +134,7 @@ def build_request(request: GenerateRequest, server: RemoteServer) -> SentRequest
             f"{server.where} knows no {feature} for a request",
             hint=f"Leave {feature} out, or use the embedded engine",
         )
-    messages = messages_of(prompt.segments)
-    body: Json = {"model": server.model, "messages": messages}
+    body: Json = {"model": server.model, "messages": messages_of(prompt.segments)}
     body |= _sampling(request.sampling, server)
     body |= {"stream": True, "stream_options": {"include_usage": True}}
     if request.cache_salt:
@@ -90,42 +144,23 @@ def build_request(request: GenerateRequest, server: RemoteServer) -> SentRequest
                 hint="Leave cache_salt out, or use vLLM or the embedded engine",
             )
         body["cache_salt"] = request.cache_salt
-    spec = request.constraint
-    if spec is not None and request.sampling.ignore_eos:
-        raise Unsupported("ignore_eos goes on where the constraint ends its output")
-    dialect = dialect_for(spec, server.proven, server.where) if spec is not None else None
     if prompt.tools:
         body |= {"tools": tools_of(prompt.tools), "tool_choice": "none"}
-    if spec is None or dialect is None:
+    if form is None or request.constraint is None:
         return SentRequest(body)
-    return constrained(body, spec, dialect)
+    return constrained(body, request.constraint, form)
 
 
-def constrained(body: Json, spec: ConstraintSpec, dialect: ConstraintDialect) -> SentRequest:
-    """`body` with `spec` in this dialect."""
-    new = body | dialect.fields(_described(spec, body.get("tools", ())))
-    if spec.kind != "calls":
-        return SentRequest(new, dialect.compact)
-    if dialect.compact:
-        tools = _described(spec, body.get("tools", ())).tools
-        words = tools_instruction(tools, final=bool(spec.source))
-        new["messages"] = _with_instruction(body["messages"], words)
+def constrained(body: Json, spec: ConstraintSpec, form: ConstraintForm) -> SentRequest:
+    """`body` with a constraint in this form."""
+    new = body | form.fields
+    if form.hides_tools:
         new.pop("tools", None)
         new.pop("tool_choice", None)
-        return SentRequest(new, dialect.compact)
-    return SentRequest(new, max_calls=spec.max_calls)
-
-
-def _described(spec: ConstraintSpec, listed: Iterable[Json]) -> ConstraintSpec:
-    """The constraint as it is held, with the tools' descriptions, which only the prompt has."""
-    if spec.kind != "calls":
-        return spec
-    words = {tool["function"]["name"]: tool["function"]["description"] for tool in listed}
-    from agentrt.structured import held_tools  # native libraries come along
-
-    held = held_tools(spec)
-    tools = tuple(replace(one.schema, description=words.get(one.schema.name, "")) for one in held)
-    return replace(spec, tools=tools, is_raw=False)
+    if form.instruction:
+        new["messages"] = _with_instruction(body["messages"], form.instruction)
+    counts = spec.kind == "calls" and "tools" in form.fields
+    return SentRequest(new, form, spec.max_calls if counts else 0)
 
 
 def _with_instruction(messages: list[Json], words: str) -> list[Json]:
@@ -142,6 +177,7 @@ def _sampling(sampling: SamplingParams, server: RemoteServer) -> Json:
         "temperature": sampling.temperature,
         "seed": sampling.seed % SEED_LIMIT,
     }
+    body = {name: value for name, value in body.items() if name not in server.fixed}
     if sampling.logprobs:
         raise Unsupported(f"{server.where}: logprobs of a remote engine have no token ids")
     if sampling.stop:

@@ -1,7 +1,7 @@
-"""Constraint dialects: forms of a structured output in requests to servers, the surest first.
+"""Constraint dialects: fields of requests by which servers take structured outputs.
 
-A dialect turns a constraint into fields of the request. `probe` finds out which of them a server
-really enforces, with constraints that no model would satisfy by chance.
+`probe` finds out which of them a server really enforces, with constraints that no model would
+satisfy by chance.
 """
 
 from __future__ import annotations
@@ -11,39 +11,37 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.base.errors import Unsupported
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import function_of
 
 Json = dict[str, Any]
 
+ANSWER = "give_answer"
+_DEFINITIONS = "#/$defs/"
+
 
 @dataclass(frozen=True, slots=True)
 class ConstraintDialect:
-    """One form of a constraint in a request.
+    """One field, or set of fields, for one kind of constraint.
 
     Attributes:
         name: Name for people: the field that carries it.
         fields: Fields of the request.
-        compact: Whether white space is removed from its JSON (calls written as plain text).
-        covers: Whether it can express this constraint; None covers all of its kind.
     """
 
     name: str
     fields: Callable[[ConstraintSpec], Json]
-    compact: bool = False
-    covers: Callable[[ConstraintSpec], bool] | None = None
+
+
+def response_format(schema: Any, *, strict: bool = True) -> Json:
+    """The field of OpenAI's API for a JSON Schema."""
+    wanted = {"name": "output", "schema": schema, "strict": strict}
+    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
 
 
 def _json_schema(spec: ConstraintSpec) -> Json:
-    return _response_format(json.loads(spec.source))
-
-
-def _response_format(schema: Any) -> Json:
-    wanted = {"name": "output", "schema": schema, "strict": True}
-    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+    return response_format(json.loads(spec.source))
 
 
 def _structured(key: str) -> Callable[[ConstraintSpec], Json]:
@@ -70,7 +68,21 @@ def tools_of(tools: Sequence[ToolSchema]) -> list[Json]:
     return [{"type": "function", "function": function_of(tool)} for tool in tools]
 
 
-def _tools(spec: ConstraintSpec) -> Json:
+def function_call(parameters: Json, tools: Sequence[ToolSchema]) -> Json:
+    """Fields that make the model call a function, whose arguments are its answer.
+
+    Args:
+        parameters: Schema of the answer.
+        tools: Tools that the chat offers; they stay listed.
+    """
+    answer = ToolSchema(ANSWER, "Give the answer.", parameters)
+    listed = [tool for tool in tools if tool.name != ANSWER]
+    chosen = {"type": "function", "function": {"name": ANSWER}}
+    return {"tools": tools_of([*listed, answer]), "tool_choice": chosen}
+
+
+def required_calls(spec: ConstraintSpec) -> Json:
+    """Fields that make the model call one or more tools."""
     return {
         "tools": tools_of(spec.tools),
         "tool_choice": "required",
@@ -78,36 +90,51 @@ def _tools(spec: ConstraintSpec) -> Json:
     }
 
 
-def _only_calls(spec: ConstraintSpec) -> bool:
-    """`tool_choice` has neither a final answer nor a number of calls other than "some"."""
-    return not spec.source and not spec.text and spec.min_calls == 1
-
-
-def _no_text(spec: ConstraintSpec) -> bool:
-    """A schema of the whole text leaves no room for text around calls."""
-    return not spec.text
-
-
-def _calls_as_json(spec: ConstraintSpec) -> Json:
-    """Calls as an array in the text, for a server that enforces schemas only."""
-    calls = {
+def calls_schema(spec: ConstraintSpec) -> Json:
+    """The schema of calls as an array, or of a final answer in place of them."""
+    definitions: Json = {}
+    items = [_call_schema(tool, index, definitions) for index, tool in enumerate(spec.tools)]
+    found: Json = {
         "type": "array",
-        "items": {"anyOf": [_call_schema(tool) for tool in spec.tools]},
+        "items": {"anyOf": items},
         "minItems": spec.min_calls,
         "maxItems": spec.max_calls,
     }
-    if not spec.source:
-        return _response_format(calls)
-    return _response_format({"anyOf": [calls, json.loads(spec.source)]})
+    if spec.source:
+        found = {"anyOf": [found, _hoisted(json.loads(spec.source), "final_", definitions)]}
+    return found | ({"$defs": definitions} if definitions else {})
 
 
-def _call_schema(tool: ToolSchema) -> Json:
+def _call_schema(tool: ToolSchema, index: int, definitions: Json) -> Json:
+    parameters = _hoisted(tool.parameters, f"tool{index}_", definitions)
     return {
         "type": "object",
-        "properties": {"name": {"const": tool.name}, "arguments": tool.parameters},
+        "properties": {"name": {"const": tool.name}, "arguments": parameters},
         "required": ["name", "arguments"],
         "additionalProperties": False,
     }
+
+
+def _hoisted(schema: Any, prefix: str, definitions: Json) -> Any:
+    """A schema as part of another one: its definitions move to the root, under other names."""
+    if not isinstance(schema, dict) or "$defs" not in schema:
+        return schema
+    for name, one in schema["$defs"].items():
+        definitions[prefix + name] = _renamed(one, prefix)
+    return _renamed({key: one for key, one in schema.items() if key != "$defs"}, prefix)
+
+
+def _renamed(part: Any, prefix: str) -> Any:
+    """A part of a schema whose references name definitions with `prefix`."""
+    if isinstance(part, list):
+        return [_renamed(one, prefix) for one in part]
+    if not isinstance(part, dict):
+        return part
+    found = {key: _renamed(one, prefix) for key, one in part.items()}
+    ref = part.get("$ref")
+    if isinstance(ref, str) and ref.startswith(_DEFINITIONS):
+        found["$ref"] = f"{_DEFINITIONS}{prefix}{ref.removeprefix(_DEFINITIONS)}"
+    return found
 
 
 DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
@@ -126,42 +153,5 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
         ConstraintDialect("structured_outputs.grammar", _structured("grammar")),
         ConstraintDialect("guided_grammar", _field("guided_grammar")),
     ),
-    "calls": (
-        ConstraintDialect("tools", _tools, covers=_only_calls),
-        ConstraintDialect(
-            "response_format with calls", _calls_as_json, compact=True, covers=_no_text
-        ),
-    ),
+    "calls": (ConstraintDialect("tools", required_calls),),
 }
-
-
-def dialect_for(
-    spec: ConstraintSpec, proven: Mapping[ConstraintKind, Sequence[ConstraintDialect]], where: str
-) -> ConstraintDialect:
-    """The surest proven dialect for `spec`.
-
-    Raises:
-        Unsupported: The server does not enforce it.
-    """
-    dialects = proven.get(spec.kind, ())
-    for dialect in dialects:
-        if dialect.covers is None or dialect.covers(spec):
-            return dialect
-    if dialects:
-        what = "text or a final answer beside the calls, or a least number of them"
-    else:
-        what = f"a {spec.kind} constraint"
-    raise Unsupported(
-        f"{where} does not enforce {what}",
-        hint="Use the embedded engine, or a server with structured outputs (vLLM, llama.cpp)",
-    )
-
-
-def tools_instruction(tools: Sequence[ToolSchema], *, final: bool) -> str:
-    """Instruction to the model, if calls are written into the text."""
-    listed = canonical_json.dumps([function_of(tool) for tool in tools])
-    answer = " or, when you know the answer, with the answer as JSON" if final else ""
-    return (
-        f"You can call these tools: {listed}\nReply with a JSON array of calls, each "
-        f'{{"name":...,"arguments":{{...}}}}{answer}.'
-    )

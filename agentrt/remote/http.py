@@ -47,6 +47,10 @@ _AWAY = (httpx.ConnectError, httpx.ConnectTimeout)
 _LOST = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
+class FormRefused(RequestRejected):
+    """A server does not take a request as it is; another form of it may pass."""
+
+
 class Http:
     """One remote engine's address.
 
@@ -239,7 +243,7 @@ class Http:
             return ContextOverflow(at, hint="Shorten the prompt, or lower max_tokens")
         if status in (408, 429) or status >= 500:
             return EngineUnavailable(at, hint="Look at the server's log, or try again later")
-        return RequestRejected(at, hint="The server does not take this request as it is")
+        return FormRefused(at, hint="The server does not take this request as it is")
 
 
 def _direct_transport(url: str) -> httpx.AsyncHTTPTransport | None:

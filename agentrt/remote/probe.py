@@ -19,13 +19,14 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected
 from agentrt.base.segments import ToolSchema
 from agentrt.remote.answer_shape import Malformed, check_models
 from agentrt.remote.body import RemoteServer, SentRequest, constrained
-from agentrt.remote.chunks import ChunkReader, JsonCompactor
+from agentrt.remote.chunks import ChunkReader
 from agentrt.remote.constraint_dialects import DIALECTS, ConstraintDialect
+from agentrt.remote.constraint_forms import ConstraintForm
 from agentrt.remote.http import Http
 
 Json = dict[str, Any]
 
-PROBE_TOKENS = 96
+PROBE_TOKENS = 512
 _WORDS = ("qzx-vy7", "jkw-uu3")
 _SCHEMA = {
     "type": "object",
@@ -96,7 +97,7 @@ async def probe(http: Http, model: str | None) -> RemoteServer:
         family=_FAMILIES.get(str(entry.get("owned_by", "")).lower(), ""),
         window_tokens=_window_tokens(entry),
     )
-    server = await _with_limit_field(http, server)
+    server = await _with_parameters(http, server)
     return replace(server, proven=await _proven(http, server))
 
 
@@ -141,16 +142,18 @@ def _window_tokens(entry: Json) -> int:
     return entry.get("max_model_len") or meta.get("n_ctx") or meta.get("n_ctx_train") or 0
 
 
-async def _with_limit_field(http: Http, server: RemoteServer) -> RemoteServer:
-    """Send one short request, to find whether it answers and its field for `max_tokens`."""
-    try:
-        await _text(http, SentRequest(_body(server, 1)))
-    except RequestRejected as error:
-        if "max_completion_tokens" not in error.message:
-            raise EngineUnavailable(error.message, hint=error.hint) from None
-        server = replace(server, limit_field="max_completion_tokens")
-        await _text(http, SentRequest(_body(server, 1)))
-    return server
+async def _with_parameters(http: Http, server: RemoteServer) -> RemoteServer:
+    """Send one short request, to find whether it answers and which parameters it takes."""
+    while True:
+        try:
+            await _text(http, SentRequest(_body(server, 1)))
+        except RequestRejected as error:
+            known = server.after_refusal(error.message)
+            if known is None:
+                raise EngineUnavailable(error.message, hint=error.hint) from None
+            server = known
+        else:
+            return server
 
 
 async def _proven(
@@ -161,7 +164,8 @@ async def _proven(
 
     async def try_dialect(kind: ConstraintKind, dialect: ConstraintDialect) -> None:
         question = QUESTIONS[kind]
-        sent = constrained(_body(server, PROBE_TOKENS), question.spec, dialect)
+        form = ConstraintForm(dialect.name, dialect.fields(question.spec), enforced=True)
+        sent = constrained(_body(server, PROBE_TOKENS), question.spec, form)
         try:
             text = await _text(http, sent, question.may_hold)
         except AgentrtError:
@@ -184,19 +188,17 @@ def _body(server: RemoteServer, max_tokens: int) -> Json:
         "model": server.model,
         "messages": [{"role": "user", "content": "Say hello."}],
         server.limit_field: max_tokens,
-        "temperature": 0.0,
         "stream": True,
-    }
+    } | ({} if "temperature" in server.fixed else {"temperature": 0.0})
 
 
 async def _text(http: Http, sent: SentRequest, go_on: Callable[[str], bool] | None = None) -> str:
     """Text written by the server, as long as `go_on` is true for it."""
-    reader, compactor, text = ChunkReader(sent.max_calls), JsonCompactor(), ""
+    reader, text = ChunkReader(sent.max_calls), ""
     retries = http.retries(http.limits.opening)
     async with aclosing(http.events("/chat/completions", sent.body, {}, retries)) as chunks:
         async for chunk in chunks:
-            more = reader.feed_chunk(chunk)
-            text += compactor.feed_text(more) if sent.compact else more
+            text += reader.feed_chunk(chunk)
             if reader.full or (go_on is not None and not go_on(text)):
                 break
     return text + reader.close()

@@ -52,6 +52,7 @@ def ledger(reader: ChunkReader, times: RequestTimes, now_s: float) -> Ledger:
         prompt_tokens=int(reader.usage.get("prompt_tokens") or 0),
         cached_tokens=_cached_tokens(reader),
         output_tokens=output_tokens(reader),
+        thinking_tokens=_thinking_tokens(reader),
     )
 
 
@@ -59,6 +60,12 @@ def _cached_tokens(reader: ChunkReader) -> int:
     """Prompt tokens found in the server's cache, from vLLM's details or llama.cpp's timings."""
     details = reader.usage.get("prompt_tokens_details") or {}
     return int(details.get("cached_tokens") or reader.timings.get("cache_n") or 0)
+
+
+def _thinking_tokens(reader: ChunkReader) -> int:
+    """Tokens of reasoning; if the server does not report them, a chunk counts as one."""
+    details = reader.usage.get("completion_tokens_details") or {}
+    return int(details.get("reasoning_tokens") or reader.reasoning_chunks)
 
 
 def output_tokens(reader: ChunkReader) -> int:

@@ -10,8 +10,8 @@ from agentrt.base.errors import AgentrtError, NodeCancelled, record_of
 from agentrt.base.ids import NodeId
 from agentrt.program import Node
 from agentrt.program.call_site import raised_at
-from agentrt.protocol.events import Event, NodeFinished, Outcome
-from agentrt.protocol.step_output import End
+from agentrt.protocol.events import AttributeValue, Event, NodeFinished, Outcome
+from agentrt.protocol.step_output import ConstraintUse, End
 from agentrt.runtime.message_capture import captured_content
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task, TaskEnd
@@ -99,6 +99,19 @@ def _leave(
     return True
 
 
+def constraint_attributes(use: ConstraintUse) -> dict[str, AttributeValue]:
+    """How a remote engine was given a constraint, and what of the output no model wrote."""
+    found: dict[str, AttributeValue] = {
+        "agentrt.constraint.form": use.form,
+        "agentrt.constraint.enforced": use.enforced,
+    }
+    if use.dropped:
+        found["agentrt.constraint.checked_keywords"] = use.dropped
+    if use.closing_characters:
+        found["agentrt.closing.characters"] = use.closing_characters
+    return found
+
+
 def _torn_down(node: Node[Any]) -> NodeCancelled:
     """The error of a node after its task was cancelled from outside."""
     return NodeCancelled(f"{node.label} was torn down", reason="torn down")
@@ -110,6 +123,8 @@ def _event(
     waited, stop = run.forget(node.id)
     finish_reason = "" if end is None else end.reason
     attributes = captured_content(node, finish_reason) if run.captures_content else {}
+    if end is not None and end.constraint is not None:
+        attributes |= constraint_attributes(end.constraint)
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
         after, after_item = stop.after, stop.after_item

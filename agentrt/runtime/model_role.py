@@ -86,7 +86,7 @@ class ModelRole:
                 report logprobs, or knows no salts.
         """
         takes, constraint = self.capabilities, work.output.constraint
-        if constraint is not None and constraint.kind not in takes.constraints:
+        if constraint is not None and constraint.kind not in takes.constraints | takes.checked:
             kinds = ", ".join(sorted(takes.constraints)) or "none"
             self._refuse(
                 site,

@@ -6,17 +6,14 @@ import codecs
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
 
 from agentrt.base.segments import JSON_ARRAY_FRAME, PLAIN_THINK_FRAME, CallFrame, ThinkFrame
 from agentrt.base.vocabulary import Vocab
-from agentrt.prompt.token_bytes import byte_of_character
+from agentrt.prompt.byte_vocabulary import byte_vocabulary
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
-
-END_TEXT = "<|end|>"
-END_ID = 256
 
 
 class Spelling(Protocol):
@@ -73,17 +70,9 @@ class ByteSpelling:
     think_frame = PLAIN_THINK_FRAME
     window_tokens = 0
 
-    @cached_property
+    @property
     def vocab(self) -> Vocab:
-        token_bytes = (*(bytes([byte]) for byte in range(256)), b"")
-        return Vocab(
-            token_bytes=token_bytes,
-            special_ids={END_TEXT: END_ID},
-            eos_ids=(END_ID,),
-            tokenizer_json=_byte_tokenizer_json(),
-            logits_size=len(token_bytes),
-            fingerprint="bytes",
-        )
+        return byte_vocabulary()
 
     def ids(self, text: str) -> tuple[int, ...]:
         return tuple(text.encode("utf-8", "replace"))
@@ -98,14 +87,3 @@ def _with_tail(pieces: list[str], tail: str) -> list[str]:
     if pieces and tail:
         pieces[-1] += tail
     return pieces
-
-
-def _byte_tokenizer_json() -> str:
-    """A `tokenizer.json` with bytes as ids (written as printable letters, as GPT-2 does)."""
-    vocab = {chr(letter): byte for letter, byte in byte_of_character().items()}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([END_TEXT])
-    text: str = tokenizer.to_str()
-    return text

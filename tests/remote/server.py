@@ -1,8 +1,9 @@
 """A real OpenAI-compatible server over a real model, as a process of its own.
 
-`python server.py MODEL_DIR` loads the model, binds a free port of the loopback, prints it, and
-serves. What it enforces: `response_format` json_schema, vLLM's `structured_outputs` (choice, regex,
-grammar), and tools with `tool_choice: required`. It reports usage and vLLM's `metrics`.
+`python -m tests.remote.server MODEL_DIR` loads the model, binds a free port of the loopback, prints
+it, and serves. What it enforces: `response_format` json_schema, vLLM's `structured_outputs`
+(choice, regex, grammar), and tools with `tool_choice: required`. It reports usage and vLLM's
+`metrics`.
 
 One model, several faces, so that one process shows what servers do in practice:
 - `tiny`       all of the above
@@ -11,6 +12,9 @@ One model, several faces, so that one process shows what servers do in practice:
 - `tiny-busy`  answers 429 to every request the first time
 - `tiny-sick`  sends an error in the middle of a long answer
 - `tiny-locked` wants a key, and repeats a wrong one in its error
+- `tiny-openai` takes what OpenAI documents, and refuses anything else; see `strict_rules`
+- `tiny-azure` the same without lengths and ranges, as a model that reasons
+- `tiny-tools` takes tools, and no `response_format`
 """
 
 import asyncio
@@ -47,9 +51,11 @@ from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import BackendDown, Delta, End
 from agentrt.structured import CallScanner
+from tests.remote import strict_rules
 
 Json = dict[str, Any]
 FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick", "tiny-locked")
+HOSTED = ("tiny-openai", "tiny-azure", "tiny-tools")
 KEY = "sk-let-me-in"
 CUT_AFTER = 3
 LONG_TOKENS = 100
@@ -142,6 +148,10 @@ def segments_of(messages: list[Json]) -> list[Segment]:
 
 
 def constraint_of(body: Json, tools: tuple[ToolSchema, ...]) -> ConstraintSpec | None:
+    if isinstance(body.get("tool_choice"), dict):
+        chosen = body["tool_choice"]["function"]["name"]
+        named = tuple(tool for tool in tools if tool.name == chosen)
+        return ConstraintSpec("calls", tools=named, max_calls=1, is_raw=True)
     if body.get("tool_choice") == "required":
         most = 8 if body.get("parallel_tool_calls", True) else 1
         return ConstraintSpec("calls", tools=tools, max_calls=most)
@@ -165,7 +175,8 @@ class Chunks:
     def __init__(self, serving: Serving, body: Json) -> None:
         self.body = body
         self.scanner: CallScanner | None = None
-        if body.get("tool_choice") == "required" and body["model"] != "tiny-plain":
+        is_called = body.get("tool_choice") not in (None, "none", "auto")
+        if is_called and body["model"] != "tiny-plain":
             self.scanner = CallScanner(serving.codec.call_frame)
         self.calls = 0
 
@@ -215,7 +226,7 @@ def sse(value: Json) -> str:
 
 async def stream(serving: Serving, body: Json) -> AsyncIterator[str]:
     chunks, sent = Chunks(serving, body), 0
-    face = body["model"] if body["max_tokens"] > LONG_TOKENS else ""
+    face = body["model"] if body.get("max_tokens", 0) > LONG_TOKENS else ""
     try:
         async for part in serving.answer(body):
             for chunk in chunks.of(part):
@@ -235,7 +246,15 @@ def refuse(serving: Serving, request: Request, body: Json) -> None:
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
     if body["model"] == "tiny-locked" and given != KEY:
         raise Refused(401, f"Incorrect API key provided: {given}")
-    if body["model"] not in FACES:
+    if body["model"] in HOSTED:
+        wrong = strict_rules.refusal(
+            body, bounds=body["model"] != "tiny-azure", reasons=body["model"] == "tiny-azure"
+        )
+        if body["model"] == "tiny-tools" and "response_format" in body:
+            wrong = "response_format is not supported"
+        if wrong is not None:
+            raise Refused(400, wrong)
+    elif body["model"] not in FACES:
         raise Refused(404, f"The model `{body['model']}` does not exist.")
     if body["model"] == "tiny-busy" and [one["body"] for one in serving.seen].count(body) == 1:
         raise Refused(429, "Too many requests")
@@ -251,6 +270,7 @@ def application(serving: Serving) -> Starlette:
             {"id": face, "object": "model", "owned_by": "agentrt", "max_model_len": 4096}
             for face in FACES
         ]
+        listed += [{"id": face, "object": "model", "owned_by": "system"} for face in HOSTED]
         return JSONResponse({"object": "list", "data": listed})
 
     async def chat(request: Request) -> Response:

@@ -6,7 +6,8 @@ import pytest
 
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.remote.chunks import ChunkReader, JsonCompactor
+from agentrt.remote.chunks import ChunkReader
+from agentrt.remote.json_filters import JsonCompactor
 from agentrt.structured import CallScanner
 
 

@@ -21,8 +21,8 @@ from agentrt.base.segments import (
 )
 from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.body import RemoteServer, build_request
-from agentrt.remote.constraint_dialects import DIALECTS, dialect_for
+from agentrt.remote.body import RemoteServer, build_request, forms_of
+from agentrt.remote.constraint_dialects import DIALECTS
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
 CALL = CallMade("c1", "price", '{"symbol":"IBM"}')
@@ -80,6 +80,12 @@ ALL = RemoteServer("http://here/v1", "m", "vllm", proven={kind: tuple(ways) for 
 NONE = RemoteServer("http://here/v1", "m")
 
 
+def first(asked, server):
+    """The request in its surest form, and the form."""
+    form = forms_of(asked, server)[0]
+    return build_request(asked, server, form), form
+
+
 def test_sampling_becomes_fields():
     body = build_request(
         request(max_tokens=7, temperature=0.5, top_k=3, seed=2**40, stop=("x",)), ALL
@@ -102,7 +108,7 @@ def test_an_output_that_nothing_ends_is_asked_for_where_it_is_known():
     assert build_request(request(ignore_eos=True), ALL).body["ignore_eos"] is True
     assert "ignore_eos" not in build_request(request(), ALL).body
     with pytest.raises(Unsupported, match="ignore_eos goes on where"):
-        build_request(request(ConstraintSpec("choice", options=("a",)), ignore_eos=True), ALL)
+        forms_of(request(ConstraintSpec("choice", options=("a",)), ignore_eos=True), ALL)
 
 
 def test_tools_of_a_chat_stay_in_sight_without_being_called():
@@ -115,9 +121,9 @@ CALLS = ConstraintSpec("calls", tools=(PRICE,), max_calls=3)
 
 
 def test_calls_go_through_tools_where_that_is_enough():
-    asked = build_request(request(CALLS, (PRICE,)), ALL)
+    asked, form = first(request(CALLS, (PRICE,)), ALL)
     assert (asked.body["tool_choice"], asked.body["parallel_tool_calls"]) == ("required", True)
-    assert (asked.max_calls, asked.compact) == (3, False)
+    assert (asked.max_calls, form.enforced) == (3, True)
 
 
 FINAL = '{"type":"integer"}'
@@ -132,36 +138,45 @@ FINAL = '{"type":"integer"}'
     ],
 )
 def test_calls_that_tools_cannot_say_are_held_by_a_schema(spec, least):
-    asked = build_request(request(spec, (PRICE,)), ALL)
+    asked, form = first(request(spec, (PRICE,)), ALL)
     schema = asked.body["response_format"]["json_schema"]["schema"]
     calls = schema["anyOf"][0] if spec.source else schema
     assert calls["minItems"] == least
     assert calls["items"]["anyOf"][0]["properties"]["name"] == {"const": "price"}
     assert "tools" not in asked.body
     assert "price" in asked.body["messages"][0]["content"]
-    assert asked.compact
+    assert form.reading.compact
+    assert form.enforced
     if spec.source:
         assert schema["anyOf"][1] == json.loads(FINAL)
 
 
-def test_text_around_calls_is_held_by_no_dialect():
+def test_text_around_calls_is_checked():
+    """Servers promise nothing of the arguments of calls that a model may or may not make."""
     spec = ConstraintSpec("calls", tools=(PRICE,), min_calls=0, text=True)
-    with pytest.raises(Unsupported, match="text or a final answer"):
-        build_request(request(spec, (PRICE,)), ALL)
+    asked, form = first(request(spec, (PRICE,)), ALL)
+    assert asked.body["tool_choice"] == "auto"
+    assert not form.enforced
+    with pytest.raises(Unsupported, match="tools beside free text"):
+        forms_of(request(spec, (PRICE,)), NONE)
 
 
 @pytest.mark.parametrize("kind", list(DIALECTS))
 def test_nothing_unproven_is_sent(kind):
-    with pytest.raises(Unsupported, match=f"does not enforce a {kind} constraint"):
-        build_request(
-            request(ConstraintSpec(kind, source="{}", options=("a",), tools=(PRICE,))), NONE
-        )
+    spec = ConstraintSpec(kind, source="{}", options=("a",), tools=(PRICE,))
+    asked, form = first(request(spec, (PRICE,)), NONE)
+    assert not asked.body.keys() & {"response_format", "structured_outputs", "regex", "grammar"}
+    assert asked.body.get("tool_choice", "none") == "none"
+    assert not form.enforced
+    assert form.instruction in asked.body["messages"][0]["content"]
 
 
 def test_tools_alone_do_not_hold_a_final_answer():
-    server = RemoteServer("http://here/v1", "m", proven={"calls": (DIALECTS["calls"][0],)})
-    with pytest.raises(Unsupported, match="final answer"):
-        build_request(request(ConstraintSpec("calls", FINAL, tools=(PRICE,))), server)
+    server = RemoteServer("http://here/v1", "m", proven={"calls": tuple(DIALECTS["calls"])})
+    spec = ConstraintSpec("calls", FINAL, tools=(PRICE,))
+    asked, form = first(request(spec, (PRICE,)), server)
+    assert asked.body["tool_choice"] == "auto"
+    assert not form.enforced
 
 
 def test_a_salt_is_passed_on_only_where_it_is_known():
@@ -171,11 +186,3 @@ def test_a_salt_is_passed_on_only_where_it_is_known():
     for server in (NONE, replace(NONE, family="llamacpp")):
         with pytest.raises(Unsupported, match="salts"):
             build_request(salted, server)
-
-
-def test_text_around_calls_is_refused():
-    """Servers promise nothing of the arguments of calls that a model may or may not make."""
-    spec = ConstraintSpec("calls", tools=(PRICE,), min_calls=0, text=True)
-    with pytest.raises(Unsupported, match="text or a final answer beside the calls"):
-        dialect_for(spec, DIALECTS, "here")
-    assert dialect_for(replace(spec, text=False), DIALECTS, "here").compact

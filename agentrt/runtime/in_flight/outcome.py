@@ -44,6 +44,8 @@ def outcome_of(request: InFlight, end: End) -> Outcome:
         error = _engine_error(request, end)
     if error is not None:
         return Outcome(error=error)
+    if end.unmet is not None:
+        return Outcome(failed_check=end.unmet.reason)
     try:
         return Outcome(request.reader.finish(request.answer))
     except Exception as cause:
@@ -62,7 +64,7 @@ def _fails_check(error: Exception) -> bool:
 
 def _is_enforced(request: InFlight, error: Exception) -> bool:
     """Whether the text was held to its grammar, and its reader fails nevertheless."""
-    held = request.engine.capabilities.backend == "embedded"
+    held = request.engine.capabilities.backend in ("embedded", "remote")
     return held and not isinstance(error, AgentrtError)
 
 
@@ -83,6 +85,8 @@ def keep_result(request: InFlight, end: End) -> None:
     raw, calls, content, head = request.raw_text, request.reader.calls(), "", ""
     if request.reasoning is None:
         content = request.reader.content()
+        if gen.reasoning:  # reported separately
+            content, head = content or raw, "".join(gen.reasoning)
     else:
         content = request.reader.content() if calls else request.answer
         head = raw.removesuffix(request.answer)
@@ -110,6 +114,12 @@ def unreadable(request: InFlight, error: Exception) -> AgentrtError:
     )
 
 
+_NOT_CLOSED = {
+    False: "This engine cannot close outputs early: raise max_tokens",
+    True: "No valid end of this text was found: raise max_tokens",
+}
+
+
 def _engine_error(request: InFlight, end: End) -> Exception | None:
     """The error that follows from the way in which the engine ended the request, or None."""
     gen, output = request.gen, request.gen.work.output
@@ -131,7 +141,7 @@ def _engine_error(request: InFlight, end: End) -> Exception | None:
             )
         ):
             closes = gen.work.on_limit == "close"
-            hint = "This engine cannot close outputs early: raise max_tokens" if closes else ""
+            hint = "" if not closes else _NOT_CLOSED[request.takes.closes]
             return Truncated(
                 f"{gen.label} reached max_tokens={gen.max_tokens} before its {output.name} "
                 "was complete",

@@ -57,6 +57,7 @@ class Replay:
         return replace(
             delta,
             text=text[len(known) :],
+            reasoning="",
             token_ids=delta.token_ids[-new_ids:] if new_ids else (),
             logprobs=delta.logprobs[-new_ids:] if new_ids else (),
         )

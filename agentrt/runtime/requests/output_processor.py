@@ -183,6 +183,8 @@ class OutputProcessor:
         if not request.has_output:
             events.append(request.first_token())
         request.add_tokens(delta)
+        if delta.reasoning:
+            request.gen.reasoning.append(delta.reasoning)
         if not delta.text:
             return
         answer = request.add_text(delta.text)
@@ -241,7 +243,7 @@ class OutputProcessor:
         if outcome.failed_check is not None:
             if again := ask_again(request, end, outcome.failed_check):
                 return again
-            error = check_failed(request)
+            error = check_failed(request, end)
         if request.unchecked_text:
             gen.add_text(request.answer)
         if self._retention.is_on and end.reason in ("stop", "length") and not gen.attempts:

@@ -11,11 +11,16 @@ from dataclasses import replace
 
 from agentrt.base.errors import CheckFailed, FailedAttempt, OutputUnreadable
 from agentrt.base.ids import NodeId
-from agentrt.base.segments import Close, Open
+from agentrt.base.segments import Close, Generated, Open
+from agentrt.program.options import RETRIES
 from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
 from agentrt.protocol.step_output import End
 from agentrt.runtime.in_flight.in_flight import InFlight
 
+NOT_ENFORCED = (
+    "This server is not known to enforce it (agentrt doctor --engine): use another one, or a "
+    "simpler type"
+)
 COMPLAINT = "This answer is not valid: {reason}.\nGive the whole answer again, corrected."
 
 
@@ -29,14 +34,16 @@ def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
         end: How it ended.
         reason: Why its answer does not pass.
     """
-    run, gen, answer = request.run, request.gen, request.answer
+    run, gen = request.run, request.gen
+    unmet = end.unmet
+    answer = request.answer if unmet is None else unmet.text
     gen.attempts += (FailedAttempt(answer, reason),)
     made = len(gen.attempts)
-    if made > gen.work.retries or (request.unchecked_text is None and gen.handed_on):
+    most = gen.work.retries if gen.work.output.kind == "value" else RETRIES
+    is_read = unmet is None and request.unchecked_text is None and gen.handed_on
+    if made > most or is_read:
         return []
-    answered = gen.prompt.extended(
-        (Open("assistant"), replace(gen.generated, content=answer), Close())
-    )
+    answered = gen.prompt.extended((Open("assistant"), _said(request, answer), Close()))
     chat = answered.user(COMPLAINT.format(reason=reason.rstrip(".")))
     gen.forget_text()
     gen.retry(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
@@ -48,9 +55,18 @@ def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
     ]
 
 
-def check_failed(request: InFlight) -> CheckFailed:
+def _said(request: InFlight, answer: str) -> Generated:
+    """A failed answer as the next attempt continues it."""
+    generated = request.gen.generated
+    if generated.text:
+        return replace(generated, content=answer)
+    return Generated(answer)
+
+
+def check_failed(request: InFlight, end: End) -> CheckFailed:
     """The error of a node after its last attempt, with every attempt and its reason."""
     gen = request.gen
+    hint = "" if end.unmet is None else NOT_ENFORCED
     reasons = "; ".join(f"({at}) {one.reason}" for at, one in enumerate(gen.attempts, 1))
     kind = CheckFailed if gen.work.output.checked else OutputUnreadable
     passes = "that passes its check" if gen.work.output.checked else "that can be read"
@@ -59,4 +75,5 @@ def check_failed(request: InFlight) -> CheckFailed:
         f"{passes}: {reasons}",
         attempts=gen.attempts,
         where=gen.site,
+        hint=hint,
     )

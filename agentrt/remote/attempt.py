@@ -1,0 +1,180 @@
+"""One attempt at a request: sent in the first form that the server takes, read, checked, closed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from agentrt.base.clock import Clock
+from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import EngineDied, RequestRejected
+from agentrt.base.ids import RunId, root_span_id_of, trace_id_of
+from agentrt.protocol.step_output import FinishReason, UnmetAnswer
+from agentrt.remote.answer_check import AnswerCheck
+from agentrt.remote.answer_text import AnswerText
+from agentrt.remote.body import RemoteServer, build_request, forms_of
+from agentrt.remote.chunks import ChunkReader
+from agentrt.remote.constraint_forms import ConstraintForm
+from agentrt.remote.exchange import Exchange
+from agentrt.remote.http import FormRefused, Http
+
+Json = dict[str, Any]
+
+CLOSING_S = 0.25
+"""Time before a deadline in which an output is closed."""
+
+
+class Attempts:
+    """Attempts at the requests of one server.
+
+    Args:
+        http: Address of the server.
+        server: The server, as its probes have shown it.
+        clock: Clock of deadlines.
+        write: Hands on text of an answer.
+
+    Attributes:
+        server: The server, as its refusals of parameters and schemas have shown it since.
+    """
+
+    def __init__(
+        self, http: Http, server: RemoteServer, clock: Clock, write: Callable[[Exchange, str], None]
+    ) -> None:
+        self.server = server
+        self._http = http
+        self._clock = clock
+        self._write = write
+        self._check = AnswerCheck()
+
+    def close(self) -> None:
+        """End the threads that check answers."""
+        self._check.aclose()
+
+    async def stream(self, exchange: Exchange) -> FinishReason:
+        """Stream one attempt, in the first form that the server takes."""
+        request = exchange.request
+        exchange.forms = exchange.forms or list(forms_of(request, self.server))
+        first: FormRefused | None = None
+        while True:
+            try:
+                return await self._stream_form(exchange, self.server)
+            except FormRefused as refusal:
+                first = first or refusal
+                if known := self.server.after_refusal(refusal.message):
+                    self.server = known
+                elif len(exchange.forms) > 1:
+                    self._note_refused(exchange.forms)
+                    del exchange.forms[0]
+                else:
+                    raise RequestRejected(first.message, hint=first.hint) from None
+
+    def _note_refused(self, forms: list[ConstraintForm | None]) -> None:
+        """Remember that strict schemas with bounds are refused, if those without are yet to try."""
+        refused, following = forms[0], forms[1]
+        if refused is not None and following is not None and refused.name == following.name:
+            self.server = replace(self.server, takes_bounds=False)
+
+    async def _stream_form(self, exchange: Exchange, server: RemoteServer) -> FinishReason:
+        request, form = exchange.request, exchange.form
+        sent = build_request(request, server, form)
+        reader = ChunkReader(sent.max_calls, by_call=sent.reading.by_call)
+        exchange.reader, answer = reader, AnswerText(sent.reading)
+        exchange.held = [] if form is not None and not form.enforced else None
+        if exchange.held is not None and request.constraint is not None:
+            await anyio.to_thread.run_sync(self._check.prepare, request.constraint)
+        headers = {"traceparent": _traceparent(request.run_id)}
+        chunks = self._http.events("/chat/completions", sent.body, headers, exchange.retries)
+        silent = await self._read(exchange, answer, chunks)
+        finish = reader.finish
+        if finish is None and not reader.full:
+            if not exchange.closes_now:
+                why = "ended its answer without a reason"
+                if silent:
+                    stall_s = self._http.limits.stall_s
+                    why = f"wrote nothing for {stall_s:g} s in the middle of its answer"
+                raise EngineDied(f"the engine at {self._http.url} {why}")
+            finish = "length"
+        cut = finish == "length"
+        rest = answer.feed_text(reader.close(cut=cut))
+        self._keep_thought(exchange)
+        self._write(exchange, rest + answer.close(calls=reader.calls, cut=cut))
+        if request.constraint is not None:
+            await self._settle(exchange, request.constraint, answer, cut=cut)
+        return finish or "stop"
+
+    async def _read(
+        self, exchange: Exchange, answer: AnswerText, stream: AsyncGenerator[Json, None]
+    ) -> bool:
+        """Read a stream to its end, or to a limit; whether the server has fallen silent."""
+        reader, stall_s = exchange.reader, self._http.limits.stall_s
+        with anyio.CancelScope() as limit, anyio.CancelScope() as silence:
+            exchange.limit = limit
+            self._set_limit(exchange, limit)
+            async with aclosing(stream) as chunks:
+                try:
+                    async for chunk in chunks:
+                        text = reader.feed_chunk(chunk)
+                        self._keep_thought(exchange)
+                        self._write(exchange, answer.feed_text(text))
+                        if reader.full:
+                            break
+                        if reader.chunks:
+                            silence.deadline = anyio.current_time() + stall_s
+                except EngineDied:
+                    if reader.finish is None:
+                        raise
+                    # The answer is whole: only its figures are missing.
+        exchange.limit = None
+        exchange.closes_now = exchange.closes_now or limit.cancelled_caught
+        return silence.cancelled_caught
+
+    def _keep_thought(self, exchange: Exchange) -> None:
+        """Keep reasoning until text of the answer goes with it, so that it is reported once."""
+        if thought := exchange.reader.take_reasoning():
+            exchange.times.first_at_s = exchange.times.first_at_s or self._clock.now_s()
+            exchange.thought += thought
+
+    def _set_limit(self, exchange: Exchange, limit: anyio.CancelScope) -> None:
+        """Leave time before the deadline to close an output."""
+        request = exchange.request
+        if exchange.closes_now:
+            limit.cancel()
+        elif request.on_limit == "close" and request.deadline_at_s is not None:
+            left_s = request.deadline_at_s - self._clock.now_s() - CLOSING_S
+            limit.deadline = anyio.current_time() + left_s
+
+    async def _settle(
+        self, exchange: Exchange, spec: ConstraintSpec, answer: AnswerText, *, cut: bool
+    ) -> None:
+        """Check an answer that the server may have written in any way, or close one cut off."""
+        text = exchange.text
+        if cut:
+            end = None
+            if exchange.request.on_limit == "close":
+                end = await anyio.to_thread.run_sync(self._check.closing, spec, text)
+            if end is not None and exchange.held is not None:
+                wrong = await anyio.to_thread.run_sync(self._check.complaint, spec, text + end)
+                end = end if wrong is None else None
+            if end is not None:
+                exchange.closing_characters, exchange.is_closed = len(end), True
+                self._write(exchange, end)
+        elif exchange.held is not None:
+            wrong = "it is not whole"
+            if answer.is_whole:
+                wrong = await anyio.to_thread.run_sync(self._check.complaint, spec, text) or ""
+            if wrong:
+                exchange.unmet = UnmetAnswer(text, wrong)
+                return
+        if exchange.held is not None:
+            held, exchange.held = "".join(exchange.held), None
+            exchange.text = ""
+            self._write(exchange, held)
+
+
+def _traceparent(run_id: RunId) -> str:
+    """Trace context, so that a tracing server adds its spans to the trace of the run."""
+    return f"00-{trace_id_of(run_id)}-{root_span_id_of(run_id)}-01"

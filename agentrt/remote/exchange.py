@@ -1,0 +1,74 @@
+"""One request in flight, over all of its attempts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.step_output import ConstraintUse, UnmetAnswer
+from agentrt.remote.chunks import ChunkReader
+from agentrt.remote.constraint_forms import ConstraintForm
+from agentrt.remote.retries import Retries
+from agentrt.remote.usage import RequestTimes, output_tokens
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request in flight, over all of its attempts.
+
+    Attributes:
+        request: The request.
+        times: Instants of the first attempt, and what the others cost.
+        retries: Decides about further attempts.
+        reader: Parser of the attempt under way.
+        forms: Forms of its constraint that have not been refused, the surest first.
+        characters: Characters of the attempt under way.
+        most_characters: Characters of the longest attempt.
+        text: The answer so far.
+        held: Text that waits for a check of the whole answer; None if it is handed on as it comes.
+        thought: Reasoning that waits for the first text of the answer.
+        is_closed: Whether the answer was closed here.
+        closing_characters: Characters at the end that no model wrote.
+        unmet: The answer, if it does not obey its constraint.
+        limit: Scope of the stream, which a deadline or the runtime ends early.
+        closes_now: Whether the output is to be closed at once.
+    """
+
+    request: GenerateRequest
+    times: RequestTimes
+    retries: Retries
+    reader: ChunkReader = field(default_factory=ChunkReader)
+    forms: list[ConstraintForm | None] = field(default_factory=list)
+    characters: int = 0
+    most_characters: int = 0
+    text: str = ""
+    held: list[str] | None = None
+    thought: str = ""
+    is_closed: bool = False
+    closing_characters: int = 0
+    unmet: UnmetAnswer | None = None
+    limit: anyio.CancelScope | None = None
+    closes_now: bool = False
+
+    @property
+    def form(self) -> ConstraintForm | None:
+        """The form of the constraint in the attempt under way."""
+        return self.forms[0] if self.forms else None
+
+    @property
+    def constraint_use(self) -> ConstraintUse | None:
+        """Use of the constraint; None without one."""
+        form = self.form
+        if form is None:
+            return None
+        return ConstraintUse(form.name, form.enforced, form.dropped, self.closing_characters)
+
+    def break_off(self) -> None:
+        """Prepare the next attempt; the tokens of this one are lost."""
+        self.times.retried_tokens += output_tokens(self.reader)
+        self.reader = ChunkReader()
+        self.characters = 0
+        self.text = self.thought = ""
+        self.held = None
