@@ -100,7 +100,7 @@ class EngineCore:
         self.hints = KvHints(self.allocator)
         self.scheduler = Scheduler(config, self.allocator, executor.rope_threshold)
         self._grammars = executor.grammars
-        drafter = Drafter(config, self.allocator, draft_model)
+        drafter = Drafter(config, self.allocator, clock, draft_model)
         forget = (executor.forget, drafter.forget)
         self._outputs = outputs = StepOutputs(self.scheduler, forget, self.allocator)
         self._steps = StepRunner(executor, self.scheduler, self.allocator, outputs, clock, drafter)

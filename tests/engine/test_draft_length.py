@@ -74,3 +74,45 @@ def test_drafts_are_made_where_they_pay(
             assert outputs[0] == texts
             shares = [one / plain for one, plain in zip(rounds_s, plain_s, strict=True)]
     assert least_share <= shares[-1] <= most_share
+
+
+class Repeating:
+    """Makes a hash model write a text in which what repeats goes on differently each time."""
+
+    @staticmethod
+    def of(machine: type) -> type:
+        class Here(machine):
+            def forward(self, parts):
+                logits = super().forward(parts)
+                row = 0
+                for part in parts:
+                    if part.wants_logits:
+                        end = part.first_position + len(part.token_ids)
+                        for position in range(end - 1 - part.draft_tokens, end):
+                            place, turn = position % 4, position // 4
+                            logits[row, place if place < 3 else 9 + turn % 240] += 99.0
+                            row += 1
+                return logits
+
+        return Here
+
+
+def test_a_source_that_always_fails_ends_soon(tokenizer_dir, engine):
+    """The last three tokens stood before, and another one followed: of 12 outputs of 200 tokens."""
+    core = engine.hash_core(
+        tokenizer_dir,
+        speculate_tokens="auto",
+        runner=Repeating.of(engine.hash_machine),
+        eos_bias=-9.0,
+    )
+    rejected, accepted = [], 0
+    for number in range(12):
+        core.submit(engine.request(number, [number], max_tokens=200))
+        drafts = engine.drain(core).ends[number].ledger.drafts
+        rejected.append(sum(one.rejected_tokens for one in drafts if one.source == "prompt"))
+        accepted += sum(one.accepted_tokens for one in drafts if one.source == "prompt")
+    core.close()
+    assert sum(rejected) > 0
+    assert sum(rejected) <= 60 + 10 + 12 * 200 / 64
+    assert sum(rejected[6:]) <= 6 * 200 / 64
+    assert accepted == 0

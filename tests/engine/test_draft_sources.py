@@ -1,12 +1,8 @@
-"""Sources of drafts and their length: pure functions of texts, rates and costs."""
+"""Texts that drafts come from: places that agree, and outputs of call sites."""
 
-from typing import Any
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.engine.drafts.acceptance import AcceptanceRates, draft_length, expected_gain
 from agentrt.engine.drafts.ngrams import START, NgramIndex, TextLookup, Trail, continuation
 from agentrt.engine.drafts.site_outputs import (
     MAX_SITES,
@@ -125,39 +121,3 @@ def test_sites_are_apart_by_salt_and_bounded() -> None:
     for number in range(MAX_SITES):
         outputs.of("", str(number))
     assert outputs.of("one", "site") is not mine
-
-
-def test_rates_follow_what_was_accepted() -> None:
-    rates = AcceptanceRates()
-    key: Any = ("site", True)
-    first = rates.rate(key)
-    for _ in range(30):
-        rates.note(key, 8, is_whole=True)
-    assert rates.rate(key) > 0.97
-    assert rates.rate(("site", False)) == first
-    later = AcceptanceRates(rates)
-    for _ in range(60):
-        later.note(key, 0, is_whole=False)
-    assert later.rate(key) < 0.05
-    assert rates.rate(key) > 0.97
-    assert later.rate(key) > 0.0
-
-
-@pytest.mark.parametrize(
-    ("rate", "cost", "expected"),
-    [
-        (0.9, 0.05, 15),
-        (0.5, 0.05, 4),
-        (0.5, 8 * 0.05, 1),
-        (0.9, 1.0, 0),  # above the knee a row costs a sequence's share
-        (0.05, 0.1, 0),
-        (0.9, 0.0, 15),
-    ],
-)
-def test_a_draft_is_as_long_as_it_pays(rate: float, cost: float, expected: int) -> None:
-    """No other length is expected to gain more."""
-    length = draft_length(rate, cost, 15)
-    assert length == expected
-    gains = [expected_gain(rate, cost, tokens) for tokens in range(16)]
-    assert gains[length] == pytest.approx(max(gains))
-    assert gains[2] == pytest.approx(rate + rate**2 - 2 * cost)

@@ -1,17 +1,31 @@
-"""Costs of drafts as shares of a step, learned from the times of steps and of a draft model."""
+"""Costs of draft tokens as shares of what an accepted one saves, learned from the times of steps.
+
+An accepted token saves its sequence a step: its share of a later step, in which no prompt is
+computed. A row costs what it adds to the step at hand, behind all rows that this one has already.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
 
 from agentrt.engine.drafts.draft_model import DraftModel
+from agentrt.engine.drafts.step_times import StepTimes
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.protocol.step_output import StepRecord
-from agentrt.scheduler.estimates.step_model import StepModel
+
+MARGIN = 1.25
+"""Gain that is wanted for each cost: both are estimates."""
+
+LEAST_COST = 0.05
+"""Cost of a row however cheap it seems, so that a source that always fails ends."""
+
+_LOOKUP_SMOOTHING = 0.1
+_PLAIN_STEPS = 4
+"""One of so many steps without drafts and prompts is learned from: they are all alike."""
 
 
 class DraftCosts:
-    """Costs in the step that is planned, each by a sequence's share of that step.
+    """Costs in the step that is planned.
 
     They are worked out once a draft is considered: a text without repetition has none.
 
@@ -21,50 +35,59 @@ class DraftCosts:
 
     def __init__(self, model: DraftModel | None) -> None:
         self._model = model
-        self._steps = StepModel()
-        self._work = (0, 0, 0, 0)
-        self._known: tuple[float, float] | None = (0.0, 0.0)
+        self._times = StepTimes()
+        self._lookup_s = 0.0
+        self._plain_steps = 0
+        self._work = (0, 0, 0)
+        self._saved_s: float | None = None
 
     @property
-    def row(self) -> float:
-        """Cost of a row more."""
-        return self._costs[0]
+    def lookup(self) -> float:
+        """Cost of a look-up."""
+        return self._lookup_s / self._saved_token_s if self._saved_token_s > 0.0 else 0.0
 
     @property
     def forward(self) -> float:
         """Cost of a forward of the draft model, shared by all sequences of the step."""
-        return self._costs[1]
+        if self._model is None or self._saved_token_s <= 0.0:
+            return 0.0
+        return MARGIN * self._model.forward_s / (self._saved_token_s * max(1, self._work[0]))
+
+    def row(self, draft_rows: int) -> float:
+        """Cost of a row behind so many of the step's drafts."""
+        saved_s = self._saved_token_s
+        if saved_s <= 0.0:
+            return LEAST_COST
+        row_s = self._times.draft_row_s(self._work[1] + draft_rows)
+        return max(LEAST_COST, MARGIN * row_s / saved_s)
 
     def begin_step(self, scheduled: Rows[tuple[Sequence, int]]) -> None:
         """Begin a step without drafts, to which they are added."""
-        prefill_tokens = rows = kv_tokens = 0
+        rows = kv_tokens = 0
         for sequence, count in scheduled:
-            computed_tokens = sequence.computed_tokens
-            kv_tokens += computed_tokens + count
-            if computed_tokens < sequence.prompt_tokens:
-                prefill_tokens += count
-            else:
-                rows += count
-        self._work = len(scheduled), prefill_tokens, rows, kv_tokens
-        self._known = None
+            kv_tokens += sequence.computed_tokens + count
+            rows += count
+        self._work = len(scheduled), rows, kv_tokens
+        self._saved_s = None
 
-    def note_step(self, step: StepRecord, drafting_s: float) -> None:
+    def note_step(self, step: StepRecord, draft_rows: int, drafting_s: float) -> None:
         """Learn from the time of a step, of which the draft model took `drafting_s`."""
-        rows = step.decode_tokens + step.extra_rows
+        if not draft_rows and not step.prefill_tokens:
+            self._plain_steps += 1
+            if self._plain_steps % _PLAIN_STEPS != 1:
+                return
+        rows = step.prefill_tokens + step.decode_tokens + step.extra_rows
         took_s = step.ended_at_s - step.started_at_s - drafting_s
-        self._steps.add_sample(step.prefill_tokens, rows, step.kv_tokens, took_s)
+        self._times.add(rows, step.kv_tokens, draft_rows, took_s)
+
+    def note_lookups(self, sequences: int, took_s: float) -> None:
+        """Learn from the time in which the drafts of so many sequences were looked up."""
+        self._lookup_s += _LOOKUP_SMOOTHING * (took_s / sequences - self._lookup_s)
 
     @property
-    def _costs(self) -> tuple[float, float]:
-        if self._known is None:
-            self._known = self._planned()
-        return self._known
-
-    def _planned(self) -> tuple[float, float]:
-        sequences, prefill_tokens, rows, kv_tokens = self._work
-        time = self._steps.step_time
-        step_s = time.step_s(prefill_tokens, rows, kv_tokens)
-        if step_s <= 0.0:
-            return 0.0, 0.0
-        forward_s = 0.0 if self._model is None else self._model.forward_s
-        return sequences * time.decode_s / step_s, forward_s / step_s
+    def _saved_token_s(self) -> float:
+        """Seconds that an accepted token saves: a sequence's share of a step of one row each."""
+        if self._saved_s is None:
+            sequences, _, kv_tokens = self._work
+            self._saved_s = self._times.step_s(sequences, kv_tokens) / max(1, sequences)
+        return self._saved_s

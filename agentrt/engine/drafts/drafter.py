@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Rows
 
+from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
 from agentrt.engine.drafts.acceptance import RateKey
 from agentrt.engine.drafts.draft_costs import DraftCosts
 from agentrt.engine.drafts.draft_model import DraftModel, DraftOrder
-from agentrt.engine.drafts.source_choice import MODEL_KEY, Lookup, SourceChoice
+from agentrt.engine.drafts.source_choice import MODEL_KEY, SourceChoice
 from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.sequence.draft import Draft, Verification
 from agentrt.engine.sequence.sequence import Sequence
@@ -25,6 +26,7 @@ class Drafter:
     Args:
         config: Config of the engine.
         allocator: Allocator of the KV pages.
+        clock: Clock for the time of look-ups.
         model: Draft model, or None.
 
     Attributes:
@@ -32,13 +34,17 @@ class Drafter:
     """
 
     def __init__(
-        self, config: EngineConfig, allocator: KvAllocator, model: DraftModel | None = None
+        self,
+        config: EngineConfig,
+        allocator: KvAllocator,
+        clock: Clock,
+        model: DraftModel | None = None,
     ) -> None:
         self._allocator = allocator
         self._model = model
         self._step_tokens = config.step_tokens
         self._costs = DraftCosts(model)
-        self._choice = SourceChoice(config, self._costs, model)
+        self._choice = SourceChoice(config, clock, self._costs, model)
         self.is_adaptive = self._choice.is_adaptive
         self._keys: dict[Sequence, RateKey] = {}
         self._drafting_s = 0.0
@@ -61,14 +67,12 @@ class Drafter:
             return {}
         self._costs.begin_step(scheduled)
         rows = [sequence for sequence, count in scheduled if _is_sampled(sequence, count)]
-        lookups: dict[Sequence, Lookup] = {}
-        for sequence in rows:
-            if (found := choice.look_up(sequence)) is not None:
-                lookups[sequence] = found
+        lookups = choice.look_up(rows)
         if model is None and not lookups:
             return {}
         orders = choice.model_tokens(rows, lookups)
         free_tokens = self._step_tokens - sum(count for _, count in scheduled)
+        choice.share([one for at, one in lookups.items() if at not in orders], free_tokens)
         drafts: dict[Sequence, Draft] = {}
         for sequence in rows:
             lookup = lookups.get(sequence)
@@ -86,7 +90,7 @@ class Drafter:
                 if lookup is not None:
                     del lookup.draft.token_ids[tokens:]
                     drafts[sequence] = lookup.draft
-                    if lookup.key is not None:
+                    if lookup.key is not None and tokens > lookup.draft.forced_tokens:
                         self._keys[sequence] = lookup.key
         if model is not None:
             drafts |= self._draft_by_model(model, orders, scheduled)
@@ -112,9 +116,9 @@ class Drafter:
             is_whole = one.matching_tokens == len(one.draft.token_ids)
             self._choice.drafts_of(one.sequence).note(key, accepted, is_whole=is_whole)
 
-    def note_step(self, step: StepRecord) -> None:
-        """Learn from the time of a step."""
-        self._costs.note_step(step, self._drafting_s)
+    def note_step(self, step: StepRecord, draft_rows: int) -> None:
+        """Learn from the time of a step, of whose rows so many were of drafts."""
+        self._costs.note_step(step, draft_rows, self._drafting_s)
         self._drafting_s = 0.0
 
     def forget(self, sequence: Sequence) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentrt.engine.drafts.acceptance import AcceptanceRates, RateKey
+from agentrt.engine.drafts.acceptance import SEQUENCE_MEMORY, AcceptanceRates, RateKey
 from agentrt.engine.drafts.ngrams import TextLookup, Trail, continuation
 from agentrt.engine.drafts.site_outputs import SiteOutputs
 from agentrt.engine.sequence.sequence import Sequence
@@ -25,12 +25,18 @@ class Guess(NamedTuple):
     Attributes:
         token_ids: At least one, unless nothing is guessed.
         key: Source, and how sure it is.
-        rate: Probability that the next of them is accepted.
+        chances: Probabilities that the first of them is accepted, the first two, and so on; those
+            that are hardly possible are left out.
     """
 
     token_ids: list[int]
     key: RateKey
-    rate: float
+    chances: list[float]
+
+    @property
+    def expected_tokens(self) -> float:
+        """Tokens that are expected to be accepted."""
+        return sum(self.chances)
 
 
 class SequenceDrafts:
@@ -43,7 +49,8 @@ class SequenceDrafts:
 
     Attributes:
         sequence: The sequence.
-        rates: Acceptance rates of its drafts; they begin as those of its call site.
+        rates: Acceptance rates of its drafts; they lean on those of its call site.
+        model_rates: Acceptance rates of the draft model.
     """
 
     def __init__(
@@ -60,20 +67,25 @@ class SequenceDrafts:
         self._known_tokens = 0
         self._trails: dict[DraftSource, Trail | None] = {}
         self._noted: DraftSource | None = None
-        self.rates = AcceptanceRates(outputs.rates)
+        self.rates = self.model_rates = AcceptanceRates(SEQUENCE_MEMORY, outputs.rates)
 
     def best_guess(self, limit: int) -> Guess | None:
         """The likeliest tokens to follow, at most `limit`; None if nothing is known."""
         self._update()
         if not any(self._trails.values()):
             return None
-        return max(self._guesses(limit), key=lambda guess: guess.rate, default=None)
+        return max(self._guesses(limit), key=lambda guess: guess.expected_tokens, default=None)
 
     def note(self, key: RateKey, accepted_tokens: int, *, is_whole: bool) -> None:
         """Learn from a draft that was verified."""
         self._noted = key[0]
-        for rates in (self.rates, self._outputs.rates):
-            rates.note(key, accepted_tokens, is_whole=is_whole)
+        self.rates.note(key, accepted_tokens, is_whole=is_whole)
+        if key[0] == "model" and self.model_rates is not self.rates:
+            self.model_rates.note(key, accepted_tokens, is_whole=is_whole)
+
+    def try_model(self) -> None:
+        """Forget what is known of the draft model at the call site."""
+        self.model_rates = AcceptanceRates(SEQUENCE_MEMORY)
 
     def close(self) -> None:
         """Keep the output for later ones of the call site."""
@@ -90,7 +102,7 @@ class SequenceDrafts:
                 token_ids = trail.text[trail.at : trail.at + limit]
             if token_ids:
                 key: RateKey = source, trail.agreed_tokens >= _SURE_TOKENS
-                yield Guess(token_ids, key, self.rates.rate(key))
+                yield Guess(token_ids, key, self.rates.chances(key, len(token_ids)))
 
     def _update(self) -> None:
         """Follow the tokens that are new, and look up those texts that they left."""
@@ -130,5 +142,4 @@ class SequenceDrafts:
             is_whole = right is None
             accepted = len(guessed) if right is None else right
             key: RateKey = source, trail.agreed_tokens >= _SURE_TOKENS
-            for rates in (self.rates, self._outputs.rates):
-                rates.note(key, accepted, is_whole=is_whole)
+            self.rates.note(key, accepted, is_whole=is_whole)

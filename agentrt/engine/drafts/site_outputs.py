@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
-from agentrt.engine.drafts.acceptance import AcceptanceRates
+from agentrt.engine.drafts.acceptance import ENGINE_MEMORY, SITE_MEMORY, AcceptanceRates
 from agentrt.engine.drafts.ngrams import NGRAM_TOKENS, START, NgramIndex, Trail
 
 SITE_TOKENS = 4096
@@ -21,12 +21,15 @@ MAX_SITES = 64
 class SiteOutputs:
     """Outputs of one call site.
 
+    Args:
+        engine_rates: Acceptance rates of all call sites, or None.
+
     Attributes:
         rates: Acceptance rates of its drafts.
     """
 
-    def __init__(self) -> None:
-        self.rates = AcceptanceRates()
+    def __init__(self, engine_rates: AcceptanceRates | None = None) -> None:
+        self.rates = AcceptanceRates(SITE_MEMORY, engine_rates)
         self._ended: deque[list[int]] = deque()
         self._ended_tokens = 0
         self._ended_ngrams = NgramIndex()
@@ -74,12 +77,13 @@ class OutputsBySite:
     """Outputs of the call sites in use, by salt of the KV cache and site."""
 
     def __init__(self) -> None:
+        self._rates = AcceptanceRates(ENGINE_MEMORY)
         self._sites: OrderedDict[tuple[str, str], SiteOutputs] = OrderedDict()
 
     def of(self, cache_salt: str, site: str) -> SiteOutputs:
         """Outputs of a call site."""
         key = cache_salt, site
-        found = self._sites.pop(key, None) or SiteOutputs()
+        found = self._sites.pop(key, None) or SiteOutputs(self._rates)
         self._sites[key] = found
         if len(self._sites) > MAX_SITES:
             self._sites.popitem(last=False)

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 
+from agentrt.base.clock import Clock
 from agentrt.base.config import EngineConfig
-from agentrt.engine.drafts.acceptance import RateKey, draft_length, expected_gain
+from agentrt.engine.drafts.acceptance import RateKey
 from agentrt.engine.drafts.draft_costs import DraftCosts
 from agentrt.engine.drafts.draft_model import DraftModel
+from agentrt.engine.drafts.lookup_rests import LookupRests
+from agentrt.engine.drafts.probes import Probes
+from agentrt.engine.drafts.row_sharing import share_rows
 from agentrt.engine.drafts.sequence_drafts import ALL_TEXTS, SequenceDrafts
 from agentrt.engine.drafts.site_outputs import OutputsBySite
 from agentrt.engine.sequence.draft import Draft
@@ -24,14 +29,11 @@ _MAX_DRAFT_TOKENS = 15
 _MAX_CUDA_DRAFT_TOKENS = 7
 """Tokens of a draft of adaptive length; a captured graph has at most eight rows a sequence."""
 
-_PROBE_STEPS = 64
-"""Steps after which a source that does not pay is tried again, with one token.
-
-Above the knee a row takes a sequence's share of a step, so that probes take a 64th of the time.
-"""
-
 _PROBE_SEQUENCES = 16
 """Sequences of which one tries the draft model anew, whatever is known of it at its call site."""
+
+_TIMED_STEPS = 8
+"""Steps of which one is timed, to know what look-ups cost."""
 
 MODEL_KEY: RateKey = ("model", True)
 """Key of the acceptance rate of a draft model."""
@@ -44,12 +46,18 @@ class Lookup:
     Attributes:
         draft: Draft from a text, or of forced bytes alone.
         key: Source of a draft from a text, or None.
-        gain: Steps that such a draft is expected to save.
+        chances: Probabilities that the tokens behind the forced ones are accepted, each with those
+            before it; infinite for a token that is tried whatever it costs.
     """
 
     draft: Draft
     key: RateKey | None = None
-    gain: float = 0.0
+    chances: list[float] = field(default_factory=list)
+
+    def keep(self, guessed_tokens: int) -> None:
+        """Keep so many tokens behind the forced ones."""
+        del self.draft.token_ids[self.draft.forced_tokens + guessed_tokens :]
+        del self.chances[guessed_tokens:]
 
 
 class SourceChoice:
@@ -57,6 +65,7 @@ class SourceChoice:
 
     Args:
         config: Config of the engine.
+        clock: Clock for the time of look-ups.
         costs: Costs of a row and of a forward of the draft model.
         model: Draft model, or None.
 
@@ -65,7 +74,10 @@ class SourceChoice:
         limit: Most tokens of a draft; 0 drafts nothing but forced bytes.
     """
 
-    def __init__(self, config: EngineConfig, costs: DraftCosts, model: DraftModel | None) -> None:
+    def __init__(
+        self, config: EngineConfig, clock: Clock, costs: DraftCosts, model: DraftModel | None
+    ) -> None:
+        self._clock = clock
         self._costs = costs
         self._model = model
         wanted = config.speculate_tokens
@@ -80,29 +92,51 @@ class SourceChoice:
             self.limit = 0 if wanted == "off" else wanted
         self._sites = OutputsBySite()
         self._sequences: dict[Sequence, SequenceDrafts] = {}
-        self._unpaid_steps: dict[Sequence, int] = {}
-        self._opened = 0
+        self._rests = LookupRests()
+        self._probes = Probes()
+        self._opened = self._steps = 0
 
-    def look_up(self, sequence: Sequence) -> Lookup | None:
-        """The draft of a sequence from texts, within its own limits; None if there is none."""
-        left_tokens = _left_tokens(sequence)
-        forced = sequence.forced_draft[: max(0, left_tokens)]
-        of_grammar = Lookup(Draft(forced, len(forced))) if forced else None
-        limit = min(self.limit, left_tokens)
-        if limit <= len(forced):
-            return of_grammar
-        guess = self.drafts_of(sequence).best_guess(limit)
-        if guess is None or guess.token_ids[: len(forced)] != forced:
-            return of_grammar
-        length = limit
-        if self.is_adaptive:
-            length = draft_length(guess.rate, self._costs.row, limit) or self._probe(sequence)
-        token_ids = guess.token_ids[: max(length, len(forced))]
-        token_ids = token_ids[: max(_count_allowed(sequence, token_ids), len(forced))]
-        if len(token_ids) <= len(forced):
-            return of_grammar
-        gain = expected_gain(guess.rate, self._costs.row, len(token_ids))
-        return Lookup(Draft(token_ids, len(forced), guess.key[0]), guess.key, gain)
+    def look_up(self, rows: Rows[Sequence]) -> dict[Sequence, Lookup]:
+        """Drafts of sequences from texts, each within its own limits, and of forced bytes."""
+        self._steps += 1
+        is_timed = self.is_adaptive and self._steps % _TIMED_STEPS == 1
+        began_s = self._clock.now_s() if is_timed else 0.0
+        rests, can_rest = self._rests, self.is_adaptive and self._rests.longest_steps > 0
+        found: dict[Sequence, Lookup] = {}
+        tried = 0
+        for sequence in rows:
+            left_tokens = _left_tokens(sequence)
+            forced = sequence.forced_draft[: max(0, left_tokens)]
+            limit = min(self.limit, left_tokens)
+            lookup = None
+            if limit > len(forced) and not (can_rest and rests.is_resting(sequence)):
+                tried += 1
+                lookup = self._look_up(sequence, forced, limit)
+                if lookup is not None:
+                    rests.forget(sequence)
+                elif can_rest:
+                    rests.begin(sequence)
+            if lookup is not None:
+                found[sequence] = lookup
+            elif forced:
+                found[sequence] = Lookup(Draft(forced, len(forced)))
+        if is_timed and tried:
+            self._costs.note_lookups(tried, self._clock.now_s() - began_s)
+            rests.note_cost(self._costs.lookup)
+        return found
+
+    def share(self, lookups: Rows[Lookup], free_rows: int) -> None:
+        """Shorten drafts from texts to what pays in a step with all of them."""
+        if not self.is_adaptive or not lookups:
+            return
+        forced_rows = sum(one.draft.forced_tokens for one in lookups)
+        lengths = share_rows(
+            [one.chances for one in lookups],
+            lambda rows: self._costs.row(forced_rows + rows),
+            free_rows - forced_rows,
+        )
+        for one, length in zip(lookups, lengths, strict=True):
+            one.keep(length)
 
     def model_tokens(
         self, rows: Rows[Sequence], lookups: Mapping[Sequence, Lookup]
@@ -119,8 +153,7 @@ class SourceChoice:
             found = {}
             for sequence in drafted:
                 tokens, gain = self._model_draft(self._model, sequence, len(rows) / len(drafted))
-                lookup = lookups.get(sequence)
-                least_gain = lookup.gain if lookup is not None else 0.0
+                least_gain = self._gain(lookups.get(sequence))
                 if tokens > len(sequence.forced_draft) and gain > least_gain:
                     found[sequence] = tokens
             if len(found) == len(drafted):
@@ -132,6 +165,8 @@ class SourceChoice:
         """Whether a draft is likely behind the token that is being sampled for a sequence."""
         if self._model is not None and self._model_draft(self._model, sequence, 1.0)[0] > 1:
             return True
+        if self._rests.will_rest(sequence):
+            return False
         guess = self.drafts_of(sequence).best_guess(2)
         return guess is not None and len(guess.token_ids) > 1
 
@@ -143,7 +178,7 @@ class SourceChoice:
         if not self.is_adaptive:
             return self.limit > 0
         rate = self._sites.of(request.cache_salt, request.site).rates.rate(MODEL_KEY)
-        return draft_length(rate, self._costs.row + self._costs.forward, self.limit) > 0
+        return rate > self._costs.row(0) + self._costs.forward
 
     def drafts_of(self, sequence: Sequence) -> SequenceDrafts:
         """Guesses for a sequence."""
@@ -153,14 +188,14 @@ class SourceChoice:
             outputs = self._sites.of(request.cache_salt, request.site)
             found = self._sequences[sequence] = SequenceDrafts(sequence, outputs, self._sources)
             self._opened += 1
-            if self._opened % _PROBE_SEQUENCES == 0:
-                found.rates.forget(MODEL_KEY)
+            if self._model is not None and self._opened % _PROBE_SEQUENCES == 0:
+                found.try_model()
         return found
 
     def forget(self, sequence: Sequence) -> None:
         """Keep the output of a finished sequence for its call site, and nothing else."""
         drafts = self._sequences.pop(sequence, None)
-        self._unpaid_steps.pop(sequence, None)
+        self._rests.forget(sequence)
         if drafts is not None:
             drafts.close()
 
@@ -180,16 +215,40 @@ class SourceChoice:
         grammar = sequence.grammar
         if limit <= 0 or (grammar is not None and grammar.mask_place.is_slow):
             return 0, 0.0
-        rate = self.drafts_of(sequence).rates.rate(MODEL_KEY)
-        cost = self._costs.row + share * self._costs.forward
-        tokens = draft_length(rate, cost, limit) if self.is_adaptive else limit
-        return tokens, expected_gain(rate, cost, tokens)
+        chances = self.drafts_of(sequence).model_rates.chances(MODEL_KEY, limit)
+        if not self.is_adaptive:
+            return limit, sum(chances)
+        cost = self._costs.row(0) + share * self._costs.forward
+        tokens = sum(chance > cost for chance in chances)
+        return tokens, sum(chances[:tokens]) - cost * tokens
 
-    def _probe(self, sequence: Sequence) -> int:
-        """Length of a draft that does not pay: 1 now and then, else 0."""
-        steps = self._unpaid_steps.get(sequence, 0) + 1
-        self._unpaid_steps[sequence] = steps % _PROBE_STEPS
-        return int(steps == _PROBE_STEPS)
+    def _look_up(self, sequence: Sequence, forced: list[int], limit: int) -> Lookup | None:
+        """A draft from a text that goes on behind the forced tokens, or None."""
+        guess = self.drafts_of(sequence).best_guess(limit)
+        if guess is None or guess.token_ids[: len(forced)] != forced:
+            return None
+        length, chances = limit - len(forced), guess.chances
+        if self.is_adaptive:
+            cost = self._costs.row(0)
+            length = sum(chance > cost for chance in chances[:length])
+            if length:
+                self._probes.note_paying(guess.key[0])
+            elif self._probes.is_due(guess.key[0]):
+                length, chances = 1, [inf]
+        token_ids = guess.token_ids[: len(forced) + length]
+        if len(token_ids) > len(forced):
+            token_ids = token_ids[: _count_allowed(sequence, token_ids)]
+        if len(token_ids) <= len(forced):
+            return None
+        draft = Draft(token_ids, len(forced), guess.key[0])
+        return Lookup(draft, guess.key, chances[: len(token_ids) - len(forced)])
+
+    def _gain(self, lookup: Lookup | None) -> float:
+        """Steps that a draft from a text is expected to save, less its cost; 0 for a probe."""
+        if lookup is None or lookup.chances[:1] == [inf]:
+            return 0.0
+        cost = self._costs.row(0) if self.is_adaptive else 0.0
+        return sum(lookup.chances) - cost * len(lookup.chances)
 
 
 def _left_tokens(sequence: Sequence) -> int:

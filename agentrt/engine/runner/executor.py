@@ -54,6 +54,11 @@ class ScheduledBatch:
     max_steps: int = 1
     drafts: Mapping[Sequence, Draft] = field(default_factory=dict)
 
+    @property
+    def draft_rows(self) -> int:
+        """Tokens of all drafts."""
+        return sum(len(draft.token_ids) for draft in self.drafts.values()) if self.drafts else 0
+
 
 @dataclass(slots=True, eq=False)
 class LaunchedBatch:

@@ -101,7 +101,7 @@ class StepRunner:
         self.forwards += steps
         self.decode_forwards += steps * any(decodes)
         prefill_tokens = kv_tokens = 0
-        extra_rows = sum(len(draft.token_ids) for draft in drafts.values()) if drafts else 0
+        extra_rows = scheduled.draft_rows
         for (sequence, count), decoded in zip(scheduled.sequences, decodes, strict=True):
             computed_tokens = sequence.computed_tokens + count
             kv_tokens += computed_tokens
@@ -235,7 +235,7 @@ class StepRunner:
             self._note_prefill(records[0])
         if self._drafter.is_adaptive:
             for record in records:
-                self._drafter.note_step(record)
+                self._drafter.note_step(record, step.scheduled.draft_rows)
         return records
 
     def _note_prefill(self, record: StepRecord) -> None:
