@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import agentrt_command  # noqa: F401  # first: from here on `python -m agentrt` may be interrupted
 from agentrt.base.config import EngineConfig, RunConfig
+from agentrt.base.engines import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
+    AnswerRefused,
     BackendError,
     BudgetExceeded,
     CheckFailed,
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentrtError",
+    "AnswerRefused",
     "BackendError",
     "BudgetExceeded",
     "Calls",
@@ -117,6 +120,7 @@ __all__ = [
     "Partial",
     "Program",
     "ProgramError",
+    "RemoteEngineConfig",
     "RequestRejected",
     "RunConfig",
     "RunOptions",

@@ -11,15 +11,18 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio import to_thread
 
 from agentrt import embedded
 from agentrt.base.clock import Clock, MonotonicClock
-from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
-from agentrt.base.engine_selection import EngineSelection
+from agentrt.base.config import RunConfig, SchedulerConfig
+from agentrt.base.engine_roles import EngineChoice, engines_of_roles
+from agentrt.base.engine_selection import EngineSelection, EngineSettings
+from agentrt.base.engines.engine_file import engine_file
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.program import Program
 from agentrt.prompt import Codec
@@ -33,13 +36,13 @@ from agentrt.runtime.warmup import start_warmup
 from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of
 
+if TYPE_CHECKING:
+    from agentrt.remote import RemoteEngines
+
 _log = logging.getLogger("agentrt")
 
 MIN_OPENING_S = 1.0
 """Time for opening a remote engine, however short the deadline: its probes take a part of it."""
-
-EngineChoice = EngineConfig | str | None
-"""An embedded engine's settings, the URL of a remote one, or None for the embedded model."""
 
 
 def open_runtime(
@@ -74,15 +77,18 @@ def open_runtime(
         ```
 
     Args:
-        engine: Engine of generations that name no model.
-        models: More engines, by the role that `model=` names.
+        engine: Engine of generations that name no model: settings, the URL of a server, or a name
+            of `agentrt.toml`. None takes the `default` role of that file, or else the embedded
+            engine.
+        models: More engines, by the role that `model=` names; None takes the roles of that file.
         observers: See every event.
         config: For runs that do not say otherwise. Its deadline is that of the opening of a
             remote engine too.
         clock: The one clock of runtime, engine and observers.
         place: Where an embedded engine runs: in its own process, or in a thread of this one.
-        remote_model: Name of the model at a remote engine; None takes the only one.
-        api_key: `env:NAME`, the variable that holds the key of a remote engine.
+        remote_model: Name of the model at `engine`, a remote one; None takes the only one.
+        api_key: `env:NAME`, the variable that holds the key of `engine`. Engines of other roles
+            have keys of their own (`RemoteEngineConfig`).
         scheduler: How runs share the engines; its policy is that of embedded engines too.
         estimates: Estimates of past runs. None takes those kept on this machine of runs on the
             same engines, and keeps what these runs add soon after each (see
@@ -91,14 +97,15 @@ def open_runtime(
         remote_limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
 
     Raises:
-        UsageError: The event loop is not one of asyncio.
+        UsageError: The event loop is not one of asyncio, an engine is unknown, or `agentrt.toml` is
+            malformed.
         EngineUnavailable: An engine does not answer or cannot start.
         ModelInvalid: A model directory cannot be loaded.
     """
     opened = partial(
         _opened,
         engine=engine,
-        models=models or {},
+        models=models,
         observers=observers,
         config=config,
         clock=clock or MonotonicClock(),
@@ -117,7 +124,7 @@ def open_runtime(
 async def _opened(
     *,
     engine: EngineChoice,
-    models: Mapping[str, EngineChoice],
+    models: Mapping[str, EngineChoice] | None,
     observers: Sequence[Observer],
     config: RunConfig | None,
     clock: Clock,
@@ -131,10 +138,15 @@ async def _opened(
 ) -> AsyncIterator[Runtime]:
     """The block in which a runtime is open."""
     threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
-    choices = {
-        role: EngineConfig(embedded.path()) if choice is None else choice
-        for role, choice in {**models, "default": engine}.items()
-    }
+    choices = engines_of_roles(
+        engine,
+        models,
+        engine_file(os.environ),
+        embedded.path(),
+        remote_model=remote_model,
+        api_key=api_key,
+    )
+    remotes = _remotes(choices, clock, config, remote_limits)
     backends: dict[str, tuple[Backend, Codec | None]] = {}
     try:
         for role, choice in choices.items():
@@ -142,14 +154,11 @@ async def _opened(
                 _ordered(choice, scheduler),
                 clock,
                 place,
-                remote_model,
-                api_key,
-                opening_s=config.deadline_s if config else None,
-                remote_limits=remote_limits,
+                remotes,
             )
         ready = start_warmup(programs, backends.values())
         memory = (
-            EstimateWriter(estimates_path(os.environ), _engines(choices, remote_model))
+            EstimateWriter(estimates_path(os.environ), _engines(choices))
             if estimates is None
             else EstimateWriter(None, "", estimates)
         )
@@ -210,9 +219,7 @@ def run_here(
 
     async def main() -> Any:
         opening = open_runtime(
-            engine=selection.config(embedded.path()),
-            remote_model=selection.remote_model,
-            api_key=selection.api_key,
+            engine=selection.settings(engine_file(os.environ), embedded.path()),
             observers=[collector] if collector else [],
             programs=[program],
         )
@@ -230,22 +237,21 @@ def run_here(
             collector.close()
 
 
-def _engines(choices: Mapping[str, EngineConfig | str], remote_model: str | None) -> str:
+def _engines(choices: Mapping[str, EngineSettings]) -> str:
     """Identity of the engine of each role, as far as it determines durations."""
-    named = sorted((role, _name(choice, remote_model)) for role, choice in choices.items())
-    return " ".join(f"{role}={name}" for role, name in named)
+    return " ".join(sorted(f"{role}={_name(choice)}" for role, choice in choices.items()))
 
 
-def _name(choice: EngineConfig | str, remote_model: str | None) -> str:
+def _name(choice: EngineSettings) -> str:
     """An engine, as far as it decides how long things take."""
-    if isinstance(choice, str):
-        return f"{choice}#{remote_model}" if remote_model else choice
+    if isinstance(choice, RemoteEngineConfig):
+        return f"{choice.url}#{choice.model}" if choice.model else choice.url
     return f"{Path(choice.model_path).resolve()}@{choice.device}"
 
 
-def _ordered(choice: EngineConfig | str, scheduler: SchedulerConfig | None) -> EngineConfig | str:
+def _ordered(choice: EngineSettings, scheduler: SchedulerConfig | None) -> EngineSettings:
     """The engine, serving what waits by the same policy as the runtime."""
-    if isinstance(choice, str) or scheduler is None:
+    if isinstance(choice, RemoteEngineConfig) or scheduler is None:
         return choice
     return replace(choice, policy=scheduler.policy)
 
@@ -258,25 +264,31 @@ def _warm() -> None:
     prepare_declared()
 
 
+def _remotes(
+    choices: Mapping[str, EngineSettings],
+    clock: Clock,
+    config: RunConfig | None,
+    limits: Mapping[str, Any],
+) -> RemoteEngines | None:
+    """The remote engines of a runtime; None if it has none, and needs no HTTP."""
+    if not any(isinstance(choice, RemoteEngineConfig) for choice in choices.values()):
+        return None
+    from agentrt.remote import RemoteEngines
+
+    deadline_s = config.deadline_s if config else None
+    opening_s = deadline_s and max(deadline_s, MIN_OPENING_S)
+    return RemoteEngines(clock, os.environ, {"opening_s": opening_s, **limits})
+
+
 def _backend(
-    choice: EngineConfig | str,
+    choice: EngineSettings,
     clock: Clock,
     place: Literal["process", "thread"],
-    remote_model: str | None,
-    api_key: str | None,
-    *,
-    opening_s: float | None,
-    remote_limits: Mapping[str, Any],
+    remotes: RemoteEngines | None,
 ) -> tuple[Backend, Codec | None]:
-    if isinstance(choice, str):
-        from agentrt.remote import RemoteBackend, RemoteLimits
-
-        limited_s = opening_s and max(opening_s, MIN_OPENING_S)
-        limits = RemoteLimits(**{"opening_s": limited_s, **remote_limits})
-        remote = RemoteBackend(
-            choice, model=remote_model, api_key=api_key, clock=clock, limits=limits
-        )
-        return remote, None
+    if isinstance(choice, RemoteEngineConfig):
+        assert remotes is not None, "they are made for every remote engine"
+        return remotes.backend(choice), None
     from agentrt.engine.process.backend import EmbeddedBackend
 
     backend = EmbeddedBackend(choice, clock, place=place)

@@ -32,6 +32,8 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ["AGENTRT_ESTIMATES"] = "off"
 _STATE = tempfile.mkdtemp(prefix="agentrt-tests-")
 os.environ["XDG_STATE_HOME"] = _STATE
+os.environ["AGENTRT_CAPABILITIES"] = "off"
+os.environ["XDG_CONFIG_HOME"] = _STATE
 atexit.register(shutil.rmtree, _STATE, ignore_errors=True)
 
 # Workers share the cores: each computes on one thread, and so do the processes that it starts.

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import cast, get_args
 
 from agentrt.base.config import Device, EngineConfig, SpeculateTokens
+from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED, EngineFile
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 
-EMBEDDED = "embedded"
+EngineSettings = EngineConfig | RemoteEngineConfig
+"""Settings of an embedded engine or of a remote one."""
 
 
 def speculate_tokens(text: str) -> SpeculateTokens:
@@ -65,33 +68,24 @@ class EngineSelection:
     """The engine and the model of a run, as flags and environment name them.
 
     Attributes:
-        engine: URL of a server, or `embedded`.
+        engine: URL of a server, name of an engine of `agentrt.toml`, or `embedded`; "" is the
+            `default` role of that file, or else the embedded engine.
         model: Checkpoint directory for the embedded engine, name for a server; "" is the default.
         api_key: `env:NAME`, the variable that holds the server's key, or None.
         device: Device of the embedded engine.
 
     Raises:
-        UsageError: The engine is no URL, the device is unknown, or a key is given without a server.
+        UsageError: The device is unknown.
     """
 
-    engine: str = EMBEDDED
+    engine: str = ""
     model: str = ""
     api_key: str | None = None
     device: Device = "cpu"
 
     def __post_init__(self) -> None:
-        if self.engine != EMBEDDED and not self.engine.startswith(("http://", "https://")):
-            raise UsageError(
-                f"engine {self.engine!r} is no engine",
-                hint="give http://HOST:PORT, https://... or embedded",
-            )
         if self.device not in get_args(Device):
             raise UsageError(f"device {self.device!r} is no device", hint="give cpu or cuda")
-        if self.api_key is not None and self.engine == EMBEDDED:
-            raise UsageError(
-                "a key of an engine (--api-key) is for an engine with an address",
-                hint="give its address by --engine URL too, or leave it",
-            )
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> EngineSelection:
@@ -101,7 +95,7 @@ class EngineSelection:
             UsageError: A value is none of those that are known.
         """
         return cls(
-            environ.get("AGENTRT_ENGINE") or EMBEDDED,
+            environ.get("AGENTRT_ENGINE") or "",
             environ.get("AGENTRT_MODEL") or "",
             device=cast(Device, environ.get("AGENTRT_DEVICE") or "cpu"),
         )
@@ -121,17 +115,39 @@ class EngineSelection:
             device=device or self.device,
         )
 
-    def config(self, default_model: Path) -> EngineConfig | str:
-        """Settings of the embedded engine, or the URL of a server.
+    def settings(self, file: EngineFile, default_model: Path) -> EngineSettings:
+        """Settings of the engine.
 
         Args:
-            default_model: Directory of the model that is meant if none is named.
+            file: Engines by name.
+            default_model: Directory of the embedded engine's model if none is named.
+
+        Raises:
+            UsageError: The engine is no URL and no name, or a key is given without a server.
         """
-        if self.engine != EMBEDDED:
-            return self.engine
+        engine = self.engine or file.roles.get(DEFAULT_ROLE, EMBEDDED)
+        if engine != EMBEDDED:
+            return self._remote(named_engine(engine, file))
+        if self.api_key is not None:
+            raise UsageError(
+                "a key of an engine (--api-key) is for an engine with an address",
+                hint="give its address by --engine URL too, or leave it",
+            )
         return EngineConfig(Path(self.model) if self.model else default_model, device=self.device)
 
-    @property
-    def remote_model(self) -> str | None:
-        """Name of the model at a server; None takes its only one."""
-        return self.model or None
+    def _remote(self, config: RemoteEngineConfig) -> RemoteEngineConfig:
+        """The engine with the model and key that are given beside it."""
+        if self.model:
+            config = replace(config, model=self.model)
+        return config if self.api_key is None else replace(config, key=self.api_key)
+
+
+def named_engine(engine: str, file: EngineFile) -> RemoteEngineConfig:
+    """The remote engine of a URL or a name.
+
+    Raises:
+        UsageError: The text is neither.
+    """
+    if engine.startswith(("http://", "https://")):
+        return RemoteEngineConfig(address=engine)
+    return file.engine(engine)

@@ -13,7 +13,8 @@ from agentrt.analysis import (
     shape_in,
     step_costs,
 )
-from agentrt.base.config import EngineConfig
+from agentrt.base.engine_selection import EngineSettings
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.engine.models.load_plan import dtype_name
 from agentrt.engine.process.roofline import measured_roofline
@@ -29,8 +30,8 @@ class BoundLimits:
         UsageError: The work of such a model is unknown, or it ran on another device.
     """
 
-    def __init__(self, engine: EngineConfig | str) -> None:
-        if isinstance(engine, str) or engine.device != "cpu":
+    def __init__(self, engine: EngineSettings) -> None:
+        if isinstance(engine, RemoteEngineConfig) or engine.device != "cpu":
             raise UsageError(
                 "--bound measures this machine's processor",
                 hint="leave it out for engines with an address and for --device cuda",

@@ -67,7 +67,7 @@ async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
     clock = MonotonicClock()
     begun_s = clock.now_s()
     try:
-        async with open_runtime(engine=config):
+        async with open_runtime(engine=config, models={}):
             return {"engine": f"starts in {clock.now_s() - begun_s:.1f} s"}, 0
     except AgentrtError as error:
         return {"engine": f"does not start: {error.message}", "fix": error.hint}, error.exit_code

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentrt.base.engines.server_limits import MAY_BE_ZERO as SERVERS_MAY_BE_ZERO
+from agentrt.base.engines.server_limits import SERVER_LIMITS
 from agentrt.base.errors import UsageError
 
 OF_RUNS = ("max_depth", "max_nodes", "max_running", "max_result_bytes", "write_grace_s")
-OF_SERVERS = (
-    *("attempts", "outage_s", "pause_s", "retry_after_s", "silence_s", "stall_s"),
-    *("event_bytes", "answer_bytes"),
-)
-MAY_BE_ZERO = ("write_grace_s", "outage_s", "pause_s", "retry_after_s")
+OF_SERVERS = SERVER_LIMITS
+MAY_BE_ZERO = ("write_grace_s", *SERVERS_MAY_BE_ZERO)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from agentrt.base.errors import UsageError
+from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, root_of, three_lines
 from agentrt.cli.kernels import kernels
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
@@ -68,6 +69,7 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
     app.callback(invoke_without_command=True)(greet)
     app.command("run", epilog="Exit codes: " + EXIT_CODES)(run)
     app.command("doctor")(doctor)
+    app.command("engines")(engines)
     app.command("serve")(serve)
     app.add_typer(runs, name="runs")
     app.add_typer(trace, name="trace")
@@ -129,20 +131,29 @@ def doctor(
     ] = "",
     engine: Annotated[
         str,
-        typer.Option("--engine", metavar="URL", help="Ask a server what it enforces instead."),
+        typer.Option(
+            "--engine",
+            metavar="NAME|URL",
+            help="Look at this engine of agentrt.toml, or server. No request is paid for.",
+        ),
     ] = "",
     api_key: Annotated[
         str | None,
         typer.Option("--api-key", metavar="env:NAME", help="The variable with the engine's key."),
     ] = None,
+    probe: Annotated[
+        bool,
+        typer.Option("--probe", help="With --engine: find out by requests what it enforces."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
-    """Say what is installed and whether the engine starts."""
-    from agentrt.cli.doctor import print_report
-    from agentrt.cli.server_report import print_server_report
-
+    """Say what is installed and whether the engine starts, or whether a server answers."""
     if engine:
-        return print_server_report(engine, model, api_key, as_json=as_json)
+        from agentrt.cli.engine_check import print_check
+
+        return print_check(engine, model, api_key, probe=probe, as_json=as_json)
+    from agentrt.cli.doctor import print_report
+
     return print_report(model, as_json=as_json)
 
 

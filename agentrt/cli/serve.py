@@ -112,6 +112,7 @@ def serve(
 
     opening = open_runtime(
         engine=engine,
+        models={},
         observers=[collector] if collector else [],
         scheduler=SchedulerConfig(policy=policy),  # type: ignore[arg-type]
     )

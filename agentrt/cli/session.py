@@ -149,8 +149,6 @@ class Session:
     def _open(self) -> AbstractAsyncContextManager[Runtime]:
         return open_runtime(
             engine=self._settings.engine_choice,
-            remote_model=self._settings.selection.remote_model,
-            api_key=self._settings.selection.api_key,
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
             config=self._config,

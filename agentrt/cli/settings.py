@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,15 @@ from typing import Annotated, Any, Literal, cast, get_args
 import typer
 
 from agentrt import embedded
-from agentrt.base.config import REPLAY_POLICIES, Device, EngineConfig, PolicyName
-from agentrt.base.engine_selection import EMBEDDED, EngineSelection, speculate_tokens, with_drafts
+from agentrt.base.config import REPLAY_POLICIES, Device, PolicyName
+from agentrt.base.engine_selection import (
+    EngineSelection,
+    EngineSettings,
+    speculate_tokens,
+    with_drafts,
+)
+from agentrt.base.engines.engine_file import engine_file
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
@@ -46,7 +54,8 @@ class RunSettings:
         resume: Output of an earlier batch to go on with, or None.
         again: Numbers of the records to run again, with `resume`.
         concurrency: Maximum number of concurrent runs, with `batch`.
-        engine: URL, or "embedded".
+        engine: URL, name of an engine of `agentrt.toml`, or "embedded"; "" takes the `default` role
+            of that file, or else the embedded engine.
         model: Directory for the embedded engine, name for a remote one; "" takes the default.
         api_key: `env:NAME`, the variable that holds the key of a remote engine, or None.
         device: Device of the embedded engine.
@@ -100,11 +109,11 @@ class RunSettings:
         str,
         typer.Option(
             "--engine",
-            metavar="URL|embedded",
+            metavar="NAME|URL|embedded",
             envvar="AGENTRT_ENGINE",
-            help="What serves the model.",
+            help="What serves the model: an engine of agentrt.toml, an address, or this process.",
         ),
-    ] = "embedded"
+    ] = ""
     model: Annotated[
         str,
         typer.Option(
@@ -202,18 +211,19 @@ class RunSettings:
         if self.again and self.resume is None:
             raise UsageError("--again replaces rows of a batch", hint="give --resume FILE too")
         # A wrong text is refused here.
-        _ = self.selection, self.deadline_s, self.policy_name, self.trace_target
+        _ = self.deadline_s, self.policy_name, self.trace_target
+        is_remote = isinstance(self._engine, RemoteEngineConfig)
         drafts = {
             "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
             "--draft-model": self.draft_model is not None,
         }
         for flag, is_given in drafts.items():
-            if is_given and self.engine != EMBEDDED:
+            if is_given and is_remote:
                 raise UsageError(
                     f"{flag} is for the embedded engine", hint="leave it, or leave --engine"
                 )
         _ = self.engine_choice
-        if self.limits.of_servers and self.engine == EMBEDDED:
+        if self.limits.of_servers and not is_remote:
             raise UsageError(
                 f"--limit {min(self.limits.of_servers)} is for an engine with an address",
                 hint="give its address by --engine URL too, or leave it",
@@ -245,12 +255,16 @@ class RunSettings:
         return trace_target(self.trace)
 
     @property
-    def engine_choice(self) -> EngineConfig | str:
-        """Settings of the embedded engine, or the address of a remote one."""
-        config = self.selection.config(embedded.path())
-        if isinstance(config, str):
-            return config
-        return with_drafts(config, self.speculate_tokens, self.draft_model)
+    def engine_choice(self) -> EngineSettings:
+        """Settings of the engine."""
+        if isinstance(self._engine, RemoteEngineConfig):
+            return self._engine
+        return with_drafts(self._engine, self.speculate_tokens, self.draft_model)
+
+    @property
+    def _engine(self) -> EngineSettings:
+        """Settings of the engine without speculative decoding."""
+        return self.selection.settings(engine_file(os.environ), embedded.path())
 
 
 def policy_of(text: str) -> PolicyName:

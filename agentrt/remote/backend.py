@@ -12,11 +12,14 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.engines.engine_kind import engine_kind
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
     DeadlineExceeded,
     EngineDied,
     InternalError,
+    RequestRejected,
     record_of,
 )
 from agentrt.base.ids import RequestId
@@ -36,12 +39,14 @@ from agentrt.protocol.step_output import (
     FinishReason,
     StepDone,
 )
+from agentrt.remote.admission_queue import AdmissionQueue
 from agentrt.remote.attempt import Attempts
 from agentrt.remote.body import RemoteServer
+from agentrt.remote.capability_store import CapabilityStore
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
-from agentrt.remote.probe import probe
+from agentrt.remote.server_opening import open_server
 from agentrt.remote.usage import RequestTimes, ledger
 
 
@@ -53,24 +58,30 @@ class RemoteBackend:
     with the first.
 
     Args:
-        url: `http://host:port`, or with the API's own path.
-        model: Name of the model; None takes the only one.
-        api_key: `env:NAME`, the variable that holds the key.
+        engine: Settings of the engine, or its address.
+        model: Name of the model; None takes that of the settings, or else the only one.
         clock: Clock of the ledgers and deadlines.
         limits: Sizes of answers, attempts, and the time for the opening.
+        store: Capabilities that earlier probes found; None probes each time.
+        queue: Queue of requests before the server; None takes one by the settings.
     """
 
     def __init__(
         self,
-        url: str,
+        engine: RemoteEngineConfig | str,
         *,
         model: str | None = None,
-        api_key: str | None = None,
         clock: Clock,
         limits: RemoteLimits = DEFAULT_LIMITS,
+        store: CapabilityStore | None = None,
+        queue: AdmissionQueue | None = None,
     ) -> None:
-        self._http = Http(url, api_key=api_key, limits=limits, clock=clock)
-        self._model = model
+        if isinstance(engine, str):
+            engine = RemoteEngineConfig(address=engine)
+        self._http = Http(engine, limits=limits, clock=clock, queue=queue)
+        self._kind = engine_kind(engine.kind)
+        self._store = store
+        self._model = model or engine.model or None
         self._clock = clock
         self._attempts: Attempts | None = None
         self._queue = EventQueue()
@@ -108,7 +119,7 @@ class RemoteBackend:
         if self._attempts is None:
             opening_s = self._http.limits.opening_s
             with anyio.move_on_after(opening_s):
-                server = await probe(self._http, self._model)
+                server = await open_server(self._http, self._model, self._kind, self._store)
                 self._attempts = Attempts(self._http, server, self._clock, self._write)
             if self._attempts is None:
                 raise DeadlineExceeded(
@@ -233,6 +244,8 @@ class RemoteBackend:
             reason = outcome
         elif not isinstance(failure, AgentrtError):
             failure = InternalError(f"{type(failure).__name__}: {failure}")
+        if isinstance(failure, RequestRejected) and self._store is not None:
+            self._store.forget(self.server)
         error = record_of(failure) if failure else None
         self._report_thought(exchange)
         account = ledger(exchange.reader, exchange.times, self._clock.now_s())

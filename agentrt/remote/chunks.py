@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from agentrt.base.errors import EngineDied, RequestRejected
+from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 from agentrt.protocol.step_output import FinishReason
 from agentrt.remote.think_tag import ThinkTag
@@ -161,10 +161,10 @@ class ChunkReader:
 
     def _finished(self, reason: str) -> str:
         if reason == "content_filter":
-            raise RequestRejected("the engine filtered its own answer", hint="Reword the prompt")
+            raise AnswerRefused("the engine filtered its own answer")
         if self._refusal:
             shown = " ".join(self._refusal.split())[:200]
-            raise RequestRejected(f"the model refuses: {shown}", hint="Reword the prompt")
+            raise AnswerRefused(f"the model refuses: {shown}")
         self.finish = "length" if reason == "length" else "stop"
         return self.close() if self.finish == "stop" else ""
 

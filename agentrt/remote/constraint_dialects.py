@@ -155,3 +155,15 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
     ),
     "calls": (ConstraintDialect("tools", required_calls),),
 }
+
+
+def dialects_named(
+    names: Mapping[ConstraintKind, Sequence[str]],
+) -> dict[ConstraintKind, tuple[ConstraintDialect, ...]]:
+    """The dialects of these names, by kind of constraint.
+
+    Raises:
+        KeyError: There is no such dialect.
+    """
+    known = {kind: {one.name: one for one in dialects} for kind, dialects in DIALECTS.items()}
+    return {kind: tuple(known[kind][name] for name in found) for kind, found in names.items()}

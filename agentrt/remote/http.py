@@ -7,11 +7,12 @@ request is retried here until its answer begins; `RemoteBackend` retries answers
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -22,18 +23,20 @@ import anyio
 import httpx
 
 from agentrt.base.clock import Clock, MonotonicClock
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
     ContextOverflow,
     EngineDied,
     EngineUnavailable,
     RequestRejected,
-    UsageError,
 )
-from agentrt.base.key_reference import key_name
 from agentrt.base.loopback import is_loopback
+from agentrt.remote.admission_queue import AdmissionQueue, RequestTurn
 from agentrt.remote.answer_shape import Malformed, check_chunk, parsed_object
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
+from agentrt.remote.request_headers import RequestHeaders
+from agentrt.remote.request_rates import needed_tokens, pacer_of, total_tokens
 from agentrt.remote.retries import Retries
 from agentrt.remote.sse import EventStream, EventTooLong
 
@@ -41,7 +44,9 @@ Json = dict[str, Any]
 
 CONNECT_S = 5.0
 MAX_ERROR_BYTES = 64 << 10
-_BUSY = {408, 429}
+_BUSY = {408}
+_NO_QUOTA = b"insufficient_quota"  # OpenAI: no wait helps
+_FULL = {429, 503}
 _AWAY_STATUS = {502, 503, 504}
 _AWAY = (httpx.ConnectError, httpx.ConnectTimeout)
 _LOST = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
@@ -52,32 +57,39 @@ class FormRefused(RequestRejected):
 
 
 class Http:
-    """One remote engine's address.
+    """One remote engine's address. Redirects are refused: the key goes nowhere else.
 
     Args:
-        url: `http://host:port`, or with the API's own path (`https://host/v1`).
-        api_key: `env:NAME`, the variable that holds the key; None sends none.
+        engine: Settings of the engine, or its address.
         seed: Seed of the jitter between attempts.
         limits: Sizes of answers and number of attempts.
         clock: Clock of deadlines.
+        queue: Queue of requests before the server; None takes one by the settings.
     """
 
     def __init__(
         self,
-        url: str,
+        engine: RemoteEngineConfig | str,
         *,
-        api_key: str | None = None,
         seed: int | None = None,
         limits: RemoteLimits = DEFAULT_LIMITS,
         clock: Clock | None = None,
+        queue: AdmissionQueue | None = None,
     ) -> None:
-        self.url = _base(url)
+        if isinstance(engine, str):
+            engine = RemoteEngineConfig(address=engine)
+        self.url = engine.url
         self.limits = limits
         self._clock = clock or MonotonicClock()
-        self._key = os.environ[key_name(api_key, "api_key")] if api_key is not None else ""
+        own = RequestHeaders.of(engine, os.environ)
+        self._secrets = own.secrets
         self._random = random.Random(seed)
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        headers["Accept-Encoding"] = "identity"  # what expands has no size to limit
+        self._admission = queue or AdmissionQueue(pacer_of(engine))
+        self._answered_at_s = -math.inf
+        headers = {
+            **own.headers,
+            "Accept-Encoding": "identity",
+        }  # what expands has no size to limit
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(limits.silence_s, connect=CONNECT_S, pool=None),
@@ -117,6 +129,7 @@ class Http:
         """
         stream, taken = EventStream(self.limits.event_bytes), 0
         async with self._open("POST", path, body, headers, retries) as response:
+            turn = retries.turn
             try:
                 async for part in response.aiter_bytes():
                     taken += len(part)
@@ -125,7 +138,10 @@ class Http:
                     for data in stream.feed_data(part):
                         if data == "[DONE]":
                             return
-                        yield check_chunk(parsed_object(data))
+                        chunk = check_chunk(parsed_object(data))
+                        if turn is not None and chunk.get("usage"):
+                            turn.used_tokens = total_tokens(chunk["usage"])
+                        yield chunk
                 for data in stream.flush():
                     if data != "[DONE]":
                         yield check_chunk(self._last(data))
@@ -146,14 +162,18 @@ class Http:
 
     def retries(self, limits: RemoteLimits, deadline_at_s: float | None = None) -> Retries:
         """The attempts of a new request."""
-        return Retries(self.url, limits, self._clock, self._random, deadline_at_s)
+        turn = self._admission.turn()
+        return Retries(self.url, limits, self._clock, self._random, deadline_at_s, turn)
 
     async def aclose(self) -> None:
+        self._admission.close()
         await self._client.aclose()
 
     def scrub(self, text: str) -> str:
-        """`text` without the key, which some servers repeat in their errors."""
-        return text.replace(self._key, "***") if self._key else text
+        """`text` without keys, which some servers repeat in their errors."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
 
     @asynccontextmanager
     async def _open(
@@ -166,13 +186,23 @@ class Http:
     ) -> AsyncIterator[httpx.Response]:
         """A response with a good status and its headers received."""
         request = self._client.build_request(method, self.url + path, json=body, headers=headers)
-        response = await self._send(request, retries)
+        turn = retries.turn if body is not None else None
+        if turn is not None and body is not None:
+            turn.tokens = needed_tokens(body, len(request.content))
+        response = await self._send(request, retries, turn)
+        answered = False
         try:
             if response.status_code >= 400:
                 error = await self._read(response, MAX_ERROR_BYTES, cut=True)
                 raise self._refusal(response.status_code, error)
+            if response.status_code >= 300:
+                raise self._redirected(response)
+            answered = True
+            self._answered_at_s = self._clock.now_s()
             yield response
         finally:
+            if turn is not None:
+                self._admission.end(turn, answered=answered)
             with anyio.CancelScope(shield=True):
                 await response.aclose()
 
@@ -192,36 +222,76 @@ class Http:
             raise RequestRejected(f"{self.url} answers more than {limit_bytes} bytes")
         return bytes(data[:limit_bytes])
 
-    async def _send(self, request: httpx.Request, retries: Retries) -> httpx.Response:
-        """Send a request until its headers arrive, with retries."""
+    async def _send(
+        self, request: httpx.Request, retries: Retries, turn: RequestTurn | None
+    ) -> httpx.Response:
+        """Send a request until its headers arrive, with retries, each in its turn."""
         while True:
-            wait_s = 0.0
+            if turn is not None:
+                await self._admission.begin(turn)
             try:
-                response = await self._client.send(request, stream=True)
-            except _AWAY as error:
-                if not retries.note_away():
-                    raise self._unreachable(error) from None
-            except _LOST as error:
-                if not retries.note_loss():
-                    raise self._unreachable(error) from None
-            except httpx.HTTPError as error:
-                raise self._unreachable(error) from None
-            else:
-                status = response.status_code
-                if not (status in _BUSY or status >= 500):
+                response = await self._attempt(request, retries)
+                if response is not None and not await self._may_follow(response, retries):
                     return response
-                note = retries.note_away if status in _AWAY_STATUS else retries.note_failure
-                if not note():
-                    return response
-                wait_s = retry_after_s(response.headers.get("retry-after", ""), time.time())
+                wait_s = (
+                    asked_wait_s(response.headers, time.time()) if response is not None else 0.0
+                )
+                pause_s = retries.pause_s(wait_s)
+            except BaseException:
+                if turn is not None:
+                    self._admission.end(turn)
+                raise
+            if response is not None:
                 await response.aclose()
-            await retries.pause(wait_s)
+            if turn is not None and response is not None and response.status_code in _FULL:
+                self._admission.refuse(turn, pause_s)  # none is sent meanwhile: the order is kept
+                continue
+            if turn is not None:
+                self._admission.end(turn)
+            await anyio.sleep(pause_s)
+
+    async def _attempt(self, request: httpx.Request, retries: Retries) -> httpx.Response | None:
+        """One attempt: the response, or None if another one may follow."""
+        try:
+            return await self._client.send(request, stream=True)
+        except _AWAY as error:
+            if not retries.note_away():
+                raise self._unreachable(error) from None
+        except _LOST as error:
+            if not retries.note_loss():
+                raise self._unreachable(error) from None
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from None
+        return None
+
+    async def _may_follow(self, response: httpx.Response, retries: Retries) -> bool:
+        """Whether another attempt may follow a response.
+
+        Raises:
+            EngineUnavailable: The account has no room, now or at all.
+        """
+        status = response.status_code
+        if status == 429:
+            body = await self._read(response, MAX_ERROR_BYTES, cut=True)
+            if _NO_QUOTA in body or not retries.note_busy(self._answered_at_s):
+                raise self._refusal(status, body)
+            return True
+        if not (status in _BUSY or status >= 500):
+            return False
+        return retries.note_away() if status in _AWAY_STATUS else retries.note_failure()
 
     def _unreachable(self, error: httpx.HTTPError) -> EngineUnavailable:
         why = self.scrub(str(error)) or type(error).__name__
         return EngineUnavailable(
             f"no engine answers at {self.url} ({why})",
             hint="Start the server, or correct --engine",
+        )
+
+    def _redirected(self, response: httpx.Response) -> RequestRejected:
+        place = self.scrub(response.headers.get("location", "another place"))[:300]
+        return RequestRejected(
+            f"{self.url} answered {response.status_code}: a redirect to {place}",
+            hint="Give that address itself, if you trust it; no request and no key is sent on",
         )
 
     def _cut(self, why: str) -> EngineDied:
@@ -235,7 +305,7 @@ class Http:
         message = self.scrub(error_text(body))
         at = f"{self.url} answered {status}: {message}"
         if status in (401, 403):
-            return RequestRejected(at, hint="Put the key in a variable and give api_key='env:NAME'")
+            return RequestRejected(at, hint=_KEY_HINT)
         if status == 404:
             return RequestRejected(at, hint="Check the address and the model's name")
         too_long = b"context_length_exceeded" in body or status == 413
@@ -266,6 +336,7 @@ _KEEP_ALIVE = [
 ]
 """A peer that answers no probe for 30 s is gone: no reset comes from a host without power."""
 
+_KEY_HINT = 'Put the key in a variable, and give --api-key env:NAME or key = "env:NAME"'
 _OVERFLOW = ("context length", "context_length", "context size", "maximum context", "too long")
 
 
@@ -281,14 +352,13 @@ def error_text(body: bytes) -> str:
     return " ".join((value if isinstance(value, str) else json.dumps(value)).split())[:300]
 
 
-def _base(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(
-            f"{url!r} is not the address of an engine", hint="Give http://host:port or https://..."
-        )
-    bare = url.rstrip("/")
-    return bare if parts.path.strip("/") else f"{bare}/v1"
+def asked_wait_s(headers: Mapping[str, str], unix_s: float) -> float:
+    """Seconds that a response asks to wait, by `Retry-After` or `retry-after-ms`; else 0."""
+    try:
+        wait_s = float(headers.get("retry-after-ms", "")) / 1e3
+    except ValueError:
+        return retry_after_s(headers.get("retry-after", ""), unix_s)
+    return max(0.0, wait_s) if wait_s == wait_s else 0.0
 
 
 def retry_after_s(value: str, unix_s: float) -> float:

@@ -82,8 +82,8 @@ QUESTIONS: dict[ConstraintKind, ProbeQuestion] = {
 }
 
 
-async def probe(http: Http, model: str | None) -> RemoteServer:
-    """Properties of the server at the address.
+async def identify(http: Http, model: str | None) -> RemoteServer:
+    """The server at the address, as far as its list of models shows it. The request is free.
 
     Raises:
         EngineUnavailable: No server answers, or not with OpenAI's API.
@@ -91,12 +91,20 @@ async def probe(http: Http, model: str | None) -> RemoteServer:
     """
     listed = await _models(http, model)
     entry = _chosen(listed, model, http.url)
-    server = RemoteServer(
+    return RemoteServer(
         where=http.url,
         model=entry["id"],
         family=_FAMILIES.get(str(entry.get("owned_by", "")).lower(), ""),
         window_tokens=_window_tokens(entry),
     )
+
+
+async def probe_features(http: Http, server: RemoteServer) -> RemoteServer:
+    """The server with the features that it shows when they are asked for.
+
+    Raises:
+        EngineUnavailable: The server takes no request.
+    """
     server = await _with_parameters(http, server)
     return replace(server, proven=await _proven(http, server))
 

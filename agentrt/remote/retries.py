@@ -13,6 +13,7 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import EngineUnavailable
+from agentrt.remote.admission_queue import RequestTurn
 from agentrt.remote.limits import RemoteLimits
 
 FIRST_SHARE = 0.1
@@ -28,6 +29,7 @@ class Retries:
         clock: Clock of deadlines.
         jitter: Spreads the pauses of requests that failed together.
         deadline_at_s: Deadline of the request, or None.
+        turn: Turn of the request at the server, for all of its attempts; None without one.
     """
 
     def __init__(
@@ -37,12 +39,14 @@ class Retries:
         clock: Clock,
         jitter: random.Random,
         deadline_at_s: float | None = None,
+        turn: RequestTurn | None = None,
     ) -> None:
         self._url = url
         self._limits = limits
         self._clock = clock
         self._jitter = jitter
         self._deadline_at_s = deadline_at_s
+        self.turn = turn
         self._away_since_s: float | None = None
         self._lost_since_s: float | None = None
         self._pauses = 0
@@ -75,8 +79,27 @@ class Retries:
         self._away_since_s = self._lost_since_s = None
         self._pauses = self._failures = 0
 
+    def note_busy(self, answered_at_s: float) -> bool:
+        """Note an attempt that the server had no room for; whether another one may follow.
+
+        Args:
+            answered_at_s: Instant at which the server last answered any request: as long as it
+                answers others, this one has its turn.
+        """
+        if self._away_since_s is not None:
+            self._away_since_s = max(answered_at_s, self._away_since_s)
+        return self.note_away()
+
     async def pause(self, wait_s: float = 0.0) -> None:
         """Wait before the next attempt, `wait_s` at least.
+
+        Raises:
+            EngineUnavailable: The server asks for a wait past the deadline or the limit.
+        """
+        await anyio.sleep(self.pause_s(wait_s))
+
+    def pause_s(self, wait_s: float = 0.0) -> float:
+        """Time before the next attempt, `wait_s` at least.
 
         Raises:
             EngineUnavailable: The server asks for a wait past the deadline or the limit.
@@ -89,6 +112,6 @@ class Retries:
                 f"{self._url} is busy and asks to wait {wait_s:g} s, longer than there is time",
                 hint="Try again later, or raise the deadline",
             )
-        share = min(1.0, FIRST_SHARE * 2**self._pauses)
+        share: float = min(1.0, FIRST_SHARE * 2**self._pauses)
         self._pauses = min(self._pauses + 1, DOUBLINGS)
-        await anyio.sleep(wait_s + share * self._limits.pause_s * self._jitter.random())
+        return wait_s + share * self._limits.pause_s * self._jitter.random()

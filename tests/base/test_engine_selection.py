@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agentrt import UsageError
+from agentrt import RemoteEngineConfig, UsageError
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSelection
+from agentrt.base.engines.engine_file import EngineFile
 
 URL = "http://localhost:8000"
 
@@ -18,12 +19,11 @@ def test_the_environment_names_engine_model_and_device() -> None:
 
 
 def test_a_model_directory_is_for_the_embedded_engine() -> None:
-    default = Path("default")
-    assert EngineSelection().config(default) == EngineConfig(default)
-    assert EngineSelection(model="mine").config(default) == EngineConfig(Path("mine"))
-    assert EngineSelection(URL, "qwen").config(default) == URL
-    assert EngineSelection(URL, "qwen").remote_model == "qwen"
-    assert EngineSelection(URL).remote_model is None
+    default, file = Path("default"), EngineFile()
+    assert EngineSelection().settings(file, default) == EngineConfig(default)
+    assert EngineSelection(model="mine").settings(file, default) == EngineConfig(Path("mine"))
+    there = RemoteEngineConfig(address=URL, model="qwen", key="env:KEY")
+    assert EngineSelection(URL, "qwen", "env:KEY").settings(file, default) == there
 
 
 def test_what_is_given_overrides_the_environment() -> None:
@@ -39,14 +39,15 @@ def test_what_is_given_overrides_the_environment() -> None:
     ("environ", "message"),
     [
         ({"AGENTRT_ENGINE": "localhost:8000"}, "'localhost:8000' is no engine"),
+        ({"AGENTRT_ENGINE": "ftp://x"}, "'ftp://x' is no engine"),
         ({"AGENTRT_DEVICE": "tpu"}, "'tpu' is no device"),
     ],
 )
 def test_unknown_values_are_refused(environ: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        EngineSelection.from_environment(environ)
+        EngineSelection.from_environment(environ).settings(EngineFile(), Path())
 
 
 def test_a_key_is_for_a_server() -> None:
     with pytest.raises(UsageError, match="for an engine with an address"):
-        EngineSelection(api_key="env:KEY")
+        EngineSelection(api_key="env:KEY").settings(EngineFile(), Path())

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.base.config import EngineConfig
+from agentrt.base.engines import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.cli.bound import BoundLimits
 from agentrt.cli.main import answer
@@ -13,7 +14,10 @@ EXTRACT = Path(__file__).resolve().parents[2] / "programs" / "extract.py"
 
 
 def test_other_machines_are_not_measured() -> None:
-    for engine in ("http://localhost:8000", EngineConfig(model_path=Path("x"), device="cuda")):
+    for engine in (
+        RemoteEngineConfig(address="http://localhost:8000"),
+        EngineConfig(model_path=Path("x"), device="cuda"),
+    ):
         with pytest.raises(UsageError, match="--bound measures this machine"):
             BoundLimits(engine)
 

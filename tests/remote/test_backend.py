@@ -12,6 +12,7 @@ import pytest
 
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.engines import RemoteEngineConfig
 from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError
 from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
 from agentrt.base.sampling_params import SamplingParams
@@ -43,8 +44,9 @@ def request(text="Say something.", *, constraint=None, tools=(), **sampling):
 
 
 @asynccontextmanager
-async def connected(url, model="tiny", **options):
-    backend = RemoteBackend(url, model=model, clock=MonotonicClock(), **options)
+async def connected(url, model="tiny", key=None, **options):
+    engine = RemoteEngineConfig(address=url, model=model or "", key=key)
+    backend = RemoteBackend(engine, clock=MonotonicClock(), **options)
     try:
         await backend.start()
         yield backend
@@ -267,8 +269,8 @@ STARTS = [
     ("unknown model", "{url}", "gpt-9", {}, "UsageError", "does not serve 'gpt-9'"),
     ("no key", "{url}", "tiny-locked", {}, "EngineUnavailable", "401"),
     ("not a URL", "localhost:80", None, {}, "UsageError", "address of an engine"),
-    ("a bare key", "{url}", None, {"api_key": KEY}, "UsageError", "not a reference"),
-    ("no such variable", "{url}", None, {"api_key": "env:NOPE_1"}, "UsageError", "NOPE_1"),
+    ("a bare key", "{url}", None, {"key": KEY}, "UsageError", "not a reference"),
+    ("no such variable", "{url}", None, {"key": "env:NOPE_1"}, "UsageError", "NOPE_1"),
 ]
 
 
@@ -287,10 +289,10 @@ def test_starts_that_fail_say_what_to_do(portal, server_url, url, model, options
 
 def test_keys_come_from_the_environment_and_stay_out_of_errors(portal, server_url, monkeypatch):
     monkeypatch.setenv("TEST_ENGINE_KEY", KEY)
-    _, end = played(portal, server_url, request(), "tiny-locked", api_key="env:TEST_ENGINE_KEY")
+    _, end = played(portal, server_url, request(), "tiny-locked", key="env:TEST_ENGINE_KEY")
     assert end.reason == "length"
     monkeypatch.setenv("TEST_ENGINE_KEY", "sk-canary")
-    error = refused(portal, server_url, "tiny-locked", api_key="env:TEST_ENGINE_KEY")
+    error = refused(portal, server_url, "tiny-locked", key="env:TEST_ENGINE_KEY")
     assert "401" in error.message
     assert "Incorrect API key provided: ***" in error.message
     assert "sk-canary" not in str(error)

@@ -26,6 +26,7 @@
     │   ├── ModelInvalid        a model directory cannot be loaded
     │   ├── OutOfPages          a request can never fit the KV memory
     │   ├── RequestRejected     an engine refused one request
+    │   │   └── AnswerRefused   a provider's filter or its model refused to answer
     │   └── Unsupported         this engine cannot do what was asked
     └── InternalError           our own bug: please report it
 
@@ -33,6 +34,7 @@ An error crosses a process as an `ErrorRecord` and comes back as the same class.
 """
 
 from agentrt.base.errors.engine_errors import (
+    AnswerRefused as AnswerRefused,
     BackendError as BackendError,
     EngineDied as EngineDied,
     EngineUnavailable as EngineUnavailable,

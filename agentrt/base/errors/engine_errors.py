@@ -183,6 +183,18 @@ class RequestRejected(BackendError):
     """
 
 
+class AnswerRefused(RequestRejected):
+    """A provider's filter or its model refused to answer; another engine may.
+
+    Example:
+        >>> from agentrt import AnswerRefused, RequestRejected
+        >>> issubclass(AnswerRefused, RequestRejected)
+        True
+    """
+
+    default_hint = "Reword the prompt, or give another engine for refusals"
+
+
 class Unsupported(BackendError):
     """This engine cannot do what was asked; the hint names an option to leave out.
 

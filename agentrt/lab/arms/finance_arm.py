@@ -91,6 +91,7 @@ class FinanceArm:
         self._runtime: Runtime = await self._stack.enter_async_context(
             open_runtime(
                 engine=config_of(settings["engine"]),
+                models={},
                 observers=[self._observer],
                 estimates=Estimates(),  # of this run alone, not of what the user ran before
             )

@@ -101,7 +101,7 @@ async def _own(served: Served, threads: int, stack: AsyncExitStack) -> OpenArm:
         threads=threads,
     )
     scheduler = SchedulerConfig()
-    opening = open_runtime(engine=engine, scheduler=scheduler, estimates=Estimates())
+    opening = open_runtime(engine=engine, models={}, scheduler=scheduler, estimates=Estimates())
     runtime = await stack.enter_async_context(opening)
     freeze_gc()
     about = {"engine": {**asdict(engine), "model_path": str(served.model)}}

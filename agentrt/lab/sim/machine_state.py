@@ -101,7 +101,9 @@ async def measure_state(config: EngineConfig) -> MachineState:
     """
     observer = _Decodes()
     nodes_s: list[float] = []
-    async with open_runtime(engine=config, observers=[observer], estimates=Estimates()) as runtime:
+    async with open_runtime(
+        engine=config, models={}, observers=[observer], estimates=Estimates()
+    ) as runtime:
         for number in range(_ROUNDS + 1):
             if number == 1:  # the first round warms up
                 observer.steps_s.clear()

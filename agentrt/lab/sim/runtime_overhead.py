@@ -136,7 +136,7 @@ async def measure_overhead(config: EngineConfig) -> SimCosts:
     records: list[RunRecord] = []
     serials = count()
     async with open_runtime(
-        engine=config, observers=[RunRecorder(records.append)], estimates=Estimates()
+        engine=config, models={}, observers=[RunRecorder(records.append)], estimates=Estimates()
     ) as runtime:
 
         async def waves(count: int, wide: int, words: int) -> _MeasuredRun:

@@ -1,0 +1,253 @@
+"""`agentrt.toml`: engines by name, and the roles of programs that they play."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentrt.base.engines.fallback_reason import REASONS
+from agentrt.base.engines.remote_engine_config import Fallbacks, RemoteEngineConfig
+from agentrt.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+FILE_NAME = "agentrt.toml"
+MAX_FILE_BYTES = 1 << 20
+EMBEDDED = "embedded"
+DEFAULT_ROLE = "default"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+COOLDOWN = "cooldown_s"
+_PARTS = ("engines", "roles")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFile:
+    """The engines and roles of one file.
+
+    Attributes:
+        path: The file; None if there is none.
+        engines: Engines by name.
+        roles: Name of the engine of each role; `default` is that of generations without a role.
+    """
+
+    path: Path | None = None
+    engines: Mapping[str, RemoteEngineConfig] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+
+    def engine(self, name: str) -> RemoteEngineConfig:
+        """The engine of that name.
+
+        Raises:
+            UsageError: The file has none.
+        """
+        if name in self.engines:
+            return self.engines[name]
+        close = get_close_matches(name, self.engines, n=1)
+        known = f"did you mean {close[0]}?" if close else f"it has {', '.join(self.engines)}"
+        where = f"{self.path}: {known}" if self.engines else f"there is no {FILE_NAME} with engines"
+        raise UsageError(
+            f"engine {name!r} is no engine ({where})",
+            hint="give http://HOST:PORT, https://..., embedded, or a name of [engines]",
+        )
+
+
+def engine_file(environment: Mapping[str, str], folder: Path | None = None) -> EngineFile:
+    """The file that holds here; without one, a file without engines.
+
+    It is the one that `AGENTRT_CONFIG` names, else `agentrt.toml` in the working directory or the
+    nearest above it, else `agentrt/agentrt.toml` in `XDG_CONFIG_HOME` or `~/.config`.
+
+    Args:
+        environment: Environment variables.
+        folder: The working directory; None takes that of the process.
+
+    Raises:
+        UsageError: The file cannot be read, or a part of it is malformed; the message names it.
+    """
+    path = _path(environment, folder or Path.cwd())
+    return EngineFile() if path is None else read_engine_file(path)
+
+
+def _path(environment: Mapping[str, str], folder: Path) -> Path | None:
+    given = environment.get("AGENTRT_CONFIG", "")
+    if given:
+        return Path(given)
+    config = environment.get("XDG_CONFIG_HOME", "").strip()
+    base = Path(config) if config and Path(config).is_absolute() else Path.home() / ".config"
+    places = [*(one / FILE_NAME for one in (folder, *folder.parents)), base / "agentrt" / FILE_NAME]
+    return next((path for path in places if path.is_file()), None)
+
+
+def read_engine_file(path: Path) -> EngineFile:
+    """The engines and roles of the file at `path`.
+
+    Raises:
+        UsageError: The file cannot be read, or a part of it is malformed; the message names it.
+    """
+    table = _table(path)
+    for part in table:
+        if part not in _PARTS:
+            raise UsageError(
+                f"{path}: {part!r} is no part of it{_meant(part, _PARTS)}",
+                hint="It has the tables [engines.NAME] and [roles]",
+            )
+    tables = _checked_table(path, "engines", table)
+    engines = {name: _engine(path, name, given) for name, given in tables.items()}
+    engines |= {
+        name: replace(engines[name], fallbacks=_fallbacks(path, name, given["fallbacks"], engines))
+        for name, given in tables.items()
+        if "fallbacks" in given
+    }
+    roles = {
+        role: _role(path, role, given, engines)
+        for role, given in _checked_table(path, "roles", table).items()
+    }
+    return EngineFile(path, engines, roles)
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes", hint="Shorten it")
+        return tomllib.loads(data.decode("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", hint="Correct AGENTRT_CONFIG, or the file"
+        ) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not TOML: {error}", hint="Correct the file") from None
+
+
+def _checked_table(path: Path, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    given = table.get(name, {})
+    if not isinstance(given, dict):
+        raise UsageError(f"{path}: {name} is no table", hint=f"Begin it by [{name}]")
+    return given
+
+
+def _engine(path: Path, name: str, given: Any) -> RemoteEngineConfig:
+    where = f"{path}: engines.{name}"
+    if not _NAME.fullmatch(name) or name == EMBEDDED:
+        reserved = " is the engine of this process" if name == EMBEDDED else " is no name"
+        raise UsageError(
+            f"{path}: engines: {name!r}{reserved}", hint="Give letters, digits, '.', '_' and '-'"
+        )
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} is no table", hint=f"Begin it by [engines.{name}]")
+    known = [one.name for one in fields(RemoteEngineConfig) if one.name != "name"]
+    for key in given:
+        if key not in known:
+            raise UsageError(
+                f"{where}: {key!r} is no setting of an engine{_meant(key, known)}",
+                hint=f"It takes {', '.join(known)}",
+            )
+    own = {key: value for key, value in given.items() if key != "fallbacks"}
+    return replace(_validated(where, own), name=name)
+
+
+def _fallbacks(
+    path: Path, name: str, given: Any, engines: Mapping[str, RemoteEngineConfig]
+) -> Fallbacks:
+    where = f"{path}: engines.{name}.fallbacks"
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} is no table", hint=f"Begin it by [engines.{name}.fallbacks]")
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        if key == COOLDOWN:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"{where}: {key} is {_type_name(value)}", hint="Give seconds")
+            found[key] = float(value)
+        elif key not in REASONS:
+            raise UsageError(
+                f"{where}: {key!r} is no reason{_meant(key, (*REASONS, COOLDOWN))}",
+                hint=f"It takes {', '.join(REASONS)} and {COOLDOWN}",
+            )
+        else:
+            found[key] = tuple(
+                _fallback(f"{where}.{key}", name, one, engines) for one in _list(where, key, value)
+            )
+    try:
+        return Fallbacks(**found)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def _list(where: str, key: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise UsageError(
+            f"{where}: {key} is {_type_name(value)}", hint=f'Give names, as {key} = ["NAME"]'
+        )
+    return value
+
+
+def _fallback(
+    where: str, name: str, given: Any, engines: Mapping[str, RemoteEngineConfig]
+) -> RemoteEngineConfig:
+    if not isinstance(given, str) or given not in engines:
+        meant = _meant(given, engines) if isinstance(given, str) else ""
+        raise UsageError(
+            f"{where}: there is no engine {given!r}{meant}", hint=f"Give {', '.join(engines)}"
+        )
+    if given == name:
+        raise UsageError(f"{where}: {given!r} is the engine itself", hint="Name another one")
+    return engines[given]
+
+
+def _validated(where: str, given: dict[str, Any]) -> RemoteEngineConfig:
+    """The engine of a table; types are checked strictly, then values."""
+    from pydantic import TypeAdapter, ValidationError  # takes time, and most runs have no file
+
+    adapter = TypeAdapter(RemoteEngineConfig)
+    try:
+        # As JSON, strict types still take an array for a tuple.
+        return adapter.validate_json(json.dumps(given, default=_refused), strict=True)
+    except ValidationError as error:
+        raise _type_error(where, error.errors(include_url=False)[0]) from None
+    except UsageError as error:
+        raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def _refused(value: object) -> str:
+    """Refuse a value that no setting takes."""
+    raise UsageError(f"{value} is a date or a time", hint="Put it in quotation marks")
+
+
+def _type_error(where: str, first: ErrorDetails) -> UsageError:
+    place = ".".join(str(part) for part in first["loc"])
+    said = first["msg"]
+    wanted = said.removeprefix("Input should be ")
+    what = f"is {_type_name(first['input'])}, and must be {wanted}" if wanted != said else said
+    return UsageError(f"{where}: {place} {what}", hint="Correct its value")
+
+
+def _type_name(value: object) -> str:
+    names = {str: "a string", bool: "true or false", int: "an integer", float: "a number"}
+    names |= {list: "an array", dict: "a table"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _role(path: Path, role: str, given: Any, engines: Mapping[str, RemoteEngineConfig]) -> str:
+    if not isinstance(given, str):
+        raise UsageError(
+            f"{path}: roles.{role} is {_type_name(given)}", hint="Give the name of an engine"
+        )
+    if given != EMBEDDED and given not in engines:
+        raise UsageError(
+            f"{path}: roles.{role}: there is no engine {given!r}{_meant(given, engines)}",
+            hint=f"Give {', '.join((*engines, EMBEDDED))}",
+        )
+    return given
+
+
+def _meant(name: str, known: Any) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

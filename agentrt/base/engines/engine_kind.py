@@ -1,0 +1,106 @@
+"""Kinds of remote engines: what each server takes, as data with the documents that say so.
+
+A kind is a file in `kinds/`. Adding a server of the API takes no code.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from agentrt.base.constraint_spec import ConstraintKind
+
+ANY_KIND = "openai-compatible"
+
+
+@dataclass(frozen=True, slots=True)
+class KindField:
+    """A parameter of a request in the words of one kind of server.
+
+    Attributes:
+        field: Name of the field.
+        source: Address of the document that describes it.
+    """
+
+    field: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindDialects:
+    """Structured output of one kind of server.
+
+    Attributes:
+        dialects: Names of the constraint dialects that it enforces, the surest first.
+        source: Address of the document that describes them.
+    """
+
+    dialects: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """One kind of server.
+
+    Attributes:
+        name: Name in settings.
+        title: Name for people.
+        address: Address if the settings give none; "" if there is no usual one.
+        is_probed: Whether its features are found out by requests, since they are not known.
+        is_hosted: Whether it is an API of a provider, where accounts have limits of their rates.
+        lists_window: Whether its list of models has their context lengths.
+        family: Family of its own parameters ("vllm", "sglang", "llamacpp"), or "".
+        sources: Documents, by the short names of the file.
+        fields: Field of each parameter that the server takes.
+        constraints: Dialects by kind of constraint.
+    """
+
+    name: str
+    title: str
+    address: str
+    is_probed: bool
+    is_hosted: bool
+    lists_window: bool
+    family: str
+    sources: Mapping[str, str]
+    fields: Mapping[str, KindField]
+    constraints: Mapping[ConstraintKind, KindDialects]
+
+
+@cache
+def kind_names() -> tuple[str, ...]:
+    """Names of all kinds, in order."""
+    suffix = ".toml"
+    names = (one.name for one in files(__package__).joinpath("kinds").iterdir())
+    return tuple(sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix)))
+
+
+@cache
+def engine_kind(name: str) -> EngineKind:
+    """The kind of that name, one of `kind_names()`."""
+    text = files(__package__).joinpath("kinds", f"{name}.toml").read_text("utf-8")
+    table: dict[str, Any] = tomllib.loads(text)
+    sources: dict[str, str] = table["sources"]
+    return EngineKind(
+        name,
+        table["title"],
+        table.get("address", ""),
+        table.get("probed", False),
+        table.get("hosted", False),
+        table.get("lists_window", False),
+        table.get("family", ""),
+        sources,
+        {
+            parameter: KindField(row["field"], sources[row["from"]])
+            for parameter, row in table.get("fields", {}).items()
+        },
+        {
+            cast(ConstraintKind, kind): KindDialects(tuple(row["dialects"]), sources[row["from"]])
+            for kind, row in table.get("constraints", {}).items()
+        },
+    )

@@ -1,0 +1,184 @@
+"""Settings of one remote engine, as `agentrt.toml` or Python gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from agentrt.base.engines.engine_kind import ANY_KIND, engine_kind, kind_names
+from agentrt.base.engines.fallback_reason import REASONS, FallbackReason
+from agentrt.base.engines.server_limits import check_limit
+from agentrt.base.errors import UsageError
+from agentrt.base.key_reference import check_reference
+
+SECRET_HEADER = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NOT_TAKEN = frozenset(
+    {"host", "content-length", "content-type", "transfer-encoding", "connection"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fallbacks:
+    """Engines that take over requests of another one, by the reason.
+
+    Their own fallbacks are not followed.
+
+    Attributes:
+        down: Engines for requests that the engine does not answer, in order.
+        context_overflow: Engines for prompts that are too long for it.
+        refusal: Engines for requests that the provider's filter or the model refused.
+        cooldown_s: Time for which an engine that was down gets no requests.
+
+    Raises:
+        UsageError: The cooldown is negative.
+    """
+
+    down: tuple[RemoteEngineConfig, ...] = ()
+    context_overflow: tuple[RemoteEngineConfig, ...] = ()
+    refusal: tuple[RemoteEngineConfig, ...] = ()
+    cooldown_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cooldown_s < float("inf"):
+            raise UsageError(
+                f"cooldown_s: {self.cooldown_s} is out of range", hint="give seconds, 0 or more"
+            )
+
+    def engines(self) -> list[tuple[RemoteEngineConfig, frozenset[FallbackReason]]]:
+        """The engines in order, each with the reasons for which it takes requests."""
+        found: list[tuple[RemoteEngineConfig, frozenset[FallbackReason]]] = []
+        for reason in REASONS:
+            for engine in getattr(self, reason):
+                known = [one for one, _ in found]
+                if engine in known:
+                    index = known.index(engine)
+                    found[index] = (engine, found[index][1] | {reason})
+                else:
+                    found.append((engine, frozenset({reason})))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteEngineConfig:
+    """Settings of a remote engine; pass it as `open_runtime(engine=...)`, or name it in a file.
+
+    Example:
+        >>> from agentrt import RemoteEngineConfig
+        >>> config = RemoteEngineConfig(kind="vllm", address="http://gpu7:8000", model="qwen")
+        >>> config.url
+        'http://gpu7:8000/v1'
+
+    Attributes:
+        kind: Kind of server, which decides what requests look like; `agentrt engines --kinds` lists
+            them. `openai-compatible` fits any server of the API: its features are probed.
+        address: `http://host:port`, or with the API's own path; "" takes that of the kind.
+        model: Name of the model; "" takes the only one that the server lists.
+        key: `env:NAME`, the variable that holds the key, or None. It is sent to `address` alone.
+        headers: Headers of each request. A value `env:NAME` is that of the variable; headers that
+            carry secrets take no other.
+        organisation: Organisation that is charged (`OpenAI-Organization`), or "".
+        project: Project that is charged (`OpenAI-Project`), or "".
+        concurrency: Maximum number of requests in flight; 0 sets none. Fewer are sent while the
+            server answers that it is busy.
+        requests_per_minute: Rate of requests that is not exceeded; 0 sets none.
+        tokens_per_minute: Rate of tokens, prompts and outputs together; 0 sets none.
+        limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
+        fallbacks: Engines that take requests which this one cannot serve.
+        name: Name for people; "" takes the address.
+
+    Raises:
+        UsageError: A setting is malformed; the message names it.
+    """
+
+    kind: str = ANY_KIND
+    address: str = ""
+    model: str = ""
+    key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    organisation: str = ""
+    project: str = ""
+    concurrency: int = 0
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    limits: Mapping[str, float] = field(default_factory=dict)
+    fallbacks: Fallbacks | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in kind_names():
+            raise UsageError(
+                f"kind: {self.kind!r} is no kind of engine", hint=f"give {', '.join(kind_names())}"
+            )
+        if not self.address and not engine_kind(self.kind).address:
+            raise UsageError(
+                f"address: an engine of kind {self.kind!r} has none by itself",
+                hint='give address = "http://HOST:PORT"',
+            )
+        base_url(self.address or engine_kind(self.kind).address, "address: ")
+        if self.key is not None:
+            check_reference(self.key, "key: the value")
+        for name, value in self.headers.items():
+            _check_header(name, value)
+        for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
+            if getattr(self, name) < 0:
+                raise UsageError(
+                    f"{name}: {getattr(self, name)} is negative",
+                    hint="give 1 or more, or 0 for none",
+                )
+        for name, limit in self.limits.items():
+            check_limit(name, limit, "limits: ")
+
+    @property
+    def url(self) -> str:
+        """Base address of the API."""
+        return base_url(self.address or engine_kind(self.kind).address)
+
+
+def base_url(address: str, where: str = "") -> str:
+    """The address of the API at `address`: `/v1` there, if it names no path.
+
+    Args:
+        address: `http://host:port`, or with the API's own path.
+        where: Setting with the address, for messages.
+
+    Raises:
+        UsageError: The text is no address.
+    """
+    try:
+        parts = urlsplit(address)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise UsageError(
+            f"{where}{address!r} is not the address of an engine",
+            hint="Give http://host:port or https://...",
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        # The address itself may hold a password: it is not repeated.
+        raise UsageError(
+            f"{where}the address of {parts.hostname} has a user, a query or a fragment",
+            hint='Give http://host:port/path, and the key by key = "env:NAME"',
+        )
+    bare = address.rstrip("/")
+    return bare if parts.path.strip("/") else f"{bare}/v1"
+
+
+def _check_header(name: str, value: str) -> None:
+    if not _HEADER.fullmatch(name) or name.lower() in _NOT_TAKEN:
+        raise UsageError(f"headers: {name!r} is no header of requests", hint="Leave it out")
+    if value.startswith("env:"):
+        check_reference(value, f"headers: the value of {name!r}")
+    elif SECRET_HEADER.search(name):
+        raise UsageError(
+            f"headers: {name!r} carries a secret, which has no place in a file",
+            hint='Put its value in a variable and give "env:NAME"',
+        )
+    elif not value.isascii() or not value.isprintable():
+        raise UsageError(
+            f"headers: the value of {name!r} has a character that no header takes",
+            hint="Give printable ASCII",
+        )

@@ -1,0 +1,27 @@
+"""The models that a server lists."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
+from agentrt.base.errors import EngineUnavailable
+from agentrt.remote.answer_shape import Malformed, check_models
+from agentrt.remote.http import Http
+
+
+async def listed_models(engine: RemoteEngineConfig) -> list[str]:
+    """Names of the models at an engine; the one request is free everywhere.
+
+    Raises:
+        EngineUnavailable: The server does not answer, or with something else.
+        RequestRejected: The server refuses the request, such as for its key.
+    """
+    async with aclosing(Http(engine)) as http:
+        try:
+            return [str(one["id"]) for one in check_models(await http.get("/models"))]
+        except Malformed as error:
+            raise EngineUnavailable(
+                f"{http.url}/models answers {error}",
+                hint="Give the address of an OpenAI-compatible server",
+            ) from None

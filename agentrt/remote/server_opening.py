@@ -1,0 +1,51 @@
+"""The opening of a server: known kinds need no probe, unknown ones one in a week."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agentrt.base.engines.engine_kind import EngineKind
+from agentrt.remote.body import MAY_BE_FIXED, RemoteServer
+from agentrt.remote.capability_store import CapabilityStore
+from agentrt.remote.constraint_dialects import dialects_named
+from agentrt.remote.http import Http
+from agentrt.remote.probe import identify, probe_features
+
+
+async def open_server(
+    http: Http, model: str | None, kind: EngineKind, store: CapabilityStore | None
+) -> RemoteServer:
+    """Properties of the server at the address.
+
+    Args:
+        http: The address.
+        model: Name of the model; None takes the only one.
+        kind: Kind of the server.
+        store: Capabilities of servers of unknown kinds, or None.
+
+    Raises:
+        EngineUnavailable: No server answers, or not with OpenAI's API.
+        UsageError: The server has several models and none was chosen.
+    """
+    if not kind.is_probed:
+        return await _known(http, model, kind)
+    server = await identify(http, model)
+    kept = store.load(server) if store is not None else None
+    if kept is not None:
+        return kept
+    server = await probe_features(http, server)
+    if store is not None:
+        store.save(server)
+    return server
+
+
+async def _known(http: Http, model: str | None, kind: EngineKind) -> RemoteServer:
+    """A server as its kind describes it. Its list of models, which is free, is read if needed."""
+    if model is None or kind.lists_window:
+        server = await identify(http, model)
+    else:
+        server = RemoteServer(where=http.url, model=model)
+    limit = kind.fields["max_tokens"].field
+    proven = dialects_named({name: one.dialects for name, one in kind.constraints.items()})
+    fixed = frozenset(name for name in MAY_BE_FIXED if name not in kind.fields)
+    return replace(server, family=kind.family, limit_field=limit, proven=proven, fixed=fixed)

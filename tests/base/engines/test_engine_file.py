@@ -1,0 +1,178 @@
+"""`agentrt.toml`: what it says is what is used, and each fault is named with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt import EngineConfig, RemoteEngineConfig, UsageError
+from agentrt.base.engine_roles import engines_of_roles
+from agentrt.base.engines.engine_file import EngineFile, engine_file, read_engine_file
+
+GOOD = """
+[engines.cheap]
+kind = "vllm"
+address = "http://gpu:8000"
+model = "qwen"
+headers = { "X-Team" = "search", "api-key" = "env:GATE" }
+limits = { attempts = 2, silence_s = 30 }
+
+[engines.strong]
+kind = "openai"
+model = "gpt"
+key = "env:OPENAI_API_KEY"
+organisation = "org-1"
+
+[roles]
+default = "cheap"
+planner = "strong"
+worker = "embedded"
+"""
+MODEL = Path("embedded-model")
+
+
+def read(tmp_path: Path, text: str) -> EngineFile:
+    path = tmp_path / "agentrt.toml"
+    path.write_text(text, "utf-8")
+    return read_engine_file(path)
+
+
+def test_engines_and_roles_are_read(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD)
+    cheap, strong = file.engine("cheap"), file.engine("strong")
+    assert (cheap.name, cheap.url, cheap.model) == ("cheap", "http://gpu:8000/v1", "qwen")
+    assert cheap.limits == {"attempts": 2, "silence_s": 30}
+    assert (strong.url, strong.key) == ("https://api.openai.com/v1", "env:OPENAI_API_KEY")
+    assert file.roles == {"default": "cheap", "planner": "strong", "worker": "embedded"}
+
+
+def test_roles_of_the_file_hold_until_others_are_given(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD)
+    cheap, strong = file.engine("cheap"), file.engine("strong")
+    here = EngineConfig(MODEL)
+    roles = engines_of_roles(None, None, file, MODEL)
+    assert roles == {"default": cheap, "planner": strong, "worker": here}
+    assert engines_of_roles("strong", {}, file, MODEL) == {"default": strong}
+    assert engines_of_roles("embedded", {"x": None}, file, MODEL) == {"default": here, "x": here}
+    url = RemoteEngineConfig(address="http://other")
+    assert engines_of_roles("http://other", {}, file, MODEL) == {"default": url}
+
+
+def test_a_key_is_for_the_engine_that_it_is_given_with(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD)
+    roles = engines_of_roles(
+        "http://a", {"big": "http://b"}, file, MODEL, remote_model="m", api_key="env:A"
+    )
+    assert roles["default"] == RemoteEngineConfig(address="http://a", model="m", key="env:A")
+    assert roles["big"] == RemoteEngineConfig(address="http://b")
+    with pytest.raises(UsageError, match="given by its address or name"):
+        engines_of_roles(None, {"big": "http://b"}, EngineFile(), MODEL, api_key="env:A")
+
+
+def test_fallbacks_are_engines_of_the_file(tmp_path: Path) -> None:
+    more = """
+[engines.cheap.fallbacks]
+down = ["strong", "far"]
+refusal = ["strong"]
+cooldown_s = 5
+
+[engines.far]
+address = "https://far"
+"""
+    file = read(tmp_path, GOOD + more)
+    strong, far = file.engine("strong"), file.engine("far")
+    fallbacks = file.engine("cheap").fallbacks
+    assert fallbacks is not None
+    assert fallbacks.cooldown_s == 5.0
+    assert fallbacks.engines() == [
+        (strong, frozenset({"down", "refusal"})),
+        (far, frozenset({"down"})),
+    ]
+
+
+FAULTS = {
+    "[engines.a": "is not TOML: ",
+    "[engines.a]\nkind='vllm'\n[engines.a]\nkind='vllm'": r"is not TOML: .*twice.*line 3",
+    "[engine.a]\nkind='vllm'": r"'engine' is no part of it \(did you mean engines\?\)",
+    "engines = 3": "engines is no table",
+    "[engines]\na = 3": r"engines\.a is no table",
+    "[engines.embedded]\nkind='vllm'": "'embedded' is the engine of this process",
+    "[engines.'a b']\nkind='vllm'": "'a b' is no name",
+    "[engines.a]\nkind='vlm'": r"engines\.a: kind: 'vlm' is no kind",
+    "[engines.a]\nkind=3": r"engines\.a: kind is an integer, and must be a valid string",
+    "[engines.a]\nadress='http://x'": r"'adress' is no setting .*did you mean address\?",
+    "[engines.a]\nname='b'": r"engines\.a: 'name' is no setting",
+    "[engines.a]\naddress='gpu:8000'": r"engines\.a: address: 'gpu:8000' is not the address",
+    "[engines.a]\naddress='http://x:99999'": r"engines\.a: address: 'http://x:99999' is not",
+    "[engines.a]\naddress='http://me:canary@x'": "has a user",
+    "[engines.a]\nmodel='m'": r"engines\.a: address: an engine of kind .* has none by itself",
+    "[engines.a]\nkind='vllm'\nkey='canary'": r"engines\.a: key: the value is not a reference",
+    "[engines.a]\nkind='vllm'\nheaders={'Api-Key'='canary'}": "'Api-Key' carries a secret",
+    "[engines.a]\nkind='vllm'\nheaders={'a b'='x'}": "'a b' is no header",
+    "[engines.a]\nkind='vllm'\nheaders={Host='x'}": "'Host' is no header of requests",
+    "[engines.a]\nkind='vllm'\nheaders={'X-A'=\"x\\ny\"}": "has a character",
+    "[engines.a]\nkind='vllm'\nheaders={'X-A'=3}": r"headers\.X-A is an integer",
+    "[engines.a]\nkind='vllm'\nlimits={attempt=3}": "limits: 'attempt' names no limit",
+    "[engines.a]\nkind='vllm'\nlimits={attempts=0}": "limits: attempts = 0 is out of range",
+    "[engines.a]\nkind='vllm'\nlimits={attempts=1.5}": "limits: attempts = 1.5 is out of range",
+    "[engines.a]\nkind='vllm'\nlimits={stall_s=nan}": "limits: stall_s = nan is out of range",
+    "[engines.a]\nkind='vllm'\nlimits={stall_s='5'}": r"limits\.stall_s is a string",
+    "[engines.a]\nkind='vllm'\nmodel=2026-01-01": r"engines\.a: 2026-01-01 is a date",
+    "[engines.a]\nkind='vllm'\nfallbacks=3": r"engines\.a\.fallbacks is no table",
+    "[engines.a]\nkind='vllm'\nfallbacks={dwn=[]}": r"'dwn' is no reason \(did you mean down\?",
+    "[engines.a]\nkind='vllm'\nfallbacks={down='b'}": r"fallbacks: down is a string",
+    "[engines.a]\nkind='vllm'\nfallbacks={down=['b']}": r"fallbacks\.down: there is no engine 'b'",
+    "[engines.a]\nkind='vllm'\nfallbacks={down=['a']}": "'a' is the engine itself",
+    "[engines.a]\nkind='vllm'\nfallbacks={cooldown_s='1'}": "cooldown_s is a string",
+    "[engines.a]\nkind='vllm'\nfallbacks={cooldown_s=-1}": "cooldown_s: -1.0 is out of range",
+    "[engines.a]\nkind='vllm'\nconcurrency=-1": r"engines\.a: concurrency: -1 is negative",
+    "[engines.a]\nkind='vllm'\nconcurrency=1.5": r"engines\.a: concurrency is a number",
+    "[roles]\nplanner='a'": r"roles\.planner: there is no engine 'a'",
+    "[engines.abc]\nkind='vllm'\n[roles]\np='abd'": r"roles\.p: .*'abd' \(did you mean abc\?\)",
+    "[roles]\nplanner=['a']": r"roles\.planner is an array",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), FAULTS.items(), ids=range(len(FAULTS)))
+def test_a_fault_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        read(tmp_path, text)
+    assert str(tmp_path / "agentrt.toml") in raised.value.message
+    assert raised.value.hint
+    assert "canary" not in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        engine_file({"AGENTRT_CONFIG": str(tmp_path / "none.toml")})
+    (tmp_path / "agentrt.toml").write_bytes(b"a = '\xff'")
+    with pytest.raises(UsageError, match="is not TOML"):
+        engine_file({}, tmp_path)
+    (tmp_path / "agentrt.toml").write_bytes(b"#" * (2 << 20))
+    with pytest.raises(UsageError, match="has more than"):
+        engine_file({}, tmp_path)
+
+
+def test_the_nearest_file_counts(tmp_path: Path) -> None:
+    """The variable's, else the nearest above, else that of the user's configuration."""
+    inner, config = tmp_path / "a" / "b", tmp_path / "config"
+    inner.mkdir(parents=True)
+    (config / "agentrt").mkdir(parents=True)
+    environ = {"XDG_CONFIG_HOME": str(config)}
+    assert engine_file(environ, inner).path is None
+    (config / "agentrt" / "agentrt.toml").write_text("", "utf-8")
+    assert engine_file(environ, inner).path == config / "agentrt" / "agentrt.toml"
+    (tmp_path / "a" / "agentrt.toml").write_text("", "utf-8")
+    assert engine_file(environ, inner).path == tmp_path / "a" / "agentrt.toml"
+    given = tmp_path / "given.toml"
+    given.write_text(GOOD, "utf-8")
+    assert engine_file(environ | {"AGENTRT_CONFIG": str(given)}, inner).path == given
+
+
+def test_an_unknown_name_says_what_is_known(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD)
+    with pytest.raises(UsageError, match=r"'strng' is no engine .*did you mean strong\?"):
+        file.engine("strng")
+    with pytest.raises(UsageError, match="it has cheap, strong"):
+        file.engine("zzz")
+    with pytest.raises(UsageError, match=r"there is no agentrt\.toml"):
+        EngineFile().engine("cheap")
