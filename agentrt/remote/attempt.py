@@ -58,11 +58,14 @@ class Attempts:
         """Stream one attempt, in the first form that the server takes."""
         request = exchange.request
         exchange.forms = exchange.forms or list(forms_of(request, self.server))
-        first: FormRefused | None = None
+        first: RequestRejected | None = None
         while True:
             try:
                 return await self._stream_form(exchange, self.server)
-            except FormRefused as refusal:
+            except RequestRejected as refusal:
+                in_stream = exchange.reader.failed and not exchange.text
+                if not isinstance(refusal, FormRefused) and not in_stream:
+                    raise
                 first = first or refusal
                 if known := self.server.after_refusal(refusal.message):
                     self.server = known

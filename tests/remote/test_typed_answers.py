@@ -251,6 +251,14 @@ def test_parameters_that_a_model_fixes_are_left_out(played):
     assert not script.seen[0].keys() & {"temperature", "seed", "max_tokens"}
 
 
+def test_a_form_that_is_refused_in_the_stream_gives_way_to_the_next(played):
+    refused = [{"error": {"message": "this schema is too large", "code": 400}}]
+    script = Script([refused, text('{"value":7}')], enforces={"json"})
+    value, seen = played(script, lambda: ASK.generate(int))
+    assert value == 7
+    assert finished(seen).attributes["agentrt.constraint.form"] == "response_format, not strict"
+
+
 def test_a_refusal_that_no_form_mends_is_reported_as_it_was(played):
     script = Script(
         [], refuses=lambda body: None if len(body["messages"]) == 1 else "No such thing."
