@@ -33,6 +33,7 @@ from agentrt.remote.sse import EventStream
 
 Json = dict[str, Any]
 _PATIENCE_S = 3600.0
+_IDLE_S = 2.0  # servers close a connection that was idle for 5 s; a request then meets a closed one
 _OUTPUT_FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls")
 EXACT_LENGTHS: Json = {"temperature": 0, "ignore_eos": True}
 """Fields of each request by which an answer has exactly `max_tokens` tokens."""
@@ -59,8 +60,11 @@ class HttpArm:
         error = ""
         try:
             await self._play(session, watch, turns)
-        except (BenchFailed, httpx.HTTPError, ValueError) as raised:
-            error = f"{type(raised).__name__}: {raised}"
+        except* (BenchFailed, httpx.HTTPError, ValueError) as failures:  # subagents fail in groups
+            first: BaseException = failures
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            error = f"{type(first).__name__}: {first}"
         return AgentSample(session.name, arrived_s, watch.now_s(), tuple(turns), error)
 
     async def _play(self, session: AgentSession, watch: Watch, turns: list[TurnSample]) -> None:
@@ -161,7 +165,9 @@ async def http_arm(
         base_url=f"{url.rstrip('/')}/",
         headers=dict(headers or {}),
         timeout=httpx.Timeout(_PATIENCE_S, pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+        limits=httpx.Limits(
+            max_connections=None, max_keepalive_connections=None, keepalive_expiry=_IDLE_S
+        ),
         trust_env=False,  # a server of this machine or network is not reached through a proxy
     ) as http:
         yield HttpArm(http, model or await _first_model(http, url), body)

@@ -143,16 +143,18 @@ def test_agents_arrive_and_overlap(tiny: EngineConfig, sessions: list[AgentSessi
 
 
 def test_an_agent_that_fails_says_why(tiny: EngineConfig, own_server_url: str) -> None:
-    words = AgentMessage("user", "word " * 5000)
-    turns = (AgentTurn((AgentMessage("user", "a"),), (), 2), AgentTurn((words,), (), 2))
-    session = AgentSession("long", turns)
+    short = AgentTurn((AgentMessage("user", "a"),), (), 2)
+    long = AgentTurn((AgentMessage("user", "word " * 5000),), (), 2)
+    session = AgentSession("long", (short, long))
+    subagent = AgentSession("long/sub", (long,))
+    parent = AgentSession("parent", (replace(short, subagents=(subagent,)),))
     for play in (
-        played_by_programs(tiny, lambda arm: play_one_by_one(arm, [session])),
-        played_over_http(own_server_url, lambda arm: play_one_by_one(arm, [session])),
+        played_by_programs(tiny, lambda arm: play_one_by_one(arm, [session, parent])),
+        played_over_http(own_server_url, lambda arm: play_one_by_one(arm, [session, parent])),
     ):
-        (agent,) = play.agents
-        assert len(agent.turns) == 1
-        assert "4096" in agent.error.replace(",", "")
+        for agent in play.agents:
+            assert len(agent.turns) == 1
+            assert "4096" in agent.error.replace(",", "")
         assert figures(play, SLO)["within_slo"] == 0.5
 
 

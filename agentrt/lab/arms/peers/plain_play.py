@@ -24,6 +24,7 @@ from gbnf import gbnf_of
 T = TypeVar("T")
 
 PATIENCE_S = 3600.0
+IDLE_S = 2.0  # servers close a connection that was idle for 5 s; a request then meets a closed one
 _NO_LIMIT = 1_000_000
 
 
@@ -47,7 +48,9 @@ class Server:
         self.turns = asyncio.Semaphore(settings.get("width") or _NO_LIMIT)
         self.http = httpx.AsyncClient(
             timeout=httpx.Timeout(PATIENCE_S, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            limits=httpx.Limits(
+                max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_S
+            ),
             trust_env=False,  # no proxy between this process and a server on this machine
         )
 
