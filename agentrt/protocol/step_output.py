@@ -249,6 +249,7 @@ PASSED_OVER = {
     "slots": "too many running at once",
     "budget": "the step's tokens given to others",
     "prefix": "another one computing the same prefix",
+    "decodes": "more urgent outputs about to end",
 }
 """Causes for leaving a request in the waiting queue, in words."""
 

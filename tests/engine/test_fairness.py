@@ -6,130 +6,21 @@ long whatever is in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, get_args
+from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.base.config import EngineConfig, PolicyName
-from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.base.sampling_params import SamplingParams
-from agentrt.engine.kv.allocator import KvAllocator
+from agentrt.base.config import PolicyName
 from agentrt.engine.scheduling import waiting_queue
-from agentrt.engine.scheduling.scheduler import Scheduler
-from agentrt.engine.sequence.metrics import RequestMetrics
-from agentrt.engine.sequence.sequence import Sequence
-from agentrt.engine.sequence.stop_strings import StopStrings
-from agentrt.kv_cache import PagePool
-from agentrt.prompt import Detokenizer
-from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
+from agentrt.scheduler.estimates.step_model import StepTime
 from agentrt.scheduler.order.order import OVERDUE_S, OVERDUE_SHARE, QUANTUM_S
 from agentrt.scheduler.runs.fair_share import FairShare
+from tests.engine.step_engine import PAGE, STEP_S, Engine, Job
 
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
-STEP_S = 1.0
-PAGE = 4
-
-
-class NoTables:
-    def write(self, slot: int, at: int, pages: list[Any]) -> None:
-        return
-
-
-@dataclass
-class Job:
-    """One program of one generation."""
-
-    prompt_tokens: int
-    output_tokens: int
-    facts: dict[str, Any]
-    submitted_s: float = 0.0
-    ended_s: float | None = None
-
-
-class Engine:
-    """An engine that computes nothing, step by step."""
-
-    def __init__(self, policy: PolicyName, *, pages: int, slots: int, step_tokens: int) -> None:
-        self.config = EngineConfig(
-            Path("none"),
-            kv_pages=pages,
-            page_tokens=PAGE,
-            max_running=slots,
-            step_tokens=step_tokens,
-            prefill_chunk_tokens=step_tokens,
-            policy=policy,
-        )
-        self.allocator = KvAllocator(
-            PagePool(pages), PAGE, NoTables(), lambda _source, _target: None, slots
-        )
-        self.scheduler = Scheduler(self.config, self.allocator)
-        self.jobs: list[Job] = []
-        self.served: list[RequestId] = []
-        self.now_s = 0.0
-
-    def submit(self, job: Job) -> None:
-        number = len(self.jobs)
-        self.jobs.append(job)
-        job.submitted_s = self.now_s
-        facts = SchedulingInfo(
-            RequestId(number),
-            demanded=True,
-            run_started_at_s=self.now_s,
-            run_id=RunId(f"run {number}"),
-            waiting=1,
-            as_of_s=self.now_s,
-        )
-        tokens = [number * 10_000 + at for at in range(job.prompt_tokens)]
-        request = GenerateRequest(
-            request_id=RequestId(number),
-            run_id=facts.run_id,
-            node_id=NodeId("n"),
-            site="test",
-            prompt=TokenPrompt(tuple(tokens)),
-            sampling=SamplingParams(max_tokens=job.output_tokens),
-            info=replace(facts, **job.facts),
-        )
-        account = RequestMetrics(self.now_s, self.now_s, completed_at_s=self.now_s)
-        sequence = Sequence(
-            request=request,
-            serial=number,
-            info=self.scheduler.initial_info(request, self.now_s),
-            tokens=tokens,
-            prompt_tokens=len(tokens),
-            complete=True,
-            metrics=account,
-            detokenizer=Detokenizer(()),
-            stops=StopStrings(()),
-            max_output_tokens=job.output_tokens,
-        )
-        self.scheduler.add_sequence(sequence)
-
-    def step(self) -> dict[int, int]:
-        """One step: how many tokens of a prompt it computed, by job; others decoded."""
-        shares = self.scheduler.schedule(self.now_s)
-        assert not self.scheduler.unschedulable
-        self.served = [sequence.request.request_id for sequence, _ in shares]
-        self.now_s += STEP_S
-        prompts: dict[int, int] = {}
-        for sequence, count in shares:
-            number = sequence.request.request_id
-            if sequence.is_prefilling:
-                prompts[number] = count
-            sequence.computed_tokens += count
-            self.allocator.cache_prefix(sequence)
-            if sequence.computed_tokens < len(sequence.tokens):
-                continue
-            sequence.tokens.append(number * 10_000 + len(sequence.tokens))
-            if sequence.output_tokens == self.jobs[number].output_tokens:
-                self.scheduler.remove_sequence(sequence)
-                self.jobs[number].ended_s = self.now_s
-        return prompts
-
-
 PAGES, SLOTS, STEP_TOKENS = 24, 4, 40
 LONGEST_PROMPT, LONGEST_OUTPUT = 60, 12
 
@@ -180,10 +71,16 @@ def bound_s(job: Job, earlier: int) -> float:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@given(coming=arrivals)
+@given(coming=arrivals, learns=st.booleans())
 @settings(max_examples=12, deadline=None, derandomize=True)
-def test_no_program_starves(policy: PolicyName, coming: list[tuple[int, Job]]) -> None:
+def test_no_program_starves(
+    policy: PolicyName, coming: list[tuple[int, Job]], *, learns: bool
+) -> None:
+    """Also where prompts cost so much that they yield to any output."""
     engine = Engine(policy, pages=PAGES, slots=SLOTS, step_tokens=STEP_TOKENS)
+    if learns:
+        engine.learn_costs(StepTime(STEP_S, STEP_S, 0.0, 0.0))
+        engine.costs = StepTime(STEP_S, 0.0, 0.0, 0.0)
     serve_all(engine, [(gap, replace(job)) for gap, job in coming])
     for number, job in enumerate(engine.jobs):
         overdue_s = job.submitted_s + OVERDUE_S

@@ -39,6 +39,15 @@ def test_a_run_commits_what_it_truly_needs(world: Make, job: Any) -> None:
         assert jobs[1].began_at_s == pytest.approx(began_at_s)
 
 
+def test_a_run_commits_half_of_the_growth_that_is_known(world: Make, job: Any) -> None:
+    """It has 300 tokens and is known to come to 900: 600 of the thousand."""
+    for tokens, began_at_s in ((400, 1.1), (410, 11.0)):
+        jobs = [known(job, 1.0, (10.0,), 300), known(job, 1.1, (10.0,), tokens)]
+        jobs[0].true_kv_tokens = 900
+        served(world, jobs)
+        assert jobs[1].began_at_s == pytest.approx(began_at_s)
+
+
 def test_an_admitted_run_gives_way_between_two_generations(world: Make, job: Any) -> None:
     def jobs() -> list[Any]:
         return [known(job, 1.0, (4.0, 4.0, 4.0), 900), known(job, 2.0, (1.0,), 900)]

@@ -31,6 +31,8 @@ def equal_steps(
     others = len(scheduler) > len(scheduled)
     if others and any(one.phase is Phase.WAITING or one.compiling for one in scheduler):
         return 1
+    if len(scheduler.running) > len(scheduled):  # a prompt that yields, which is decided anew, too
+        return 1
     steps = 1 << 30
     for sequence, count in scheduled:
         if count != 1 or sequence.is_prefilling or sequence.deadline_at_s is not None:

@@ -11,6 +11,7 @@ from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.scheduling.admission import BatchAdmission, UnchangedQueue
 from agentrt.engine.scheduling.ahead import AheadPrefills
 from agentrt.engine.scheduling.preemption import preemption_victim
+from agentrt.engine.scheduling.prompt_yield import PromptYield
 from agentrt.engine.scheduling.token_budget import TokenBudget
 from agentrt.engine.scheduling.waiting_queue import WaitingQueue
 from agentrt.engine.sequence.sequence import Phase, Sequence
@@ -33,6 +34,7 @@ class Scheduler:
         running: Sequences that hold a slot, in the order in which they got it.
         queue: Order of the waiting sequences.
         ahead: Sequences of prompts that are only expected.
+        prompt_yield: Decides which prompts wait for more urgent decodes.
         failed: Errors of sequences that could not be scheduled; the caller ends them and clears it.
     """
 
@@ -46,6 +48,7 @@ class Scheduler:
         self.running: dict[RequestId, Sequence] = {}
         self.queue = WaitingQueue(config, allocator)
         self.ahead = AheadPrefills(allocator)
+        self.prompt_yield = PromptYield(self.queue.urgency, allocator)
         self.failed: dict[Sequence, Exception] = {}
         self._admission = BatchAdmission(allocator, self.running)
         self._unchanged = UnchangedQueue(allocator)
@@ -206,12 +209,20 @@ class Scheduler:
         if budget.remaining_tokens:
             may_admit = self._allocator.free_slots or self._may_preempt_background(waiting)
             ordered = self.queue.sort(now_s, prefilling + waiting if may_admit else prefilling)
+            if self.queue.prompts_yield:
+                decoding = [self.running[request_id] for request_id in scheduled]
+                self.prompt_yield.begin_step(decoding, len(ordered))
+                budget.remaining_tokens = self.prompt_yield.limit_tokens(budget.remaining_tokens)
             if len(ordered) > 1:
                 self._schedule_overdue(ordered, budget, now_s)
             for sequence in ordered:
                 if not budget.remaining_tokens:
                     break
                 if admission.is_closed and sequence.phase is Phase.WAITING:
+                    continue
+                if self.queue.prompts_yield and self.prompt_yield.yields(now_s, sequence):
+                    if sequence in admission.causes:
+                        admission.causes[sequence] = "decodes"
                     continue
                 self._schedule_prefill(sequence, budget, self._config.prefill_chunk_tokens, now_s)
         self.queue.note_waiting(admission.causes)

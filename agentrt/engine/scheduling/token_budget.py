@@ -12,9 +12,9 @@ from typing import Literal
 from agentrt.base.ids import RequestId
 from agentrt.kv_cache.node import TOKEN_BYTES
 
-WaitCause = Literal["pages", "slots", "budget", "prefix"]
-"""Why a request waits: too few free pages, no free slot, no tokens left in the step's budget, or
-another sequence is computing the prefix that it needs."""
+WaitCause = Literal["pages", "slots", "budget", "prefix", "decodes"]
+"""Why a request waits: too few free pages, no free slot, no tokens left in the step's budget,
+another sequence is computing the prefix that it needs, or more urgent decodes end first."""
 
 BACKGROUND_TOKENS = 128
 """Most prefill tokens of background sequences in a step that also serves foreground ones."""

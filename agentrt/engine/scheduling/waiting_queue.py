@@ -54,6 +54,11 @@ class WaitingQueue:
         """Whether requests of one run that share a prefix are admitted together."""
         return self._active_order.policy.groups_forks
 
+    @property
+    def prompts_yield(self) -> bool:
+        """Whether prompts wait for more urgent decodes that end soon."""
+        return self._active_order.policy.prompts_yield
+
     def check_info(self, info: SchedulingInfo, now_s: float) -> None:
         """Check that the info of a request is all that scheduling needs.
 

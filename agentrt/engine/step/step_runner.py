@@ -233,6 +233,9 @@ class StepRunner:
         self._ended_s = ended_s
         if not any(step.decodes):
             self._note_prefill(records[0])
+        if self._scheduler.queue.prompts_yield:
+            for record in records:
+                self._scheduler.prompt_yield.note_step(record)
         if self._drafter.is_adaptive:
             for record in records:
                 self._drafter.note_step(record, step.scheduled.draft_rows)

@@ -41,6 +41,10 @@ RESERVE_AFTER_S = 1.0
 IDLE_S = 1.0
 """Seconds without a generation after which a run is dormant."""
 
+KNOWN_GROWTH_SHARE = 0.5
+"""Share of its growth that a run commits if its peak is known: on average it has that much of it
+while it grows. Learned peaks are exceeded, so that all of their growth is committed."""
+
 NO_BENEFIT = "contexts take less to compute again than steps that fewer share"
 
 
@@ -231,7 +235,9 @@ class AdmissionControl:
             return 0.0
         if run in self.idle and now_s >= self.idle[run] + IDLE_S:
             return 0.0
-        return max(footprint.committed_tokens, footprint.context_tokens)
+        growth_tokens = max(0.0, footprint.committed_tokens - footprint.context_tokens)
+        share = KNOWN_GROWTH_SHARE if self.foresees else 1.0
+        return footprint.context_tokens + share * growth_tokens
 
     def decide_admissions(self, now_s: float, order: Order) -> Admit:
         """Decide which held runs are admitted; includes newly held ones."""

@@ -24,6 +24,7 @@ class Clairvoyant:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = False
     groups_forks: bool = True
+    prompts_yield: bool = True
     foresees: bool = True
 
     def __init__(self, token_s: float = 0.0) -> None:

@@ -15,6 +15,7 @@ class Fcfs:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = True
     groups_forks: bool = False
+    prompts_yield: bool = False
     foresees: bool = False
 
     def key(

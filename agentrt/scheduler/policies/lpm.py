@@ -20,6 +20,7 @@ class Lpm:
     refresh_steps: int = 1
     time_invariant: bool = True
     groups_forks: bool = False
+    prompts_yield: bool = False
     foresees: bool = False
 
     def key(

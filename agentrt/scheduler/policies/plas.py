@@ -35,6 +35,7 @@ class Plas:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = False
     groups_forks: bool = False
+    prompts_yield: bool = False
     foresees: bool = False
 
     def key(

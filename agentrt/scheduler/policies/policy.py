@@ -31,6 +31,7 @@ class Policy(Protocol):
         refresh_steps: Engine steps for which a key may be cached while the info is the same.
         time_invariant: Whether a key depends on the info and the cached tokens only.
         groups_forks: Whether requests of one run with a common prefix are admitted together.
+        prompts_yield: Whether a prompt waits for more urgent decodes that end soon.
         foresees: Whether admission control goes by what a replay knows, and takes admissions back
             for shorter runs.
     """
@@ -40,6 +41,7 @@ class Policy(Protocol):
     refresh_steps: int
     time_invariant: bool
     groups_forks: bool
+    prompts_yield: bool
     foresees: bool
 
     def key(

@@ -30,6 +30,7 @@ class Rwa:
     refresh_steps: int = REFRESH_STEPS
     time_invariant: bool = False
     groups_forks: bool = True
+    prompts_yield: bool = False
     foresees: bool = False
 
     def __init__(self, token_s: float = 0.0) -> None:
