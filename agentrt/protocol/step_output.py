@@ -203,6 +203,7 @@ class End:
         scores: One score an option of a `scored` request, in their order; else ().
         constraint: Use of the constraint by a remote engine; None for any other engine.
         unmet: The answer, if it was checked here and does not obey; the reason is `stop`.
+        not_sent: Sampling parameters that the model of a remote engine refuses, and chooses itself.
     """
 
     request_id: RequestId
@@ -214,6 +215,7 @@ class End:
     scores: tuple[OptionScore, ...] = ()
     constraint: ConstraintUse | None = None
     unmet: UnmetAnswer | None = None
+    not_sent: tuple[str, ...] = ()
 
 
 @record

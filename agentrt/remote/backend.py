@@ -259,6 +259,7 @@ class RemoteBackend:
                 exchange.reader.stopped_by,
                 constraint=exchange.constraint_use,
                 unmet=exchange.unmet,
+                not_sent=tuple(sorted(self.server.fixed)),
             )
         )
         self._schedule_flush()

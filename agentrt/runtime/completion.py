@@ -125,6 +125,8 @@ def _event(
     attributes = captured_content(node, finish_reason) if run.captures_content else {}
     if end is not None and end.constraint is not None:
         attributes |= constraint_attributes(end.constraint)
+    if end is not None and end.not_sent:
+        attributes["agentrt.sampling.not_sent"] = end.not_sent
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
         after, after_item = stop.after, stop.after_item

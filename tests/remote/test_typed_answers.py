@@ -245,8 +245,9 @@ def test_parameters_that_a_model_fixes_are_left_out(played):
         return "Use 'max_completion_tokens' instead." if "max_tokens" in body else None
 
     script = Script([text("Hi.")], refuses=refuses)
-    value, _ = played(script, lambda: ASK.generate(max_tokens=9))
+    value, seen = played(script, lambda: ASK.generate(max_tokens=9))
     assert value == "Hi."
+    assert finished(seen).attributes["agentrt.sampling.not_sent"] == ("seed", "temperature")
     assert script.seen[0]["max_completion_tokens"] == 9
     assert not script.seen[0].keys() & {"temperature", "seed", "max_tokens"}
 
