@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from agentrt.base.errors import AgentrtError, ErrorRecord, record_of
+from agentrt.base.exception_groups import leaves, root_of
 
 COMMAND_LINE = "the command line"
 TRACEBACK_HINT = "run with -v for the traceback"
@@ -94,17 +94,3 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(first, SystemExit):  # the program's own choice
         return first.code if isinstance(first.code, int) else int(first.code is not None)
     return INTERRUPTED if isinstance(first, KeyboardInterrupt) else 1
-
-
-def root_of(error: BaseException) -> BaseException:
-    """The first single error of a group, or the error itself."""
-    return next(leaves(error))
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The single errors of a group, in order."""
-    if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from leaves(one)
-    else:
-        yield error

@@ -14,8 +14,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from agentrt.base.errors import UsageError
+from agentrt.base.exception_groups import root_of
 from agentrt.cli.engines import engines
-from agentrt.cli.error_report import INTERRUPTED, exit_code_of, root_of, three_lines
+from agentrt.cli.error_report import INTERRUPTED, exit_code_of, three_lines
 from agentrt.cli.kernels import kernels
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs

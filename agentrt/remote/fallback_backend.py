@@ -173,10 +173,13 @@ class FallbackBackend:
 
     def _first_choice(self) -> FallbackMember:
         """The engine of a new request: the first one, or the next if it was down just now."""
-        now_s = self._clock.now_s()
         able = [one for one in self._members if one.is_started and _takes(one, "down")]
-        ready = [one for one in able if one.cool_until_s <= now_s]
-        return (ready or able)[0]
+        return self._cooled(able)[0]
+
+    def _cooled(self, able: list[FallbackMember]) -> list[FallbackMember]:
+        """The engines that are not cooling down; all of them if each one is."""
+        now_s = self._clock.now_s()
+        return [one for one in able if one.cool_until_s <= now_s] or able
 
     async def _read(self, member: FallbackMember) -> None:
         """Hand on the events of one engine, without failures that another one takes over."""
@@ -216,9 +219,7 @@ class FallbackBackend:
             for one in self._members
             if one.is_started and reason in one.reasons and one not in route.tried
         ]
-        now_s = self._clock.now_s()
-        ready = [one for one in able if one.cool_until_s <= now_s]
-        return next(iter(ready or able), None)
+        return next(iter(self._cooled(able)), None)
 
     def _move(self, route: RequestRoute, end: End) -> None:
         """Send a request to the engine that takes it over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -101,3 +102,21 @@ def hash_core(
     draft = None if draft_runner is None else draft_runner(config, eos_bias)
     executor = ModelExecutor(config, clock, runner=machine, draft_runner=draft)  # type: ignore[arg-type]
     return ClockedCore(config, clock, executor)
+
+
+def steered(machine: type, token_at: Callable[[int], int]) -> type:
+    """A hash model that writes `token_at(position)` behind each position."""
+
+    class Steered(machine):
+        def forward(self, parts):
+            logits = super().forward(parts)
+            row = 0
+            for part in parts:
+                if part.wants_logits:
+                    end = part.first_position + len(part.token_ids)
+                    for position in range(end - 1 - part.draft_tokens, end):
+                        logits[row, token_at(position)] += 99.0
+                        row += 1
+            return logits
+
+    return Steered

@@ -4,6 +4,8 @@ from random import Random
 
 import pytest
 
+from tests.engine.hash_machine import steered
+
 STEM = [(13 * at) % 249 for at in range(40)]
 SEQUENCES = 8
 OUTPUT_TOKENS = 60
@@ -76,25 +78,10 @@ def test_drafts_are_made_where_they_pay(
     assert least_share <= shares[-1] <= most_share
 
 
-class Repeating:
-    """Makes a hash model write a text in which what repeats goes on differently each time."""
-
-    @staticmethod
-    def of(machine: type) -> type:
-        class Here(machine):
-            def forward(self, parts):
-                logits = super().forward(parts)
-                row = 0
-                for part in parts:
-                    if part.wants_logits:
-                        end = part.first_position + len(part.token_ids)
-                        for position in range(end - 1 - part.draft_tokens, end):
-                            place, turn = position % 4, position // 4
-                            logits[row, place if place < 3 else 9 + turn % 240] += 99.0
-                            row += 1
-                return logits
-
-        return Here
+def repeating(position: int) -> int:
+    """A text in which what repeats goes on differently each time."""
+    place, turn = position % 4, position // 4
+    return place if place < 3 else 9 + turn % 240
 
 
 def test_a_source_that_always_fails_ends_soon(tokenizer_dir, engine):
@@ -102,7 +89,7 @@ def test_a_source_that_always_fails_ends_soon(tokenizer_dir, engine):
     core = engine.hash_core(
         tokenizer_dir,
         speculate_tokens="auto",
-        runner=Repeating.of(engine.hash_machine),
+        runner=steered(engine.hash_machine, repeating),
         eos_bias=-9.0,
     )
     rejected, accepted = [], 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.engine.sequence.sequence import Sequence
+from tests.engine.hash_machine import steered
 from tests.engine.mixed_requests import (
     FREE,
     SMALL_STEPS,
@@ -113,30 +114,12 @@ def test_branches_draft_for_each_other(tokenizer_dir, engine):
     assert served.ends[1].ledger.steps <= 30
 
 
-class Echo:
-    """Makes a hash model write its own prompt again."""
-
-    @staticmethod
-    def of(machine: type, text: list[int]) -> type:
-        class Echoing(machine):
-            def forward(self, parts):
-                logits = super().forward(parts)
-                row = 0
-                for part in parts:
-                    if part.wants_logits:
-                        end = part.first_position + len(part.token_ids)
-                        for position in range(end - 1 - part.draft_tokens, end):
-                            logits[row, text[(position + 1) % len(text)]] += 99.0
-                            row += 1
-                return logits
-
-        return Echoing
-
-
 def test_a_copied_prompt_is_drafted(tokenizer_dir, engine):
     text = [*STEM, *range(180, 220)]
     core = engine.hash_core(
-        tokenizer_dir, speculate_tokens=7, runner=Echo.of(engine.hash_machine, text)
+        tokenizer_dir,
+        speculate_tokens=7,
+        runner=steered(engine.hash_machine, lambda at: text[(at + 1) % len(text)]),
     )
     core.submit(engine.request(0, text, max_tokens=80))
     served = engine.drain(core)

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import httpx
 
+from agentrt.base.exception_groups import root_of
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.sessions.samples import (
     AgentSample,
@@ -61,9 +62,7 @@ class HttpArm:
         try:
             await self._play(session, watch, turns)
         except* (BenchFailed, httpx.HTTPError, ValueError) as failures:  # subagents fail in groups
-            first: BaseException = failures
-            while isinstance(first, BaseExceptionGroup):
-                first = first.exceptions[0]
+            first = root_of(failures)
             error = f"{type(first).__name__}: {first}"
         return AgentSample(session.name, arrived_s, watch.now_s(), tuple(turns), error)
 
