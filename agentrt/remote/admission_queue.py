@@ -50,18 +50,27 @@ class AdmissionQueue:
 
     async def begin(self, turn: RequestTurn) -> None:
         """Wait until an attempt of a request may be sent. Cancellation leaves the queue."""
-        loop = asyncio.get_running_loop()
-        turn.waiting = loop.create_future()
-        heapq.heappush(self._queue, (turn.number, next(self._entries), turn))
+        waiting = self._join(turn)
         self._admit()
-        try:
-            await turn.waiting
-        except asyncio.CancelledError:
-            if turn.sent_at_s is not None:
-                self.end(turn)
-            raise
-        finally:
-            turn.waiting = None
+        await self._admitted(turn, waiting)
+
+    async def begin_again(self, turn: RequestTurn, wait_s: float) -> None:
+        """Wait for another attempt after the server refused one because of its load.
+
+        The request is in the queue before any other is admitted, so that it keeps its place.
+
+        Args:
+            turn: The request.
+            wait_s: Time for which the server asks to send nothing, or 0.
+        """
+        now_s = self._now_s()
+        if turn.sent_at_s is not None:
+            self._pacer.refuse(now_s, turn.sent_at_s, wait_s)
+            self._pacer.end(now_s, answered=False)
+            turn.sent_at_s, turn.used_tokens = None, 0.0
+        waiting = self._join(turn)
+        self._admit()
+        await self._admitted(turn, waiting)
 
     def end(self, turn: RequestTurn, *, answered: bool = False) -> None:
         """Note the end of an attempt; of one that has ended already, do nothing."""
@@ -72,22 +81,26 @@ class AdmissionQueue:
         turn.sent_at_s, turn.used_tokens = None, 0.0
         self._admit()
 
-    def refuse(self, turn: RequestTurn, wait_s: float) -> None:
-        """Note that the server refused an attempt because of its load.
-
-        Args:
-            turn: The request.
-            wait_s: Time for which the server asks to send nothing, or 0.
-        """
-        if turn.sent_at_s is not None:
-            self._pacer.refuse(self._now_s(), turn.sent_at_s, wait_s)
-        self.end(turn)
-
     def close(self) -> None:
         """Drop the timer of the next admission."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _join(self, turn: RequestTurn) -> asyncio.Future[None]:
+        turn.waiting = waiting = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._queue, (turn.number, next(self._entries), turn))
+        return waiting
+
+    async def _admitted(self, turn: RequestTurn, waiting: asyncio.Future[None]) -> None:
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if turn.sent_at_s is not None:
+                self.end(turn)
+            raise
+        finally:
+            turn.waiting = None
 
     def _admit(self) -> None:
         """Admit from the front of the queue for as long as the pacer allows."""

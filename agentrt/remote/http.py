@@ -227,7 +227,7 @@ class Http:
     ) -> httpx.Response:
         """Send a request until its headers arrive, with retries, each in its turn."""
         while True:
-            if turn is not None:
+            if turn is not None and turn.sent_at_s is None:
                 await self._admission.begin(turn)
             try:
                 response = await self._attempt(request, retries)
@@ -244,7 +244,7 @@ class Http:
             if response is not None:
                 await response.aclose()
             if turn is not None and response is not None and response.status_code in _FULL:
-                self._admission.refuse(turn, pause_s)  # none is sent meanwhile: the order is kept
+                await self._admission.begin_again(turn, pause_s)
                 continue
             if turn is not None:
                 self._admission.end(turn)
