@@ -1,6 +1,7 @@
 """The shape of what a server sends: checked once, so that its readers may rely on it.
 
-Only fields that are read are checked; a server may send any others.
+Only fields that are read are checked; a server may send any others. What events look like is up to
+each protocol.
 """
 
 from __future__ import annotations
@@ -12,14 +13,6 @@ from typing import Any
 Json = dict[str, Any]
 
 MAX_COUNT = 1 << 53
-TIMES = (
-    "cache_n",
-    "prompt_ms",
-    "predicted_ms",
-    "queue_time_ms",
-    "time_to_first_token_ms",
-    "generation_time_ms",
-)
 
 
 class Malformed(ValueError):
@@ -42,31 +35,6 @@ def parsed_object(data: str | bytes) -> Json:
     return value
 
 
-def check_chunk(chunk: Json) -> Json:
-    """The chunk of a chat completion, once all that is read of it has the right types.
-
-    Raises:
-        Malformed: Something has another type.
-    """
-    if chunk.get("error"):
-        return chunk
-    _check_usage(_object(chunk, "usage"))
-    for name in ("timings", "metrics"):
-        chunk[name] = _times(_object(chunk, name), name)
-    for choice in _objects(chunk, "choices"):
-        delta = _object(choice, "delta")
-        for name in ("content", "reasoning_content", "reasoning", "refusal"):
-            _optional(delta, name, str)
-        for call in _objects(delta, "tool_calls"):
-            _optional(call, "index", int)
-            _optional(call, "id", str)
-            function = _object(call, "function")
-            _optional(function, "name", str)
-            _check_arguments(function.get("arguments"))
-        _optional(choice, "finish_reason", str)
-    return chunk
-
-
 def check_models(answer: Json) -> list[Json]:
     """The entries of a list of models.
 
@@ -80,29 +48,30 @@ def check_models(answer: Json) -> list[Json]:
     for entry in listed:
         for place, key in (
             (entry, "max_model_len"),
-            (_object(entry, "meta"), "n_ctx"),
-            (_object(entry, "meta"), "n_ctx_train"),
+            (object_at(entry, "meta"), "n_ctx"),
+            (object_at(entry, "meta"), "n_ctx_train"),
         ):
-            _count(place.get(key), key)
+            count_at(place, key)
     return listed
 
 
-def _check_usage(usage: Mapping[str, Any]) -> None:
-    for name in ("prompt_tokens", "completion_tokens"):
-        _count(usage.get(name), f"usage.{name}")
-    details = _object(usage, "prompt_tokens_details")
-    _count(details.get("cached_tokens"), "usage.prompt_tokens_details.cached_tokens")
-    details = _object(usage, "completion_tokens_details")
-    _count(details.get("reasoning_tokens"), "usage.completion_tokens_details.reasoning_tokens")
+def object_at(place: Mapping[str, Any], name: str) -> Json:
+    """The object at a field; empty if it is absent or null.
 
-
-def _object(place: Mapping[str, Any], name: str) -> Json:
-    _optional(place, name, dict)
+    Raises:
+        Malformed: The value is of another type.
+    """
+    check_type(place, name, dict)
     return place.get(name) or {}
 
 
-def _objects(place: Mapping[str, Any], name: str) -> list[Json]:
-    _optional(place, name, list)
+def objects_at(place: Mapping[str, Any], name: str) -> list[Json]:
+    """The array of objects at a field; empty if it is absent or null.
+
+    Raises:
+        Malformed: The value is of another type.
+    """
+    check_type(place, name, list)
     found = place.get(name) or []
     for one in found:
         if not isinstance(one, dict):
@@ -110,33 +79,34 @@ def _objects(place: Mapping[str, Any], name: str) -> list[Json]:
     return found
 
 
-def _optional(place: Mapping[str, Any], name: str, kind: type) -> None:
+def check_type(place: Mapping[str, Any], name: str, kind: type) -> None:
+    """Check that a field is absent, null or of a type.
+
+    Raises:
+        Malformed: The value is of another type.
+    """
     value = place.get(name)
     if value is not None and not isinstance(value, kind):
         raise Malformed(f"{name} as {type(value).__name__}, not {kind.__name__}")
 
 
-def _count(value: Any, name: str) -> None:
-    if value is not None and not (isinstance(value, int) and 0 <= value < MAX_COUNT):
+def count_at(place: Mapping[str, Any], name: str) -> int:
+    """The count at a field; 0 if it is absent or null.
+
+    Raises:
+        Malformed: The value is of another type.
+    """
+    value = place.get(name)
+    if value is None:
+        return 0
+    if not (isinstance(value, int) and 0 <= value < MAX_COUNT):
         raise Malformed(f"{name} as {str(value)[:40]}, which is no count")
+    return int(value)
 
 
-def _times(times: Json, name: str) -> Json:
-    """The times that a server reports, without those that it does not know."""
-    known = {key: times[key] for key in TIMES if times.get(key) is not None}
-    for key, value in known.items():
-        finite = isinstance(value, int | float) and 0 <= value < MAX_COUNT
-        if not finite:
-            raise Malformed(f"{name}.{key} as {str(value)[:40]}, which is no time")
-    return known
-
-
-def _check_arguments(arguments: Any) -> None:
-    if not isinstance(arguments, str):
-        try:
-            json.dumps(arguments, allow_nan=False)
-        except (ValueError, RecursionError):
-            raise Malformed("arguments that are no JSON") from None
+def text_of(value: Any) -> str:
+    """A text; "" for anything else."""
+    return value if isinstance(value, str) else ""
 
 
 def _refuse_constant(name: str) -> float:

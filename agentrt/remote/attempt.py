@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
 import anyio
 
@@ -15,14 +14,14 @@ from agentrt.base.errors import EngineDied, RequestRejected
 from agentrt.base.ids import RunId, root_span_id_of, trace_id_of
 from agentrt.protocol.step_output import FinishReason, UnmetAnswer
 from agentrt.remote.answer_check import AnswerCheck
+from agentrt.remote.answer_reader import AnswerReader
 from agentrt.remote.answer_text import AnswerText
-from agentrt.remote.body import RemoteServer, build_request, forms_of
-from agentrt.remote.chunks import ChunkReader
+from agentrt.remote.body import build_request, forms_of
 from agentrt.remote.constraint_forms import ConstraintForm
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import FormRefused, Http
-
-Json = dict[str, Any]
+from agentrt.remote.protocols.answer_parts import AnswerPart
+from agentrt.remote.remote_server import RemoteServer
 
 CLOSING_S = 0.25
 """Time before a deadline in which an output is closed."""
@@ -84,14 +83,14 @@ class Attempts:
     async def _stream_form(self, exchange: Exchange, server: RemoteServer) -> FinishReason:
         request, form = exchange.request, exchange.form
         sent = build_request(request, server, form)
-        reader = ChunkReader(sent.max_calls, by_call=sent.reading.by_call)
+        reader = AnswerReader(sent.max_calls, by_call=sent.reading.by_call)
         exchange.reader, answer = reader, AnswerText(sent.reading)
         exchange.held = [] if form is not None and not form.enforced else None
         if exchange.held is not None and request.constraint is not None:
             await anyio.to_thread.run_sync(self._check.prepare, request.constraint)
         headers = {"traceparent": _traceparent(request.run_id)}
-        chunks = self._http.events("/chat/completions", sent.body, headers, exchange.retries)
-        silent = await self._read(exchange, answer, chunks)
+        events = self._http.answer(server.protocol, sent.body, headers, exchange.retries)
+        silent = await self._read(exchange, answer, events)
         finish = reader.finish
         if finish is None and not reader.full:
             if not exchange.closes_now:
@@ -110,17 +109,20 @@ class Attempts:
         return finish or "stop"
 
     async def _read(
-        self, exchange: Exchange, answer: AnswerText, stream: AsyncGenerator[Json, None]
+        self,
+        exchange: Exchange,
+        answer: AnswerText,
+        stream: AsyncGenerator[Sequence[AnswerPart], None],
     ) -> bool:
         """Read a stream to its end, or to a limit; whether the server has fallen silent."""
         reader, stall_s = exchange.reader, self._http.limits.stall_s
         with anyio.CancelScope() as limit, anyio.CancelScope() as silence:
             exchange.limit = limit
             self._set_limit(exchange, limit)
-            async with aclosing(stream) as chunks:
+            async with aclosing(stream) as events:
                 try:
-                    async for chunk in chunks:
-                        text = reader.feed_chunk(chunk)
+                    async for parts in events:
+                        text = reader.feed_parts(parts)
                         self._keep_thought(exchange)
                         self._write(exchange, answer.feed_text(text))
                         if reader.full:

@@ -12,7 +12,6 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.base.engines.engine_kind import engine_kind
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
@@ -41,11 +40,11 @@ from agentrt.protocol.step_output import (
 )
 from agentrt.remote.admission_queue import AdmissionQueue
 from agentrt.remote.attempt import Attempts
-from agentrt.remote.body import RemoteServer
 from agentrt.remote.capability_store import CapabilityStore
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
+from agentrt.remote.remote_server import RemoteServer
 from agentrt.remote.server_opening import open_server
 from agentrt.remote.usage import RequestTimes, ledger
 
@@ -79,7 +78,7 @@ class RemoteBackend:
         if isinstance(engine, str):
             engine = RemoteEngineConfig(address=engine)
         self._http = Http(engine, limits=limits, clock=clock, queue=queue)
-        self._kind = engine_kind(engine.kind)
+        self._kind = engine.described
         self._store = store
         self._model = model or engine.model or None
         self._clock = clock

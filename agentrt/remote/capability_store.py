@@ -16,8 +16,8 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.private_files import make_private_file, make_private_folder
 from agentrt.base.state_folder import state_folder
-from agentrt.remote.body import MAY_BE_FIXED, RemoteServer
 from agentrt.remote.constraint_dialects import DIALECTS, dialects_named
+from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer
 
 FOLDER = "capabilities"
 KEPT_S = 7 * 24 * 3600.0
@@ -58,8 +58,7 @@ class CapabilityStore:
             if kept["probed"] != _probed() or not 0 <= age_s < KEPT_S:
                 return None
             return replace(
-                server,
-                limit_field=str(kept["limit_field"]),
+                server.with_limit_field(str(kept["limit_field"])),
                 fixed=frozenset(MAY_BE_FIXED) & frozenset(kept["fixed"]),
                 proven=dialects_named(kept["proven"]),
             )
@@ -73,7 +72,7 @@ class CapabilityStore:
             "model": server.model,
             "probed": _probed(),
             "found_at_s": time.time(),
-            "limit_field": server.limit_field,
+            "limit_field": server.fields["max_tokens"],
             "fixed": sorted(server.fixed),
             "proven": {kind: [one.name for one in found] for kind, found in server.proven.items()},
         }
@@ -97,6 +96,7 @@ class CapabilityStore:
 
     def _path(self, server: RemoteServer) -> Path:
         identity = [server.where, server.model, server.family, server.window_tokens]
+        identity.append(server.protocol.name)
         name = sha256(canonical_json.dumps(identity).encode()).hexdigest()[:32]
         return self._folder / f"{name}.json"
 

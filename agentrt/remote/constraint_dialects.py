@@ -13,7 +13,7 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.segments import ToolSchema
-from agentrt.prompt.message_form import function_of
+from agentrt.remote.requested_output import OutputSchema, RequestedOutput, ToolOffer
 
 Json = dict[str, Any]
 
@@ -27,67 +27,54 @@ class ConstraintDialect:
 
     Attributes:
         name: Name for people: the field that carries it.
-        fields: Fields of the request.
+        output: The output that it asks for.
+        protocol: Protocol that has the field; "" if all have one.
     """
 
     name: str
-    fields: Callable[[ConstraintSpec], Json]
+    output: Callable[[ConstraintSpec], RequestedOutput]
+    protocol: str = "chat_completions"
 
 
-def response_format(schema: Any, *, strict: bool = True) -> Json:
-    """The field of OpenAI's API for a JSON Schema."""
-    wanted = {"name": "output", "schema": schema, "strict": strict}
-    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+def _json_schema(spec: ConstraintSpec) -> RequestedOutput:
+    return RequestedOutput(OutputSchema(json.loads(spec.source)))
 
 
-def _json_schema(spec: ConstraintSpec) -> Json:
-    return response_format(json.loads(spec.source))
-
-
-def _structured(key: str) -> Callable[[ConstraintSpec], Json]:
+def _structured(key: str) -> Callable[[ConstraintSpec], RequestedOutput]:
     """Field of vLLM and of agentrt's own server."""
-    return lambda spec: {"structured_outputs": {key: _value(spec)}}
+    return lambda spec: RequestedOutput(own={"structured_outputs": {key: _value(spec)}})
 
 
-def _field(key: str) -> Callable[[ConstraintSpec], Json]:
-    return lambda spec: {key: _value(spec)}
+def _field(key: str) -> Callable[[ConstraintSpec], RequestedOutput]:
+    return lambda spec: RequestedOutput(own={key: _value(spec)})
 
 
 def _value(spec: ConstraintSpec) -> Any:
     return list(spec.options) if spec.kind == "choice" else spec.source
 
 
-def _gbnf_choice(spec: ConstraintSpec) -> Json:
+def _gbnf_choice(spec: ConstraintSpec) -> RequestedOutput:
     """llama.cpp has its own grammar notation (GBNF); a choice is one rule of literals."""
     literals = (json.dumps(option, ensure_ascii=False) for option in spec.options)
-    return {"grammar": f"root ::= {' | '.join(literals)}"}
+    return RequestedOutput(own={"grammar": f"root ::= {' | '.join(literals)}"})
 
 
-def tools_of(tools: Sequence[ToolSchema]) -> list[Json]:
-    """Tools in the form of the API."""
-    return [{"type": "function", "function": function_of(tool)} for tool in tools]
-
-
-def function_call(parameters: Json, tools: Sequence[ToolSchema]) -> Json:
-    """Fields that make the model call a function, whose arguments are its answer.
+def function_call(parameters: Json, tools: Sequence[ToolSchema]) -> RequestedOutput:
+    """Output by a call of one function, whose arguments are the answer.
 
     Args:
         parameters: Schema of the answer.
         tools: Tools that the chat offers; they stay listed.
     """
     answer = ToolSchema(ANSWER, "Give the answer.", parameters)
-    listed = [tool for tool in tools if tool.name != ANSWER]
-    chosen = {"type": "function", "function": {"name": ANSWER}}
-    return {"tools": tools_of([*listed, answer]), "tool_choice": chosen}
+    listed = (*(tool for tool in tools if tool.name != ANSWER), answer)
+    return RequestedOutput(tools=ToolOffer(listed, "named", ANSWER))
 
 
-def required_calls(spec: ConstraintSpec) -> Json:
-    """Fields that make the model call one or more tools."""
-    return {
-        "tools": tools_of(spec.tools),
-        "tool_choice": "required",
-        "parallel_tool_calls": spec.max_calls > 1,
-    }
+def required_calls(spec: ConstraintSpec) -> RequestedOutput:
+    """Output of one or more calls."""
+    offer = ToolOffer(tuple(spec.tools), "required", parallel=spec.max_calls > 1)
+    return RequestedOutput(tools=offer)
 
 
 def calls_schema(spec: ConstraintSpec) -> Json:
@@ -153,7 +140,7 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
         ConstraintDialect("structured_outputs.grammar", _structured("grammar")),
         ConstraintDialect("guided_grammar", _field("guided_grammar")),
     ),
-    "calls": (ConstraintDialect("tools", required_calls),),
+    "calls": (ConstraintDialect("tools", required_calls, protocol=""),),
 }
 
 

@@ -22,10 +22,9 @@ from agentrt.remote.constraint_dialects import (
     calls_schema,
     function_call,
     required_calls,
-    response_format,
-    tools_of,
 )
 from agentrt.remote.json_filters import WRAPPER
+from agentrt.remote.requested_output import OutputSchema, RequestedOutput, ToolOffer
 from agentrt.remote.strict_schema import strict_schema
 
 Json = dict[str, Any]
@@ -50,6 +49,10 @@ class ConstraintSupport(Protocol):
     def takes_bounds(self) -> bool:
         """Whether that subset may have lengths, ranges and patterns."""
 
+    @property
+    def takes_loose_schemas(self) -> bool:
+        """Whether it takes a schema that the model is not held to."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerReading:
@@ -73,6 +76,7 @@ class AnswerReading:
 
 
 AS_IT_IS = AnswerReading()
+FREE = RequestedOutput()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class ConstraintForm:
 
     Attributes:
         name: Name for people and traces.
-        fields: Fields of the request.
+        output: The output that the request asks for.
         enforced: Whether the server holds the model to the whole constraint; else the answer is
             checked before any of it is handed on.
         dropped: Keywords that the server is not told, and that are only checked.
@@ -91,7 +95,7 @@ class ConstraintForm:
     """
 
     name: str
-    fields: Json
+    output: RequestedOutput
     enforced: bool
     dropped: tuple[str, ...] = ()
     reading: AnswerReading = AS_IT_IS
@@ -132,12 +136,12 @@ def _of_text(
         yield from _of_schema("json", json.loads(spec.source), server, tools)
         return
     for dialect in server.proven.get(spec.kind, ()):
-        yield ConstraintForm(dialect.name, dialect.fields(spec), enforced=True)
+        yield ConstraintForm(dialect.name, dialect.output(spec), enforced=True)
     if spec.kind == "choice":
         for dialect in server.proven.get("regex", ()):
             either = "|".join(_literal(option) for option in spec.options)
-            fields = dialect.fields(ConstraintSpec("regex", either))
-            yield ConstraintForm(dialect.name, fields, enforced=True)
+            output = dialect.output(ConstraintSpec("regex", either))
+            yield ConstraintForm(dialect.name, output, enforced=True)
     schema: Json = {"type": "string"}
     if spec.kind == "choice":
         schema["enum"] = list(spec.options)
@@ -158,24 +162,27 @@ def _of_schema(
     reading: AnswerReading = AS_IT_IS,
 ) -> Iterator[ConstraintForm]:
     """Forms of a JSON Schema: a response format, or the parameters of a tool."""
-    if "json" in server.proven and server.takes_any_schema:
-        yield ConstraintForm("response_format", response_format(schema), True, reading=reading)
+    by_schema = server.proven.get("json", ())
+    name = by_schema[0].name if by_schema else ""
+    if by_schema and server.takes_any_schema:
+        output = RequestedOutput(OutputSchema(schema))
+        yield ConstraintForm(name, output, True, reading=reading)
         return
     is_object = schema.get("type") == "object"
     whole = schema if is_object else _wrapped(schema)
     into = reading if is_object else replace(reading, compact=True, wrapped=True)
-    if "json" in server.proven:
-        yield from _strict(whole, server, into)
-        name = "response_format, not strict"
-        yield ConstraintForm(name, response_format(whole, strict=False), False, reading=into)
+    if by_schema:
+        yield from _strict(whole, server, name, into)
+    if by_schema and server.takes_loose_schemas:
+        output = RequestedOutput(OutputSchema(whole, strict=False))
+        yield ConstraintForm(f"{name}, not strict", output, False, reading=into)
     if server.proven.get("calls") and kind != "calls":
-        fields = function_call(whole, tools)
         by_call = replace(into, compact=True, by_call=True)
-        yield ConstraintForm("a tool call", fields, False, reading=by_call)
+        yield ConstraintForm("a tool call", function_call(whole, tools), False, reading=by_call)
 
 
 def _strict(
-    schema: Json, server: ConstraintSupport, reading: AnswerReading
+    schema: Json, server: ConstraintSupport, field: str, reading: AnswerReading
 ) -> Iterator[ConstraintForm]:
     """The schema in the strict subset, with its bounds and without."""
     seen: Json = {}
@@ -185,8 +192,8 @@ def _strict(
             return
         seen, dropped = found.schema, found.dropped
         into = replace(reading, compact=True, absent=found.absent) if found.absent else reading
-        name = "response_format, strict"
-        yield ConstraintForm(name, response_format(seen), not dropped, dropped, into)
+        output = RequestedOutput(OutputSchema(seen))
+        yield ConstraintForm(f"{field}, strict", output, not dropped, dropped, into)
 
 
 def _of_calls(spec: ConstraintSpec, server: ConstraintSupport) -> Iterator[ConstraintForm]:
@@ -202,24 +209,24 @@ def _of_calls(spec: ConstraintSpec, server: ConstraintSupport) -> Iterator[Const
             name = f"{form.name} with calls"
             yield replace(form, name=name, instruction=words, hides_tools=True)
     if takes_tools:
-        fields = {"tools": tools_of(spec.tools), "tool_choice": "auto"}
+        output = RequestedOutput(tools=ToolOffer(tuple(spec.tools), "auto"))
         final = json.loads(spec.source) if spec.source else None
         is_text = isinstance(final, dict) and final.get("type") == "string"
         asks = "" if final is None or is_text else _FINAL.format(canonical_json.dumps(final))
         reading = AnswerReading(from_text=is_text)
         yield ConstraintForm(
-            "tools, tool_choice auto", fields, False, reading=reading, instruction=asks
+            "tools, tool_choice auto", output, False, reading=reading, instruction=asks
         )
     if not spec.text:
         asks = words + (_FINAL.format(spec.source) if spec.source else "")
         reading = AnswerReading(compact=True)
-        yield ConstraintForm("an instruction", {}, False, (), reading, asks, hides_tools=True)
+        yield ConstraintForm("an instruction", FREE, False, (), reading, asks, hides_tools=True)
 
 
 def _asked(spec: ConstraintSpec) -> ConstraintForm:
     """The last resort: words, and a check of the answer."""
     what = canonical_json.dumps(list(spec.options)) if spec.kind == "choice" else spec.source
-    return ConstraintForm("an instruction", {}, False, instruction=_WORDS[spec.kind].format(what))
+    return ConstraintForm("an instruction", FREE, False, instruction=_WORDS[spec.kind].format(what))
 
 
 _WORDS = {

@@ -8,7 +8,7 @@ import anyio
 
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.step_output import ConstraintUse, UnmetAnswer
-from agentrt.remote.chunks import ChunkReader
+from agentrt.remote.answer_reader import AnswerReader
 from agentrt.remote.constraint_forms import ConstraintForm
 from agentrt.remote.retries import Retries
 from agentrt.remote.usage import RequestTimes, output_tokens
@@ -39,7 +39,7 @@ class Exchange:
     request: GenerateRequest
     times: RequestTimes
     retries: Retries
-    reader: ChunkReader = field(default_factory=ChunkReader)
+    reader: AnswerReader = field(default_factory=AnswerReader)
     forms: list[ConstraintForm | None] = field(default_factory=list)
     characters: int = 0
     most_characters: int = 0
@@ -68,7 +68,7 @@ class Exchange:
     def break_off(self) -> None:
         """Prepare the next attempt; the tokens of this one are lost."""
         self.times.retried_tokens += output_tokens(self.reader)
-        self.reader = ChunkReader()
+        self.reader = AnswerReader()
         self.characters = 0
         self.text = self.thought = ""
         self.held = None

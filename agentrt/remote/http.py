@@ -12,7 +12,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -33,10 +33,12 @@ from agentrt.base.errors import (
 )
 from agentrt.base.loopback import is_loopback
 from agentrt.remote.admission_queue import AdmissionQueue, RequestTurn
-from agentrt.remote.answer_shape import Malformed, check_chunk, parsed_object
+from agentrt.remote.answer_shape import Malformed, parsed_object
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
+from agentrt.remote.protocols import WIRE_PROTOCOLS, EventReader, WireProtocol
+from agentrt.remote.protocols.answer_parts import AnswerPart, UsagePart
 from agentrt.remote.request_headers import RequestHeaders
-from agentrt.remote.request_rates import needed_tokens, pacer_of, total_tokens
+from agentrt.remote.request_rates import needed_tokens, pacer_of
 from agentrt.remote.retries import Retries
 from agentrt.remote.sse import EventStream, EventTooLong
 
@@ -79,6 +81,7 @@ class Http:
         if isinstance(engine, str):
             engine = RemoteEngineConfig(address=engine)
         self.url = engine.url
+        self.protocol = WIRE_PROTOCOLS[engine.described.protocol]
         self.limits = limits
         self._clock = clock or MonotonicClock()
         own = RequestHeaders.of(engine, os.environ)
@@ -114,22 +117,22 @@ class Http:
                 hint="Give the address of an OpenAI-compatible server, such as http://host:8000",
             ) from None
 
-    async def events(
+    async def answer(
         self,
-        path: str,
+        protocol: WireProtocol,
         body: Json,
         headers: dict[str, str],
         retries: Retries,
-    ) -> AsyncGenerator[Json, None]:
-        """The chunks of a streamed answer, until the server ends it.
+    ) -> AsyncGenerator[Sequence[AnswerPart], None]:
+        """The parts of a streamed answer, event by event, until the server ends it.
 
         Raises:
             EngineDied: The stream breaks before that.
             RequestRejected: The answer is malformed, or exceeds a limit.
         """
         stream, taken = EventStream(self.limits.event_bytes), 0
-        async with self._open("POST", path, body, headers, retries) as response:
-            turn = retries.turn
+        reader, turn = protocol.reader(), retries.turn
+        async with self._open("POST", protocol.path, body, headers, retries) as response:
             try:
                 async for part in response.aiter_bytes():
                     taken += len(part)
@@ -138,13 +141,12 @@ class Http:
                     for data in stream.feed_data(part):
                         if data == "[DONE]":
                             return
-                        chunk = check_chunk(parsed_object(data))
-                        if turn is not None and chunk.get("usage"):
-                            turn.used_tokens = total_tokens(chunk["usage"])
-                        yield chunk
+                        yield _parts(reader, parsed_object(data), turn)
+                        if reader.ended:
+                            return
                 for data in stream.flush():
                     if data != "[DONE]":
-                        yield check_chunk(self._last(data))
+                        yield _parts(reader, self._last(data), turn)
             except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
                 raise self._cut(type(error).__name__) from None
             except (Malformed, EventTooLong) as error:
@@ -314,6 +316,15 @@ class Http:
         if status in (408, 429) or status >= 500:
             return EngineUnavailable(at, hint="Look at the server's log, or try again later")
         return FormRefused(at, hint="The server does not take this request as it is")
+
+
+def _parts(reader: EventReader, event: Json, turn: RequestTurn | None) -> Sequence[AnswerPart]:
+    """The parts of an event; the tokens that it reports are those of the turn."""
+    parts = reader.parts(event)
+    for part in parts:
+        if turn is not None and isinstance(part, UsagePart):
+            turn.used_tokens = float(part.total_tokens)
+    return parts
 
 
 def _direct_transport(url: str) -> httpx.AsyncHTTPTransport | None:

@@ -17,12 +17,14 @@ import anyio
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
 from agentrt.base.segments import ToolSchema
+from agentrt.remote.answer_reader import AnswerReader
 from agentrt.remote.answer_shape import Malformed, check_models
-from agentrt.remote.body import RemoteServer, SentRequest, constrained
-from agentrt.remote.chunks import ChunkReader
+from agentrt.remote.body import SentRequest, constrained
 from agentrt.remote.constraint_dialects import DIALECTS, ConstraintDialect
 from agentrt.remote.constraint_forms import ConstraintForm
 from agentrt.remote.http import Http
+from agentrt.remote.protocols import WireRequest
+from agentrt.remote.remote_server import RemoteServer
 
 Json = dict[str, Any]
 
@@ -91,12 +93,13 @@ async def identify(http: Http, model: str | None) -> RemoteServer:
     """
     listed = await _models(http, model)
     entry = _chosen(listed, model, http.url)
-    return RemoteServer(
+    server = RemoteServer(
         where=http.url,
         model=entry["id"],
-        family=_FAMILIES.get(str(entry.get("owned_by", "")).lower(), ""),
         window_tokens=_window_tokens(entry),
+        protocol=http.protocol,
     )
+    return server.of_family(_FAMILIES.get(str(entry.get("owned_by", "")).lower(), ""))
 
 
 async def probe_features(http: Http, server: RemoteServer) -> RemoteServer:
@@ -154,7 +157,7 @@ async def _with_parameters(http: Http, server: RemoteServer) -> RemoteServer:
     """Send one short request, to find whether it answers and which parameters it takes."""
     while True:
         try:
-            await _text(http, SentRequest(_body(server, 1)))
+            await _text(http, SentRequest(server.protocol, _hello(server, 1)))
         except RequestRejected as error:
             known = server.after_refusal(error.message)
             if known is None:
@@ -169,11 +172,16 @@ async def _proven(
 ) -> dict[ConstraintKind, tuple[ConstraintDialect, ...]]:
     """All dialects that the server enforces, probed concurrently."""
     enforced: dict[tuple[ConstraintKind, str], bool] = {}
+    spoken = {
+        kind: [one for one in dialects if one.protocol in ("", server.protocol.name)]
+        for kind, dialects in DIALECTS.items()
+    }
 
     async def try_dialect(kind: ConstraintKind, dialect: ConstraintDialect) -> None:
         question = QUESTIONS[kind]
-        form = ConstraintForm(dialect.name, dialect.fields(question.spec), enforced=True)
-        sent = constrained(_body(server, PROBE_TOKENS), question.spec, form)
+        form = ConstraintForm(dialect.name, dialect.output(question.spec), enforced=True)
+        hello = _hello(server, PROBE_TOKENS)
+        sent = constrained(server.protocol, hello, question.spec, form)
         try:
             text = await _text(http, sent, question.may_hold)
         except AgentrtError:
@@ -181,32 +189,32 @@ async def _proven(
         enforced[kind, dialect.name] = question.holds(text)
 
     async with anyio.create_task_group() as tasks:
-        for kind, dialects in DIALECTS.items():
+        for kind, dialects in spoken.items():
             for dialect in dialects:
                 tasks.start_soon(try_dialect, kind, dialect)
     proven = {
         kind: tuple(one for one in dialects if enforced[kind, one.name])
-        for kind, dialects in DIALECTS.items()
+        for kind, dialects in spoken.items()
     }
     return {kind: dialects for kind, dialects in proven.items() if dialects}
 
 
-def _body(server: RemoteServer, max_tokens: int) -> Json:
-    return {
-        "model": server.model,
-        "messages": [{"role": "user", "content": "Say hello."}],
-        server.limit_field: max_tokens,
-        "stream": True,
-    } | ({} if "temperature" in server.fixed else {"temperature": 0.0})
+def _hello(server: RemoteServer, max_tokens: int) -> WireRequest:
+    given = {"max_tokens": max_tokens, "temperature": 0.0}
+    return WireRequest(
+        server.model,
+        [{"role": "user", "content": "Say hello."}],
+        {server.fields[name]: value for name, value in given.items() if name not in server.fixed},
+    )
 
 
 async def _text(http: Http, sent: SentRequest, go_on: Callable[[str], bool] | None = None) -> str:
     """Text written by the server, as long as `go_on` is true for it."""
-    reader, text = ChunkReader(sent.max_calls), ""
+    reader, text = AnswerReader(sent.max_calls), ""
     retries = http.retries(http.limits.opening)
-    async with aclosing(http.events("/chat/completions", sent.body, {}, retries)) as chunks:
-        async for chunk in chunks:
-            text += reader.feed_chunk(chunk)
+    async with aclosing(http.answer(sent.protocol, sent.body, {}, retries)) as events:
+        async for parts in events:
+            text += reader.feed_parts(parts)
             if reader.full or (go_on is not None and not go_on(text)):
                 break
     return text + reader.close()

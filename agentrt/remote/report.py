@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.remote.body import RemoteServer
 from agentrt.remote.constraint_forms import forms_for
 from agentrt.remote.probe import QUESTIONS
+from agentrt.remote.remote_server import RemoteServer
 
 _CALLS = QUESTIONS["calls"].spec
 _KINDS: dict[str, ConstraintSpec] = {

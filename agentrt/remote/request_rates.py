@@ -10,7 +10,7 @@ from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.remote.request_pacer import HOSTED_WINDOW, RequestPacer
 
 BYTES_A_TOKEN = 4
-_LIMITS = ("max_tokens", "max_completion_tokens")
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def pacer_of(engine: RemoteEngineConfig) -> RequestPacer:
@@ -27,8 +27,3 @@ def needed_tokens(body: dict[str, Any], body_bytes: int) -> float:
     """Tokens that a request may take: its size, and the limit of its output."""
     limit = next((body[name] for name in _LIMITS if name in body), 0)
     return body_bytes / BYTES_A_TOKEN + limit
-
-
-def total_tokens(usage: dict[str, Any]) -> float:
-    """Tokens that an answer reports, prompt and output together; 0 if it reports none."""
-    return float((usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentrt.base.engines.engine_kind import EngineKind
-from agentrt.remote.body import MAY_BE_FIXED, RemoteServer
 from agentrt.remote.capability_store import CapabilityStore
 from agentrt.remote.constraint_dialects import dialects_named
 from agentrt.remote.http import Http
 from agentrt.remote.probe import identify, probe_features
+from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer, field_names
 
 
 async def open_server(
@@ -45,7 +45,14 @@ async def _known(http: Http, model: str | None, kind: EngineKind) -> RemoteServe
         server = await identify(http, model)
     else:
         server = RemoteServer(where=http.url, model=model)
-    limit = kind.fields["max_tokens"].field
     proven = dialects_named({name: one.dialects for name, one in kind.constraints.items()})
     fixed = frozenset(name for name in MAY_BE_FIXED if name not in kind.fields)
-    return replace(server, family=kind.family, limit_field=limit, proven=proven, fixed=fixed)
+    return replace(
+        server,
+        family=kind.family,
+        fields=field_names(kind),
+        proven=proven,
+        fixed=fixed,
+        takes_bounds=kind.takes_bounds,
+        protocol=http.protocol,
+    )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentrt.remote.chunks import ChunkReader
 from agentrt.remote.usage import RequestTimes, ledger
+from tests.remote.event_reading import EventReading
 
 VLLM = {"queue_time_ms": 100.0, "time_to_first_token_ms": 300.0, "generation_time_ms": 500.0}
 LLAMA = {"prompt_ms": 250.0, "predicted_ms": 650.0, "cache_n": 7}
@@ -26,8 +26,8 @@ ROWS = [
     ids=[row[0] for row in ROWS],
 )
 def test_parts_sum_to_what_passed(usage, timings, first_at_s, source, expected, cached):
-    reading = ChunkReader()
-    reading.usage, reading.timings = usage, timings
+    reading = EventReading()
+    reading.feed_event({"usage": usage, "timings": timings})
     account = ledger(reading, RequestTimes(10.0, first_at_s), 12.0)
     told = (account.received_at_s, account.queue_s, account.prefill_s, account.decode_s)
     assert told == pytest.approx(expected)
@@ -38,7 +38,7 @@ def test_parts_sum_to_what_passed(usage, timings, first_at_s, source, expected, 
 
 
 def test_a_cut_stream_counts_its_chunks():
-    reading = ChunkReader()
+    reading = EventReading()
     for text in "abc":
-        reading.feed_chunk({"choices": [{"delta": {"content": text}}]})
+        reading.feed_event({"choices": [{"delta": {"content": text}}]})
     assert ledger(reading, RequestTimes(1.0, 1.5), 2.0).output_tokens == 3

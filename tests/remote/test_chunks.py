@@ -6,9 +6,10 @@ import pytest
 
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.remote.chunks import ChunkReader
 from agentrt.remote.json_filters import JsonCompactor
+from agentrt.remote.protocols.answer_parts import TimesPart, UsagePart
 from agentrt.structured import CallScanner
+from tests.remote.event_reading import EventReading
 
 
 def content(text, finish=None):
@@ -61,8 +62,8 @@ CALLS = [
     ("chunks", "calls", "text"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS]
 )
 def test_calls_are_written_in_the_frame(chunks, calls, text):
-    reading = ChunkReader()
-    written = "".join(map(reading.feed_chunk, chunks)) + reading.close()
+    reading = EventReading()
+    written = "".join(map(reading.feed_event, chunks)) + reading.close()
     array = json.loads(written.removeprefix(text))
     assert [(one["name"], one["arguments"]) for one in array] == calls
     if '"b"' not in written or "é" in written:
@@ -73,20 +74,21 @@ def test_calls_are_written_in_the_frame(chunks, calls, text):
 
 
 def test_only_so_many_calls_are_taken():
-    reading = ChunkReader(max_calls=1)
+    reading = EventReading(max_calls=1)
     chunks = [call(0, "a", "{}"), call(1, "b", "{}"), call(1, arguments="junk")]
-    written = "".join(map(reading.feed_chunk, chunks)) + reading.close()
+    written = "".join(map(reading.feed_event, chunks)) + reading.close()
     assert json.loads(written) == [{"name": "a", "arguments": {}}]
     assert reading.full
 
 
 def test_usage_reasons_and_timings_are_kept():
-    reading = ChunkReader()
-    assert reading.feed_chunk({"choices": []}) == ""
-    assert reading.feed_chunk(content("hi", "length")) == "hi"
-    reading.feed_chunk({"choices": [], "usage": {"prompt_tokens": 3}, "timings": {"prompt_ms": 1}})
+    reading = EventReading()
+    assert reading.feed_event({"choices": []}) == ""
+    assert reading.feed_event(content("hi", "length")) == "hi"
+    timings = {"prompt_ms": 1, "predicted_ms": 2}
+    reading.feed_event({"choices": [], "usage": {"prompt_tokens": 3}, "timings": timings})
     assert (reading.finish, reading.chunks) == ("length", 1)
-    assert (reading.usage, reading.timings) == ({"prompt_tokens": 3}, {"prompt_ms": 1})
+    assert (reading.usage, reading.times) == (UsagePart(3), TimesPart(0.0, 0.001, 0.002))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_usage_reasons_and_timings_are_kept():
 )
 def test_errors_in_the_stream_are_errors(chunk, match):
     with pytest.raises(RequestRejected, match=match):
-        ChunkReader().feed_chunk(chunk)
+        EventReading().feed_event(chunk)
 
 
 def test_white_space_goes_and_strings_stay():

@@ -16,12 +16,12 @@ from agentrt.base.clock import FakeClock, MonotonicClock
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import AgentrtError, BackendError, DeadlineExceeded
 from agentrt.remote import RemoteBackend, RemoteLimits
-from agentrt.remote.answer_shape import Malformed, check_chunk, parsed_object
-from agentrt.remote.chunks import ChunkReader
+from agentrt.remote.answer_shape import Malformed, parsed_object
 from agentrt.remote.http import retry_after_s
 from agentrt.remote.retries import Retries
 from agentrt.remote.sse import EventStream, EventTooLong
 from agentrt.remote.usage import RequestTimes, ledger
+from tests.remote.event_reading import EventReading
 from tests.remote.hostile_server import MODELS, WHOLE, Script, content, event, head, serving
 from tests.remote.test_backend import outcome, request
 
@@ -67,10 +67,10 @@ def mutated(draw):
 @settings(max_examples=600, derandomize=True, deadline=None)
 @given(st.lists(mutated(), max_size=4))
 def test_a_mutated_event_is_read_or_refused(events):
-    reader = ChunkReader()
+    reader = EventReading()
     try:
         for one in events:
-            text = reader.feed_chunk(check_chunk(parsed_object(json.dumps(one))))
+            text = reader.feed_event(parsed_object(json.dumps(one)))
             text.encode()
     except (Malformed, AgentrtError):
         return

@@ -21,8 +21,9 @@ from agentrt.base.segments import (
 )
 from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.body import RemoteServer, build_request, forms_of
+from agentrt.remote.body import build_request, forms_of
 from agentrt.remote.constraint_dialects import DIALECTS
+from agentrt.remote.remote_server import RemoteServer
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})
 CALL = CallMade("c1", "price", '{"symbol":"IBM"}')
@@ -76,7 +77,7 @@ def request(spec=None, tools=(), **sampling):
     )
 
 
-ALL = RemoteServer("http://here/v1", "m", "vllm", proven={kind: tuple(ways) for kind, ways in DIALECTS.items()})  # fmt: skip  # noqa: E501
+ALL = RemoteServer("http://here/v1", "m", proven={kind: tuple(ways) for kind, ways in DIALECTS.items()}).of_family("vllm")  # fmt: skip  # noqa: E501
 NONE = RemoteServer("http://here/v1", "m")
 
 
@@ -183,6 +184,6 @@ def test_a_salt_is_passed_on_only_where_it_is_known():
     salted = replace(request(), cache_salt="a")
     assert build_request(salted, ALL).body["cache_salt"] == "a"
     assert "cache_salt" not in build_request(request(), ALL).body
-    for server in (NONE, replace(NONE, family="llamacpp")):
+    for server in (NONE, NONE.of_family("llamacpp")):
         with pytest.raises(Unsupported, match="salts"):
             build_request(salted, server)

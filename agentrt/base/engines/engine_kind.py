@@ -15,6 +15,7 @@ from typing import Any, cast
 from agentrt.base.constraint_spec import ConstraintKind
 
 ANY_KIND = "openai-compatible"
+CHAT_COMPLETIONS = "chat_completions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class EngineKind:
         name: Name in settings.
         title: Name for people.
         address: Address if the settings give none; "" if there is no usual one.
+        protocol: Wire protocol that its fields and constraints are of.
+        protocols: All wire protocols that it speaks, the one that it is best spoken to in first.
         is_probed: Whether its features are found out by requests, since they are not known.
         is_hosted: Whether it is an API of a provider, where accounts have limits of their rates.
         lists_window: Whether its list of models has their context lengths.
@@ -58,11 +61,14 @@ class EngineKind:
         sources: Documents, by the short names of the file.
         fields: Field of each parameter that the server takes.
         constraints: Dialects by kind of constraint.
+        takes_bounds: Whether its strict schemas may have lengths, ranges and patterns.
     """
 
     name: str
     title: str
     address: str
+    protocol: str
+    protocols: tuple[str, ...]
     is_probed: bool
     is_hosted: bool
     lists_window: bool
@@ -70,6 +76,7 @@ class EngineKind:
     sources: Mapping[str, str]
     fields: Mapping[str, KindField]
     constraints: Mapping[ConstraintKind, KindDialects]
+    takes_bounds: bool
 
 
 @cache
@@ -81,15 +88,25 @@ def kind_names() -> tuple[str, ...]:
 
 
 @cache
-def engine_kind(name: str) -> EngineKind:
-    """The kind of that name, one of `kind_names()`."""
+def engine_kind(name: str, protocol: str = "") -> EngineKind:
+    """The kind of that name, one of `kind_names()`.
+
+    Args:
+        name: Name of the kind.
+        protocol: One of its wire protocols; "" takes the first.
+    """
     text = files(__package__).joinpath("kinds", f"{name}.toml").read_text("utf-8")
     table: dict[str, Any] = tomllib.loads(text)
     sources: dict[str, str] = table["sources"]
+    first = table.get("protocol", CHAT_COMPLETIONS)
+    others: dict[str, Any] = table.get("protocols", {})
+    spoken = table if protocol in ("", first) else others[protocol]
     return EngineKind(
         name,
         table["title"],
         table.get("address", ""),
+        protocol or first,
+        (first, *others),
         table.get("probed", False),
         table.get("hosted", False),
         table.get("lists_window", False),
@@ -97,10 +114,11 @@ def engine_kind(name: str) -> EngineKind:
         sources,
         {
             parameter: KindField(row["field"], sources[row["from"]])
-            for parameter, row in table.get("fields", {}).items()
+            for parameter, row in spoken.get("fields", {}).items()
         },
         {
             cast(ConstraintKind, kind): KindDialects(tuple(row["dialects"]), sources[row["from"]])
-            for kind, row in table.get("constraints", {}).items()
+            for kind, row in spoken.get("constraints", {}).items()
         },
+        spoken.get("bounds", True),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from agentrt.base.engines.engine_kind import ANY_KIND, engine_kind, kind_names
+from agentrt.base.engines.engine_kind import ANY_KIND, EngineKind, engine_kind, kind_names
 from agentrt.base.engines.fallback_reason import REASONS, FallbackReason
 from agentrt.base.engines.server_limits import check_limit
 from agentrt.base.errors import UsageError
@@ -74,6 +74,7 @@ class RemoteEngineConfig:
     Attributes:
         kind: Kind of server, which decides what requests look like; `agentrt engines --kinds` lists
             them. `openai-compatible` fits any server of the API: its features are probed.
+        protocol: Wire protocol, for kinds that speak several; "" takes the first of the kind.
         address: `http://host:port`, or with the API's own path; "" takes that of the kind.
         model: Name of the model; "" takes the only one that the server lists.
         key: `env:NAME`, the variable that holds the key, or None. It is sent to `address` alone.
@@ -94,6 +95,7 @@ class RemoteEngineConfig:
     """
 
     kind: str = ANY_KIND
+    protocol: str = ""
     address: str = ""
     model: str = ""
     key: str | None = None
@@ -111,6 +113,11 @@ class RemoteEngineConfig:
         if self.kind not in kind_names():
             raise UsageError(
                 f"kind: {self.kind!r} is no kind of engine", hint=f"give {', '.join(kind_names())}"
+            )
+        if self.protocol not in ("", *(spoken := engine_kind(self.kind).protocols)):
+            raise UsageError(
+                f"protocol: an engine of kind {self.kind!r} does not speak {self.protocol!r}",
+                hint=f"give {', '.join(spoken)}",
             )
         if not self.address and not engine_kind(self.kind).address:
             raise UsageError(
@@ -130,6 +137,11 @@ class RemoteEngineConfig:
                 )
         for name, limit in self.limits.items():
             check_limit(name, limit, "limits: ")
+
+    @property
+    def described(self) -> EngineKind:
+        """The kind, as it is spoken to in the protocol of these settings."""
+        return engine_kind(self.kind, self.protocol)
 
     @property
     def url(self) -> str:

@@ -1,0 +1,61 @@
+"""Chat completions: bodies of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentrt.base.segments import ToolSchema
+from agentrt.prompt.message_form import function_of
+from agentrt.remote.protocols.chat_completions.chunks import ChunkReader
+from agentrt.remote.protocols.wire_protocol import WireRequest
+from agentrt.remote.requested_output import OutputSchema, ToolOffer
+
+Json = dict[str, Any]
+
+
+class ChatCompletions:
+    """`/v1/chat/completions` of OpenAI, vLLM, SGLang, llama.cpp and many more."""
+
+    name = "chat_completions"
+    path = "/chat/completions"
+    headers: Mapping[str, str] = {}
+    account_headers: Mapping[str, str] = {
+        "organisation": "OpenAI-Organization",
+        "project": "OpenAI-Project",
+    }
+    takes_loose_schemas = True
+    thinks = False
+
+    def key_header(self, key: str) -> tuple[str, str]:
+        return "Authorization", f"Bearer {key}"
+
+    def body(self, request: WireRequest) -> Json:
+        body: Json = {"model": request.model, "messages": list(request.messages)}
+        body |= request.parameters
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if request.tools is not None:
+            body |= _tools(request.tools)
+        if request.schema is not None:
+            body |= _response_format(request.schema)
+        return body | dict(request.own)
+
+    def reader(self) -> ChunkReader:
+        return ChunkReader()
+
+
+def _response_format(output: OutputSchema) -> Json:
+    wanted = {"name": "output", "schema": output.schema, "strict": output.strict}
+    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+
+
+def _tools(offer: ToolOffer) -> Json:
+    choice: Any = offer.choice
+    if offer.choice == "named":
+        choice = {"type": "function", "function": {"name": offer.name}}
+    fields: Json = {"tools": _listed(offer.tools), "tool_choice": choice}
+    return fields | ({} if offer.parallel is None else {"parallel_tool_calls": offer.parallel})
+
+
+def _listed(tools: Sequence[ToolSchema]) -> list[Json]:
+    return [{"type": "function", "function": function_of(tool)} for tool in tools]
