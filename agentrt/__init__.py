@@ -37,6 +37,7 @@ from agentrt.base.errors import (
     UsageError,
 )
 from agentrt.base.one_of import OneOf
+from agentrt.base.prices import Prices
 from agentrt.program import (
     Calls,
     Chat,
@@ -118,6 +119,7 @@ __all__ = [
     "OutputUnreadable",
     "Overflow",
     "Partial",
+    "Prices",
     "Program",
     "ProgramError",
     "RemoteEngineConfig",

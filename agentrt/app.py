@@ -19,15 +19,17 @@ from anyio import to_thread
 from agentrt import embedded
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
-from agentrt.base.engine_roles import EngineChoice, engines_of_roles
+from agentrt.base.engine_roles import EngineChoice, engines_of_roles, prices_of
 from agentrt.base.engine_selection import EngineSelection, EngineSettings
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.prices import check_currencies
 from agentrt.program import Program
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer
+from agentrt.protocol.priced_backend import PricedBackend
 from agentrt.runtime import Runtime, leave_threads
 from agentrt.runtime.estimate_store import estimates_path
 from agentrt.runtime.estimate_store.writer import EstimateWriter
@@ -146,6 +148,7 @@ async def _opened(
         remote_model=remote_model,
         api_key=api_key,
     )
+    check_currencies({one.currency for choice in choices.values() for one in prices_of(choice)})
     remotes = _remotes(choices, clock, config, remote_limits)
     backends: dict[str, tuple[Backend, Codec | None]] = {}
     try:
@@ -297,6 +300,8 @@ def _backend(
         codec = Codec.load(choice.model_path)
         for note in codec.notes:
             _log.warning("%s: %s", choice.model_path, note)
+        if choice.prices is not None:
+            return PricedBackend(backend, choice.prices, clock), codec
         return backend, codec
     except BaseException:
         backend.abandon()

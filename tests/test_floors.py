@@ -59,7 +59,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "program": (
         ("call_site", "default_runner", "constraints", "messages", "overflow"),
-        ("budget", "output_types"),
+        ("budget", "output_types", "prompt_size"),
         ("captures", "ports"),
         ("node",),
         ("arrivals", "output_reading", "scope", "yielding"),
@@ -77,6 +77,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         (
             "estimate_store",
             "loop_threads",
+            "tenant_usage",
             "loop_watch",
             "message_capture",
             "model_role",

@@ -9,6 +9,7 @@ from agentrt.analysis.parallelism import parallelism
 from agentrt.analysis.rounding import quanta, shared_quanta
 from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.saved_work import saved_work
+from agentrt.analysis.usage import usage
 from agentrt.base.ids import RunId, trace_id_of
 
 
@@ -40,6 +41,8 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
         line += f" | parallelism {at_once:.1f}x"
     if text := saved_work(record).text():
         line += f" | {text}"
+    if money := usage(record).money():
+        line += f" | cost {money}"
     return f"{line} | {trace_line(record.run_id, trace)}"
 
 

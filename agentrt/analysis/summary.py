@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ def summary(
         "ok": record.outcome == "ok" and error is None,
         "output": output,
         "latency": _latency(record),
-        "usage": asdict(usage(record)),
+        "usage": usage(record).as_dict(),
         "spared": saved_work(record).as_dict(),
         "trace": {"file": str(trace_file) if trace_file else None, "url": trace_url},
         "error": error_object(error) if error else None,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentrt.base.errors import UsageError
+from agentrt.base.prices import Prices
 
 Device = Literal["cpu", "cuda"]
 PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle", "clairvoyant"]
@@ -85,6 +86,7 @@ class EngineConfig:
         replay: File of recorded outputs, for benchmarks alone: a request with a recorded prompt is
             computed as always, and writes the recorded tokens in place of the sampled ones. See
             `agentrt.engine.sampling.record_table`.
+        prices: Prices of tokens and of device seconds; None leaves costs unknown.
     """
 
     model_path: Path
@@ -111,6 +113,7 @@ class EngineConfig:
     policy: PolicyName = "rwa"
     share_prefixes: bool = True
     replay: Path | None = None
+    prices: Prices | None = None
 
     def sized(self) -> EngineConfig:
         """These settings with the sizes of a step that the device has by default.

@@ -10,6 +10,7 @@ from agentrt.base.engine_selection import EngineSelection, EngineSettings
 from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED, EngineFile
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.prices import Prices
 
 EngineChoice = EngineConfig | RemoteEngineConfig | str | None
 """Settings of an engine, the URL of a remote one, a name of `agentrt.toml`, or None."""
@@ -48,6 +49,14 @@ def engines_of_roles(
     }
     found[DEFAULT_ROLE] = _default(engine, file, default_model, remote_model, api_key)
     return found
+
+
+def prices_of(engine: EngineSettings) -> list[Prices]:
+    """Prices of an engine and of those that take its requests over."""
+    given = [engine.prices]
+    if isinstance(engine, RemoteEngineConfig) and engine.fallbacks is not None:
+        given += [one.prices for one, _ in engine.fallbacks.engines()]
+    return [one for one in given if one is not None]
 
 
 def _default(

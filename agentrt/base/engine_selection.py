@@ -133,7 +133,8 @@ class EngineSelection:
                 "a key of an engine (--api-key) is for an engine with an address",
                 hint="give its address by --engine URL too, or leave it",
             )
-        return EngineConfig(Path(self.model) if self.model else default_model, device=self.device)
+        model = Path(self.model) if self.model else default_model
+        return EngineConfig(model, device=self.device, prices=file.embedded_prices)
 
     def _remote(self, config: RemoteEngineConfig) -> RemoteEngineConfig:
         """The engine with the model and key that are given beside it."""

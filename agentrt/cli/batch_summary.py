@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agentrt.base.money import money_text
+
 MOST_NUMBERS = 10
 
 
@@ -20,6 +22,8 @@ class BatchSummary:
         not_run: Records that were not run, or not to their end.
         input_tokens: Tokens of prompts.
         output_tokens: Tokens produced.
+        cost_pico: Cost of them, in millionths of a millionth of the currency.
+        currency: Currency of the cost; "" without prices.
     """
 
     done: int = 0
@@ -29,6 +33,8 @@ class BatchSummary:
     not_run: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cost_pico: int = 0
+    currency: str = ""
 
     def lines(self, spent_s: float) -> list[str]:
         """The closing lines, for a command that took `spent_s`."""
@@ -42,6 +48,8 @@ class BatchSummary:
         tokens = f"{self.input_tokens:,} tokens in, {self.output_tokens:,} out"
         if spent_s > 0:
             tokens += f" ({self.output_tokens / spent_s:,.0f}/s)"
+        if self.currency:
+            tokens += f", {money_text(self.cost_pico, self.currency)}"
         found = [f"batch: {', '.join(parts)}; {tokens}; {spent_s:.1f} s{rate}"]
         if self.unknown:
             again = " ".join(f"--again {number}" for number in self.unknown[:MOST_NUMBERS])

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.money import money_text
 from agentrt.protocol.events import (
+    AttemptFailed,
     Event,
     FirstToken,
     NodeDeclared,
@@ -33,6 +35,7 @@ class BoardRow:
         started_at_s: Instant of its declaration.
         state: Current state.
         tokens: Tokens produced so far.
+        cost: Cost of what it has produced, once it has ended; "" without prices.
         ended_at_s: Instant of its end, or None.
     """
 
@@ -42,13 +45,15 @@ class BoardRow:
     started_at_s: float
     state: State = "waiting"
     tokens: int = 0
+    cost: str = ""
     ended_at_s: float | None = None
 
     def line(self, now_s: float) -> str:
         """The row as text."""
         spent_ms = ((self.ended_at_s or now_s) - self.started_at_s) * 1e3
         tokens = f"  {self.tokens} tokens" if self.tokens else ""
-        return f"{self.name:<28} {self.kind:<8} {self.state:<9} {spent_ms:7.0f} ms{tokens}"
+        cost = f"  {self.cost}" if self.cost else ""
+        return f"{self.name:<28} {self.kind:<8} {self.state:<9} {spent_ms:7.0f} ms{tokens}{cost}"
 
 
 @dataclass(slots=True)
@@ -67,6 +72,7 @@ class Board:
     runs_done: int = 0
     finished: list[BoardRow] = field(default_factory=list)
     _requests: dict[RequestId, BoardRow] = field(default_factory=dict)
+    _failed_pico: dict[tuple[RunId, NodeId], int] = field(default_factory=dict)
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Record a batch of events."""
@@ -93,10 +99,21 @@ class Board:
                 for delta in event.deltas:
                     if delta.request_id in self._requests:
                         self._requests[delta.request_id].tokens += len(delta.token_ids)
+            case AttemptFailed():
+                key = (event.run_id, event.node_id)
+                self._failed_pico[key] = self._failed_pico.get(key, 0) + event.ledger.cost_pico
             case RequestSent() | FirstToken() | ToolStarted() | NodeFinished():
                 self._change(event)
             case _:
                 pass
+
+    def _cost(self, event: NodeFinished) -> str:
+        """Cost of a node that has ended, failed answers included; "" without prices."""
+        failed_pico = self._failed_pico.pop((event.run_id, event.node_id), 0)
+        ledger = event.ledger
+        if ledger is None or not ledger.currency:
+            return ""
+        return money_text(ledger.cost_pico + failed_pico, ledger.currency)
 
     def _change(self, event: RequestSent | FirstToken | ToolStarted | NodeFinished) -> None:
         row = self.rows.get((event.run_id, event.node_id))
@@ -112,6 +129,7 @@ class Board:
                 row.state = "running"
             case NodeFinished():
                 row.state = event.outcome
+                row.cost = self._cost(event)
                 row.ended_at_s = event.at_s
                 if event.ledger is not None:
                     row.tokens = event.ledger.output_tokens

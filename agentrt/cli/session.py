@@ -142,6 +142,8 @@ class Session:
             used = self._summary.usage_of(self._run_ids[index])
             closing.input_tokens += used.input_tokens
             closing.output_tokens += used.output_tokens
+            closing.cost_pico += used.cost_pico
+            closing.currency = used.currency or closing.currency
         closing.unknown = batch.unknown_now()
         for line in closing.lines(spent_s):
             sys.stderr.write(line + "\n")

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.prices import Prices
 from agentrt.base.record import record
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame, Segment, ThinkFrame, ToolSchema
@@ -52,6 +53,8 @@ class Capabilities:
         resumes: Whether it goes on behind the `output_ids` of a request. Else it writes a lost
             output anew, which is compared with the first one.
         prefills_ahead: Whether it takes `ahead` requests.
+        prices: Prices of its tokens and its time, the highest if several engines may serve a
+            request; None if they are not known.
     """
 
     backend: str
@@ -75,6 +78,7 @@ class Capabilities:
     cache_salts: bool = False
     resumes: bool = False
     prefills_ahead: bool = False
+    prices: Prices | None = None
 
 
 @record

@@ -6,10 +6,12 @@ Plain frozen data that can cross a process. All instants are seconds of the inje
 from __future__ import annotations
 
 from dataclasses import field
+from decimal import Decimal
 from typing import Literal
 
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
+from agentrt.base.money import decimal_of
 from agentrt.base.record import record
 
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
@@ -108,6 +110,12 @@ class Ledger:
         drafts: Drafted tokens by source; sources without any are left out.
         ahead_tokens: Prompt tokens that were computed, or found in the cache, while a part of the
             prompt was pending.
+        is_estimated: Whether the engine has not reported all tokens, so that they are estimated.
+        retried_prompt_tokens: Prompt tokens of attempts that broke off, likewise; not part of
+            `prompt_tokens`.
+        cost_pico: Cost by the prices of the engine, in millionths of a millionth of `currency`.
+        retried_cost_pico: Part of the cost that was paid for attempts that broke off.
+        currency: Currency of the cost; "" if the engine has no prices.
     """
 
     received_at_s: float = 0.0
@@ -135,6 +143,27 @@ class Ledger:
     retried_tokens: int = 0
     drafts: tuple[DraftCount, ...] = ()
     ahead_tokens: int = 0
+    is_estimated: bool = False
+    retried_prompt_tokens: int = 0
+    cost_pico: int = 0
+    retried_cost_pico: int = 0
+    currency: str = ""
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Cost in units of `currency`, exactly; None if the engine has no prices."""
+        return decimal_of(self.cost_pico) if self.currency else None
+
+    @property
+    def device_s(self) -> float:
+        """Share of the steps that it took part in, in seconds.
+
+        0 if even the last token of its prompt was cached: it joined an equal request in flight.
+        """
+        if 0 < self.prompt_tokens <= self.cached_tokens:
+            return 0.0
+        steps_s = self.prefill_s + self.decode_s
+        return steps_s * self.steps / self.batch_size_sum if self.batch_size_sum else steps_s
 
     @property
     def late_tokens(self) -> int:

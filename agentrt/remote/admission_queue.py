@@ -19,6 +19,7 @@ class RequestTurn:
         number: Place in the order of requests; an attempt that was refused keeps it.
         tokens: Tokens that an attempt may take.
         used_tokens: Tokens that the attempt under way has taken; 0 if unknown.
+        was_sent: Whether any attempt was sent.
         sent_at_s: Instant of the attempt under way; None if there is none.
         waiting: Future of the wait, or None.
     """
@@ -26,6 +27,7 @@ class RequestTurn:
     number: int
     tokens: float = 0.0
     used_tokens: float = 0.0
+    was_sent: bool = False
     sent_at_s: float | None = None
     waiting: asyncio.Future[None] | None = field(default=None, repr=False)
 
@@ -118,7 +120,7 @@ class AdmissionQueue:
                     self._timer = loop.call_at(ready_s, self._admit)
                 return
             heapq.heappop(self._queue)
-            turn.sent_at_s = now_s
+            turn.sent_at_s, turn.was_sent = now_s, True
             self._pacer.begin(now_s, turn.tokens)
             turn.waiting.set_result(None)
 

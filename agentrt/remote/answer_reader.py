@@ -70,6 +70,11 @@ class AnswerReader:
         self._tag = ThinkTag()
         self._reasoning: list[str] = []
 
+    @property
+    def reports_tokens(self) -> bool:
+        """Whether the server has reported the tokens of prompt and answer."""
+        return self.usage.prompt_tokens > 0 and self.usage.output_tokens > 0
+
     def feed_parts(self, parts: Iterable[AnswerPart]) -> str:
         """Text added by the parts of one event.
 

@@ -247,7 +247,10 @@ class RemoteBackend:
             self._store.forget(self.server)
         error = record_of(failure) if failure else None
         self._report_thought(exchange)
-        account = ledger(exchange.reader, exchange.times, self._clock.now_s())
+        is_paid = reason != "failed" or exchange.reader.chunks > 0
+        likely_tokens = exchange.likely_prompt_tokens if is_paid else 0
+        now_s = self._clock.now_s()
+        account = ledger(exchange.reader, exchange.times, now_s, likely_tokens)
         self._ends.append(
             End(
                 request_id,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from agentrt.protocol.backend import GenerateRequest
+from agentrt.program.prompt_size import likely_prompt_tokens, prompt_bytes
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.protocol.step_output import ConstraintUse, UnmetAnswer
 from agentrt.remote.answer_reader import AnswerReader
 from agentrt.remote.constraint_forms import ConstraintForm
@@ -65,9 +66,26 @@ class Exchange:
             return None
         return ConstraintUse(form.name, form.enforced, form.dropped, self.closing_characters)
 
+    @property
+    def likely_prompt_tokens(self) -> int:
+        """Tokens of a prompt that a server has begun to answer without a report; else 0."""
+        prompt = self.request.prompt
+        turn = self.retries.turn
+        was_answered = self.reader.chunks > 0 or (turn is not None and turn.was_sent)
+        if self.reader.reports_tokens or not was_answered or not isinstance(prompt, MessagePrompt):
+            return 0
+        constraint = self.request.constraint
+        return likely_prompt_tokens(prompt_bytes(prompt.segments, prompt.tools, constraint))
+
     def break_off(self) -> None:
         """Prepare the next attempt; the tokens of this one are lost."""
-        self.times.retried_tokens += output_tokens(self.reader)
+        times = self.times
+        times.retried_tokens += output_tokens(self.reader)
+        if self.reader.reports_tokens or self.reader.chunks:
+            times.retried_prompt_tokens += (
+                self.reader.usage.prompt_tokens or self.likely_prompt_tokens
+            )
+            times.is_estimated |= not self.reader.reports_tokens
         self.reader = AnswerReader()
         self.characters = 0
         self.text = self.thought = ""

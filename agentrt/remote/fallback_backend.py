@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import anyio
 
@@ -20,6 +21,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.engines.fallback_reason import FallbackReason, reason_of
 from agentrt.base.errors import EngineUnavailable
 from agentrt.base.ids import RequestId
+from agentrt.base.prices import Prices
 from agentrt.protocol.backend import (
     Backend,
     Capabilities,
@@ -29,7 +31,7 @@ from agentrt.protocol.backend import (
     SchedulingInfo,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.protocol.step_output import BackendDown, BackendEvent, End
+from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger
 
 
 @dataclass(slots=True, eq=False)
@@ -58,12 +60,14 @@ class RequestRoute:
         member: The engine that has it.
         tried: Engines that have failed it.
         wrote: Whether some of its output has been handed on.
+        spent: Accounts of the engines that have failed it.
     """
 
     request: GenerateRequest
     member: FallbackMember
     tried: list[FallbackMember] = field(default_factory=list)
     wrote: bool = False
+    spent: list[Ledger] = field(default_factory=list)
 
 
 class FallbackBackend:
@@ -106,6 +110,7 @@ class FallbackBackend:
             seeds=all(one.seeds for one in every),
             closes=all(one.closes for one in every),
             cache_salts=all(one.cache_salts for one in every),
+            prices=_dearest(every),
         )
 
     async def start(self) -> None:
@@ -189,14 +194,13 @@ class FallbackBackend:
                 continue
             for delta in event.deltas:
                 self._routes[delta.request_id].wrote = True
-            kept = tuple(end for end in event.ends if not self._moves(member, end))
-            for end in kept:
-                del self._routes[end.request_id]
+            moved = [end for end in event.ends if self._moves(member, end)]
+            kept = tuple(end for end in event.ends if end not in moved)
+            kept = tuple(_with_spent(end, self._routes.pop(end.request_id)) for end in kept)
             if event.deltas or kept:
                 self._queue.put(replace(event, ends=kept))
-            for end in event.ends:
-                if end not in kept:
-                    self._move(self._routes[end.request_id], end)
+            for end in moved:
+                self._move(self._routes[end.request_id], end)
 
     def _moves(self, member: FallbackMember, end: End) -> bool:
         """Whether another engine takes over a request that has ended; notes which one."""
@@ -211,6 +215,7 @@ class FallbackBackend:
         if following is None:
             return False
         route.member = following
+        route.spent.append(end.ledger)
         return True
 
     def _following(self, route: RequestRoute, reason: FallbackReason) -> FallbackMember | None:
@@ -230,6 +235,29 @@ class FallbackBackend:
         route.wrote = False
         down = BackendDown(end.error, (end.request_id,), restarting=True)
         self._queue.put(down)
+
+
+def _with_spent(end: End, route: RequestRoute) -> End:
+    """The end with what engines have used that failed the request."""
+    ledger = end.ledger
+    for spent in route.spent:
+        ledger = replace(
+            ledger,
+            retried_tokens=ledger.retried_tokens + spent.output_tokens + spent.retried_tokens,
+            retried_prompt_tokens=ledger.retried_prompt_tokens
+            + spent.prompt_tokens
+            + spent.retried_prompt_tokens,
+            cost_pico=ledger.cost_pico + spent.cost_pico,
+            retried_cost_pico=ledger.retried_cost_pico + spent.cost_pico,
+            currency=ledger.currency or spent.currency,
+        )
+    return replace(end, ledger=ledger) if route.spent else end
+
+
+def _dearest(every: Sequence[Capabilities]) -> Prices | None:
+    """The highest prices of all engines; None if those of one are not known."""
+    known = [one.prices for one in every if one.prices is not None]
+    return reduce(Prices.or_dearer, known) if len(known) == len(every) else None
 
 
 def _takes(member: FallbackMember, reason: FallbackReason) -> bool:

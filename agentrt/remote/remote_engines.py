@@ -8,6 +8,7 @@ from typing import Any
 from agentrt.base.clock import Clock
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.protocol.backend import Backend
+from agentrt.protocol.priced_backend import PricedBackend
 from agentrt.remote.admission_queue import AdmissionQueue
 from agentrt.remote.backend import RemoteBackend
 from agentrt.remote.capability_store import CapabilityStore
@@ -54,11 +55,14 @@ class RemoteEngines:
             cooldown_s=fallbacks.cooldown_s,
         )
 
-    def _single(self, engine: RemoteEngineConfig, *, has_fallback: bool = False) -> RemoteBackend:
+    def _single(self, engine: RemoteEngineConfig, *, has_fallback: bool = False) -> Backend:
         patience = {"outage_s": OUTAGE_BEFORE_FALLBACK_S} if has_fallback else {}
         limits = RemoteLimits(**{**patience, **engine.limits, **self._limits})
         identity = (engine.name, engine.url, engine.model, engine.key or "")
         queue = self._queues.setdefault(identity, AdmissionQueue(pacer_of(engine)))
-        return RemoteBackend(
+        backend = RemoteBackend(
             engine, clock=self._clock, limits=limits, store=self._store, queue=queue
         )
+        if engine.prices is None:
+            return backend
+        return PricedBackend(backend, engine.prices, self._clock)

@@ -16,15 +16,23 @@ class RequestTimes:
         sent_at_s: Instant of sending.
         first_at_s: Arrival of the first text; 0.0 if there was none.
         retried_tokens: Tokens of attempts that broke off.
+        retried_prompt_tokens: Tokens of their prompts.
+        is_estimated: Whether one of them reported no tokens.
     """
 
     sent_at_s: float
     first_at_s: float = 0.0
     retried_tokens: int = 0
+    retried_prompt_tokens: int = 0
+    is_estimated: bool = False
 
 
-def ledger(reader: AnswerReader, times: RequestTimes, now_s: float) -> Ledger:
+def ledger(
+    reader: AnswerReader, times: RequestTimes, now_s: float, likely_prompt_tokens: int = 0
+) -> Ledger:
     """The ledger of a request that ended at `now_s`.
+
+    A prompt that the server reports no tokens of has `likely_prompt_tokens`.
 
     The server reports the times of one attempt: of several, they are those seen from here.
     """
@@ -49,7 +57,9 @@ def ledger(reader: AnswerReader, times: RequestTimes, now_s: float) -> Ledger:
         decode_s=max(0.0, now_s - received_at_s - queue_s - prefill_s),
         source="inferred" if reported is None else "engine_reported",
         retried_tokens=times.retried_tokens,
-        prompt_tokens=reader.usage.prompt_tokens,
+        retried_prompt_tokens=times.retried_prompt_tokens,
+        is_estimated=times.is_estimated or not reader.reports_tokens,
+        prompt_tokens=reader.usage.prompt_tokens or likely_prompt_tokens,
         cached_tokens=reader.usage.cached_tokens,
         output_tokens=output_tokens(reader),
         # A server that counts no reasoning apart: an event counts as one.

@@ -20,6 +20,7 @@ from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
 from agentrt.runtime.tasks.runner import TaskRunner
+from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.scheduler import Estimates, InternalEvent, State
 from agentrt.scheduler.estimates.patterns import Patterns
 
@@ -58,6 +59,7 @@ def assemble_loop(
     config: RunConfig,
     scheduler: SchedulerConfig,
     patterns: Patterns,
+    tenants: TenantUsages,
     post: Callable[[InternalEvent], None],
     on_end: Callable[[AgentrtError], None],
 ) -> tuple[Loop, TaskRunner]:
@@ -72,6 +74,7 @@ def assemble_loop(
         config: Defaults for all runs.
         scheduler: How runs share the engines.
         patterns: Tool calls and prompts learned from past runs.
+        tenants: Usage by tenant, which grows.
         post: Leaves an event for the loop's next turn.
         on_end: Called with the error after which the loop handles nothing more.
     """
@@ -82,5 +85,5 @@ def assemble_loop(
     dispatcher = RequestDispatcher(engines, revisions, windows, retention, scheduler)
     tasks = TaskRunner(post, clock, config, patterns.calls, speculate=scheduler.speculate)
     effects = Effects(runs, dispatcher, tasks, retention, ahead)
-    outputs = OutputProcessor(dispatcher, retention, post)
+    outputs = OutputProcessor(dispatcher, retention, post, tenants)
     return Loop(state, effects, outputs, observers, clock, on_end, retention, ahead), tasks

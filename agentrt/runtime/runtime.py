@@ -33,6 +33,7 @@ from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
 from agentrt.runtime.run import Run
+from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.scheduler import Estimates, InternalEvent, State
 from agentrt.scheduler.estimates.patterns import Patterns
 
@@ -60,6 +61,9 @@ class Runtime:
         ...         return await runtime.run(greet, "Ada")
         >>> anyio.run(main)
         'Hello Ada!'
+
+    Attributes:
+        tenants: Usage and cost by tenant, of all runs so far.
 
     Args:
         backends: Backends by role, each with the codec of its model or None; `default` serves
@@ -101,6 +105,7 @@ class Runtime:
         self._state = state
         self.patterns = Patterns() if patterns is None else patterns
         self._on_run_ended = on_run_ended
+        self.tenants = TenantUsages()
         self._engines = {
             role: ModelRole(role, backend, codec) for role, (backend, codec) in backends.items()
         }
@@ -317,6 +322,7 @@ class Runtime:
             config=self._config,
             scheduler=self.scheduler,
             patterns=self.patterns,
+            tenants=self.tenants,
             post=self._post,
             on_end=self._end_runs,
         )

@@ -6,7 +6,7 @@ from agentrt.protocol.events import NodeFinished, RequestSent
 from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler.admission.kv_need import peak_tokens
 from agentrt.scheduler.admission.thrashing import ROUNDING_TOKENS
-from agentrt.scheduler.learning import learn_node, service_s
+from agentrt.scheduler.learning import learn_node
 from agentrt.scheduler.order.order import QUANTUM_S
 from agentrt.scheduler.runs.footprint import Footprint
 from agentrt.scheduler.runs.run import NodeState, RunState
@@ -65,7 +65,7 @@ def record_ended(state: State, node: NodeState, event: NodeFinished) -> None:
             state.admission.note_end(event.ledger, lost_tokens, event.at_s, recompute_s)
         _remove_from_footprint(node, event)
     if event.ledger is not None:
-        consumed_s = service_s(event.ledger)
+        consumed_s = event.ledger.device_s
         run.attained_s += consumed_s
         memory_s = _memory_s(state, node, event.ledger) if state.admission.budgets else 0.0
         run.account.charge(consumed_s, memory_s)
@@ -150,7 +150,7 @@ def _recompute_s(ledger: Ledger, lost_tokens: float) -> float:
     if not steps_s or not computed:
         return 0.0
     share = (lost_tokens + ledger.recomputed_tokens) / computed
-    return share * service_s(ledger) * ledger.prefill_s / steps_s
+    return share * ledger.device_s * ledger.prefill_s / steps_s
 
 
 def _footprint(node: NodeState) -> Footprint:

@@ -10,21 +10,9 @@ from __future__ import annotations
 from operator import attrgetter
 
 from agentrt.protocol.events import NodeFinished, RunFinished
-from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler.admission.kv_need import engine_site
 from agentrt.scheduler.estimates.estimates import depth_class
 from agentrt.scheduler.runs.run import NodeState, RunState
-
-
-def service_s(ledger: Ledger) -> float:
-    """A generation's share of the steps it took part in, in seconds.
-
-    0 if even the last token of its prompt was cached: it joined an equal request in flight.
-    """
-    if 0 < ledger.prompt_tokens <= ledger.cached_tokens:
-        return 0.0
-    steps_s = ledger.prefill_s + ledger.decode_s
-    return steps_s * ledger.steps / ledger.batch_size_sum if ledger.batch_size_sum else steps_s
 
 
 def learn_node(node: NodeState, event: NodeFinished) -> None:

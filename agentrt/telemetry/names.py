@@ -55,6 +55,10 @@ DEADLINE_MET = "agentrt.slo.met"
 SEED = "agentrt.seed"
 RETRIES = "agentrt.retries"
 ENGINE_DOWNS = "agentrt.engine.downs"
+# The GenAI conventions have no attribute for money.
+COST = "agentrt.cost.amount"  # units of the currency
+COST_CURRENCY = "agentrt.cost.currency"
+COST_DISCARDED = "agentrt.cost.discarded"
 TENANT = "agentrt.tenant"
 PRIORITY = "agentrt.priority"
 

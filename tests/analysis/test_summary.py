@@ -60,6 +60,9 @@ def test_object_has_its_keys_in_order() -> None:
         "forced_tokens": 5,
         "cancelled_tokens": 0,
         "retried_tokens": 0,
+        "cost": None,
+        "discarded_cost": None,
+        "currency": None,
     }
     assert told["trace"] == {"file": "t.json", "url": None}
     assert told["schema"] == "agentrt.run/1"

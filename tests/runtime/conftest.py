@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from agentrt import Program, embedded
+from agentrt import Prices, Program, embedded
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Event
+from agentrt.protocol.priced_backend import PricedBackend
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 from tests.runtime.watched_threads import WATCH, Watch
@@ -44,17 +46,22 @@ class Bench:
         *,
         codec: Codec | None = None,
         scheduler: SchedulerConfig | None = None,
+        prices: Prices | None = None,
         **speeds: Any,
     ) -> None:
         self.clock = LoopClock()
         self.backend = ScriptedBackend(script, clock=self.clock, codec=codec, **speeds)
         self.codec = codec
         self.scheduler = scheduler
+        self.prices = prices
         self.recorder = Recorder()
 
     def runtime(self, config: RunConfig | None = None) -> Runtime:
+        backend: Backend = self.backend
+        if self.prices is not None:
+            backend = PricedBackend(backend, self.prices, self.clock)
         return Runtime(
-            {"default": (self.backend, self.codec)},
+            {"default": (backend, self.codec)},
             clock=self.clock,
             observers=[self.recorder],
             config=config,

@@ -8,7 +8,6 @@ import pytest
 from agentrt.protocol.step_output import Ledger
 from agentrt.scheduler import Estimates, Send, site_of
 from agentrt.scheduler.admission.kv_need import engine_site
-from agentrt.scheduler.learning import service_s
 
 Make = Callable[..., Any]
 TEMPLATE = "p p.py"
@@ -145,10 +144,10 @@ def test_a_run_waits_while_one_of_its_nodes_does(world: Make, job: Any) -> None:
 
 
 def test_steps_are_shared_by_those_in_them() -> None:
-    assert service_s(Ledger(prefill_s=1.0, decode_s=3.0, steps=10, batch_size_sum=40)) == 1.0
-    assert service_s(Ledger(prefill_s=1.0, decode_s=3.0)) == 4.0, "where nobody counts batches"
+    assert Ledger(prefill_s=1.0, decode_s=3.0, steps=10, batch_size_sum=40).device_s == 1.0
+    assert Ledger(prefill_s=1.0, decode_s=3.0).device_s == 4.0, "where nobody counts batches"
     joined = Ledger(prefill_s=1.0, decode_s=3.0, prompt_tokens=9, cached_tokens=9)
-    assert service_s(joined) == 0.0, "another one was charged for it"
+    assert joined.device_s == 0.0, "another one was charged for it"
 
 
 def test_a_long_loop_speaks_once_for_each_class_of_depths(world: Make, job: Any) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.engines.fallback_reason import REASONS
+from agentrt.base.engines.price_table import prices_of_table
 from agentrt.base.engines.remote_engine_config import Fallbacks, RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.prices import Prices
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -35,11 +37,13 @@ class EngineFile:
         path: The file; None if there is none.
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
+        embedded_prices: Prices of the embedded engine, if the file has any.
     """
 
     path: Path | None = None
     engines: Mapping[str, RemoteEngineConfig] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
+    embedded_prices: Prices | None = None
 
     def engine(self, name: str) -> RemoteEngineConfig:
         """The engine of that name.
@@ -99,6 +103,7 @@ def read_engine_file(path: Path) -> EngineFile:
                 hint="It has the tables [engines.NAME] and [roles]",
             )
     tables = _checked_table(path, "engines", table)
+    embedded_prices = _embedded_prices(path, tables.pop(EMBEDDED, None))
     engines = {name: _engine(path, name, given) for name, given in tables.items()}
     engines |= {
         name: replace(engines[name], fallbacks=_fallbacks(path, name, given["fallbacks"], engines))
@@ -109,7 +114,7 @@ def read_engine_file(path: Path) -> EngineFile:
         role: _role(path, role, given, engines)
         for role, given in _checked_table(path, "roles", table).items()
     }
-    return EngineFile(path, engines, roles)
+    return EngineFile(path, engines, roles, embedded_prices)
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -136,10 +141,9 @@ def _checked_table(path: Path, name: str, table: Mapping[str, Any]) -> dict[str,
 
 def _engine(path: Path, name: str, given: Any) -> RemoteEngineConfig:
     where = f"{path}: engines.{name}"
-    if not _NAME.fullmatch(name) or name == EMBEDDED:
-        reserved = " is the engine of this process" if name == EMBEDDED else " is no name"
+    if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{path}: engines: {name!r}{reserved}", hint="Give letters, digits, '.', '_' and '-'"
+            f"{path}: engines: {name!r} is no name", hint="Give letters, digits, '.', '_' and '-'"
         )
     if not isinstance(given, dict):
         raise UsageError(f"{where} is no table", hint=f"Begin it by [engines.{name}]")
@@ -150,8 +154,21 @@ def _engine(path: Path, name: str, given: Any) -> RemoteEngineConfig:
                 f"{where}: {key!r} is no setting of an engine{_meant(key, known)}",
                 hint=f"It takes {', '.join(known)}",
             )
-    own = {key: value for key, value in given.items() if key != "fallbacks"}
-    return replace(_validated(where, own), name=name)
+    own = {key: value for key, value in given.items() if key not in ("fallbacks", "prices")}
+    prices = prices_of_table(f"{where}.prices", given["prices"]) if "prices" in given else None
+    return replace(_validated(where, own), name=name, prices=prices)
+
+
+def _embedded_prices(path: Path, given: Any) -> Prices | None:
+    """The prices of the embedded engine, which has no other settings in the file."""
+    if given is None:
+        return None
+    if not isinstance(given, dict) or set(given) != {"prices"}:
+        raise UsageError(
+            f"{path}: engines.{EMBEDDED} is the engine of this process, and takes prices alone",
+            hint=f"Begin them by [engines.{EMBEDDED}.prices]",
+        )
+    return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"])
 
 
 def _fallbacks(

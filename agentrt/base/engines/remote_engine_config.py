@@ -12,6 +12,7 @@ from agentrt.base.engines.fallback_reason import REASONS, FallbackReason
 from agentrt.base.engines.server_limits import check_limit
 from agentrt.base.errors import UsageError
 from agentrt.base.key_reference import check_reference
+from agentrt.base.prices import Prices
 
 SECRET_HEADER = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -88,6 +89,7 @@ class RemoteEngineConfig:
         tokens_per_minute: Rate of tokens, prompts and outputs together; 0 sets none.
         limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
         fallbacks: Engines that take requests which this one cannot serve.
+        prices: Prices of the engine; None leaves costs unknown.
         name: Name for people; "" takes the address.
 
     Raises:
@@ -107,6 +109,7 @@ class RemoteEngineConfig:
     tokens_per_minute: int = 0
     limits: Mapping[str, float] = field(default_factory=dict)
     fallbacks: Fallbacks | None = None
+    prices: Prices | None = None
     name: str = ""
 
     def __post_init__(self) -> None:

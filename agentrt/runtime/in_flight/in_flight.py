@@ -48,6 +48,7 @@ class InFlight:
         coalesced: The engine's request that gives the output; None if it cannot be shared.
         joined_at_s: When it joined a request that was in flight; None if it has its own.
         info: Scheduling info last sent to the engine.
+        is_overdue: Whether its engine was told to end it and has not, so that its cost is unknown.
     """
 
     run: Run
@@ -72,6 +73,7 @@ class InFlight:
     coalesced: CoalescedRequest | None = None
     joined_at_s: float | None = None
     info: SchedulingInfo | None = None
+    is_overdue: bool = False
     _budgets: tuple[Budget, ...] = ()
     _raw_text: list[str] = field(default_factory=list)
     _read_deltas: int = 0

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agentrt.protocol.priced_backend import priced
 from agentrt.protocol.step_output import Ledger
 from agentrt.runtime.in_flight.in_flight import InFlight
 
 
 def departed_ledger(request: InFlight, now_s: float) -> Ledger:
-    """The ledger of a node that left a shared request before its end, from what it saw of it."""
+    """The ledger of a node that left a request before its end, from what it saw of it.
+
+    If other nodes go on with the request, they pay for it.
+    """
     assert request.sent is not None
     joined_at_s, prompt_tokens = request.joined_at_s, len(request.prompt_ids)
     since_s = request.sent.submitted_at_s if joined_at_s is None else joined_at_s
     first_at_s = request.gen.first_token_at_s if request.has_output else now_s
-    return Ledger(
+    prices = request.takes.prices
+    ledger = Ledger(
         received_at_s=since_s,
         completed_at_s=since_s,
         admitted_at_s=since_s,
@@ -26,7 +31,18 @@ def departed_ledger(request: InFlight, now_s: float) -> Ledger:
         cached_tokens=0 if joined_at_s is None else prompt_tokens,
         output_tokens=len(request.output_ids),
         source="inferred",
+        currency="" if prices is None else prices.currency,
     )
+    if prices is None or not request.is_overdue:
+        return ledger
+    return priced(ledger, prices, ledger.device_s)
+
+
+def unpaid(ledger: Ledger) -> Ledger:
+    """The ledger of a node if another one pays for the request that they share."""
+    if not ledger.cost_pico:
+        return ledger
+    return replace(ledger, cost_pico=0, retried_cost_pico=0)
 
 
 def joined_ledger(ledger: Ledger, joined_at_s: float) -> Ledger:
@@ -34,7 +50,7 @@ def joined_ledger(ledger: Ledger, joined_at_s: float) -> Ledger:
 
     Nothing was computed for the node, so its whole prompt was cached and it took part in no step.
     Of the times of the request it has the last ones: of decoding, before that of prefill, before
-    that of the queue.
+    that of the queue. The cost is that of the request: see `unpaid`.
     """
     left_s = max(0.0, ledger.finished_at_s - max(joined_at_s, ledger.completed_at_s))
     lasted = (
@@ -69,5 +85,6 @@ def joined_ledger(ledger: Ledger, joined_at_s: float) -> Ledger:
         batch_size_sum=0,
         preemptions=0,
         retried_tokens=0,
+        retried_prompt_tokens=0,
         drafts=(),
     )

@@ -235,6 +235,7 @@ class RequestDispatcher:
         for request, at_s in list(self.stopping.items()):
             if at_s > now_s:
                 return
+            request.is_overdue = True
             self.forget(request)
             self.departed.append(request)
 

@@ -18,7 +18,7 @@ from agentrt.protocol.step_output import BackendDown, Delta, End, StepDone
 from agentrt.runtime.completion import failed, succeeded
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.in_flight.ledgers import departed_ledger, joined_ledger
+from agentrt.runtime.in_flight.ledgers import departed_ledger, joined_ledger, unpaid
 from agentrt.runtime.in_flight.outcome import Outcome, keep_result, outcome_of, unreadable
 from agentrt.runtime.in_flight.replay import Replay, divergence_of
 from agentrt.runtime.kv_hints.retention import KvRetention
@@ -26,6 +26,7 @@ from agentrt.runtime.requests.admission_events import AdmissionEvents
 from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.requests.large_answers import LargeAnswers
 from agentrt.runtime.requests.retries import ask_again, check_failed
+from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.scheduler import InternalEvent
 
 
@@ -42,8 +43,10 @@ class OutputProcessor:
         dispatcher: RequestDispatcher,
         retention: KvRetention,
         post: Callable[[InternalEvent], None],
+        tenants: TenantUsages,
     ) -> None:
         self._dispatcher = dispatcher
+        self._tenants = tenants
         self._large_answers = LargeAnswers(post)
         self._in_flight = dispatcher.in_flight
         self._retention = retention
@@ -208,6 +211,7 @@ class OutputProcessor:
     def _end_all(self, requests: list[InFlight], end: End) -> list[Event]:
         """End an engine's request for each node that gets its output."""
         events: list[Event] = []
+        paid = False
         if replays := self._dispatcher.recovery.replays:
             replay = replays.get(end.request_id)
             if replay is not None and not replay.departed and end.reason in ("stop", "length"):
@@ -220,6 +224,9 @@ class OutputProcessor:
                     continue  # what it has just been given made it leave
             if request.joined_at_s is not None:
                 own_end = replace(end, ledger=joined_ledger(end.ledger, request.joined_at_s))
+            if paid:
+                own_end = replace(own_end, ledger=unpaid(own_end.ledger))
+            paid = True
             self._dispatcher.forget(request)
             events += self._end(request, own_end)
         return events
@@ -229,6 +236,7 @@ class OutputProcessor:
         if request.reasoning is not None:
             request.publish(request.reasoning.flush())
         keep_result(request, end)
+        self._tenants.charge(request.run.options.tenant, end.ledger)
         if self._large_answers.is_one(request, end):
             self._large_answers.begin(request, end, partial(self._finish, request, end))
             return []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrt import EngineConfig, RemoteEngineConfig, UsageError
+from agentrt import EngineConfig, Prices, RemoteEngineConfig, UsageError
 from agentrt.base.engine_roles import engines_of_roles
 from agentrt.base.engines.engine_file import EngineFile, engine_file, read_engine_file
 
@@ -95,7 +95,17 @@ FAULTS = {
     "[engine.a]\nkind='vllm'": r"'engine' is no part of it \(did you mean engines\?\)",
     "engines = 3": "engines is no table",
     "[engines]\na = 3": r"engines\.a is no table",
-    "[engines.embedded]\nkind='vllm'": "'embedded' is the engine of this process",
+    "[engines.embedded]\nkind='vllm'": "engines.embedded is the engine of this process",
+    "[engines.a.prices]\ninput=1": "engines.a.prices: prices: output is missing",
+    "[engines.a.prices]\ncached_input=1": "engines.a.prices: prices: input is missing",
+    "[engines.a.prices]\ninputs=1": "engines.a.prices: 'inputs' is no price .did you mean input",
+    "[engines.a.prices]": "engines.a.prices: prices: none is given",
+    "[engines.a.prices]\ndevice_second=-1": "device_second=-1 is out of range",
+    "[engines.a.prices]\ndevice_second=true": "device_second=True is no amount of money",
+    "[engines.a.prices]\ndevice_second=nan": "device_second=nan is out of range",
+    "[engines.a.prices]\ninput=0.0000001\noutput=1": "input=1e-07 has too many decimals",
+    "[engines.a.prices]\ndevice_second=1\ncurrency='$'": "currency=.* is no currency",
+    "[engines.a]\nprices=3": "engines.a.prices is no table",
     "[engines.'a b']\nkind='vllm'": "'a b' is no name",
     "[engines.a]\nkind='vlm'": r"engines\.a: kind: 'vlm' is no kind",
     "[engines.a]\nkind=3": r"engines\.a: kind is an integer, and must be a valid string",
@@ -176,3 +186,19 @@ def test_an_unknown_name_says_what_is_known(tmp_path: Path) -> None:
         file.engine("zzz")
     with pytest.raises(UsageError, match=r"there is no agentrt\.toml"):
         EngineFile().engine("cheap")
+
+
+def test_prices_are_those_of_the_text(tmp_path: Path) -> None:
+    text = """
+    [engines.a]
+    address = "http://gpu"
+    prices = { input = 0.1, cached_input = "0.0125", output = 10, currency = "eur" }
+    [engines.embedded.prices]
+    device_second = 0.000694
+    """
+    file = read(tmp_path, text)
+    prices = Prices.of(input="0.1", cached_input="0.0125", output="10", currency="EUR")
+    assert file.engine("a").prices == prices
+    assert (prices.input_pico, prices.cached_input_pico) == (100_000, 12_500)
+    here = engines_of_roles(None, None, file, MODEL)["default"]
+    assert here.prices == Prices.of(device_second="0.000694")
