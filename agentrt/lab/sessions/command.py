@@ -26,7 +26,7 @@ AUTO = "auto"
 
 
 def run_sessions_bench(flags: SessionFlags) -> None:
-    """Play sessions; each play prints a line, and each engine writes the file anew.
+    """Play sessions; each play prints a line, and writes the file anew.
 
     Raises:
         UsageError: A flag is out of range.
@@ -53,9 +53,14 @@ def run_sessions_bench(flags: SessionFlags) -> None:
         bench = SessionBench(flags, setup.source, setup.reader(engine), slo, rates)
         probe = bench.session(0).shortened(2, 0)
         opening = partial(open_arm, engine, replace(setup.settings, probe=probe))
-        about = anyio.run(bench.run, engine, opening)
-        found["arms"].append({"name": engine, "about": short_paths(about), **bench.to_json()})
-        write_json(flags.json_path, found)
+        earlier = found["arms"]
+
+        def keep(arm: Json, name: str = engine, earlier: Sequence[Json] = earlier) -> None:
+            about = short_paths(arm["about"])
+            found["arms"] = [*earlier, {**arm, "name": name, "about": about}]
+            write_json(flags.json_path, found)
+
+        anyio.run(bench.run, engine, opening, keep)
         errors += bench.errors()
     for line in _ratios(found["arms"]):
         typer.echo(line)

@@ -16,6 +16,7 @@ from agentrt.lab.sessions.slo import Slo, SloPoint, agents_at_once, share_within
 
 Json = dict[str, Any]
 _LEAST_STEPS = 8
+_MOST_EXPLAINED = 0.9  # share of the variance of prompts that the number of the turn explains
 """Turns below which no trend of their steps is fitted."""
 
 
@@ -92,7 +93,7 @@ def step_drift(turns: Sequence[TurnSample]) -> float | None:
 
     Returns:
         Cost of the turns between the first and the last one, divided by the mean step; None for too
-        few turns, and if prompts grow with the number of the turn alone.
+        few turns, and if prompts grow with the number of the turn nearly alone.
     """
     known = [
         (turn.step_s, turn.prompt_tokens, turn.turn)
@@ -102,10 +103,12 @@ def step_drift(turns: Sequence[TurnSample]) -> float | None:
     if len(known) < _LEAST_STEPS:
         return None
     steps, contexts, numbers = (np.array(column, np.float64) for column in zip(*known, strict=True))
+    if not numbers.std() or not contexts.std():
+        return None
+    if np.corrcoef(contexts, numbers)[0, 1] ** 2 > _MOST_EXPLAINED:
+        return None
     factors = np.stack([np.ones_like(steps), contexts, numbers], axis=1)
     scale = np.abs(factors).max(axis=0)
-    if not scale.all() or np.linalg.matrix_rank(factors / scale, tol=1e-6) < factors.shape[1]:
-        return None
     cost_s = np.linalg.lstsq(factors / scale, steps, rcond=None)[0] / scale
     return float(cost_s[2] * (numbers.max() - numbers.min()) / steps.mean())
 

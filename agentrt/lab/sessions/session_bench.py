@@ -62,9 +62,18 @@ class SessionBench:
         self._plays: list[SessionPlay] = []
 
     async def run(
-        self, engine: str, opening: Callable[[], AbstractAsyncContextManager[OpenArm]]
-    ) -> Json:
-        """Play on an engine; returns its settings.
+        self,
+        engine: str,
+        opening: Callable[[], AbstractAsyncContextManager[OpenArm]],
+        keep: Callable[[Json], None],
+    ) -> None:
+        """Play on an engine.
+
+        Args:
+            engine: Name of the engine.
+            opening: Opens it.
+            keep: Keeps its settings and all plays so far, after each play: a load takes minutes,
+                and a command that is ended keeps what it has measured.
 
         Raises:
             BenchFailed: The engine does not work.
@@ -74,15 +83,16 @@ class SessionBench:
             sessions = self._take(len(self._source))
             play = await play_one_by_one(opened.arm, sessions)
             await self._played(engine, play, sessions)
+            keep({"about": opened.about, **self.to_json()})
             alone_s = fmean(agent.ended_s - agent.arrived_s for agent in play.agents)
             while (rate := self._next_rate(1 / max(alone_s, 1e-9))) is not None:
                 sessions = self._take(self._flags.agents)
                 random = Random(f"arrivals {self._flags.seed}")
                 play = await play_arriving(opened.arm, sessions, rate, random)
                 await self._played(engine, play, sessions)
+                keep({"about": opened.about, **self.to_json()})
             if self._rates != ():
                 typer.echo(sustained_line(engine, self.sustained(), self._slo))
-            return opened.about
 
     async def _warm_up(self, engine: str, arm: SessionArm) -> None:
         """Ask for a turn that does not count: parts of an engine start with the first request."""

@@ -80,9 +80,15 @@ def played_over_http(url: str, play: Play) -> SessionPlay:
     return anyio.run(main)
 
 
-def compared(play: SessionPlay, sessions: list[AgentSession], tiny: EngineConfig) -> dict[str, Any]:
+def beside_ideal(
+    play: SessionPlay, sessions: list[AgentSession], tiny: EngineConfig
+) -> SessionPlay:
     reader = CodecReader(Codec.load(tiny.model_path))
-    return figures(with_ideal(play, sessions, reader, TokenTree()), SLO)
+    return with_ideal(play, sessions, reader, TokenTree())
+
+
+def compared(play: SessionPlay, sessions: list[AgentSession], tiny: EngineConfig) -> dict[str, Any]:
+    return figures(beside_ideal(play, sessions, tiny), SLO)
 
 
 def test_programs_find_every_token_that_was_computed(
@@ -117,7 +123,10 @@ def test_a_server_answers_the_same(
     found = compared(play, sessions, tiny)
     assert found["errors"] == []
     assert found["exact_outputs"] == found["turns"] == 9
-    assert found["cached_by_ideal"] >= 1  # above it by what other tests asked before
+    # Other tests add to what is cached; subagents that run at once may miss tokens of each other.
+    for turn in beside_ideal(play, sessions, tiny).samples():
+        if "/" not in turn.session:
+            assert (turn.cached_tokens or 0) >= (turn.ideal_tokens or 0)
     outputs = [
         {(turn.session, turn.turn): (turn.prompt_tokens, turn.output_hash) for turn in turns}
         for turns in (ours.samples(), play.samples())

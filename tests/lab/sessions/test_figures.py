@@ -69,6 +69,9 @@ def test_a_trend_needs_turns_that_tell_it_apart() -> None:
     assert step_drift([turn(number) for number in range(4)]) is None
     assert step_drift([turn(number, context=100 * number) for number in range(20)]) is None
     assert step_drift([turn(0, context=at) for at in range(1, 20)]) is None
+    random = Random(2)
+    one_session = [turn(at, context=100 * at + random.randrange(400)) for at in range(57)]
+    assert step_drift(one_session) is None
 
 
 def test_one_agent_at_a_time_is_one_agent() -> None:
