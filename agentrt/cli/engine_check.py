@@ -13,7 +13,6 @@ import anyio
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.engine_selection import named_engine
 from agentrt.base.engines.engine_file import engine_file
-from agentrt.base.engines.engine_kind import engine_kind
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import AgentrtError
 from agentrt.cli.server_report import examine_server
@@ -53,10 +52,11 @@ async def check(config: RemoteEngineConfig) -> tuple[dict[str, Any], int]:
     """
     from agentrt.remote import listed_models
 
-    kind = engine_kind(config.kind)
+    kind = config.described
     found: dict[str, Any] = {
         "engine": config.name or config.url,
         "kind": f"{config.kind}: {kind.title}",
+        "protocol": kind.protocol,
         "address": config.url,
         "key": config.key or "none",
         "enforces": list(kind.constraints) if not kind.is_probed else ["unknown before its start"],

@@ -46,7 +46,9 @@ class Capabilities:
         kv_tokens: Capacity of its KV cache in tokens; 0 if unknown.
         host_kv_tokens: Capacity of its KV offload tier in tokens; 0 without one.
         thinking: Frame of its model's reasoning within `thinking_tokens`; None if it cannot hold a
-            thinking budget, so that asking for one is an error.
+            thinking budget in its text.
+        thinks: Whether it holds a thinking budget and reports the reasoning apart. Asking a backend
+            for one is an error if it has neither this nor `thinking`.
         scores: Whether it takes `scored` requests.
         cache_salts: Whether it keeps prefixes of requests with different `cache_salt` apart. A
             salt for any other backend is an error, never ignored.
@@ -74,6 +76,7 @@ class Capabilities:
     kv_tokens: int = 0
     host_kv_tokens: int = 0
     thinking: ThinkFrame | None = None
+    thinks: bool = False
     scores: bool = False
     cache_salts: bool = False
     resumes: bool = False

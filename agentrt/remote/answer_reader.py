@@ -170,6 +170,8 @@ class AnswerReader:
             text += FRAME.before + name + FRAME.middle
             self._index, self._bare = index, True
             self.calls += 1
+        elif self.full:
+            return ""
         self._bare = self._bare and not part.arguments
         return text + part.arguments
 

@@ -16,7 +16,7 @@ from agentrt.protocol.step_output import FinishReason, UnmetAnswer
 from agentrt.remote.answer_check import AnswerCheck
 from agentrt.remote.answer_reader import AnswerReader
 from agentrt.remote.answer_text import AnswerText
-from agentrt.remote.body import build_request, forms_of
+from agentrt.remote.body import build_request, forms_of, left_out
 from agentrt.remote.constraint_forms import ConstraintForm
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import FormRefused, Http
@@ -85,6 +85,7 @@ class Attempts:
         sent = build_request(request, server, form)
         reader = AnswerReader(sent.max_calls, by_call=sent.reading.by_call)
         exchange.reader, answer = reader, AnswerText(sent.reading)
+        exchange.not_sent = left_out(request)
         exchange.held = [] if form is not None and not form.enforced else None
         if exchange.held is not None and request.constraint is not None:
             await anyio.to_thread.run_sync(self._check.prepare, request.constraint)

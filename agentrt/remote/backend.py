@@ -104,6 +104,7 @@ class RemoteBackend:
             checked=frozenset(get_args(ConstraintKind)) - server.enforced,
             seeds=bool(server.family) and not server.fixed,
             closes=True,
+            thinks=server.protocol.thinks,
             cache_salts=server.takes_cache_salt,
         )
 
@@ -261,7 +262,7 @@ class RemoteBackend:
                 exchange.reader.stopped_by,
                 constraint=exchange.constraint_use,
                 unmet=exchange.unmet,
-                not_sent=tuple(sorted(self.server.fixed)),
+                not_sent=tuple(sorted(self.server.fixed | exchange.not_sent)),
             )
         )
         self._schedule_flush()

@@ -61,7 +61,16 @@ def forms_of(request: GenerateRequest, server: RemoteServer) -> tuple[Constraint
         return (None,)
     if request.sampling.ignore_eos:
         raise Unsupported("ignore_eos goes on where the constraint ends its output")
-    return forms_for(spec, server, prompt.tools if isinstance(prompt, MessagePrompt) else ())
+    forms = forms_for(spec, server, prompt.tools if isinstance(prompt, MessagePrompt) else ())
+    if not request.thinking_tokens:
+        return forms
+    # A model that thinks first cannot be forced to call.
+    return tuple(one for one in forms if one.output.tools is None or not one.output.tools.forces)
+
+
+def left_out(request: GenerateRequest) -> frozenset[str]:
+    """Sampling parameters that a request leaves out: a model that thinks sets the temperature."""
+    return frozenset({"temperature"}) if request.thinking_tokens else frozenset()
 
 
 def build_request(
@@ -80,7 +89,8 @@ def build_request(
     prompt = request.prompt
     if not isinstance(prompt, MessagePrompt):
         raise Unsupported(f"{server.where} takes messages, not token ids")
-    if request.thinking_tokens is not None or request.scored:
+    thinks = request.thinking_tokens is not None
+    if (thinks and not server.protocol.thinks) or request.scored:
         feature = "scored" if request.scored else "thinking"
         raise Unsupported(
             f"{server.where} knows no {feature} for a request",
@@ -89,7 +99,8 @@ def build_request(
     wire = WireRequest(
         server.model,
         messages_of(prompt.segments),
-        sampling_fields(request.sampling, server),
+        sampling_fields(request.sampling, server, left_out(request)),
+        thinking_tokens=request.thinking_tokens,
         tools=ToolOffer(prompt.tools, "none") if prompt.tools else None,
         own=_own_fields(request, server),
     )

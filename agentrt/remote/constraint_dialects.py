@@ -125,7 +125,11 @@ def _renamed(part: Any, prefix: str) -> Any:
 
 
 DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
-    "json": (ConstraintDialect("response_format", _json_schema),),
+    "json": (
+        ConstraintDialect("response_format", _json_schema),
+        ConstraintDialect("text.format", _json_schema, protocol="responses"),
+        ConstraintDialect("output_config.format", _json_schema, protocol="messages"),
+    ),
     "choice": (
         ConstraintDialect("structured_outputs.choice", _structured("choice")),
         ConstraintDialect("guided_choice", _field("guided_choice")),

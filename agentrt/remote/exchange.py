@@ -25,6 +25,7 @@ class Exchange:
         retries: Decides about further attempts.
         reader: Parser of the attempt under way.
         forms: Forms of its constraint that have not been refused, the surest first.
+        not_sent: Sampling parameters that this request alone leaves out.
         characters: Characters of the attempt under way.
         most_characters: Characters of the longest attempt.
         text: The answer so far.
@@ -42,6 +43,7 @@ class Exchange:
     retries: Retries
     reader: AnswerReader = field(default_factory=AnswerReader)
     forms: list[ConstraintForm | None] = field(default_factory=list)
+    not_sent: frozenset[str] = frozenset()
     characters: int = 0
     most_characters: int = 0
     text: str = ""

@@ -48,7 +48,8 @@ CONNECT_S = 5.0
 MAX_ERROR_BYTES = 64 << 10
 _BUSY = {408}
 _NO_QUOTA = b"insufficient_quota"  # OpenAI: no wait helps
-_FULL = {429, 503}
+_CROWDED = {429, 529}  # 529: Anthropic is overloaded
+_FULL = _CROWDED | {503}
 _AWAY_STATUS = {502, 503, 504}
 _AWAY = (httpx.ConnectError, httpx.ConnectTimeout)
 _LOST = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
@@ -273,7 +274,7 @@ class Http:
             EngineUnavailable: The account has no room, now or at all.
         """
         status = response.status_code
-        if status == 429:
+        if status in _CROWDED:
             body = await self._read(response, MAX_ERROR_BYTES, cut=True)
             if _NO_QUOTA in body or not retries.note_busy(self._answered_at_s):
                 raise self._refusal(status, body)

@@ -16,8 +16,15 @@ _DEFAULT = SamplingParams()
 _ALWAYS = ("max_tokens", "temperature", "seed")
 
 
-def sampling_fields(sampling: SamplingParams, server: RemoteServer) -> Json:
+def sampling_fields(
+    sampling: SamplingParams, server: RemoteServer, left_out: frozenset[str] = frozenset()
+) -> Json:
     """The parameters that a request sends: some always, the others if they are not the defaults.
+
+    Args:
+        sampling: The parameters.
+        server: The server.
+        left_out: Names of those that are not sent.
 
     Raises:
         Unsupported: The server takes one of them in no field; it might drop it silently.
@@ -30,7 +37,7 @@ def sampling_fields(sampling: SamplingParams, server: RemoteServer) -> Json:
         if (value := getattr(sampling, one.name)) != getattr(_DEFAULT, one.name)
         or one.name in _ALWAYS
     }
-    given = {name: value for name, value in given.items() if name not in server.fixed}
+    given = {name: value for name, value in given.items() if name not in server.fixed | left_out}
     if unknown := [name for name in given if name not in server.fields]:
         raise Unsupported(
             f"{server.where} is not known to take {', '.join(unknown)}",

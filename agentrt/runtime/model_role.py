@@ -97,7 +97,7 @@ class ModelRole:
             self._refuse(
                 site, "writes its prompts itself, by its template", 'Leave history at "template"'
             )
-        if work.thinking_tokens is not None and takes.thinking is None:
+        if work.thinking_tokens is not None and takes.thinking is None and not takes.thinks:
             self._refuse(
                 site,
                 "cannot be held to a number of tokens of thought",

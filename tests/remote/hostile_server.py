@@ -20,6 +20,17 @@ def content(text: str, finish: str | None = None) -> dict[str, object]:
     return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
 
 
+def message(text: str, reason: str = "end_turn") -> list[dict[str, object]]:
+    """Events of a message of Anthropic's API."""
+    delta = {"type": "text_delta", "text": text}
+    return [
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+
+
+WHOLE_MESSAGE = b"".join(map(event, message("there")))
 WHOLE = event(content("there")) + event(content("", "stop")) + DONE
 
 

@@ -15,6 +15,8 @@ One model, several faces, so that one process shows what servers do in practice:
 - `tiny-openai` takes what OpenAI documents, and refuses anything else; see `strict_rules`
 - `tiny-azure` the same without lengths and ranges, as a model that reasons
 - `tiny-tools` takes tools, and no `response_format`
+- `tiny-messages` speaks Anthropic Messages, and takes what is documented; see `strict_messages`
+- `tiny-responses` speaks OpenAI Responses, and takes what is documented; see `strict_responses`
 """
 
 import asyncio
@@ -52,6 +54,7 @@ from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import BackendDown, Delta, End
 from agentrt.structured import CallScanner
 from tests.remote import strict_rules
+from tests.remote.fronts import front_routes
 
 Json = dict[str, Any]
 FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick", "tiny-locked")
@@ -224,6 +227,14 @@ def sse(value: Json) -> str:
     return f"data: {json.dumps(value)}\n\n"
 
 
+async def chunks_of(serving: Serving, body: Json) -> AsyncIterator[Json]:
+    """The chunks of an answer."""
+    chunks = Chunks(serving, body)
+    async for part in serving.answer(body):
+        for chunk in chunks.of(part):
+            yield chunk
+
+
 async def stream(serving: Serving, body: Json) -> AsyncIterator[str]:
     chunks, sent = Chunks(serving, body), 0
     face = body["model"] if body.get("max_tokens", 0) > LONG_TOKENS else ""
@@ -292,6 +303,7 @@ def application(serving: Serving) -> Starlette:
             Route("/v1/models", models),
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/seen", seen),
+            *front_routes(lambda body: chunks_of(serving, body), serving.seen),
         ]
     )
 

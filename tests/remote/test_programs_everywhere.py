@@ -17,6 +17,7 @@ from agentrt import (
 )
 from agentrt.app import open_runtime
 from tests.conftest import ROOT
+from tests.remote.fronts import FRONTS, KEY, front_engine
 
 pytestmark = pytest.mark.slow
 
@@ -42,16 +43,22 @@ SAID = (Truncated, CheckFailed, Degenerate, Unsupported)
 """What noise comes to, and what a server is known to lack: each in one line with a hint."""
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", [*FACES, *FRONTS])
 @pytest.mark.parametrize("path", PROGRAMS)
 def test_it_ends_with_its_type_or_says_why(portal, server_url, path, face, monkeypatch):
     name, arguments = PROGRAMS[path]
     file = ROOT / path
     monkeypatch.syspath_prepend(str(file.parent))
     found: Program[..., Any] = getattr(importlib.import_module(file.stem), name)
+    monkeypatch.setenv("FRONT_KEY", KEY)
+    opened = (
+        open_runtime(engine=front_engine(server_url, face))
+        if face in FRONTS
+        else open_runtime(engine=server_url, remote_model=face)
+    )
 
     async def main() -> Any:
-        async with open_runtime(engine=server_url, remote_model=face) as runtime:
+        async with opened as runtime:
             try:
                 return await runtime.run(found, *arguments)
             except AgentrtError as error:

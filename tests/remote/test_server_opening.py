@@ -9,7 +9,7 @@ from agentrt import RemoteEngineConfig
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.engines.engine_kind import engine_kind, kind_names
 from agentrt.remote import CapabilityStore, RemoteBackend
-from tests.remote.hostile_server import MODELS, WHOLE, head, serving
+from tests.remote.hostile_server import MODELS, WHOLE, WHOLE_MESSAGE, head, serving
 from tests.remote.test_backend import outcome, request
 
 KNOWN = [name for name in kind_names() if not engine_kind(name).is_probed]
@@ -32,7 +32,8 @@ class Counting:
             self.bodies.append(json.loads(body))
             refused = self.refuses and self.refuses in self.bodies[-1]
             error = json.dumps({"error": {"message": f"{self.refuses} is not supported"}}).encode()
-            writer.write(head("400 Bad Request") + error if refused else head() + WHOLE)
+            whole = WHOLE_MESSAGE if path.endswith("/messages") else WHOLE
+            writer.write(head("400 Bad Request") + error if refused else head() + whole)
         await writer.drain()
 
 

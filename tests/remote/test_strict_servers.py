@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from agentrt import Calls, Final, chat, choice, program, tool
 from agentrt.app import open_runtime
+from tests.remote.fronts import FRONTS, KEY, front_engine
 
 ASK = chat(system="Be brief.").user("Well?")
 Digit = Literal[1, 2, 3]
@@ -38,18 +39,25 @@ BOUNDED: dict[str, tuple[Any, Any]] = {
     "a list": (Annotated[list[Small], Field(min_length=1, max_length=3)], list),
 }
 FACES = ("tiny-openai", "tiny-azure", "tiny-tools")
+UNBOUNDED = ("tiny-azure", "tiny-messages")
 
 
-@pytest.fixture(scope="module", params=FACES)
+@pytest.fixture(scope="module", params=(*FACES, *FRONTS))
 def run(request, portal, server_url):
-    opened = open_runtime(engine=server_url, remote_model=request.param)
-    with portal.wrap_async_context_manager(opened) as runtime:
-        yield lambda program: portal.call(runtime.run, program)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FRONT_KEY", KEY)
+        opened = (
+            open_runtime(engine=front_engine(server_url, request.param))
+            if request.param in FRONTS
+            else open_runtime(engine=server_url, remote_model=request.param)
+        )
+        with portal.wrap_async_context_manager(opened) as runtime:
+            yield lambda program: portal.call(runtime.run, program)
 
 
 @pytest.mark.parametrize("name", [*OUTPUTS, *BOUNDED])
 def test_an_output_is_of_its_type(run, name, request):
-    if name in BOUNDED and "tiny-azure" in request.node.name:
+    if name in BOUNDED and any(face in request.node.name for face in UNBOUNDED):
         pytest.skip("bounds are only checked there, and noise does not keep to them")
     form, kind = (OUTPUTS | BOUNDED)[name]
 

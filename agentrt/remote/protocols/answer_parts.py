@@ -103,16 +103,8 @@ class ErrorPart:
     is_of_server: bool
 
 
-AnswerPart = (
-    ContentPart
-    | ReasoningPart
-    | RefusalPart
-    | CallPart
-    | UsagePart
-    | TimesPart
-    | EndPart
-    | ErrorPart
-)
+_Figures = UsagePart | TimesPart
+AnswerPart = ContentPart | ReasoningPart | RefusalPart | CallPart | _Figures | EndPart | ErrorPart
 
 
 def error_part(error: object, *, is_of_server: bool) -> ErrorPart:
