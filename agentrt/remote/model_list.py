@@ -19,7 +19,9 @@ async def listed_models(engine: RemoteEngineConfig) -> list[str]:
     """
     async with aclosing(Http(engine)) as http:
         try:
-            return [str(one["id"]) for one in check_models(await http.get("/models"))]
+            return [
+                str(one["id"]) for one in check_models(await http.get(http.protocol.models_path))
+            ]
         except Malformed as error:
             raise EngineUnavailable(
                 f"{http.url}/models answers {error}",

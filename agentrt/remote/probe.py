@@ -115,7 +115,7 @@ async def probe_features(http: Http, server: RemoteServer) -> RemoteServer:
 async def _models(http: Http, model: str | None) -> list[Json]:
     """Models of the server; empty if it has no list and the caller named a model."""
     try:
-        answer = await http.get("/models")
+        answer = await http.get(http.protocol.models_path)
     except AgentrtError as error:
         if model is not None:
             return []

@@ -65,6 +65,10 @@ class WireProtocol(Protocol):
         """Path of generations, behind the address."""
 
     @property
+    def models_path(self) -> str:
+        """Path of the list of all models."""
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """Headers of each request."""
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from agentrt import RemoteEngineConfig, RequestRejected, UsageError, chat, program
 from agentrt.app import open_runtime
+from agentrt.remote import listed_models
 from tests.remote.hostile_server import event, head, message, serving
 from tests.remote.test_program import Recorder
 from tests.remote.test_typed_answers import finished, ledger_of
@@ -78,10 +79,11 @@ def test_an_answer_cut_off_is_closed_by_the_matcher(played):
 def test_a_crowded_server_is_asked_again(played, status):
     crowd = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     refused = head(status, "application/json", "retry-after: 0\r\n") + json.dumps(crowd).encode()
-    answers = Answers(refused, streamed(*message("Hi.")))
-    value, _ = played(answers, lambda: ASK.generate(), limits={"pause_s": 0.0})
+    answers = Answers(*[refused] * 4, streamed(*message("Hi.")))
+    limits = {"pause_s": 0.0, "attempts": 2}  # what it has no room for is no attempt
+    value, _ = played(answers, lambda: ASK.generate(), limits=limits)
     assert value == "Hi."
-    assert len(answers.seen) == 2
+    assert len(answers.seen) == 5
 
 
 def test_an_overload_in_the_stream_is_asked_again(played):
@@ -149,3 +151,21 @@ def test_an_account_that_no_header_carries_is_an_error(played):
     error, _ = played(Answers(streamed()), lambda: ASK.generate(), organisation="org-1")
     assert isinstance(error, UsageError)
     assert "organisation" in error.message
+
+
+def test_all_models_are_listed(portal):
+    """A page of the list has 20 models if no number is given."""
+    paths = []
+
+    async def listing(path, body, writer):
+        paths.append(path)
+        models = {"data": [{"type": "model", "id": f"m{at}"} for at in range(25)]}
+        writer.write(head(kind="application/json") + json.dumps(models).encode())
+        await writer.drain()
+
+    async def main():
+        async with serving(listing) as url:
+            return await listed_models(RemoteEngineConfig(kind="anthropic", address=url))
+
+    assert len(portal.call(main)) == 25
+    assert paths == ["/v1/models?limit=1000"]

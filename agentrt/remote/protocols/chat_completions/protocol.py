@@ -19,6 +19,7 @@ class ChatCompletions:
 
     name = "chat_completions"
     path = "/chat/completions"
+    models_path = "/models"
     headers: Mapping[str, str] = {}
     account_headers: Mapping[str, str] = {
         "organisation": "OpenAI-Organization",

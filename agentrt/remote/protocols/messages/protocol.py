@@ -23,6 +23,7 @@ class Messages:
 
     name = "messages"
     path = "/messages"
+    models_path = "/models?limit=1000"  # a page has 20 without it
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     account_headers: Mapping[str, str] = {}
     takes_loose_schemas = False

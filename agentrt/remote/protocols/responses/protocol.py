@@ -22,6 +22,7 @@ class Responses:
 
     name = "responses"
     path = "/responses"
+    models_path = "/models"
     headers: Mapping[str, str] = {}
     account_headers: Mapping[str, str] = {
         "organisation": "OpenAI-Organization",
