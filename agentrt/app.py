@@ -91,7 +91,7 @@ def open_runtime(
         remote_model: Name of the model at `engine`, a remote one; None takes the only one.
         api_key: `env:NAME`, the variable that holds the key of `engine`. Engines of other roles
             have keys of their own (`RemoteEngineConfig`).
-        scheduler: How runs share the engines; its policy is that of embedded engines too.
+        scheduler: How runs share the engines; its policy also orders what waits in or before one.
         estimates: Estimates of past runs. None takes those kept on this machine of runs on the
             same engines, and keeps what these runs add soon after each (see
             `agentrt.runtime.estimate_store`).
@@ -149,7 +149,7 @@ async def _opened(
         api_key=api_key,
     )
     check_currencies({one.currency for choice in choices.values() for one in prices_of(choice)})
-    remotes = _remotes(choices, clock, config, remote_limits)
+    remotes = _remotes(choices, clock, config, remote_limits, scheduler or SchedulerConfig())
     backends: dict[str, tuple[Backend, Codec | None]] = {}
     try:
         for role, choice in choices.items():
@@ -272,6 +272,7 @@ def _remotes(
     clock: Clock,
     config: RunConfig | None,
     limits: Mapping[str, Any],
+    scheduler: SchedulerConfig,
 ) -> RemoteEngines | None:
     """The remote engines of a runtime; None if it has none, and needs no HTTP."""
     if not any(isinstance(choice, RemoteEngineConfig) for choice in choices.values()):
@@ -280,7 +281,7 @@ def _remotes(
 
     deadline_s = config.deadline_s if config else None
     opening_s = deadline_s and max(deadline_s, MIN_OPENING_S)
-    return RemoteEngines(clock, os.environ, {"opening_s": opening_s, **limits})
+    return RemoteEngines(clock, os.environ, {"opening_s": opening_s, **limits}, scheduler.policy)
 
 
 def _backend(

@@ -281,13 +281,23 @@ PASSED_OVER = {
     "budget": "the step's tokens given to others",
     "prefix": "another one computing the same prefix",
     "decodes": "more urgent outputs about to end",
+    "in_flight": "as many requests with the engine as it serves at once",
+    "rate": "the rate of requests used up",
 }
 """Causes for leaving a request in the waiting queue, in words."""
+
+HELD_BACK = ("in_flight", "rate")
+"""Causes of requests that are held back before a remote engine, in rounds of its queue."""
+
+
+def rounds_in_words(cause: str, count: int) -> str:
+    """A number of times that a request was left waiting: steps, or rounds of our own queue."""
+    return f"{count} {'round' if cause in HELD_BACK else 'step'}{'s' if count > 1 else ''}"
 
 
 @record
 class Admission:
-    """Admission of a request into a step's batch, with its reasons.
+    """Admission of a request into a step's batch, or to a remote engine, with its reasons.
 
     Attributes:
         request_id: The request.
@@ -296,7 +306,8 @@ class Admission:
         waited_s: Time since its prompt was complete, or since it was preempted.
         position: Number of requests admitted before it in that step.
         waiting: Number of requests left in the waiting queue.
-        passed_over: Number of earlier steps that left it waiting, by cause: see `PASSED_OVER`.
+        passed_over: Number of earlier steps that left it waiting, by cause: see `PASSED_OVER`. Of a
+            remote engine: of rounds in which others were sent to it.
         terms: Terms of its priority key, by name.
     """
 
@@ -320,7 +331,9 @@ class StepDone:
         ends: Requests that ended.
         free_pages: Free KV pages now.
         evictable_pages: KV pages that the radix tree can evict.
-        admissions: Requests admitted into the step's batch.
+        admissions: Requests admitted into the step's batch, or sent to a remote engine.
+        kv_room_tokens: KV memory of a remote engine less what other clients hold, if it has become
+            known or has changed; else 0.0.
     """
 
     step: StepRecord | None
@@ -329,6 +342,7 @@ class StepDone:
     free_pages: int = 0
     evictable_pages: int = 0
     admissions: tuple[Admission, ...] = ()
+    kv_room_tokens: float = 0.0
 
 
 @record

@@ -1,35 +1,17 @@
-"""Admission of requests to one server, in the order in which they were made."""
+"""Admission of requests to one server: as many as it serves at once, the most urgent first."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 import math
-from dataclasses import dataclass, field
 
+from agentrt.base.clock import Clock, MonotonicClock
+from agentrt.protocol.backend import SchedulingInfo
 from agentrt.remote.request_pacer import RequestPacer
-
-
-@dataclass(slots=True, eq=False)
-class RequestTurn:
-    """One request on its way to the server, over all of its attempts.
-
-    Attributes:
-        number: Place in the order of requests; an attempt that was refused keeps it.
-        tokens: Tokens that an attempt may take.
-        used_tokens: Tokens that the attempt under way has taken; 0 if unknown.
-        was_sent: Whether any attempt was sent.
-        sent_at_s: Instant of the attempt under way; None if there is none.
-        waiting: Future of the wait, or None.
-    """
-
-    number: int
-    tokens: float = 0.0
-    used_tokens: float = 0.0
-    was_sent: bool = False
-    sent_at_s: float | None = None
-    waiting: asyncio.Future[None] | None = field(default=None, repr=False)
+from agentrt.remote.request_turn import RequestTurn
+from agentrt.remote.waiting_turns import HeldBackBy, WaitingTurns
+from agentrt.scheduler.order.order import BY_ARRIVAL, OVERDUE_SHARE, Order
 
 
 class AdmissionQueue:
@@ -37,24 +19,37 @@ class AdmissionQueue:
 
     Args:
         pacer: Decides when the next request may be sent.
+        order: Order of waiting requests.
+        clock: Clock of scheduling info and deadlines.
     """
 
-    def __init__(self, pacer: RequestPacer) -> None:
-        self._pacer = pacer
-        self._queue: list[tuple[int, int, RequestTurn]] = []
+    def __init__(
+        self, pacer: RequestPacer, order: Order = BY_ARRIVAL, clock: Clock | None = None
+    ) -> None:
+        self.pacer = pacer
+        self.order = order
+        self._clock = clock or MonotonicClock()
+        self._waiting = WaitingTurns(order)
         self._numbers = itertools.count()
-        self._entries = itertools.count()
+        self._overdue = 0
+        self._held_by: HeldBackBy = "in_flight"
         self._timer: asyncio.TimerHandle | None = None
 
     def turn(self) -> RequestTurn:
-        """The turn of a new request, behind all before it."""
+        """The turn of a new request."""
         return RequestTurn(next(self._numbers))
 
+    def update(self, turn: RequestTurn, info: SchedulingInfo) -> None:
+        """Note new scheduling info of a request; one that waits may move."""
+        self._waiting.update(turn, info, self._clock.now_s())
+
     async def begin(self, turn: RequestTurn) -> None:
-        """Wait until an attempt of a request may be sent. Cancellation leaves the queue."""
-        waiting = self._join(turn)
-        self._admit()
-        await self._admitted(turn, waiting)
+        """Wait until an attempt of a request may be sent. Cancellation leaves the queue.
+
+        Raises:
+            UsageError: The scheduling info lacks something that the policy needs.
+        """
+        await self._admitted(turn, self._join(turn))
 
     async def begin_again(self, turn: RequestTurn, wait_s: float) -> None:
         """Wait for another attempt after the server refused one because of its load.
@@ -67,20 +62,19 @@ class AdmissionQueue:
         """
         now_s = self._now_s()
         if turn.sent_at_s is not None:
-            self._pacer.refuse(now_s, turn.sent_at_s, wait_s)
-            self._pacer.end(now_s, answered=False)
-            turn.sent_at_s, turn.used_tokens = None, 0.0
-        waiting = self._join(turn)
-        self._admit()
-        await self._admitted(turn, waiting)
+            self.pacer.refuse(now_s, turn.sent_at_s, wait_s)
+            self._leave(turn, answered=False)
+        turn.was_refused = True
+        await self._admitted(turn, self._join(turn))
 
     def end(self, turn: RequestTurn, *, answered: bool = False) -> None:
         """Note the end of an attempt; of one that has ended already, do nothing."""
-        if turn.sent_at_s is None:
-            return
-        unused = turn.tokens - turn.used_tokens if answered and turn.used_tokens else 0.0
-        self._pacer.end(self._now_s(), answered=answered, unused_tokens=unused)
-        turn.sent_at_s, turn.used_tokens = None, 0.0
+        if turn.sent_at_s is not None:
+            self._leave(turn, answered=answered)
+            self._admit()
+
+    def reconsider(self) -> None:
+        """Admit what the pacer allows now, after its room has changed."""
         self._admit()
 
     def close(self) -> None:
@@ -89,40 +83,72 @@ class AdmissionQueue:
             self._timer.cancel()
             self._timer = None
 
+    def _leave(self, turn: RequestTurn, *, answered: bool) -> None:
+        """Take the attempt under way off the account of the server."""
+        unused = turn.tokens - turn.used_tokens if answered and turn.used_tokens else 0.0
+        self.pacer.end(self._now_s(), answered=answered, unused_tokens=unused)
+        self._overdue -= turn.is_overdue
+        turn.sent_at_s, turn.used_tokens, turn.is_overdue = None, 0.0, False
+
     def _join(self, turn: RequestTurn) -> asyncio.Future[None]:
+        self._waiting.add(turn, self._clock.now_s())
         turn.waiting = waiting = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._queue, (turn.number, next(self._entries), turn))
+        self._admit()
+        if turn.sent_at_s is None:
+            self._waiting.note_held(turn, self._held_by)
         return waiting
 
     async def _admitted(self, turn: RequestTurn, waiting: asyncio.Future[None]) -> None:
         try:
             await waiting
         except asyncio.CancelledError:
-            if turn.sent_at_s is not None:
-                self.end(turn)
+            self._waiting.discard(turn)
+            self.end(turn)
             raise
         finally:
             turn.waiting = None
 
     def _admit(self) -> None:
-        """Admit from the front of the queue for as long as the pacer allows."""
+        """Admit the first of the queue for as long as the pacer allows."""
         self.close()
-        while self._queue:
-            turn = self._queue[0][2]
-            if turn.waiting is None or turn.waiting.done():
-                heapq.heappop(self._queue)
-                continue
+        position, clock_s = 0, self._clock.now_s()
+        while turn := self._next(clock_s):
             now_s = self._now_s()
-            ready_s = self._pacer.ready_at_s(now_s, turn.tokens)
+            ready_s = self.pacer.ready_at_s(now_s, turn.tokens)
             if ready_s > now_s:
+                self._held_by = "rate" if ready_s < math.inf else "in_flight"
+                if position:
+                    self._waiting.note_round(self._held_by)
                 if ready_s < math.inf:
                     loop = asyncio.get_running_loop()
                     self._timer = loop.call_at(ready_s, self._admit)
                 return
-            heapq.heappop(self._queue)
-            turn.sent_at_s, turn.was_sent = now_s, True
-            self._pacer.begin(now_s, turn.tokens)
-            turn.waiting.set_result(None)
+            self._send(turn, now_s, clock_s, position)
+            position += 1
+
+    def _next(self, clock_s: float) -> RequestTurn | None:
+        """The request to send next: overdue ones first, for a small share of the room."""
+        while True:
+            turn, is_overdue = self._waiting.first(clock_s), False
+            if self._overdue < max(1.0, OVERDUE_SHARE * self.pacer.window):
+                late = self._waiting.overdue(clock_s)
+                turn, is_overdue = (turn, False) if late is None else (late, True)
+            if turn is None:
+                return None
+            if turn.waiting is not None and not turn.waiting.done():
+                turn.is_overdue = is_overdue
+                return turn
+            self._waiting.discard(turn)  # its task is being cancelled
+
+    def _send(self, turn: RequestTurn, now_s: float, clock_s: float, position: int) -> None:
+        self._overdue += turn.is_overdue
+        turn.sent_at_s, turn.was_sent, turn.was_refused = now_s, True, False
+        self.pacer.begin(now_s, turn.tokens)
+        admission = self._waiting.admit(turn, clock_s, position)
+        assert turn.waiting is not None, "a request in the queue waits"
+        turn.waiting.set_result(None)
+        if turn.on_admitted is not None:
+            turn.on_admitted(admission)
 
     @staticmethod
     def _now_s() -> float:

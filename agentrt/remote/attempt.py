@@ -22,6 +22,8 @@ from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import FormRefused, Http
 from agentrt.remote.protocols.answer_parts import AnswerPart
 from agentrt.remote.remote_server import RemoteServer
+from agentrt.remote.wire_hints import hint_fields
+from agentrt.scheduler.order.order import BY_ARRIVAL, Order
 
 CLOSING_S = 0.25
 """Time before a deadline in which an output is closed."""
@@ -35,18 +37,25 @@ class Attempts:
         server: The server, as its probes have shown it.
         clock: Clock of deadlines.
         write: Hands on text of an answer.
+        order: Order of waiting requests, for hints to the server.
 
     Attributes:
         server: The server, as its refusals of parameters and schemas have shown it since.
     """
 
     def __init__(
-        self, http: Http, server: RemoteServer, clock: Clock, write: Callable[[Exchange, str], None]
+        self,
+        http: Http,
+        server: RemoteServer,
+        clock: Clock,
+        write: Callable[[Exchange, str], None],
+        order: Order = BY_ARRIVAL,
     ) -> None:
         self.server = server
         self._http = http
         self._clock = clock
         self._write = write
+        self._order = order
         self._check = AnswerCheck()
 
     def close(self) -> None:
@@ -59,12 +68,15 @@ class Attempts:
         exchange.forms = exchange.forms or list(forms_of(request, self.server))
         first: RequestRejected | None = None
         while True:
+            server = self.server
             try:
-                return await self._stream_form(exchange, self.server)
+                return await self._stream_form(exchange, server)
             except RequestRejected as refusal:
                 in_stream = exchange.reader.failed and not exchange.text
                 if not isinstance(refusal, FormRefused) and not in_stream:
                     raise
+                if server is not self.server:
+                    continue  # another request was refused meanwhile, and showed why
                 first = first or refusal
                 if known := self.server.after_refusal(refusal.message):
                     self.server = known
@@ -83,6 +95,7 @@ class Attempts:
     async def _stream_form(self, exchange: Exchange, server: RemoteServer) -> FinishReason:
         request, form = exchange.request, exchange.form
         sent = build_request(request, server, form)
+        body = sent.body | hint_fields(request, server.hints, self._order)
         reader = AnswerReader(sent.max_calls, by_call=sent.reading.by_call)
         exchange.reader, answer = reader, AnswerText(sent.reading)
         exchange.not_sent = left_out(request)
@@ -90,7 +103,7 @@ class Attempts:
         if exchange.held is not None and request.constraint is not None:
             await anyio.to_thread.run_sync(self._check.prepare, request.constraint)
         headers = {"traceparent": _traceparent(request.run_id)}
-        events = self._http.answer(server.protocol, sent.body, headers, exchange.retries)
+        events = self._http.answer(server.protocol, body, headers, exchange.retries)
         silent = await self._read(exchange, answer, events)
         finish = reader.finish
         if finish is None and not reader.full:

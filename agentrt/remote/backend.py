@@ -12,6 +12,7 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.engines.engine_kind import load_door
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
@@ -31,6 +32,7 @@ from agentrt.protocol.backend import (
 )
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import (
+    Admission,
     BackendDown,
     BackendEvent,
     Delta,
@@ -44,9 +46,15 @@ from agentrt.remote.capability_store import CapabilityStore
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
+from agentrt.remote.load_watch import LoadWatch
 from agentrt.remote.remote_server import RemoteServer
+from agentrt.remote.request_rates import pacer_of
 from agentrt.remote.server_opening import open_server
+from agentrt.remote.server_room import ServerRoom
 from agentrt.remote.usage import RequestTimes, ledger
+
+MIN_KV_CHANGE = 0.05
+"""Share by which the KV memory of a server must change before it is reported."""
 
 
 class RemoteBackend:
@@ -77,12 +85,17 @@ class RemoteBackend:
     ) -> None:
         if isinstance(engine, str):
             engine = RemoteEngineConfig(address=engine)
-        self._http = Http(engine, limits=limits, clock=clock, queue=queue)
+        self._admission = queue or AdmissionQueue(pacer_of(engine), clock=clock)
+        self._http = Http(engine, limits=limits, clock=clock, queue=self._admission)
         self._kind = engine.described
         self._store = store
         self._model = model or engine.model or None
         self._clock = clock
         self._attempts: Attempts | None = None
+        self._watch: LoadWatch | None = None
+        self._learns_requests = not engine.concurrency
+        self._kv_tokens = 0.0
+        self._hints = engine.hints
         self._queue = EventQueue()
         self._tasks: dict[RequestId, asyncio.Task[FinishReason | EngineDied]] = {}
         self._lost: dict[RequestId, Exchange] = {}
@@ -90,6 +103,7 @@ class RemoteBackend:
         self._thoughts: dict[RequestId, str] = {}
         self._exchanges: dict[RequestId, Exchange] = {}
         self._ends: list[End] = []
+        self._admissions: list[Admission] = []
         self._scheduled = False
 
     @property
@@ -120,7 +134,10 @@ class RemoteBackend:
             opening_s = self._http.limits.opening_s
             with anyio.move_on_after(opening_s):
                 server = await open_server(self._http, self._model, self._kind, self._store)
-                self._attempts = Attempts(self._http, server, self._clock, self._write)
+                server = replace(server, hints=self._hints)
+                order = self._admission.order
+                self._attempts = Attempts(self._http, server, self._clock, self._write, order)
+                self._watch = self._load_watch(server)
             if self._attempts is None:
                 raise DeadlineExceeded(
                     f"{self._http.url} was not open within {opening_s:g} s",
@@ -130,11 +147,15 @@ class RemoteBackend:
     def submit(self, request: GenerateRequest) -> None:
         exchange = self._lost.pop(request.request_id, None)
         if exchange is None:
-            retries = self._http.retries(self._http.limits, request.deadline_at_s)
+            turn = self._admission.turn()
+            retries = self._http.retries(self._http.limits, request.deadline_at_s, turn)
             exchange = Exchange(request, RequestTimes(self._clock.now_s()), retries)
+            turn.info, turn.on_admitted = request.info, partial(self._note_admission, exchange)
             task = asyncio.create_task(self._stream(exchange))
         else:
             task = asyncio.create_task(self._stream_again(exchange))
+        if self._watch is not None:
+            self._watch.start()
         self._tasks[request.request_id] = task
         self._exchanges[request.request_id] = exchange
         task.add_done_callback(partial(self._end, exchange))
@@ -143,10 +164,15 @@ class RemoteBackend:
         """Do nothing: prompts are sent complete, as `holes` is false."""
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        """Close outputs that are due; the server orders its own queue."""
+        """Reorder requests that are held back, and close outputs that are due."""
         for info in updates:
             exchange = self._exchanges.get(info.request_id)
-            if exchange is None or info.deadline_at_s is None:
+            if exchange is None:
+                continue
+            exchange.request = replace(exchange.request, info=info)
+            if exchange.retries.turn is not None:
+                self._admission.update(exchange.retries.turn, info)
+            if info.deadline_at_s is None:
                 continue
             exchange.request = replace(exchange.request, deadline_at_s=info.deadline_at_s)
             if exchange.request.on_limit != "close" or info.deadline_at_s > self._clock.now_s():
@@ -170,6 +196,8 @@ class RemoteBackend:
         return self._queue.read()
 
     async def aclose(self) -> None:
+        if self._watch is not None:
+            await self._watch.aclose()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -202,6 +230,32 @@ class RemoteBackend:
         """Stream a request that has broken off, after a pause."""
         await exchange.retries.pause()
         return await self._stream(exchange)
+
+    def _load_watch(self, server: RemoteServer) -> LoadWatch | None:
+        """Looks at the server's load, if its kind shows it."""
+        door = self._kind.load or load_door(server.family)
+        if door is None:
+            return None
+        pacer = self._admission.pacer
+        watch = LoadWatch(self._http, door, pacer, self._note_room)
+        self._note_room(watch.room)
+        return watch
+
+    def _note_room(self, room: ServerRoom) -> None:
+        """Send no more than the server has room for, and report its KV memory."""
+        if self._learns_requests:
+            self._admission.pacer.room = room.requests
+            self._admission.reconsider()
+        if abs(room.kv_tokens - self._kv_tokens) > MIN_KV_CHANGE * self._kv_tokens:
+            self._kv_tokens = room.kv_tokens
+            self._queue.put(StepDone(None, (), (), kv_room_tokens=room.kv_tokens))
+
+    def _note_admission(self, exchange: Exchange, admission: Admission) -> None:
+        """Report that a request is sent to the server, and why not before."""
+        exchange.times.admitted_at_s = admission.at_s
+        if exchange.request.info is not None:
+            self._admissions.append(admission)
+            self._schedule_flush()
 
     def _write(self, exchange: Exchange, text: str) -> None:
         if not text:
@@ -288,5 +342,6 @@ class RemoteBackend:
             for request_id, text in written.items()
         )
         ends, self._ends, self._texts, self._thoughts = tuple(self._ends), [], {}, {}
-        if deltas or ends:
-            self._queue.put(StepDone(None, deltas, ends))
+        admissions, self._admissions = tuple(self._admissions), []
+        if deltas or ends or admissions:
+            self._queue.put(StepDone(None, deltas, ends, admissions=admissions))

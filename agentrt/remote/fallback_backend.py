@@ -197,7 +197,7 @@ class FallbackBackend:
             moved = [end for end in event.ends if self._moves(member, end)]
             kept = tuple(end for end in event.ends if end not in moved)
             kept = tuple(_with_spent(end, self._routes.pop(end.request_id)) for end in kept)
-            if event.deltas or kept:
+            if event.deltas or kept or event.admissions:
                 self._queue.put(replace(event, ends=kept))
             for end in moved:
                 self._move(self._routes[end.request_id], end)

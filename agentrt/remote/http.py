@@ -32,13 +32,14 @@ from agentrt.base.errors import (
     RequestRejected,
 )
 from agentrt.base.loopback import is_loopback
-from agentrt.remote.admission_queue import AdmissionQueue, RequestTurn
+from agentrt.remote.admission_queue import AdmissionQueue
 from agentrt.remote.answer_shape import Malformed, parsed_object
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.protocols import WIRE_PROTOCOLS, EventReader, WireProtocol
 from agentrt.remote.protocols.answer_parts import AnswerPart, UsagePart
 from agentrt.remote.request_headers import RequestHeaders
 from agentrt.remote.request_rates import needed_tokens, pacer_of
+from agentrt.remote.request_turn import RequestTurn
 from agentrt.remote.retries import Retries
 from agentrt.remote.sse import EventStream, EventTooLong
 
@@ -46,7 +47,6 @@ Json = dict[str, Any]
 
 CONNECT_S = 5.0
 MAX_ERROR_BYTES = 64 << 10
-_BUSY = {408}
 _NO_QUOTA = b"insufficient_quota"  # OpenAI: no wait helps
 _CROWDED = {429, 529}  # 529: Anthropic is overloaded
 _FULL = _CROWDED | {503}
@@ -107,8 +107,7 @@ class Http:
         Raises:
             EngineUnavailable: The answer is none.
         """
-        retries = self.retries(self.limits.opening)
-        async with self._open("GET", path, None, {}, retries) as response:
+        async with self._open("GET", path, None, {}, self.retries(self.limits.opening)) as response:
             data = await self._read(response, self.limits.event_bytes)
         try:
             return parsed_object(data)
@@ -117,6 +116,17 @@ class Http:
                 f"{self.url} answers {self.scrub(str(error))}",
                 hint="Give the address of an OpenAI-compatible server, such as http://host:8000",
             ) from None
+
+    async def look(self, path: str) -> bytes:
+        """The answer of a path beside the API, in one attempt; without one an `AgentrtError`."""
+        url = self.url.removesuffix("/v1") + path
+        try:
+            async with self._client.stream("GET", url, timeout=CONNECT_S) as response:
+                if response.status_code == 200:
+                    return await self._read(response, self.limits.event_bytes)
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from None
+        raise RequestRejected(f"{url} answered {response.status_code}")
 
     async def answer(
         self,
@@ -163,9 +173,14 @@ class Http:
         except Malformed:
             raise self._cut("in an event") from None
 
-    def retries(self, limits: RemoteLimits, deadline_at_s: float | None = None) -> Retries:
-        """The attempts of a new request."""
-        turn = self._admission.turn()
+    def retries(
+        self,
+        limits: RemoteLimits,
+        deadline_at_s: float | None = None,
+        turn: RequestTurn | None = None,
+    ) -> Retries:
+        """The attempts of a new request; without a turn of its own it takes one without info."""
+        turn = turn or self._admission.turn()
         return Retries(self.url, limits, self._clock, self._random, deadline_at_s, turn)
 
     async def aclose(self) -> None:
@@ -279,7 +294,7 @@ class Http:
             if _NO_QUOTA in body or not retries.note_busy(self._answered_at_s):
                 raise self._refusal(status, body)
             return True
-        if not (status in _BUSY or status >= 500):
+        if not (status == 408 or status >= 500):
             return False
         return retries.note_away() if status in _AWAY_STATUS else retries.note_failure()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentrt.base.clock import Clock
+from agentrt.base.config import PolicyName
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.priced_backend import PricedBackend
@@ -15,6 +16,7 @@ from agentrt.remote.capability_store import CapabilityStore
 from agentrt.remote.fallback_backend import FallbackBackend
 from agentrt.remote.limits import RemoteLimits
 from agentrt.remote.request_rates import pacer_of
+from agentrt.scheduler import Order, policy
 
 OUTAGE_BEFORE_FALLBACK_S = 5.0
 """Time for which an engine with a fallback may be away; without one it is waited for longer."""
@@ -27,14 +29,20 @@ class RemoteEngines:
         clock: Clock of ledgers, deadlines and cooldowns.
         environment: Variables that name the store of capabilities.
         limits: Fields of `RemoteLimits` that differ from those of the settings.
+        policy: Policy by which requests that are held back are ordered.
     """
 
     def __init__(
-        self, clock: Clock, environment: Mapping[str, str], limits: Mapping[str, Any]
+        self,
+        clock: Clock,
+        environment: Mapping[str, str],
+        limits: Mapping[str, Any],
+        policy: PolicyName = "fcfs",
     ) -> None:
         self._clock = clock
         self._store = CapabilityStore.of(environment)
         self._limits = limits
+        self._policy = policy
         self._queues: dict[tuple[str, ...], AdmissionQueue] = {}
 
     def backend(self, engine: RemoteEngineConfig) -> Backend:
@@ -59,7 +67,10 @@ class RemoteEngines:
         patience = {"outage_s": OUTAGE_BEFORE_FALLBACK_S} if has_fallback else {}
         limits = RemoteLimits(**{**patience, **engine.limits, **self._limits})
         identity = (engine.name, engine.url, engine.model, engine.key or "")
-        queue = self._queues.setdefault(identity, AdmissionQueue(pacer_of(engine)))
+        queue = self._queues.get(identity)
+        if queue is None:
+            order = Order(policy(self._policy))
+            queue = self._queues[identity] = AdmissionQueue(pacer_of(engine), order, self._clock)
         backend = RemoteBackend(
             engine, clock=self._clock, limits=limits, store=self._store, queue=queue
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agentrt.base.constraint_spec import ConstraintKind
-from agentrt.base.engines.engine_kind import ANY_KIND, EngineKind, engine_kind
+from agentrt.base.engines.engine_kind import ANY_KIND, EngineKind, KindHint, engine_kind
 from agentrt.remote.constraint_dialects import ConstraintDialect
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireProtocol
 
@@ -40,6 +40,7 @@ class RemoteServer:
         fixed: Sampling parameters that the model does not let be chosen; they are not sent.
         takes_bounds: Whether a strict schema may have lengths, ranges and patterns.
         protocol: Protocol that it speaks.
+        hints: Hints about requests that it takes, as far as it has refused none.
     """
 
     where: str
@@ -51,6 +52,7 @@ class RemoteServer:
     fixed: frozenset[str] = frozenset()
     takes_bounds: bool = True
     protocol: WireProtocol = WIRE_PROTOCOLS["chat_completions"]
+    hints: tuple[KindHint, ...] = ()
 
     @property
     def takes_cache_salt(self) -> bool:
@@ -84,6 +86,9 @@ class RemoteServer:
         """The server as a refusal of a parameter shows it; None if it names no such parameter."""
         if self.fields["max_tokens"] == "max_tokens" and "max_completion_tokens" in message:
             return self.with_limit_field("max_completion_tokens")
+        for hint in self.hints:
+            if _names(message, hint.field):
+                return replace(self, hints=tuple(one for one in self.hints if one != hint))
         for name in MAY_BE_FIXED:
             if name not in self.fixed and _names(message, name):
                 return replace(self, fixed=self.fixed | {name})

@@ -59,6 +59,10 @@ class RateBucket:
 class RequestPacer:
     """The rates and the concurrency of one server.
 
+    Attributes:
+        in_flight: Requests that the server has.
+        room: Requests that it may have at once, as far as its load shows.
+
     Args:
         concurrency: Maximum number of requests in flight; 0 sets none.
         requests_per_minute: Rate of requests; 0 sets none.
@@ -81,15 +85,22 @@ class RequestPacer:
         self._halved_at_s = -math.inf
         self._is_starting = True
         self.in_flight = 0
+        self._most_in_flight = 0
+        self.room = math.inf
 
     @property
     def window(self) -> float:
         """Requests that may be in flight at once now."""
-        return self._window
+        return min(self._window, self.room)
+
+    def take_most_in_flight(self) -> int:
+        """Most requests that were in flight at once since the last call."""
+        most, self._most_in_flight = self._most_in_flight, self.in_flight
+        return most
 
     def ready_at_s(self, now_s: float, tokens: float) -> float:
         """Instant at which a request may be sent; infinite if another one has to end first."""
-        if self.in_flight and self.in_flight + 1 > self._window:
+        if self.in_flight and self.in_flight + 1 > self.window:
             return math.inf
         ready_s = max(now_s, self._not_before_s)
         if self._requests is not None:
@@ -101,6 +112,7 @@ class RequestPacer:
     def begin(self, now_s: float, tokens: float) -> None:
         """Note a request that is sent, with the tokens that it may take."""
         self.in_flight += 1
+        self._most_in_flight = max(self._most_in_flight, self.in_flight)
         if self._requests is not None:
             self._requests.take(now_s, 1.0)
         if self._tokens is not None:

@@ -13,7 +13,8 @@ class RequestTimes:
     """Instants of one request, on our clock.
 
     Attributes:
-        sent_at_s: Instant of sending.
+        sent_at_s: Instant at which the backend had it.
+        admitted_at_s: Instant of the last admission; 0.0 if it was always held back.
         first_at_s: Arrival of the first text; 0.0 if there was none.
         retried_tokens: Tokens of attempts that broke off.
         retried_prompt_tokens: Tokens of their prompts.
@@ -25,24 +26,34 @@ class RequestTimes:
     retried_tokens: int = 0
     retried_prompt_tokens: int = 0
     is_estimated: bool = False
+    admitted_at_s: float = 0.0
+
+    def held_s(self, now_s: float) -> float:
+        """Time for which it was held back before the server, until its first text at most."""
+        until_s = self.admitted_at_s or now_s
+        if self.first_at_s:
+            until_s = min(until_s, self.first_at_s)
+        return max(0.0, until_s - self.sent_at_s)
 
 
 def ledger(
     reader: AnswerReader, times: RequestTimes, now_s: float, likely_prompt_tokens: int = 0
 ) -> Ledger:
-    """The ledger of a request that ended at `now_s`.
+    """The ledger of a request that ended at `now_s`; its queue is ours and the server's together.
 
     A prompt that the server reports no tokens of has `likely_prompt_tokens`.
 
     The server reports the times of one attempt: of several, they are those seen from here.
     """
+    held_s = times.held_s(now_s)
     once = times.first_at_s and not times.retried_tokens
     reported = reader.times if once else None
     if reported is None:
-        queue_s, prefill_s = 0.0, (times.first_at_s or now_s) - times.sent_at_s
+        queue_s = held_s
+        prefill_s = (times.first_at_s or now_s) - times.sent_at_s - held_s
         received_at_s, first_token_at_s = times.sent_at_s, times.first_at_s
     else:
-        queue_s, prefill_s = reported.queue_s, reported.prefill_s
+        queue_s, prefill_s = reported.queue_s + held_s, reported.prefill_s
         # The server's own time ends with the answer; time on the wire before it is not its.
         received_at_s = max(times.sent_at_s, now_s - queue_s - prefill_s - reported.decode_s)
         first_token_at_s = min(now_s, received_at_s + queue_s + prefill_s)

@@ -27,6 +27,7 @@ _INTERNAL = frozenset(
         internal_events.CloseRequested,
         internal_events.OptionsKnown,
         internal_events.TextYielded,
+        internal_events.KvRoomLearned,
         Performed,
     }
 )

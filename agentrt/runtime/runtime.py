@@ -24,6 +24,7 @@ from agentrt.program.constraints import declared_constraints
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
+from agentrt.protocol.step_output import StepDone
 from agentrt.runtime.assembly import assemble_loop, new_state
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.loop_watch import watched_loop
@@ -34,7 +35,7 @@ from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
 from agentrt.runtime.run import Run
 from agentrt.runtime.tenant_usage import TenantUsages
-from agentrt.scheduler import Estimates, InternalEvent, State
+from agentrt.scheduler import Estimates, InternalEvent, KvRoomLearned, State
 from agentrt.scheduler.estimates.patterns import Patterns
 
 P = ParamSpec("P")
@@ -136,8 +137,9 @@ class Runtime:
             self._loop = self._make_loop()
             stack.callback(self._loop.close)
             stack.push_async_callback(self._tasks.writes.hold, self._config.write_grace_s)
-            for engine in self._engines.values():
-                self._serve(tasks, stack, partial(_read, engine.backend, self._loop))
+            for role, engine in self._engines.items():
+                read = partial(_read, role, engine.backend, self._loop, self._clock)
+                self._serve(tasks, stack, read)
             stack.enter_context(watched_loop(self._config.blocking_call_s))
             self._stack = stack.pop_all()
         return self
@@ -352,8 +354,10 @@ class Runtime:
         stack.callback(scope.cancel)
 
 
-async def _read(backend: Backend, loop: Loop) -> None:
+async def _read(role: str, backend: Backend, loop: Loop, clock: Clock) -> None:
     async for event in backend.events():
+        if isinstance(event, StepDone) and event.kv_room_tokens:
+            loop.post(KvRoomLearned(role, event.kv_room_tokens, clock.now_s()))
         loop.deliver(event)
     loop.end(EngineUnavailable("the engine is gone", hint="Open another runtime"))
 

@@ -22,6 +22,7 @@ from agentrt.scheduler.internal_events import (
     DemandEnded as DemandEnded,
     Held as Held,
     InternalEvent as InternalEvent,
+    KvRoomLearned as KvRoomLearned,
     Performed as Performed,
     Released as Released,
 )

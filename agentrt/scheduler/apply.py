@@ -314,6 +314,20 @@ def _run_finished(state: State, event: events.RunFinished) -> None:
     state.fair_share.end_run(run.account)
 
 
+def _kv_room(state: State, event: internal_events.KvRoomLearned) -> None:
+    admission = state.admission
+    is_new = event.role not in admission.budgets
+    admission.set_kv_tokens(event.role, event.kv_tokens)
+    if not is_new or admission.is_disabled:
+        return
+    for run in state.runs.values():
+        if run.admitted:
+            admission.note_admitted(run, event.at_s)
+    for node in state.requests.values():
+        if node.model == event.role:
+            admission.add_active(node)
+
+
 NODE_TRANSITIONS: dict[type[Any], Callable[[State, NodeState, Any], None]] = {
     events.NodeDemanded: _demanded,
     events.NodeFinished: _finished,
@@ -334,6 +348,7 @@ TRANSITIONS: dict[type[Any], Callable[[State, Any], None] | None] = {
     events.NodeDeclared: _declared,
     StepDone: _stepped,
     internal_events.Performed: _performed,
+    internal_events.KvRoomLearned: _kv_room,
     events.RunStarted: _run_started,
     events.RunFinished: _run_finished,
     # For observers only; their consequences arrive as other events.

@@ -63,6 +63,21 @@ class TextYielded(NodeEvent):
 
 
 @record
+class KvRoomLearned:
+    """The KV memory of an engine has become known, or is another.
+
+    Attributes:
+        role: Role of the engine.
+        kv_tokens: KV tokens that runs may count on.
+        at_s: Instant.
+    """
+
+    role: str
+    kv_tokens: float
+    at_s: float
+
+
+@record
 class Performed:
     """A decision has been carried out."""
 
@@ -78,5 +93,6 @@ InternalEvent = (
     | CloseRequested
     | OptionsKnown
     | TextYielded
+    | KvRoomLearned
     | Performed
 )

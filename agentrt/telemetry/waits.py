@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.base.record import record
-from agentrt.protocol.step_output import PASSED_OVER
+from agentrt.protocol.step_output import HELD_BACK, PASSED_OVER
 from agentrt.telemetry import names
 from agentrt.telemetry.reading import number_of, words_of
 from agentrt.telemetry.span import Span, SpanEvent, Trace
@@ -122,7 +122,8 @@ class TraceNodes:
                 for cause, count in steps.items()
                 if count
             ]
-            return Wait("queue", queue_ms, f"of {total} steps {', '.join(parts)}")
+            what = "rounds" if any(steps[cause] for cause in HELD_BACK) else "steps"
+            return Wait("queue", queue_ms, f"of {total} {what} {', '.join(parts)}")
         why = "for the next step to begin" if placed else "its engine does not say for what"
         return Wait("queue", queue_ms, why)
 

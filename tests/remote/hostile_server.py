@@ -69,8 +69,8 @@ class Script:
 
 
 @asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[str]:
-    """The address of a server that answers so."""
+async def serving(answer: Answer, *, doors: bool = False) -> AsyncIterator[str]:
+    """The address of a server that answers so; with `doors` also beside the API."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -82,7 +82,11 @@ async def serving(answer: Answer) -> AsyncIterator[str]:
             lines = request.decode().split("\r\n")
             sizes = [x.split(":")[1] for x in lines if x.lower().startswith("content-length:")]
             body = await reader.readexactly(int(sizes[0])) if sizes else b""
-            await answer(lines[0].split()[1], body, writer)
+            path = lines[0].split()[1]
+            if path.startswith("/v1/") or doors:
+                await answer(path, body, writer)
+            else:
+                writer.write(head("404 Not Found"))
         writer.close()
         with suppress(ConnectionError, asyncio.CancelledError):
             await writer.wait_closed()

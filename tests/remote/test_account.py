@@ -28,7 +28,7 @@ ROWS = [
 def test_parts_sum_to_what_passed(usage, timings, first_at_s, source, expected, cached):
     reading = EventReading()
     reading.feed_event({"usage": usage, "timings": timings})
-    account = ledger(reading, RequestTimes(10.0, first_at_s), 12.0)
+    account = ledger(reading, RequestTimes(10.0, first_at_s, admitted_at_s=10.0), 12.0)
     told = (account.received_at_s, account.queue_s, account.prefill_s, account.decode_s)
     assert told == pytest.approx(expected)
     parts = account.queue_s + account.prefill_s + account.decode_s
@@ -42,3 +42,17 @@ def test_a_cut_stream_counts_its_chunks():
     for text in "abc":
         reading.feed_event({"choices": [{"delta": {"content": text}}]})
     assert ledger(reading, RequestTimes(1.0, 1.5), 2.0).output_tokens == 3
+
+
+def test_time_before_the_server_is_queue():
+    reading = EventReading()
+    reading.feed_event({"usage": USAGE, "timings": VLLM})
+    account = ledger(reading, RequestTimes(10.0, 14.2, admitted_at_s=13.0), 16.0)
+    assert account.queue_s == pytest.approx(3.0 + 0.1), "ours and the server's"
+    parts = account.queue_s + account.prefill_s + account.decode_s
+    assert parts == pytest.approx(account.finished_at_s - account.received_at_s)
+
+
+def test_a_request_that_was_never_sent_has_queued_only():
+    account = ledger(EventReading(), RequestTimes(10.0), 12.0)
+    assert (account.queue_s, account.prefill_s, account.decode_s) == (2.0, 0.0, 0.0)

@@ -176,7 +176,8 @@ def test_what_broke_off_is_accounted(lasting, at):
     assert finished.ledger.retried_tokens == at
     assert finished.ledger.source == "inferred"
     decisions = [one.decision for one in recorder.of(Scheduled, "x")]
-    assert decisions == ["resubmitted"] * (at > 0), "before the first text the backend asks again"
+    again = ["resubmitted"] * (at > 0)  # before the first text the backend asks again
+    assert decisions == ["placed", *again, "placed"]
     record = RunRecord(finished.run_id)
     record.on_events(recorder.events)
     assert (usage(record).retried_tokens, usage(record).output_tokens) == (at, 11 + at)

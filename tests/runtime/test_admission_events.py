@@ -20,7 +20,7 @@ def test_a_place_at_once() -> None:
     told = AdmissionEvents().placed(OURS, NodeId("n"), admission(2.0, position=1, waiting=3))
     assert (told.run_id, told.node_id, told.at_s) == (OURS, "n", 2.0)
     assert (told.decision, told.policy) == ("placed", "rwa")
-    assert told.reason == "in the first step after it came"
+    assert told.reason == "at once"
     assert told.terms == (
         ("queued_s", 0.0),
         ("place", 1.0),

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from agentrt.base.constraint_spec import ConstraintKind
 
 ANY_KIND = "openai-compatible"
 CHAT_COMPLETIONS = "chat_completions"
+
+PriorityOrder = Literal["smallest", "largest"]
+HintName = Literal["priority", "session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,53 @@ class KindDialects:
 
 
 @dataclass(frozen=True, slots=True)
+class KindHint:
+    """A hint about a request that one kind of server takes.
+
+    Attributes:
+        name: "priority", or "session", the identity of the run.
+        field: Name of the field.
+        first: Priorities that are served first: "smallest" or "largest".
+        source: Address of the document that describes it.
+    """
+
+    name: HintName
+    field: str
+    first: PriorityOrder = "smallest"
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KindLoad:
+    """Doors at which one kind of server shows its load, beside the API; "" is a figure it lacks.
+
+    Attributes:
+        metrics_path: Path of its metrics, in Prometheus' text format.
+        running: Gauge of the requests that it computes.
+        waiting: Gauge of the requests in its own queue.
+        kv_used: Gauge of the share of its KV cache that requests hold, 0 to 1.
+        kv_info: Metric with the size of the KV cache in its labels.
+        kv_factors: Labels whose product is that size in tokens.
+        capacity_path: Path of a JSON object with its capacity.
+        slots: Dotted place in it of the number of requests that are served at once; `*` adds up
+            the members of a list.
+        kv_tokens: Dotted place in it of the size of the KV cache in tokens.
+        source: Address of the document that describes it.
+    """
+
+    metrics_path: str = ""
+    running: str = ""
+    waiting: str = ""
+    kv_used: str = ""
+    kv_info: str = ""
+    kv_factors: tuple[str, ...] = ()
+    capacity_path: str = ""
+    slots: str = ""
+    kv_tokens: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineKind:
     """One kind of server.
 
@@ -62,6 +112,8 @@ class EngineKind:
         fields: Field of each parameter that the server takes.
         constraints: Dialects by kind of constraint.
         takes_bounds: Whether its strict schemas may have lengths, ranges and patterns.
+        load: Doors at which it shows its load; None if it has none.
+        hints: Hints about requests that it takes.
     """
 
     name: str
@@ -77,6 +129,8 @@ class EngineKind:
     fields: Mapping[str, KindField]
     constraints: Mapping[ConstraintKind, KindDialects]
     takes_bounds: bool
+    load: KindLoad | None
+    hints: tuple[KindHint, ...]
 
 
 @cache
@@ -121,4 +175,29 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
             for kind, row in spoken.get("constraints", {}).items()
         },
         spoken.get("bounds", True),
+        _load(table["load"], sources) if "load" in table else None,
+        tuple(
+            KindHint(
+                cast(HintName, hint),
+                row["field"],
+                row.get("first", "smallest"),
+                sources[row["from"]],
+            )
+            for hint, row in spoken.get("hints", {}).items()
+        ),
     )
+
+
+@cache
+def load_door(family: str) -> KindLoad | None:
+    """Where servers of a family show their load; None if they do not."""
+    if not family:
+        return None
+    kinds = (engine_kind(name) for name in kind_names())
+    return next((one.load for one in kinds if one.family == family and one.load), None)
+
+
+def _load(row: dict[str, Any], sources: Mapping[str, str]) -> KindLoad:
+    given = {name: value for name, value in row.items() if name not in ("kv_factors", "from")}
+    factors = tuple(row.get("kv_factors", ()))
+    return KindLoad(**given, kv_factors=factors, source=sources[row["from"]])

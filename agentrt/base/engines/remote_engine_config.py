@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 from urllib.parse import urlsplit
 
-from agentrt.base.engines.engine_kind import ANY_KIND, EngineKind, engine_kind, kind_names
+from agentrt.base.engines.engine_kind import (
+    ANY_KIND,
+    EngineKind,
+    KindHint,
+    engine_kind,
+    kind_names,
+)
 from agentrt.base.engines.fallback_reason import REASONS, FallbackReason
 from agentrt.base.engines.server_limits import check_limit
 from agentrt.base.errors import UsageError
@@ -83,8 +90,11 @@ class RemoteEngineConfig:
             carry secrets take no other.
         organisation: Organisation that is charged (`OpenAI-Organization`), or "".
         project: Project that is charged (`OpenAI-Project`), or "".
-        concurrency: Maximum number of requests in flight; 0 sets none. Fewer are sent while the
-            server answers that it is busy.
+        concurrency: Maximum number of requests in flight; 0 learns it from the load of servers that
+            show it, and sets none for others. Fewer are sent while the server answers that it is
+            busy.
+        priority: Priorities that the server serves first: "smallest", "largest", or "off" to send
+            none; "" takes what is usual for its kind.
         requests_per_minute: Rate of requests that is not exceeded; 0 sets none.
         tokens_per_minute: Rate of tokens, prompts and outputs together; 0 sets none.
         limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
@@ -105,6 +115,7 @@ class RemoteEngineConfig:
     organisation: str = ""
     project: str = ""
     concurrency: int = 0
+    priority: Literal["", "off", "smallest", "largest"] = ""
     requests_per_minute: int = 0
     tokens_per_minute: int = 0
     limits: Mapping[str, float] = field(default_factory=dict)
@@ -138,6 +149,11 @@ class RemoteEngineConfig:
                     f"{name}: {getattr(self, name)} is negative",
                     hint="give 1 or more, or 0 for none",
                 )
+        if self.priority not in ("", "off", "smallest", "largest"):
+            raise UsageError(
+                f"priority: {self.priority!r} is no order of priorities",
+                hint='give "smallest", "largest" or "off"',
+            )
         for name, limit in self.limits.items():
             check_limit(name, limit, "limits: ")
 
@@ -145,6 +161,17 @@ class RemoteEngineConfig:
     def described(self) -> EngineKind:
         """The kind, as it is spoken to in the protocol of these settings."""
         return engine_kind(self.kind, self.protocol)
+
+    @property
+    def hints(self) -> tuple[KindHint, ...]:
+        """Hints about requests that the server takes."""
+        hints = self.described.hints
+        if self.priority == "":
+            return hints
+        others = tuple(one for one in hints if one.name != "priority")
+        if self.priority == "off":
+            return others
+        return (KindHint("priority", "priority", self.priority), *others)
 
     @property
     def url(self) -> str:

@@ -6,7 +6,7 @@ from collections import deque
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.protocol.events import Scheduled
-from agentrt.protocol.step_output import PASSED_OVER, Admission
+from agentrt.protocol.step_output import PASSED_OVER, Admission, rounds_in_words
 
 _REMEMBERED = 64
 _MOST_NAMED = 5
@@ -34,7 +34,7 @@ class AdmissionEvents:
             ("place", float(admission.position)),
             ("others_waiting", float(admission.waiting)),
         ]
-        reason = "in the first step after it came"
+        reason = "at once"
         if admission.passed_over:
             terms += [
                 (f"passed_over_{cause}", float(steps)) for cause, steps in admission.passed_over
@@ -49,7 +49,7 @@ class AdmissionEvents:
     def _reason(self, run_id: RunId, admission: Admission) -> str:
         """Reasons for the wait, and the requests that were admitted in the meantime."""
         causes = [
-            f"{PASSED_OVER.get(cause, cause)} in {steps} step{'s' if steps > 1 else ''}"
+            f"{PASSED_OVER.get(cause, cause)} in {rounds_in_words(cause, steps)}"
             for cause, steps in admission.passed_over
         ]
         since_s = admission.at_s - admission.waited_s

@@ -103,6 +103,17 @@ class AdmissionControl:
         """Whether every run is admitted at once."""
         return not self._share or not self.budgets
 
+    def set_kv_tokens(self, role: str, kv_tokens: float) -> None:
+        """Note the KV memory of an engine that was unknown, or has changed."""
+        self.budgets[role] = KvBudget(kv_tokens, 0, self._share)
+        self.has_changed = bool(self.held)
+
+    def note_admitted(self, run: RunState, at_s: float) -> None:
+        """Note a run that began while nothing was held back."""
+        if run not in self.running:
+            self.running[run] = None
+            self.idle[run] = at_s
+
     @property
     def next_round_s(self) -> float | None:
         """When more may fit though no event comes, if a run is held back; else None."""

@@ -19,7 +19,7 @@ class KvBudget:
 
     __slots__ = ("kv_tokens", "limit_tokens")
 
-    def __init__(self, kv_tokens: int, host_kv_tokens: int, share: float) -> None:
+    def __init__(self, kv_tokens: float, host_kv_tokens: int, share: float) -> None:
         self.kv_tokens = kv_tokens
         self.limit_tokens = share * (kv_tokens + min(host_kv_tokens, kv_tokens))
 

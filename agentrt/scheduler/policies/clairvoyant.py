@@ -40,6 +40,10 @@ class Clairvoyant:
         """
         return (self._size_s(info, uncached_tokens), info.run_started_at_s, -info.rank_s)
 
+    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
+        """None: it has no levels."""
+        return None
+
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:

@@ -24,6 +24,10 @@ class Fcfs:
         """Start of the run, then the number of the request."""
         return (info.run_started_at_s, info.request_id)
 
+    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
+        """None: it has no levels."""
+        return None
+
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:

@@ -29,6 +29,10 @@ class Lpm:
         """Cached tokens, most first."""
         return (-cached_tokens,)
 
+    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
+        """None: it has no levels."""
+        return None
+
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:

@@ -45,6 +45,10 @@ class Plas:
         level = level_of(_aged_s(now_s, info)) - _FIRST_LEVEL
         return (float(min(max(0, level), _QUEUES - 1)),)
 
+    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
+        """The queue."""
+        return int(self.key(now_s, info, 0)[0])
+
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:

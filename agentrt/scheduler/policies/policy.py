@@ -60,6 +60,10 @@ class Policy(Protocol):
         """
         ...
 
+    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
+        """Coarse urgency for servers that take a priority, 0 first; None if it has no levels."""
+        ...
+
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:

@@ -47,6 +47,10 @@ class Rwa:
         level = level_of(self._aged_s(now_s, info, uncached_tokens))
         return (level, info.run_started_at_s, -info.rank_s)
 
+    def level(self, now_s: float, info: SchedulingInfo) -> int | None:
+        """The power of two of the aged rest."""
+        return level_of(self._aged_s(now_s, info, 0))
+
     def terms(
         self, now_s: float, info: SchedulingInfo, uncached_tokens: int, cached_tokens: int = 0
     ) -> KeyTerms:

@@ -1,0 +1,77 @@
+"""The room of a server, learned from its load: how much may be with it, and its KV memory."""
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.remote.engine_load import EngineCapacity, EngineLoad
+from agentrt.remote.server_room import FIRST_REQUESTS, ServerRoom
+
+
+def test_a_queue_at_the_server_shows_what_it_serves_at_once():
+    room = ServerRoom()
+    room.note_load(EngineLoad(running=8, waiting=24), in_flight=32)
+    assert room.requests == 8
+
+
+def test_a_server_that_keeps_up_gets_twice_as_many_and_later_a_few_more():
+    room = ServerRoom()
+    room.note_load(EngineLoad(running=32, waiting=0), in_flight=32)
+    assert room.requests == 2 * FIRST_REQUESTS
+    room.note_load(EngineLoad(running=40, waiting=24), in_flight=64)
+    assert room.requests == 40
+    room.note_load(EngineLoad(running=40, waiting=0), in_flight=40)
+    assert room.requests == 42.5
+
+
+def test_a_room_that_is_not_used_stays():
+    room = ServerRoom()
+    room.note_load(EngineLoad(running=3, waiting=0), in_flight=3)
+    assert room.requests == FIRST_REQUESTS
+    room.note_load(EngineLoad(running=3, waiting=0), in_flight=32)
+    assert room.requests == FIRST_REQUESTS, "those that it has not seen yet prove nothing"
+
+
+def test_slots_that_others_take_are_left_to_them():
+    room = ServerRoom()
+    room.note_capacity(EngineCapacity(slots=4))
+    room.note_load(EngineLoad(running=4, waiting=1), in_flight=2)
+    assert room.requests == 1
+    room.note_load(EngineLoad(running=2, waiting=0), in_flight=2)
+    assert room.requests == 4
+
+
+def test_kv_that_others_hold_is_not_counted_on():
+    room = ServerRoom()
+    load = EngineLoad(running=4, waiting=0, kv_share=0.5, kv_tokens=1000)
+    room.note_load(load, in_flight=4)
+    assert room.kv_tokens == 1000
+    room.note_load(load, in_flight=1)
+    assert room.kv_tokens == 1000 * (1 - 0.5 * 3 / 4)
+
+
+def test_a_server_that_shows_nothing_is_not_held_back():
+    room = ServerRoom()
+    room.note_unknown()
+    assert room.requests == math.inf
+    room.note_capacity(EngineCapacity(slots=2))
+    room.note_unknown()
+    assert room.requests == 2
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 500), st.integers(0, 500), st.integers(0, 500), st.floats(0, 1)),
+        max_size=20,
+    ),
+    st.integers(0, 64),
+)
+def test_one_request_always_has_room(looks, slots):
+    room = ServerRoom()
+    room.note_capacity(EngineCapacity(slots))
+    for running, waiting, in_flight, share in looks:
+        room.note_load(EngineLoad(running, waiting, share, 4096.0), in_flight)
+        assert room.requests >= 1
+        assert 0 < room.kv_tokens <= 4096
