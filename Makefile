@@ -38,7 +38,7 @@ WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinu
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow test-models fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino gpu-wheels gpu-check
+.PHONY: run quick test slow test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -57,6 +57,10 @@ slow: $(TEST_STAMP) templates recordings
 test-models: WORKERS := 2
 test-models: $(TEST_STAMP)
 	$(PYTEST) --dist load tests/engine/test_all_models.py
+
+# What an install without the extra `engine` can do, in a fresh environment.
+check-light: $(TEST_STAMP)
+	$(PYTEST) tests/test_light_install.py
 
 # Long rounds of the fuzzers, drawn anew each time; what they print first repeats them.
 fuzz: export FUZZ_SEED := $(or $(FUZZ_SEED),$(shell date +%s))
@@ -143,10 +147,10 @@ $(VENV)/pyvenv.cfg:
 
 $(RUN_STAMP): pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@echo "Installing into $(VENV) (once)" >&2
-	@$(PIP) -e . -c constraints.txt
+	@$(PIP) -e '.[engine]' -c constraints.txt
 	@touch $@
 
 $(TEST_STAMP): pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@echo "Installing into $(VENV), with what tests need (once)" >&2
-	@$(PIP) -e '.[dev]' -c constraints.txt
+	@$(PIP) -e '.[engine,dev]' -c constraints.txt
 	@touch $@ $(RUN_STAMP)

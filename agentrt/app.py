@@ -19,6 +19,7 @@ from anyio import to_thread
 from agentrt import embedded
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
+from agentrt.base.engine_extra import require_packages
 from agentrt.base.engine_roles import EngineChoice, engines_of_roles, prices_of
 from agentrt.base.engine_selection import EngineSelection, EngineSettings
 from agentrt.base.engines.engine_file import engine_file
@@ -26,7 +27,6 @@ from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.prices import check_currencies
 from agentrt.program import Program
-from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer
 from agentrt.protocol.priced_backend import PricedBackend
@@ -39,6 +39,7 @@ from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of
 
 if TYPE_CHECKING:
+    from agentrt.prompt import Codec
     from agentrt.remote import RemoteEngines
 
 _log = logging.getLogger("agentrt")
@@ -102,6 +103,7 @@ def open_runtime(
         UsageError: The event loop is not one of asyncio, an engine is unknown, or `agentrt.toml` is
             malformed.
         EngineUnavailable: An engine does not answer or cannot start.
+        NotInstalled: An engine is embedded, and its packages are not installed.
         ModelInvalid: A model directory cannot be loaded.
     """
     opened = partial(
@@ -293,11 +295,14 @@ def _backend(
     if isinstance(choice, RemoteEngineConfig):
         assert remotes is not None, "they are made for every remote engine"
         return remotes.backend(choice), None
+    require_packages("the embedded engine")
     from agentrt.engine.process.backend import EmbeddedBackend
 
     backend = EmbeddedBackend(choice, clock, place=place)
     backend.launch()  # its process imports torch while we load the codec
     try:
+        from agentrt.prompt import Codec
+
         codec = Codec.load(choice.model_path)
         for note in codec.notes:
             _log.warning("%s: %s", choice.model_path, note)

@@ -5,10 +5,14 @@ import re
 import sys
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.syntax import ROOT, files_in, nodes_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+# The rooms that import what the extra `engine` installs; `testing` does for a given codec.
+DOORS = {"engine", "prompt", "lab", "testing"}
 # Import name -> distribution, where they differ.
 DISTRIBUTION = {
     "google": "protobuf",
@@ -33,17 +37,23 @@ def imported(folder: str) -> dict[str, str]:
     """Distribution -> where it is imported first."""
     found: dict[str, str] = {}
     for path in files_in(folder):
-        if path.is_relative_to(PEERS):
+        if not path.is_relative_to(PEERS):
+            found = imported_by(path) | found
+    return found
+
+
+def imported_by(path: Path) -> dict[str, str]:
+    """Distribution -> where a file imports it first."""
+    found: dict[str, str] = {}
+    spared = done_without(nodes_of(path))
+    for node in nodes_of(path):
+        if not isinstance(node, ast.Import | ast.ImportFrom) or node in spared:
             continue
-        spared = done_without(nodes_of(path))
-        for node in nodes_of(path):
-            if not isinstance(node, ast.Import | ast.ImportFrom) or node in spared:
-                continue
-            given = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for name in given or [alias.name for alias in node.names]:
-                top = name.partition(".")[0]
-                if top not in sys.stdlib_module_names and top not in OWN:
-                    found.setdefault(DISTRIBUTION.get(top, top), f"{path}:{node.lineno}")
+        given = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for name in given or [alias.name for alias in node.names]:
+            top = name.partition(".")[0]
+            if top not in sys.stdlib_module_names and top not in OWN:
+                found.setdefault(DISTRIBUTION.get(top, top), f"{path}:{node.lineno}")
     return found
 
 
@@ -61,16 +71,30 @@ def done_without(nodes: Sequence[ast.AST]) -> set[ast.AST]:
 
 def test_what_is_imported_is_declared() -> None:
     declared = {name_of(one) for one in PROJECT["dependencies"]}
-    extra = {name_of(one) for one in PROJECT["optional-dependencies"]["gpu"]}
-    missing = {name: place for name, place in imported("agentrt").items() if name not in declared}
+    engine, gpu = ({name_of(one) for one in EXTRAS[name]} for name in ("engine", "gpu"))
+    missing = {
+        name: place for name, place in imported("agentrt").items() if name not in declared | engine
+    }
     assert not missing
-    assert set(imported("kernels")) <= declared | extra
+    assert set(imported("kernels")) <= declared | engine | gpu
+
+
+def test_the_packages_of_the_engine_have_few_doors() -> None:
+    """All other rooms run in a light install."""
+    engine = {name_of(one) for one in EXTRAS["engine"]}
+    wrong = {
+        place
+        for path in files_in("agentrt")
+        if path.relative_to(ROOT / "agentrt").parts[0] not in DOORS
+        for name, place in imported_by(path).items()
+        if name in engine
+    }
+    assert not wrong
 
 
 def test_what_is_declared_is_pinned() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pinned = {name_of(line) for line in lines if line and not line.startswith("#")}
     assert all("==" in line for line in lines if line and not line.startswith("#"))
-    extras = PROJECT["optional-dependencies"]
-    declared = [*PROJECT["dependencies"], *extras["dev"], *extras["gpu"]]
+    declared = [*PROJECT["dependencies"], *(one for extra in EXTRAS.values() for one in extra)]
     assert {name_of(one) for one in declared} <= pinned

@@ -14,9 +14,8 @@ README = (ROOT / "README.md").read_text("utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 ROOMS = {room for row in FLOORS for room in row}
-DEPENDENCIES = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
-    "dependencies"
-]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+DEPENDENCIES = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["engine"]]
 
 
 def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:

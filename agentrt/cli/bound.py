@@ -16,8 +16,6 @@ from agentrt.analysis import (
 from agentrt.base.engine_selection import EngineSettings
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.engine.models.load_plan import dtype_name
-from agentrt.engine.process.roofline import measured_roofline
 
 
 class BoundLimits:
@@ -36,6 +34,9 @@ class BoundLimits:
                 "--bound measures this machine's processor",
                 hint="leave it out for engines with an address and for --device cuda",
             )
+        from agentrt.engine.models.load_plan import dtype_name
+        from agentrt.engine.process.roofline import measured_roofline
+
         shape = shape_in(engine.model_path)
         dtype = dtype_name(engine)
         limit = measured_roofline("cpu", dtype)

@@ -16,8 +16,8 @@ from agentrt import embedded
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
-from agentrt.base.errors import AgentrtError
-from agentrt.engine.ops.cpu_threads import forget_choice
+from agentrt.base.engine_extra import missing_packages
+from agentrt.base.errors import AgentrtError, NotInstalled
 
 PACKAGES = (
     "agentrt",
@@ -55,9 +55,22 @@ async def examine(model: Path) -> tuple[dict[str, Any], int]:
         "cpus": cores(),
         "model": str(model),
     }
+    if missing := missing_packages():
+        return found | light_install(missing), NotInstalled.exit_code
+    from agentrt.engine.ops.cpu_threads import forget_choice
+
     forget_choice(config)  # of threads: the load of the machine may be different now
     started, code = await start(config)
     return found | started | compute_report(config), code
+
+
+def light_install(missing: tuple[str, ...]) -> dict[str, str]:
+    """Uses of an install without the embedded engine, and the command that adds the engine."""
+    return {
+        "install": "light: remote engines (agentrt doctor --engine NAME|URL), tests of programs",
+        "engine": f"not installed: {', '.join(missing)}",
+        "fix": NotInstalled.default_hint,
+    }
 
 
 async def start(config: EngineConfig) -> tuple[dict[str, Any], int]:
@@ -97,20 +110,28 @@ def compute_report(config: EngineConfig) -> dict[str, Any]:
 def lines_of(found: dict[str, Any]) -> list[str]:
     """The report for people, one line an entry."""
     shown = {name: value for name, value in found.items() if not isinstance(value, dict)}
-    report, gpu = found["report"], found["gpu"]
-    shown["path"] = f"{report['path']}: {report['path_reason']}"
+    if "report" in found:
+        shown |= lines_of_model(found["report"], found["threads"], found["gpu"])
+    if "advice" in shown:
+        shown["advice"] = shown.pop("advice")
+    return [f"{name:<14} {value}" for name, value in shown.items()]
+
+
+def lines_of_model(
+    report: dict[str, Any], threads: dict[str, str], gpu: dict[str, Any]
+) -> dict[str, str]:
+    """Path, kernels, threads and GPUs of a model, by name."""
+    shown = {"path": f"{report['path']}: {report['path_reason']}"}
     if report["kernels"]:
         shown["kernels"] = f"{report['kernels']}: {report['kernels_reason']}"
         shown["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"
         shown["self-check"] = report["self_check"]
-    shown["threads"] = ", ".join(f"{name}={value}" for name, value in found["threads"].items())
+    shown["threads"] = ", ".join(f"{name}={value}" for name, value in threads.items())
     shown["gpu"] = gpu.get("reason") or ", ".join(
         f"{one['name']}, {one['memory_bytes'] / 1e9:.0f} GB, capability {one['capability']}"
         for one in gpu["devices"]
     )
-    if "advice" in shown:
-        shown["advice"] = shown.pop("advice")
-    return [f"{name:<14} {value}" for name, value in shown.items()]
+    return shown
 
 
 def installed(name: str) -> str:

@@ -7,7 +7,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from agentrt.base.errors import AgentrtError, ErrorRecord, record_of
+from agentrt.base.errors import AgentrtError, ErrorRecord, NotInstalled, record_of
 from agentrt.base.exception_groups import leaves, root_of
 
 COMMAND_LINE = "the command line"
@@ -16,6 +16,14 @@ INTERRUPTED = 130
 TERMINATED = 143
 HUNG_UP = 129
 PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def report(error: BaseException, *, folder: Path | None = None) -> str:
+    """Event, place and remedy as `three_lines`, in a single line if only an extra is missing."""
+    lines = three_lines(error, folder=folder)
+    if isinstance(root_of(error), NotInstalled):
+        return "; ".join(" ".join(line.split()) for line in lines.splitlines())
+    return lines
 
 
 def three_lines(error: BaseException, *, folder: Path | None = None) -> str:

@@ -34,6 +34,9 @@ def build(
     A folder of an image is found through the variable AGENTRT_KERNELS. Name a level there, if the
     image runs on processors other than the one that makes it.
     """
+    from agentrt.base.engine_extra import require_packages
+
+    require_packages("agentrt kernels")
     from agentrt.engine.ops.kernel_build import build_kernels
 
     root = Path(folder).expanduser().absolute() if folder else None

@@ -16,7 +16,7 @@ import typer
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
 from agentrt.cli.engines import engines
-from agentrt.cli.error_report import INTERRUPTED, exit_code_of, three_lines
+from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
 from agentrt.cli.kernels import kernels
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
@@ -187,5 +187,5 @@ def complain(error: BaseException, folder: Path | None, *, verbose: bool) -> int
     if isinstance(root_of(error), KeyboardInterrupt):
         typer.echo("interrupted", err=True)
         return INTERRUPTED
-    typer.echo(three_lines(error, folder=folder), err=True)
+    typer.echo(report(error, folder=folder), err=True)
     return exit_code_of(error)

@@ -8,6 +8,9 @@ from typing import Any, TextIO
 
 import anyio
 
+from agentrt.base.config import EngineConfig
+from agentrt.base.engine_extra import require_packages
+from agentrt.base.errors import NotInstalled
 from agentrt.cli.batch import Batch
 from agentrt.cli.batch_inputs import RunInput, batch_of
 from agentrt.cli.error_report import INTERRUPTED
@@ -19,9 +22,17 @@ from agentrt.cli.settings import RunSettings
 from agentrt.cli.signals import note, watched_signals
 from agentrt.runtime import leave_threads
 
+WITHOUT_ENGINE = f"{NotInstalled.default_hint}, or name a server: --engine URL"
+
 
 def execute(program: Any, parameters: Sequence[Parameter], settings: RunSettings) -> int:
-    """Run the program; returns the exit code."""
+    """Run the program; returns the exit code.
+
+    Raises:
+        NotInstalled: The run is for the embedded engine, whose packages are not installed.
+    """
+    if isinstance(settings.engine_choice, EngineConfig):
+        require_packages("the embedded engine", hint=WITHOUT_ENGINE)
     with results_alone() as results:
         return _execute(program, parameters, settings, results)
 

@@ -88,6 +88,9 @@ def serve(
     ] = 256,
 ) -> int:
     """Serve a model to clients of the chat completions API; each request is a run of its own."""
+    from agentrt.base.engine_extra import require_packages
+
+    require_packages("agentrt serve")
     import anyio
 
     from agentrt.app import open_runtime

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import typer
 
 from agentrt.base.cpu_cores import at_most_cores
+from agentrt.base.engine_extra import require_packages
 from agentrt.base.errors import UsageError
 from agentrt.tools.docstring import read_docstring
 
@@ -43,7 +44,7 @@ Seed = Annotated[int, typer.Option(help="Seed of programs and arrivals.")]
 
 
 def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
-    """Register a function of one record as a command of that name.
+    """Register a function of one record as a command of that name, for the embedded engine.
 
     The docstring of the record has the help of each field, unless the field is `Annotated` with its
     `typer.Option`.
@@ -68,6 +69,7 @@ def add_command(app: typer.Typer, run: Callable[[FlagsT], int | None]) -> None:
     ]
 
     def command(**given: Any) -> int:
+        require_packages("the laboratory")
         return run(flags(**given)) or 0
 
     command.__doc__ = run.__doc__

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
 from agentrt.base.segments import Text
 from agentrt.program import GenerateWork
-from agentrt.prompt import Codec
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import Backend, Capabilities
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 
 @dataclass(frozen=True, slots=True)

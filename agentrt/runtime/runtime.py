@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,7 +21,6 @@ from agentrt.base.ids import RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.program.constraints import declared_constraints
-from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.protocol.step_output import StepDone
@@ -37,6 +36,9 @@ from agentrt.runtime.run import Run
 from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.scheduler import Estimates, InternalEvent, KvRoomLearned, State
 from agentrt.scheduler.estimates.patterns import Patterns
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,15 +7,17 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.program import Chat, Program
 from agentrt.program.static_scan import scan_program
-from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 _log = logging.getLogger("agentrt")
 _QUESTION = (Open("user"), Text("?"), Close())

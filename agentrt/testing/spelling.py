@@ -6,13 +6,13 @@ import codecs
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from tokenizers import Tokenizer
-
 from agentrt.base.segments import JSON_ARRAY_FRAME, PLAIN_THINK_FRAME, CallFrame, ThinkFrame
 from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.byte_vocabulary import byte_vocabulary
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from agentrt.prompt import Codec
 
 
@@ -51,6 +51,8 @@ class CodecSpelling:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer  # installed wherever there is a codec
+
         return Tokenizer.from_str(self.vocab.tokenizer_json)
 
     def ids(self, text: str) -> tuple[int, ...]:

@@ -21,6 +21,7 @@
     │   └── OutcomeUnknown      the wait for a write tool ended before the tool did
     ├── BackendError
     │   ├── EngineUnavailable   no engine answers, or it cannot start
+    │   ├── NotInstalled        the embedded engine's packages are not installed
     │   ├── EngineDied          the engine's process ended while it served requests
     │   ├── OutputDiverged      asked again after a loss, an engine wrote something else
     │   ├── ModelInvalid        a model directory cannot be loaded
@@ -40,6 +41,7 @@ from agentrt.base.errors.engine_errors import (
     EngineUnavailable as EngineUnavailable,
     InternalError as InternalError,
     ModelInvalid as ModelInvalid,
+    NotInstalled as NotInstalled,
     OutcomeUnknown as OutcomeUnknown,
     OutOfPages as OutOfPages,
     OutputDiverged as OutputDiverged,

@@ -102,6 +102,18 @@ class EngineUnavailable(BackendError):
     retryable = True
 
 
+class NotInstalled(BackendError):
+    """The packages of the embedded engine are not installed; an install without them is light.
+
+    Example:
+        >>> from agentrt import NotInstalled
+        >>> print(NotInstalled("the embedded engine needs torch, not installed here"))
+        the embedded engine needs torch, not installed here. pip install 'agentrt[engine]'
+    """
+
+    default_hint = "pip install 'agentrt[engine]'"
+
+
 class EngineDied(BackendError):
     """The engine's process ended while it served requests; a new one is being started.
 

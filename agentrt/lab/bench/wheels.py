@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 THERE = frozenset({"torch", "triton", "transformers", "tokenizers", "safetensors", "numpy"})
 """Their own requirements differ with their versions and are small, so they are brought along."""
 WANTED = ("agentrt", "pytest", "hypothesis")
+_ENGINE = re.compile(r"extra == ['\"]engine['\"]")
 
 
 def missing() -> list[tuple[str, str]]:
@@ -36,7 +37,7 @@ def closure(names: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue  # for another platform or Python
         for requirement in requires(name) or ():
-            if "extra ==" not in requirement:
+            if "extra ==" not in requirement or (name == "agentrt" and _ENGINE.search(requirement)):
                 match = re.match(r"[\w.-]+", requirement)
                 assert match, requirement
                 waiting.append(match[0])

@@ -9,10 +9,10 @@ from agentrt.base.errors import ContextOverflow, PromptPart
 from agentrt.base.segments import Close, Generated, Hole, Open, ResultOf, Segment, Text
 from agentrt.program import Chat, Gen, GenerateWork, Node, Overflow
 from agentrt.program.overflow import target_tokens
-from agentrt.prompt import Codec
 from agentrt.runtime.model_role import ModelRole
 
 if TYPE_CHECKING:
+    from agentrt.prompt import Codec
     from agentrt.structured import CompileCache
 
 SHOWN_PARTS = 6

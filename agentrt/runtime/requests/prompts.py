@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.record import record
 from agentrt.base.segments import Generated, Segment, Text
 from agentrt.program import Chat, Gen, Node
-from agentrt.prompt import Codec, Encoded
+from agentrt.prompt import Encoded
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import MessagePrompt, TokenPrompt
 from agentrt.protocol.events import Event, PrefixLost
@@ -16,6 +16,9 @@ from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.overflow import ContextWindows, is_crowded
 from agentrt.runtime.requests.streamed_fills import StreamedFills
 from agentrt.runtime.run import Run
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 
 @record
