@@ -116,9 +116,9 @@ class Chats(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving() -> Iterator[tuple[str, list[str]]]:
+def serving(noted: list[str] | None = None) -> Iterator[tuple[str, list[str]]]:
     """The address of the server, and the requests that it has got."""
-    seen: list[str] = []
+    seen: list[str] = [] if noted is None else noted
     handler = type("NotedChats", (Chats,), {"seen": seen})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
