@@ -59,7 +59,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "program": (
         ("call_site", "default_runner", "constraints", "messages", "overflow"),
-        ("budget", "output_types", "prompt_size"),
+        ("budget", "cost_budget", "output_types", "prompt_size"),
         ("captures", "ports"),
         ("node",),
         ("arrivals", "output_reading", "scope", "yielding"),

@@ -1,4 +1,4 @@
-"""A block with limits of its own: seconds, tokens, tool calls."""
+"""A block with limits of its own: seconds, tokens, tool calls, money."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Literal, Self
 import anyio
 
 from agentrt.base.errors import DeadlineExceeded, LimitExceeded, UsageError
+from agentrt.base.money import Amount, pico_of
 from agentrt.base.run_progress import RunProgress
 from agentrt.program.budget import Budget
 from agentrt.program.call_site import call_site
+from agentrt.program.cost_budget import CostBudget
 from agentrt.program.ports import OwningScope, active
 from agentrt.program.scope import current_scope, sooner
 
@@ -19,9 +21,9 @@ from agentrt.program.scope import current_scope, sooner
 class limits:
     """Limits on everything made inside the block.
 
-    Use it to bound the time, tokens or tool calls of a part of a program. `async with` is a scope:
-    its end waits for the nodes made inside. A plain `with` leaves that to the scope around it, but
-    the limits hold for its nodes all the same.
+    Use it to bound the time, tokens, tool calls or cost of a part of a program. `async with` is a
+    scope: its end waits for the nodes made inside. A plain `with` leaves that to the scope around
+    it, but the limits hold for its nodes all the same.
 
     Example:
         >>> from agentrt import BudgetExceeded, chat, limits, program
@@ -39,14 +41,17 @@ class limits:
         seconds: Seconds for the block, which then ends with `DeadlineExceeded`.
         tokens: Output tokens of all generations; more end the block with `BudgetExceeded`.
         calls: Tool calls; one more ends the block with `BudgetExceeded`.
+        cost: Money for all generations, in the currency of the engines' prices. The most that a
+            call can cost is set aside before it is sent. A call that does not fit beside others
+            waits for them; one that does not fit at all ends the block with `BudgetExceeded`.
         on_limit: With "close", structured outputs are ended validly before a limit is reached: each
             generation gets the tokens that are left, and closes before the deadline.
 
     Raises:
-        UsageError: A limit is not above 0, or `on_limit` is unknown.
+        UsageError: A limit is not above 0, the cost is no amount, or `on_limit` is unknown.
         NoRun: No run is active when the block is entered.
         DeadlineExceeded: The seconds are over; raised at the end of the block.
-        BudgetExceeded: Tokens or calls are used up; raised at the end of the block.
+        BudgetExceeded: Tokens, calls or money are used up; raised at the end of the block.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class limits:
         seconds: float | None = None,
         tokens: int | None = None,
         calls: int | None = None,
+        cost: Amount | None = None,
         on_limit: Literal["raise", "close"] = "raise",
     ) -> None:
         for name, value in (("seconds", seconds), ("tokens", tokens), ("calls", calls)):
@@ -64,6 +70,9 @@ class limits:
             raise UsageError(f"on_limit={on_limit!r} is unknown", hint="Give 'raise' or 'close'")
         self._seconds = seconds
         self._budget = Budget(tokens, calls, on_limit == "close", self._stop)
+        self._cost_pico = None if cost is None else pico_of(cost, "cost")
+        if self._cost_pico == 0:
+            raise UsageError(f"cost={cost!r} is out of range", hint="Give more than 0")
         self._close = on_limit == "close"
         self._site = call_site()
         self._reached: LimitExceeded | None = None
@@ -76,6 +85,9 @@ class limits:
         self._scope = scope = self._outer.block("limits")
         scope.close = scope.close or self._close
         scope.budgets = (self._budget, *scope.budgets)
+        if self._cost_pico is not None:
+            cost_budget = CostBudget(self._cost_pico, self._stop)
+            scope.cost_budgets = (cost_budget, *scope.cost_budgets)
         self._cancel = anyio.CancelScope()
         if self._seconds is not None:
             at_s = run.now_s() + self._seconds

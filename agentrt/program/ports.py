@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program.budget import Budget
+from agentrt.program.cost_budget import CostBudget
 
 NodeT_contra = TypeVar("NodeT_contra", contravariant=True)
 
@@ -100,6 +101,7 @@ class OwningScope(Protocol):
     deadline_at_s: float | None
     block_deadline_at_s: float | None
     budgets: tuple[Budget, ...]
+    cost_budgets: tuple[CostBudget, ...]
     close: bool
     cut_short: bool
     waited: LastWait

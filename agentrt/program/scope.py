@@ -18,6 +18,7 @@ from agentrt.base.errors import NodeCancelled, NoRun, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.program.budget import Budget
 from agentrt.program.call_site import call_site
+from agentrt.program.cost_budget import CostBudget
 from agentrt.program.node import Node
 from agentrt.program.ports import LastWait, OwningScope, Submit, active
 
@@ -39,6 +40,7 @@ class Scope:
         deadline_at_s: Deadline of the enclosing programs and blocks, or None.
         block_deadline_at_s: Deadline of the enclosing `limits` blocks of the same program, or None.
         budgets: Token and call budgets in force, innermost first.
+        cost_budgets: Budgets of money in force, likewise.
         close: Whether generations end validly at a limit unless their options say otherwise.
         thread_id: The thread of the run's event loop, in which all nodes are made.
         waited: The last wait of the program's code, shared by the blocks of the program.
@@ -54,6 +56,7 @@ class Scope:
     deadline_at_s: float | None = None
     block_deadline_at_s: float | None = None
     budgets: tuple[Budget, ...] = ()
+    cost_budgets: tuple[CostBudget, ...] = ()
     close: bool = False
     waited: LastWait = field(default_factory=LastWait)
     thread_id: int = field(default_factory=get_ident)
@@ -69,6 +72,7 @@ class Scope:
             self.deadline_at_s = outer.deadline_at_s
             self.block_deadline_at_s = outer.block_deadline_at_s
             self.budgets = outer.budgets
+            self.cost_budgets = outer.cost_budgets
             self.close = outer.close
 
     @classmethod

@@ -187,6 +187,8 @@ class GenerateRequest:
             else and in free pages, which are the first to be evicted. The prompt is incomplete and
             takes no fills, and nothing is produced. The request ends with `stop`; of its ledger,
             `prompt_tokens` are those with KV by then.
+        gives_back: Give the request back (`BackendDown`) if an attempt breaks off that may have
+            cost something, instead of making another one: money is reserved for each.
         replayed_tokens: Length of the output in a replay: free text ends there by `stop`, as if
             the model had ended it. Only sampling looks at it, no policy. 0 in all other requests.
     """
@@ -210,6 +212,7 @@ class GenerateRequest:
     output_ids: tuple[int, ...] = ()
     ahead: bool = False
     replayed_tokens: int = 0
+    gives_back: bool = False
 
 
 @record

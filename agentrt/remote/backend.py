@@ -222,7 +222,7 @@ class RemoteBackend:
                 if not again:
                     raise
                 exchange.break_off()
-                if exchange.most_characters:
+                if exchange.most_characters or exchange.request.gives_back:
                     return error
                 await retries.pause()
 

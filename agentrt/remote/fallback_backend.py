@@ -228,7 +228,8 @@ class FallbackBackend:
 
     def _move(self, route: RequestRoute, end: End) -> None:
         """Send a request to the engine that takes it over."""
-        if not route.wrote:
+        is_paid = route.request.gives_back and end.ledger.cost_pico > 0
+        if not route.wrote and not is_paid:
             route.member.backend.submit(route.request)
             return
         assert end.error is not None, "a request that failed has an error"

@@ -13,6 +13,7 @@ from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.observers import Observers
+from agentrt.runtime.requests.cost_gate import CostGate
 from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.requests.overflow import ContextWindows
@@ -82,7 +83,9 @@ def assemble_loop(
     retention = KvRetention(engines, is_on=scheduler.retention)
     ahead = PrefillAhead(post, clock, engines, patterns.prompts, is_on=scheduler.prefill_ahead)
     revisions = PromptRevisions(post, windows)
-    dispatcher = RequestDispatcher(engines, revisions, windows, retention, scheduler)
+    dispatcher = RequestDispatcher(
+        engines, revisions, windows, retention, scheduler, CostGate(post)
+    )
     tasks = TaskRunner(post, clock, config, patterns.calls, speculate=scheduler.speculate)
     effects = Effects(runs, dispatcher, tasks, retention, ahead)
     outputs = OutputProcessor(dispatcher, retention, post, tenants)

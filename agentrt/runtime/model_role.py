@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
 from agentrt.base.segments import Text
-from agentrt.program import GenerateWork
+from agentrt.program import Gen, GenerateWork
+from agentrt.program.scope import sooner
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import Backend, Capabilities
 
@@ -78,6 +79,18 @@ class ModelRole:
                 f"the engine {self.role!r} has another tokenizer or template than its codec"
             )
 
+    def check_node(self, gen: Gen[Any], cache_salt: str = "") -> None:
+        """Refuse a generation that this engine cannot serve: see `check_work`.
+
+        Raises:
+            UsageError: The options contradict each other.
+            Unsupported: An ability is missing, or a limit of cost holds, and the engine has no
+                prices, or one of time without a deadline.
+        """
+        self.check_work(gen.work, gen.site, cache_salt)
+        if gen.scope.cost_budgets:
+            self._check_cost(gen)
+
     def check_work(self, work: GenerateWork[Any], site: str, cache_salt: str = "") -> None:
         """Refuse a generation that needs an ability which this engine lacks.
 
@@ -122,6 +135,23 @@ class ModelRole:
                 f"ignore_eos=True goes on where {work.output.name} ends",
                 hint="Leave ignore_eos out, or generate free text",
                 where=site,
+            )
+
+    def _check_cost(self, gen: Gen[Any]) -> None:
+        """Refuse a generation under a limit of cost if its highest cost cannot be known."""
+        site, prices = gen.site, self.capabilities.prices
+        has_deadline = sooner(gen.work.deadline_at_s, gen.scope.deadline_at_s) is not None
+        if prices is None:
+            self._refuse(
+                site,
+                "has no prices, so limits(cost=...) cannot hold",
+                "Give it prices: [engines.NAME.prices] in agentrt.toml, or prices=Prices.of(...)",
+            )
+        if prices.device_second_pico and not has_deadline:
+            self._refuse(
+                site,
+                "is priced by the second, so limits(cost=...) holds only under a deadline",
+                "Give limits(seconds=...) too",
             )
 
     def _refuse(self, site: str, lack: str, hint: str) -> NoReturn:

@@ -175,7 +175,7 @@ class DeadlineExceeded(LimitExceeded):
 
 
 class BudgetExceeded(LimitExceeded):
-    """A token or call budget of a `limits` block is used up.
+    """A budget of tokens, calls or money of a `limits` block is used up.
 
     Example:
         >>> from agentrt import BudgetExceeded, chat, limits, program

@@ -16,6 +16,7 @@ from agentrt.runtime.in_flight.coalescing import CoalescedRequest
 from agentrt.runtime.in_flight.output_readers import ValueReader, item_texts, reader_of
 from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
 from agentrt.runtime.in_flight.repetition import RepetitionCheck
+from agentrt.runtime.in_flight.reservation import Reservation
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.run import Run
 
@@ -48,6 +49,7 @@ class InFlight:
         coalesced: The engine's request that gives the output; None if it cannot be shared.
         joined_at_s: When it joined a request that was in flight; None if it has its own.
         info: Scheduling info last sent to the engine.
+        reservation: Money set aside for it; None if no limit of cost holds.
         is_overdue: Whether its engine was told to end it and has not, so that its cost is unknown.
     """
 
@@ -73,6 +75,7 @@ class InFlight:
     coalesced: CoalescedRequest | None = None
     joined_at_s: float | None = None
     info: SchedulingInfo | None = None
+    reservation: Reservation | None = None
     is_overdue: bool = False
     _budgets: tuple[Budget, ...] = ()
     _raw_text: list[str] = field(default_factory=list)

@@ -40,9 +40,9 @@ def departed_ledger(request: InFlight, now_s: float) -> Ledger:
 
 def unpaid(ledger: Ledger) -> Ledger:
     """The ledger of a node if another one pays for the request that they share."""
-    if not ledger.cost_pico:
+    if not ledger.cost_pico and not ledger.is_estimated:
         return ledger
-    return replace(ledger, cost_pico=0, retried_cost_pico=0)
+    return replace(ledger, cost_pico=0, retried_cost_pico=0, is_estimated=False)
 
 
 def joined_ledger(ledger: Ledger, joined_at_s: float) -> Ledger:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.base.errors import ContextOverflow, InternalError
+from agentrt.base.errors import ContextOverflow, InternalError, LimitExceeded
 from agentrt.base.ids import RequestId
 from agentrt.program import Gen, Node
 from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo
@@ -15,8 +15,10 @@ from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSen
 from agentrt.runtime.completion import failed
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest, Coalescing
 from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.in_flight.reservation import Reservation
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.requests.cost_gate import CostGate
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import (
@@ -42,6 +44,7 @@ class RequestDispatcher:
             one that was sent first.
         departed: Requests that left a coalesced one, which goes on; their nodes end now.
         recovery: Submits requests again if their engine was lost.
+        costs: Money for requests under a limit of cost.
         fills: Prompts that grow with the text of generations.
         stopping: Requests that their engine was told to end, each with the instant at which its
             node waits no longer; the soonest first.
@@ -54,6 +57,7 @@ class RequestDispatcher:
         windows: ContextWindows,
         retention: KvRetention,
         config: SchedulerConfig,
+        costs: CostGate,
     ) -> None:
         self._engines = engines
         self._revisions = revisions
@@ -64,6 +68,7 @@ class RequestDispatcher:
         self.in_flight: dict[RequestId, list[InFlight]] = {}
         self.departed: list[InFlight] = []
         self.recovery = RequestRecovery(self.in_flight)
+        self.costs = costs
         self.stopping: dict[InFlight, float] = {}
         self._by_node: dict[tuple[str, str], InFlight] = {}
         self._by_request: dict[RequestId, InFlight] = {}
@@ -122,9 +127,18 @@ class RequestDispatcher:
         is_crowded = prompt.crowded and not may_shrink(chat)
         if is_crowded and self._revisions.begin(run, gen, engine, None):
             return []
+        held: Reservation | None = None
+        if gen.scope.cost_budgets:
+            try:
+                held = self.costs.reserve_call(run, gen, engine.capabilities, prompt)
+            except LimitExceeded as error:
+                return [failed(run, gen, error)]
+            if held is None:
+                return []
         run.has_sent = True
         request = InFlight(run, gen, engine, info.request_id)
         request.prompt_ids, request.prompt_complete = prompt.token_ids, complete
+        request.reservation = held
         request.sent = sent = _engine_request(run, gen, prompt, info)
         if prompt.source is not None:
             self._follow(request, prompt.source)
@@ -334,6 +348,7 @@ def _engine_request(
         work.thinking_tokens,
         work.scored,
         run.options.cache_salt,
+        gives_back=bool(gen.scope.cost_budgets),
     )  # by position: keywords would take twice as long
 
 

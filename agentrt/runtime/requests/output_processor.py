@@ -114,6 +114,7 @@ class OutputProcessor:
             for request in tuple(self._in_flight[request_id]):
                 self._dispatcher.forget(request)
                 keep_result(request, End(request_id, "failed"))
+                self._dispatcher.costs.settle(request.reservation, None)
                 events.append(failed(request.run, request.gen, request.stop_error or error))
         return events
 
@@ -237,6 +238,9 @@ class OutputProcessor:
             request.publish(request.reasoning.flush())
         keep_result(request, end)
         self._tenants.charge(request.run.options.tenant, end.ledger)
+        is_unknown = end.ledger.is_estimated or request.is_overdue
+        cost_pico = None if is_unknown else end.ledger.cost_pico
+        self._dispatcher.costs.settle(request.reservation, cost_pico)
         if self._large_answers.is_one(request, end):
             self._large_answers.begin(request, end, partial(self._finish, request, end))
             return []

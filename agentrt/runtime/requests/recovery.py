@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from agentrt.base.errors import AgentrtError, RequestRejected
+from agentrt.base.errors import AgentrtError, BudgetExceeded, RequestRejected
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.protocol.events import Event, Scheduled
@@ -173,6 +173,16 @@ class RequestRecovery:
         first = requests[0]
         if first.stop_error is not None:
             return error
+        held = [one.reservation for one in requests if one.reservation is not None]
+        if not all(one.fits() for one in held):
+            return BudgetExceeded(
+                f"{first.gen.label}: its answer broke off ({error.message}), and limits(cost=...) "
+                "leaves too little for another attempt",
+                hint="Raise limits(cost=...)",
+                where=first.gen.site,
+            )
+        for one in held:
+            one.reserve()
         request_id = first.engine_id
         quarantine = self.quarantines.get(first.engine.role)
         is_alone = quarantine is not None and quarantine.trial == request_id
