@@ -7,11 +7,14 @@ context of a program rounds.
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, TypeAlias
 
 from agentrt.base.errors import UsageError
 
-Amount = Decimal | int | float | str
+if TYPE_CHECKING:  # `decimal` is imported where an amount is read
+    from decimal import Decimal
+
+Amount: TypeAlias = "Decimal | int | float | str"
 """An amount as settings and programs give it; a float is the decimal number that it prints as."""
 
 DECIMALS = 12
@@ -36,6 +39,8 @@ def pico_of(amount: Amount, what: str, *, decimals: int = DECIMALS) -> int:
     Raises:
         UsageError: The amount is no number, negative, too large, or has more decimals.
     """
+    from decimal import Decimal, InvalidOperation
+
     hint = f"Give 0 or more with at most {decimals} decimals, such as 0.25"
     try:
         if isinstance(amount, bool) or not isinstance(amount, Decimal | int | float | str):
@@ -56,6 +61,8 @@ def pico_of(amount: Amount, what: str, *, decimals: int = DECIMALS) -> int:
 
 def decimal_of(pico: int) -> Decimal:
     """The amount in units of the currency, exactly."""
+    from decimal import Decimal
+
     return Decimal((0, tuple(map(int, str(pico))), -DECIMALS))
 
 

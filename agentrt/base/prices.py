@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agentrt.base.errors import UsageError
-from agentrt.base.money import Amount, pico_of
+
+if TYPE_CHECKING:
+    from agentrt.base.money import Amount
 
 CURRENCY = "USD"
 PRICE_DECIMALS = 6
@@ -76,6 +79,8 @@ class Prices:
                 f"prices: currency={currency!r} is no currency", hint='Give letters, as "USD"'
             )
         input_pico = _token_pico(input, "input")
+        from agentrt.base.money import pico_of
+
         return cls(
             input_pico,
             input_pico if cached_input is None else _token_pico(cached_input, "cached_input"),
@@ -141,4 +146,6 @@ def check_currencies(currencies: set[str]) -> None:
 def _token_pico(amount: Amount | None, name: str) -> int:
     if amount is None:
         return 0
+    from agentrt.base.money import pico_of
+
     return pico_of(amount, f"prices: {name}", decimals=PRICE_DECIMALS) // _PER_MILLION

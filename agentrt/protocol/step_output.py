@@ -6,13 +6,14 @@ Plain frozen data that can cross a process. All instants are seconds of the inje
 from __future__ import annotations
 
 from dataclasses import field
-from decimal import Decimal
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import RequestId
-from agentrt.base.money import decimal_of
 from agentrt.base.record import record
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 FinishReason = Literal["stop", "length", "cancelled", "failed"]
 
@@ -152,6 +153,8 @@ class Ledger:
     @property
     def cost(self) -> Decimal | None:
         """Cost in units of `currency`, exactly; None if the engine has no prices."""
+        from agentrt.base.money import decimal_of
+
         return decimal_of(self.cost_pico) if self.currency else None
 
     @property

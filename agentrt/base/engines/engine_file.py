@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.engines.fallback_reason import REASONS
-from agentrt.base.engines.price_table import prices_of_table
 from agentrt.base.engines.remote_engine_config import Fallbacks, RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.prices import Prices
@@ -154,6 +153,8 @@ def _engine(path: Path, name: str, given: Any) -> RemoteEngineConfig:
                 f"{where}: {key!r} is no setting of an engine{_meant(key, known)}",
                 hint=f"It takes {', '.join(known)}",
             )
+    from agentrt.base.engines.price_table import prices_of_table
+
     own = {key: value for key, value in given.items() if key not in ("fallbacks", "prices")}
     prices = prices_of_table(f"{where}.prices", given["prices"]) if "prices" in given else None
     return replace(_validated(where, own), name=name, prices=prices)
@@ -168,6 +169,8 @@ def _embedded_prices(path: Path, given: Any) -> Prices | None:
             f"{path}: engines.{EMBEDDED} is the engine of this process, and takes prices alone",
             hint=f"Begin them by [engines.{EMBEDDED}.prices]",
         )
+    from agentrt.base.engines.price_table import prices_of_table
+
     return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"])
 
 
