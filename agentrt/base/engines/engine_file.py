@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -117,6 +116,8 @@ def read_engine_file(path: Path) -> EngineFile:
 
 
 def _table(path: Path) -> dict[str, Any]:
+    import tomllib  # few programs have a file
+
     try:
         with path.open("rb") as opened:
             data = opened.read(MAX_FILE_BYTES + 1)

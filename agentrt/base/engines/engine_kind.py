@@ -5,7 +5,6 @@ A kind is a file in `kinds/`. Adding a server of the API takes no code.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -149,6 +148,8 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
         name: Name of the kind.
         protocol: One of its wire protocols; "" takes the first.
     """
+    import tomllib  # few commands need a kind
+
     text = files(__package__).joinpath("kinds", f"{name}.toml").read_text("utf-8")
     table: dict[str, Any] = tomllib.loads(text)
     sources: dict[str, str] = table["sources"]
