@@ -7,9 +7,10 @@ from typing import Any
 
 from agentrt.analysis.run_record import RunRecord
 from agentrt.base.money import exact_text, money_text
+from agentrt.protocol.step_output import Ledger
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usage:
     """Tokens over all generations of a run.
 
@@ -39,6 +40,18 @@ class Usage:
     discarded_cost_pico: int = 0
     currency: str = ""
 
+    def add(self, ledger: Ledger, *, is_discarded: bool) -> None:
+        """Add a ledger; what is discarded gave no result."""
+        self.input_tokens += ledger.prompt_tokens + ledger.retried_prompt_tokens
+        self.cached_tokens += ledger.cached_tokens
+        self.ahead_tokens += ledger.ahead_tokens
+        self.output_tokens += ledger.output_tokens + ledger.retried_tokens
+        self.forced_tokens += ledger.forced_tokens
+        self.retried_tokens += ledger.retried_tokens
+        self.cost_pico += ledger.cost_pico
+        self.discarded_cost_pico += ledger.cost_pico if is_discarded else ledger.retried_cost_pico
+        self.currency = self.currency or ledger.currency
+
     def as_dict(self) -> dict[str, Any]:
         """Fields of a run's JSON object; money as exact decimal text, or null without prices."""
         fields = asdict(self)
@@ -57,25 +70,16 @@ class Usage:
 
 
 def usage(record: RunRecord) -> Usage:
-    """Sum of the ledgers of a run, one a generation and one an answer that failed."""
-    nodes = list(record.leaves())
-    retried = [attempt.ledger for node in nodes for _, attempt in node.failed]
-    ended = [(node.ledger, node.outcome) for node in nodes if node.ledger is not None]
-    ledgers = [ledger for ledger, _ in ended] + retried
-    discarded_pico = sum(
-        ledger.cost_pico if outcome == "cancelled" else ledger.retried_cost_pico
-        for ledger, outcome in ended
-    ) + sum(ledger.cost_pico for ledger in retried)
-    broken_off = sum(ledger.retried_tokens for ledger in ledgers)
-    return Usage(
-        input_tokens=sum(one.prompt_tokens + one.retried_prompt_tokens for one in ledgers),
-        cached_tokens=sum(ledger.cached_tokens for ledger in ledgers),
-        ahead_tokens=sum(ledger.ahead_tokens for ledger in ledgers),
-        output_tokens=sum(ledger.output_tokens for ledger in ledgers) + broken_off,
-        forced_tokens=sum(ledger.forced_tokens for ledger in ledgers),
-        cancelled_tokens=sum(one.output_tokens for one, outcome in ended if outcome == "cancelled"),
-        retried_tokens=sum(ledger.output_tokens for ledger in retried) + broken_off,
-        cost_pico=sum(ledger.cost_pico for ledger in ledgers),
-        discarded_cost_pico=discarded_pico,
-        currency=next((ledger.currency for ledger in ledgers if ledger.currency), ""),
-    )
+    """Sum of the ledgers of a run, one a generation and one an answer that failed its check."""
+    found = Usage()
+    for node in record.leaves():
+        for _, attempt in node.failed:
+            found.add(attempt.ledger, is_discarded=True)
+            found.retried_tokens += attempt.ledger.output_tokens
+        finished = node.finished
+        if finished is not None and finished.ledger is not None:
+            was_cancelled = finished.outcome == "cancelled"
+            found.add(finished.ledger, is_discarded=was_cancelled)
+            if was_cancelled:
+                found.cancelled_tokens += finished.ledger.output_tokens
+    return found

@@ -73,7 +73,7 @@ class Loop:
         self._clock = clock
         self._inbox: list[InternalEvent] = []
         self._asyncio = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()
+        self._context = _context()
         self._due = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -187,3 +187,17 @@ class Loop:
             self.ahead.forget_lost(event.lost, own_fault=event.own_fault)
             for following in self._outputs.recover(event):
                 self._handle(following, seen)
+
+
+def _context() -> contextvars.Context:
+    """The context of all turns: callbacks, in which sniffio, if it is installed, sees no task.
+
+    anyio asks it, and makes no cancel scope where it finds no library.
+    """
+    context = contextvars.copy_context()
+    try:
+        from sniffio import current_async_library_cvar
+    except ModuleNotFoundError:
+        return context
+    context.run(current_async_library_cvar.set, "asyncio")
+    return context

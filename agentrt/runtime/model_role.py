@@ -79,27 +79,17 @@ class ModelRole:
                 f"the engine {self.role!r} has another tokenizer or template than its codec"
             )
 
-    def check_node(self, gen: Gen[Any], cache_salt: str = "") -> None:
-        """Refuse a generation that this engine cannot serve: see `check_work`.
-
-        Raises:
-            UsageError: The options contradict each other.
-            Unsupported: An ability is missing, or a limit of cost holds, and the engine has no
-                prices, or one of time without a deadline.
-        """
-        self.check_work(gen.work, gen.site, cache_salt)
-        if gen.scope.cost_budgets:
-            self._check_cost(gen)
-
-    def check_work(self, work: GenerateWork[Any], site: str, cache_salt: str = "") -> None:
+    def check_generation(self, gen: Gen[Any], cache_salt: str = "") -> None:
         """Refuse a generation that needs an ability which this engine lacks.
 
         Raises:
             UsageError: The options contradict each other.
             Unsupported: The engine does not enforce the constraint, writes prompts by its template
                 although the chat is to be appended to, does not limit reasoning, score choices or
-                report logprobs, or knows no salts.
+                report logprobs, or knows no salts. Or a limit of cost holds, and the engine has no
+                prices, or one of time without a deadline.
         """
+        work, site = gen.work, gen.site
         takes, constraint = self.capabilities, work.output.constraint
         if constraint is not None and constraint.kind not in takes.constraints | takes.checked:
             kinds = ", ".join(sorted(takes.constraints)) or "none"
@@ -136,6 +126,8 @@ class ModelRole:
                 hint="Leave ignore_eos out, or generate free text",
                 where=site,
             )
+        if gen.scope.cost_budgets:
+            self._check_cost(gen)
 
     def _check_cost(self, gen: Gen[Any]) -> None:
         """Refuse a generation under a limit of cost if its highest cost cannot be known."""

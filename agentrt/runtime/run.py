@@ -158,7 +158,7 @@ class Run:
             raise too_large(passed, node.label, self._call_chain(node))
         now_s = self.now_s()
         if isinstance(node, Gen):
-            self._engines[node.work.model].check_node(node, self.options.cache_salt)
+            self._engines[node.work.model].check_generation(node, self.options.cache_salt)
             if node.work.on_overflow is not None:
                 self.contexts[node.id] = contextvars.copy_context()
             event = self._generation(node, scope, now_s)

@@ -38,15 +38,6 @@ class TenantUsage:
         """Cost in units of the currency; None if no engine has prices."""
         return decimal_of(self.cost_pico) if self.currency else None
 
-    def add(self, ledger: Ledger) -> None:
-        """Add a request that has ended."""
-        self.requests += 1
-        self.input_tokens += ledger.prompt_tokens + ledger.retried_prompt_tokens
-        self.cached_tokens += ledger.cached_tokens
-        self.output_tokens += ledger.output_tokens + ledger.retried_tokens
-        self.cost_pico += ledger.cost_pico
-        self.currency = ledger.currency or self.currency
-
     def merge(self, other: TenantUsage) -> None:
         """Add the usage of another tenant."""
         self.requests += other.requests
@@ -72,7 +63,12 @@ class TenantUsages(Mapping[str, TenantUsage]):
     def charge(self, tenant: str, ledger: Ledger) -> None:
         """Charge a request that has ended to its tenant."""
         usage = self._by_tenant.pop(tenant, None) or TenantUsage()
-        usage.add(ledger)
+        usage.requests += 1
+        usage.input_tokens += ledger.prompt_tokens + ledger.retried_prompt_tokens
+        usage.cached_tokens += ledger.cached_tokens
+        usage.output_tokens += ledger.output_tokens + ledger.retried_tokens
+        usage.cost_pico += ledger.cost_pico
+        usage.currency = ledger.currency or usage.currency
         self._by_tenant[tenant] = usage
         if len(self._by_tenant) > self._max_tenants:
             self.merged.merge(self._by_tenant.pop(next(iter(self._by_tenant))))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
 
-from agentrt.analysis import NodeRecord, RunRecord, Split, usage
+from agentrt.analysis import NodeRecord, RunRecord, Split, Usage, usage
 from agentrt.base.ids import NodeId
 from agentrt.base.money import PICO
 from agentrt.protocol.step_output import Ledger
@@ -124,8 +124,7 @@ def run_attributes(
         attributes[names.TENANT] = started.tenant
     if started.priority:
         attributes[names.PRIORITY] = started.priority
-    used = usage(record)
-    _cost(attributes, used.cost_pico, used.discarded_cost_pico, used.currency)
+    _cost(attributes, usage(record))
     if record.finished is None:
         attributes[names.CANCELLED_REASON] = "the run did not end"
     return attributes
@@ -151,10 +150,12 @@ def _generation(attributes: Attributes, node: NodeRecord) -> None:
             attributes[names.CLOSED_EARLY] = True
         if finished.ledger is not None:
             _ledger(attributes, finished.ledger)
+            if finished.ledger.currency and not node.failed:
+                _node_cost(attributes, node)
     if node.failed:
         attributes[names.ATTEMPT] = len(node.failed) + 1
         attributes[names.CHECK_TOKENS] = sum(one.ledger.output_tokens for _, one in node.failed)
-    _node_cost(attributes, node)
+        _node_cost(attributes, node)
     if node.lost:
         attributes[names.PREFIX_LOST] = sum(lost.lost_tokens for lost in node.lost)
         attributes[names.PREFIX_LOST_REASON] = node.lost[-1].reason
@@ -162,24 +163,22 @@ def _generation(attributes: Attributes, node: NodeRecord) -> None:
 
 def _node_cost(attributes: Attributes, node: NodeRecord) -> None:
     """Cost of a generation, failed answers included."""
-    ledgers = [attempt.ledger for _, attempt in node.failed]
-    cost_pico = discarded_pico = sum(ledger.cost_pico for ledger in ledgers)
-    if node.ledger is not None:
-        ledgers.append(node.ledger)
-        cost_pico += node.ledger.cost_pico
-        was_cancelled = node.outcome == "cancelled"
-        discarded_pico += node.ledger.cost_pico if was_cancelled else node.ledger.retried_cost_pico
-    currency = next((ledger.currency for ledger in ledgers if ledger.currency), "")
-    _cost(attributes, cost_pico, discarded_pico, currency)
+    used = Usage()
+    for _, attempt in node.failed:
+        used.add(attempt.ledger, is_discarded=True)
+    finished = node.finished
+    if finished is not None and finished.ledger is not None:
+        used.add(finished.ledger, is_discarded=finished.outcome == "cancelled")
+    _cost(attributes, used)
 
 
-def _cost(attributes: Attributes, cost_pico: int, discarded_pico: int, currency: str) -> None:
-    if not currency:
+def _cost(attributes: Attributes, used: Usage) -> None:
+    if not used.currency:
         return
-    attributes[names.COST] = cost_pico / PICO
-    attributes[names.COST_CURRENCY] = currency
-    if discarded_pico:
-        attributes[names.COST_DISCARDED] = discarded_pico / PICO
+    attributes[names.COST] = used.cost_pico / PICO
+    attributes[names.COST_CURRENCY] = used.currency
+    if used.discarded_cost_pico:
+        attributes[names.COST_DISCARDED] = used.discarded_cost_pico / PICO
 
 
 @cache

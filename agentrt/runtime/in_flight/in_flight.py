@@ -13,10 +13,10 @@ from agentrt.protocol.backend import Capabilities, GenerateRequest, SchedulingIn
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import Delta, TokenLogprob
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
+from agentrt.runtime.in_flight.cost_reservation import CostReservation
 from agentrt.runtime.in_flight.output_readers import ValueReader, item_texts, reader_of
 from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
 from agentrt.runtime.in_flight.repetition import RepetitionCheck
-from agentrt.runtime.in_flight.reservation import Reservation
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.run import Run
 
@@ -75,7 +75,7 @@ class InFlight:
     coalesced: CoalescedRequest | None = None
     joined_at_s: float | None = None
     info: SchedulingInfo | None = None
-    reservation: Reservation | None = None
+    reservation: CostReservation | None = None
     is_overdue: bool = False
     _budgets: tuple[Budget, ...] = ()
     _raw_text: list[str] = field(default_factory=list)

@@ -20,7 +20,7 @@ from agentrt.program.prompt_size import most_prompt_tokens, prompt_bytes
 from agentrt.program.scope import sooner
 from agentrt.protocol.backend import Capabilities, TokenPrompt
 from agentrt.protocol.events import PromptRevised
-from agentrt.runtime.in_flight.reservation import Reservation
+from agentrt.runtime.in_flight.cost_reservation import CostReservation
 from agentrt.runtime.requests.prompts import Prompt
 from agentrt.runtime.run import Run
 from agentrt.scheduler import InternalEvent
@@ -45,7 +45,7 @@ class WaitingCall:
 
     run: Run
     gen: Gen[Any]
-    reservation: Reservation
+    reservation: CostReservation
     is_woken: bool = False
 
 
@@ -62,7 +62,7 @@ class CostGate:
 
     def reserve_call(
         self, run: Run, gen: Gen[Any], takes: Capabilities, prompt: Prompt
-    ) -> Reservation | None:
+    ) -> CostReservation | None:
         """Set aside the most that a generation can cost; None lets it wait.
 
         A generation waits for money, or for the rest of its prompt, and is sent again then.
@@ -76,7 +76,7 @@ class CostGate:
         assert takes.prices is not None, "it was checked when the node was declared"
         return self.reserve(run, gen, most_pico(gen, prompt, takes, takes.prices, run.now_s()))
 
-    def reserve(self, run: Run, gen: Gen[Any], cost_pico: int) -> Reservation | None:
+    def reserve(self, run: Run, gen: Gen[Any], cost_pico: int) -> CostReservation | None:
         """Set aside this for a call; None lets it wait, and it is sent again later.
 
         Raises:
@@ -96,7 +96,7 @@ class CostGate:
                 if waiting is not None:
                     self._wake()
                 raise _refusal(gen, budget, cost_pico)
-        call = WaitingCall(run, gen, Reservation(budgets, cost_pico))
+        call = WaitingCall(run, gen, CostReservation(budgets, cost_pico))
         blocked = {budget for one in self._waiting.values() for budget in _blocked_by(one)}
         if blocked.isdisjoint(budgets) and call.reservation.fits():
             call.reservation.reserve()
@@ -107,7 +107,7 @@ class CostGate:
             gen.when_done(self._forget)
         return None
 
-    def settle(self, reservation: Reservation | None, cost_pico: int | None) -> None:
+    def settle(self, reservation: CostReservation | None, cost_pico: int | None) -> None:
         """Count the cost of a call that has ended, and let others go on that now fit.
 
         Args:

@@ -14,8 +14,8 @@ from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo
 from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
 from agentrt.runtime.completion import failed
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest, Coalescing
+from agentrt.runtime.in_flight.cost_reservation import CostReservation
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.in_flight.reservation import Reservation
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.cost_gate import CostGate
@@ -127,7 +127,7 @@ class RequestDispatcher:
         is_crowded = prompt.crowded and not may_shrink(chat)
         if is_crowded and self._revisions.begin(run, gen, engine, None):
             return []
-        held: Reservation | None = None
+        held: CostReservation | None = None
         if gen.scope.cost_budgets:
             try:
                 held = self.costs.reserve_call(run, gen, engine.capabilities, prompt)

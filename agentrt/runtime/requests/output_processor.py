@@ -238,9 +238,10 @@ class OutputProcessor:
             request.publish(request.reasoning.flush())
         keep_result(request, end)
         self._tenants.charge(request.run.options.tenant, end.ledger)
-        is_unknown = end.ledger.is_estimated or request.is_overdue
-        cost_pico = None if is_unknown else end.ledger.cost_pico
-        self._dispatcher.costs.settle(request.reservation, cost_pico)
+        if request.reservation is not None:
+            is_unknown = end.ledger.is_estimated or request.is_overdue
+            cost_pico = None if is_unknown else end.ledger.cost_pico
+            self._dispatcher.costs.settle(request.reservation, cost_pico)
         if self._large_answers.is_one(request, end):
             self._large_answers.begin(request, end, partial(self._finish, request, end))
             return []

@@ -82,7 +82,8 @@ def summary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     splits = [run["latency"]["split_ms"] for run in runs]
     usage = Counter[str]()
     for run in runs:
-        usage.update(run["usage"])
+        counts = run["usage"].items()
+        usage.update({name: count for name, count in counts if isinstance(count, int)})
     return {
         "runs": len(runs),
         "ok": sum(bool(run["ok"]) for run in runs),

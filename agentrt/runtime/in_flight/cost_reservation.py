@@ -8,7 +8,7 @@ from agentrt.program.cost_budget import CostBudget
 
 
 @dataclass(slots=True, eq=False)
-class Reservation:
+class CostReservation:
     """Money that is set aside for one call.
 
     Attributes:
