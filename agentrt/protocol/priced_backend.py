@@ -6,22 +6,15 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from agentrt.base.clock import Clock
-from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
 from agentrt.base.prices import Prices
-from agentrt.protocol.backend import (
-    Backend,
-    Capabilities,
-    GenerateRequest,
-    HoleFill,
-    PrefixHint,
-    SchedulingInfo,
-)
+from agentrt.protocol.backend import Backend, Capabilities, GenerateRequest
+from agentrt.protocol.backend_layer import BackendLayer
 from agentrt.protocol.device_share import DeviceShare
 from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger, StepDone
 
 
-class PricedBackend:
+class PricedBackend(BackendLayer):
     """A backend with the prices of its engine.
 
     Args:
@@ -31,7 +24,7 @@ class PricedBackend:
     """
 
     def __init__(self, backend: Backend, prices: Prices, clock: Clock) -> None:
-        self._backend = backend
+        super().__init__(backend)
         self._prices = prices
         self._clock = clock
         self._share = DeviceShare()
@@ -41,27 +34,9 @@ class PricedBackend:
     def capabilities(self) -> Capabilities:
         return replace(self._backend.capabilities, prices=self._prices)
 
-    async def start(self) -> None:
-        await self._backend.start()
-
     def submit(self, request: GenerateRequest) -> None:
         self._share.begin(request.request_id, self._clock.now_s())
         self._backend.submit(request)
-
-    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        self._backend.fill_hole(request_id, fill)
-
-    def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
-        self._backend.update(updates)
-
-    def cancel(self, request_id: RequestId, reason: str) -> None:
-        self._backend.cancel(request_id, reason)
-
-    def hint(self, hint: PrefixHint) -> None:
-        self._backend.hint(hint)
-
-    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        self._backend.prewarm(constraints)
 
     async def events(self) -> AsyncIterator[BackendEvent]:
         """All events; the ledger of each end has its cost."""
@@ -73,9 +48,6 @@ class PricedBackend:
                 yield self._priced(event)
             else:
                 yield event
-
-    async def aclose(self) -> None:
-        await self._backend.aclose()
 
     def _note_lost(self, down: BackendDown) -> None:
         """Keep the time of lost requests for their next attempts."""

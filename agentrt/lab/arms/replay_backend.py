@@ -9,22 +9,15 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
 from agentrt.base.config import REPLAY_POLICIES, PolicyName
-from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.arms.replay import Play
-from agentrt.protocol.backend import (
-    Backend,
-    Capabilities,
-    GenerateRequest,
-    HoleFill,
-    PrefixHint,
-    SchedulingInfo,
-)
+from agentrt.protocol.backend import Backend, GenerateRequest, SchedulingInfo
+from agentrt.protocol.backend_layer import BackendLayer
 from agentrt.protocol.step_output import BackendEvent
 from agentrt.scheduler import policy as policy_named
 
 
-class ReplayBackend:
+class ReplayBackend(BackendLayer):
     """Passes everything on to an engine, with what a replay knows.
 
     Args:
@@ -34,19 +27,11 @@ class ReplayBackend:
     """
 
     def __init__(self, backend: Backend, plays: Mapping[RunId, Play], policy: PolicyName) -> None:
-        self._backend, self._plays = backend, plays
+        super().__init__(backend)
+        self._plays = plays
         self._knows_rest = policy in REPLAY_POLICIES
         self._knows_lengths = policy_named(policy).foresees
         self._lengths: dict[RequestId, float] = {}
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Features of the engine."""
-        return self._backend.capabilities
-
-    async def start(self) -> None:
-        """Start the engine."""
-        await self._backend.start()
 
     def submit(self, request: GenerateRequest) -> None:
         """Submit a request; free text ends at the length that its call had."""
@@ -60,26 +45,10 @@ class ReplayBackend:
             request = replace(request, info=info, replayed_tokens=ends)
         self._backend.submit(request)
 
-    def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Append to a prompt."""
-        self._backend.fill_hole(request_id, fill)
-
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Update the scheduling info of requests."""
         known = tuple(map(self._known, updates)) if self._knows_rest else updates
         self._backend.update(known)
-
-    def cancel(self, request_id: RequestId, reason: str) -> None:
-        """Stop a request."""
-        self._backend.cancel(request_id, reason)
-
-    def hint(self, hint: PrefixHint) -> None:
-        """Give a hint about a prefix."""
-        self._backend.hint(hint)
-
-    def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
-        """Compile constraints ahead."""
-        self._backend.prewarm(constraints)
 
     async def events(self) -> AsyncIterator[BackendEvent]:
         """All events of the engine, in order."""
@@ -87,10 +56,6 @@ class ReplayBackend:
             for end in getattr(event, "ends", ()):
                 self._lengths.pop(end.request_id, None)
             yield event
-
-    async def aclose(self) -> None:
-        """End the engine."""
-        await self._backend.aclose()
 
     def _known(self, info: SchedulingInfo) -> SchedulingInfo:
         """The scheduling info of a request, with the true service that its run still needs."""

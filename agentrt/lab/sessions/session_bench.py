@@ -78,19 +78,22 @@ class SessionBench:
         Raises:
             BenchFailed: The engine does not work.
         """
+
+        async def played(play: SessionPlay, sessions: Sequence[AgentSession]) -> None:
+            await self._played(engine, play, sessions)
+            keep({"about": opened.about, **self.to_json()})
+
         async with opening() as opened:
             await self._warm_up(engine, opened.arm)
             sessions = self._take(len(self._source))
             play = await play_one_by_one(opened.arm, sessions)
-            await self._played(engine, play, sessions)
-            keep({"about": opened.about, **self.to_json()})
+            await played(play, sessions)
             alone_s = fmean(agent.ended_s - agent.arrived_s for agent in play.agents)
             while (rate := self._next_rate(1 / max(alone_s, 1e-9))) is not None:
                 sessions = self._take(self._flags.agents)
                 random = Random(f"arrivals {self._flags.seed}")
                 play = await play_arriving(opened.arm, sessions, rate, random)
-                await self._played(engine, play, sessions)
-                keep({"about": opened.about, **self.to_json()})
+                await played(play, sessions)
             if self._rates != ():
                 typer.echo(sustained_line(engine, self.sustained(), self._slo))
 
