@@ -13,11 +13,11 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import EngineDied, RequestRejected
 from agentrt.base.ids import RunId, root_span_id_of, trace_id_of
 from agentrt.protocol.step_output import FinishReason, UnmetAnswer
-from agentrt.remote.answer_check import AnswerCheck
-from agentrt.remote.answer_reader import AnswerReader
-from agentrt.remote.answer_text import AnswerText
+from agentrt.remote.answers.answer_reader import AnswerReader
+from agentrt.remote.answers.answer_text import AnswerText
 from agentrt.remote.body import build_request, forms_of, left_out
-from agentrt.remote.constraint_forms import ConstraintForm
+from agentrt.remote.constraints.answer_check import AnswerCheck
+from agentrt.remote.constraints.constraint_forms import ConstraintForm
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import FormRefused, Http
 from agentrt.remote.protocols.answer_parts import AnswerPart

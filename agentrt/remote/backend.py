@@ -40,18 +40,18 @@ from agentrt.protocol.step_output import (
     FinishReason,
     StepDone,
 )
-from agentrt.remote.admission_queue import AdmissionQueue
+from agentrt.remote.admission.admission_queue import AdmissionQueue
+from agentrt.remote.admission.request_rates import pacer_of
+from agentrt.remote.admission.server_room import ServerRoom
+from agentrt.remote.answers.usage import RequestTimes, ledger
 from agentrt.remote.attempt import Attempts
-from agentrt.remote.capability_store import CapabilityStore
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.load_watch import LoadWatch
+from agentrt.remote.opening.capability_store import CapabilityStore
+from agentrt.remote.opening.server_opening import open_server
 from agentrt.remote.remote_server import RemoteServer
-from agentrt.remote.request_rates import pacer_of
-from agentrt.remote.server_opening import open_server
-from agentrt.remote.server_room import ServerRoom
-from agentrt.remote.usage import RequestTimes, ledger
 
 MIN_KV_CHANGE = 0.05
 """Share by which the KV memory of a server must change before it is reported."""

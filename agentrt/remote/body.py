@@ -10,10 +10,15 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
-from agentrt.remote.constraint_forms import AS_IT_IS, AnswerReading, ConstraintForm, forms_for
+from agentrt.remote.constraints.constraint_forms import (
+    AS_IT_IS,
+    AnswerReading,
+    ConstraintForm,
+    forms_for,
+)
+from agentrt.remote.constraints.requested_output import ToolOffer
 from agentrt.remote.protocols import WireProtocol, WireRequest
 from agentrt.remote.remote_server import RemoteServer
-from agentrt.remote.requested_output import ToolOffer
 from agentrt.remote.sampling_fields import sampling_fields
 
 Json = dict[str, Any]

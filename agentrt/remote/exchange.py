@@ -9,10 +9,10 @@ import anyio
 from agentrt.program.prompt_size import likely_prompt_tokens, prompt_bytes
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.protocol.step_output import ConstraintUse, UnmetAnswer
-from agentrt.remote.answer_reader import AnswerReader
-from agentrt.remote.constraint_forms import ConstraintForm
+from agentrt.remote.answers.answer_reader import AnswerReader
+from agentrt.remote.answers.usage import RequestTimes, output_tokens
+from agentrt.remote.constraints.constraint_forms import ConstraintForm
 from agentrt.remote.retries import Retries
-from agentrt.remote.usage import RequestTimes, output_tokens
 
 
 @dataclass(slots=True, eq=False)

@@ -32,16 +32,16 @@ from agentrt.base.errors import (
     RequestRejected,
 )
 from agentrt.base.loopback import is_loopback
-from agentrt.remote.admission_queue import AdmissionQueue
-from agentrt.remote.answer_shape import Malformed, parsed_object
+from agentrt.remote.admission.admission_queue import AdmissionQueue
+from agentrt.remote.admission.request_rates import needed_tokens, pacer_of
+from agentrt.remote.admission.request_turn import RequestTurn
+from agentrt.remote.answers.sse import EventStream, EventTooLong
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.protocols import WIRE_PROTOCOLS, EventReader, WireProtocol
 from agentrt.remote.protocols.answer_parts import AnswerPart, UsagePart
+from agentrt.remote.protocols.answer_shape import Malformed, parsed_object
 from agentrt.remote.request_headers import RequestHeaders
-from agentrt.remote.request_rates import needed_tokens, pacer_of
-from agentrt.remote.request_turn import RequestTurn
 from agentrt.remote.retries import Retries
-from agentrt.remote.sse import EventStream, EventTooLong
 
 Json = dict[str, Any]
 

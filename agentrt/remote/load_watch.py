@@ -14,10 +14,10 @@ import anyio
 
 from agentrt.base.engines.engine_kind import KindLoad
 from agentrt.base.errors import AgentrtError
-from agentrt.remote.engine_load import capacity_in, load_in
+from agentrt.remote.admission.engine_load import capacity_in, load_in
+from agentrt.remote.admission.request_pacer import RequestPacer
+from agentrt.remote.admission.server_room import ServerRoom
 from agentrt.remote.http import Http
-from agentrt.remote.request_pacer import RequestPacer
-from agentrt.remote.server_room import ServerRoom
 
 LOOK_S = 0.5
 """Time between two looks."""

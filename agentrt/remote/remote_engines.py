@@ -10,12 +10,12 @@ from agentrt.base.config import PolicyName
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.priced_backend import PricedBackend
-from agentrt.remote.admission_queue import AdmissionQueue
+from agentrt.remote.admission.admission_queue import AdmissionQueue
+from agentrt.remote.admission.request_rates import pacer_of
 from agentrt.remote.backend import RemoteBackend
-from agentrt.remote.capability_store import CapabilityStore
 from agentrt.remote.fallback_backend import FallbackBackend
 from agentrt.remote.limits import RemoteLimits
-from agentrt.remote.request_rates import pacer_of
+from agentrt.remote.opening.capability_store import CapabilityStore
 from agentrt.scheduler import Order, policy
 
 OUTAGE_BEFORE_FALLBACK_S = 5.0

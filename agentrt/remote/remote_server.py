@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from agentrt.base.constraint_spec import ConstraintKind
 from agentrt.base.engines.engine_kind import ANY_KIND, EngineKind, KindHint, engine_kind
-from agentrt.remote.constraint_dialects import ConstraintDialect
+from agentrt.remote.constraints.constraint_dialects import ConstraintDialect
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireProtocol
 
 MAY_BE_FIXED = ("temperature", "seed")

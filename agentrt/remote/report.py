@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.remote.constraint_forms import forms_for
-from agentrt.remote.probe import QUESTIONS
+from agentrt.remote.constraints.constraint_forms import forms_for
+from agentrt.remote.opening.probe import QUESTIONS
 from agentrt.remote.remote_server import RemoteServer
 
 _CALLS = QUESTIONS["calls"].spec

@@ -13,8 +13,8 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import EngineUnavailable
+from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.remote.limits import RemoteLimits
-from agentrt.remote.request_turn import RequestTurn
 
 FIRST_SHARE = 0.1
 DOUBLINGS = 4

@@ -1,6 +1,6 @@
 """The reading of events: a protocol's own reader, and what puts its parts together."""
 
-from agentrt.remote.answer_reader import AnswerReader
+from agentrt.remote.answers.answer_reader import AnswerReader
 from agentrt.remote.protocols import WIRE_PROTOCOLS
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrt.remote.usage import RequestTimes, ledger
+from agentrt.remote.answers.usage import RequestTimes, ledger
 from tests.remote.event_reading import EventReading
 
 VLLM = {"queue_time_ms": 100.0, "time_to_first_token_ms": 300.0, "generation_time_ms": 500.0}

@@ -6,7 +6,7 @@ import pytest
 
 from agentrt.base.errors import RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME
-from agentrt.remote.json_filters import JsonCompactor
+from agentrt.remote.constraints.json_filters import JsonCompactor
 from agentrt.remote.protocols.answer_parts import TimesPart, UsagePart
 from agentrt.structured import CallScanner
 from tests.remote.event_reading import EventReading

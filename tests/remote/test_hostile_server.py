@@ -16,11 +16,11 @@ from agentrt.base.clock import FakeClock, MonotonicClock
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import AgentrtError, BackendError, DeadlineExceeded
 from agentrt.remote import RemoteBackend, RemoteLimits
-from agentrt.remote.answer_shape import Malformed, parsed_object
+from agentrt.remote.answers.sse import EventStream, EventTooLong
+from agentrt.remote.answers.usage import RequestTimes, ledger
 from agentrt.remote.http import retry_after_s
+from agentrt.remote.protocols.answer_shape import Malformed, parsed_object
 from agentrt.remote.retries import Retries
-from agentrt.remote.sse import EventStream, EventTooLong
-from agentrt.remote.usage import RequestTimes, ledger
 from tests.remote.event_reading import EventReading
 from tests.remote.hostile_server import MODELS, WHOLE, Script, content, event, head, serving
 from tests.remote.test_backend import outcome, request

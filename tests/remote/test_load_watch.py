@@ -9,7 +9,7 @@ import anyio
 from agentrt import RemoteEngineConfig, chat, fan, gather, program
 from agentrt.app import open_runtime
 from agentrt.protocol.events import Scheduled
-from agentrt.remote.server_room import FIRST_REQUESTS
+from agentrt.remote.admission.server_room import FIRST_REQUESTS
 from tests.remote.hostile_server import DONE, content, event, head, serving
 
 MODELS = json.dumps({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 512}]}).encode()

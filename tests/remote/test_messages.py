@@ -22,7 +22,7 @@ from agentrt.base.segments import (
 from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.body import build_request, forms_of
-from agentrt.remote.constraint_dialects import DIALECTS
+from agentrt.remote.constraints.constraint_dialects import DIALECTS
 from agentrt.remote.remote_server import RemoteServer
 
 PRICE = ToolSchema("price", "Price of a stock.", {"type": "object", "properties": {}})

@@ -13,7 +13,7 @@ import anyio
 
 from agentrt.base.ids import RequestId, RunId
 from agentrt.protocol.backend import SchedulingInfo
-from agentrt.remote.admission_queue import AdmissionQueue
+from agentrt.remote.admission.admission_queue import AdmissionQueue
 
 
 class TokenEngine:

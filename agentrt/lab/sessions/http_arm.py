@@ -30,7 +30,7 @@ from agentrt.lab.workloads.agent_session import (
     wire_message,
     wire_tool,
 )
-from agentrt.remote.sse import EventStream
+from agentrt.remote.answers.sse import EventStream
 
 Json = dict[str, Any]
 _PATIENCE_S = 3600.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agentrt.remote.constraints.requested_output import OutputSchema, ToolOffer
 from agentrt.remote.protocols.answer_parts import AnswerPart
-from agentrt.remote.requested_output import OutputSchema, ToolOffer
 
 Json = dict[str, Any]
 

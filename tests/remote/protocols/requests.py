@@ -9,7 +9,7 @@ from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import CallMade, Close, Open, ResultOf, Text, ToolSchema
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.body import build_request, forms_of
-from agentrt.remote.constraint_dialects import dialects_named
+from agentrt.remote.constraints.constraint_dialects import dialects_named
 from agentrt.remote.protocols import WIRE_PROTOCOLS
 from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer, field_names
 

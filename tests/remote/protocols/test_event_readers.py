@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
-from agentrt.remote.answer_shape import Malformed, parsed_object
+from agentrt.remote.answers.sse import EventStream
 from agentrt.remote.protocols import WIRE_PROTOCOLS
 from agentrt.remote.protocols.answer_parts import UsagePart
-from agentrt.remote.sse import EventStream
+from agentrt.remote.protocols.answer_shape import Malformed, parsed_object
 from tests.remote.event_reading import EventReading
 from tests.remote.protocols.streams import ARGUMENTS, REASONING, STREAMS, TEXT, sent
 

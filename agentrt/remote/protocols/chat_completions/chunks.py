@@ -6,15 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrt.remote.answer_shape import (
-    MAX_COUNT,
-    Malformed,
-    check_type,
-    count_at,
-    object_at,
-    objects_at,
-    text_of,
-)
 from agentrt.remote.protocols.answer_parts import (
     AnswerPart,
     CallPart,
@@ -26,6 +17,15 @@ from agentrt.remote.protocols.answer_parts import (
     TimesPart,
     UsagePart,
     error_part,
+)
+from agentrt.remote.protocols.answer_shape import (
+    MAX_COUNT,
+    Malformed,
+    check_type,
+    count_at,
+    object_at,
+    objects_at,
+    text_of,
 )
 
 Json = dict[str, Any]

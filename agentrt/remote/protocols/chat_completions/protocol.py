@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import function_of
+from agentrt.remote.constraints.requested_output import OutputSchema, ToolOffer
 from agentrt.remote.protocols.chat_completions.chunks import ChunkReader
+from agentrt.remote.protocols.openai_door import OpenAIDoor
 from agentrt.remote.protocols.wire_protocol import WireRequest
-from agentrt.remote.requested_output import OutputSchema, ToolOffer
 
 Json = dict[str, Any]
 
 
-class ChatCompletions:
+class ChatCompletions(OpenAIDoor):
     """`/v1/chat/completions` of OpenAI, vLLM, SGLang, llama.cpp and many more."""
 
     name = "chat_completions"
     path = "/chat/completions"
-    models_path = "/models"
-    headers: Mapping[str, str] = {}
-    account_headers: Mapping[str, str] = {
-        "organisation": "OpenAI-Organization",
-        "project": "OpenAI-Project",
-    }
-    takes_loose_schemas = True
-    thinks = False
-
-    def key_header(self, key: str) -> tuple[str, str]:
-        return "Authorization", f"Bearer {key}"
 
     def body(self, request: WireRequest) -> Json:
         body: Json = {"model": request.model, "messages": list(request.messages)}

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from agentrt.remote.answer_shape import check_type, count_at, object_at, text_of
 from agentrt.remote.protocols.answer_parts import (
     AnswerPart,
     CallPart,
@@ -16,6 +15,7 @@ from agentrt.remote.protocols.answer_parts import (
     UsagePart,
     error_part,
 )
+from agentrt.remote.protocols.answer_shape import check_type, count_at, object_at, text_of
 
 Json = dict[str, Any]
 

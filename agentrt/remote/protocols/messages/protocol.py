@@ -7,10 +7,10 @@ from typing import Any
 
 from agentrt.base.errors import Unsupported
 from agentrt.base.segments import ToolSchema
+from agentrt.remote.constraints.requested_output import ToolOffer
 from agentrt.remote.protocols.messages.events import MessageEvents
 from agentrt.remote.protocols.messages.turns import Json, Turns, turns_of
 from agentrt.remote.protocols.wire_protocol import WireRequest
-from agentrt.remote.requested_output import ToolOffer
 
 LEAST_THINKING_TOKENS = 1024
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agentrt.remote.answer_shape import check_type, count_at, object_at, text_of
 from agentrt.remote.protocols.answer_parts import (
     AnswerPart,
     CallPart,
@@ -17,6 +16,7 @@ from agentrt.remote.protocols.answer_parts import (
     UsagePart,
     error_part,
 )
+from agentrt.remote.protocols.answer_shape import check_type, count_at, object_at, text_of
 
 Json = dict[str, Any]
 

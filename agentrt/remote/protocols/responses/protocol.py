@@ -8,31 +8,21 @@ from typing import Any
 from agentrt.base.errors import Unsupported
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import function_of
+from agentrt.remote.constraints.requested_output import OutputSchema, ToolOffer
+from agentrt.remote.protocols.openai_door import OpenAIDoor
 from agentrt.remote.protocols.responses.events import ResponseEvents
 from agentrt.remote.protocols.wire_protocol import WireRequest
-from agentrt.remote.requested_output import OutputSchema, ToolOffer
 
 Json = dict[str, Any]
 
 LEAST_OUTPUT_TOKENS = 16
 
 
-class Responses:
+class Responses(OpenAIDoor):
     """`/v1/responses`: a list of items in place of messages. Nothing is stored at the server."""
 
     name = "responses"
     path = "/responses"
-    models_path = "/models"
-    headers: Mapping[str, str] = {}
-    account_headers: Mapping[str, str] = {
-        "organisation": "OpenAI-Organization",
-        "project": "OpenAI-Project",
-    }
-    takes_loose_schemas = True
-    thinks = False
-
-    def key_header(self, key: str) -> tuple[str, str]:
-        return "Authorization", f"Bearer {key}"
 
     def body(self, request: WireRequest) -> Json:
         given = request.parameters["max_output_tokens"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import SchedulingInfo
-from agentrt.remote.admission_queue import AdmissionQueue
-from agentrt.remote.request_pacer import RequestPacer
+from agentrt.remote.admission.admission_queue import AdmissionQueue
+from agentrt.remote.admission.request_pacer import RequestPacer
 from agentrt.scheduler import Order, policy
 from agentrt.testing import LoopClock, run_virtual
 from tests.remote.token_engine import Load, TokenEngine, slowdowns

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt.remote.json_filters import AbsentMembers, Unwrapper
+from agentrt.remote.constraints.json_filters import AbsentMembers, Unwrapper
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4), st.floats(-9, 9))
 VALUES = st.recursive(

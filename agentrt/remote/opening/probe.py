@@ -17,13 +17,13 @@ import anyio
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
 from agentrt.base.segments import ToolSchema
-from agentrt.remote.answer_reader import AnswerReader
-from agentrt.remote.answer_shape import Malformed, check_models
+from agentrt.remote.answers.answer_reader import AnswerReader
 from agentrt.remote.body import SentRequest, constrained
-from agentrt.remote.constraint_dialects import DIALECTS, ConstraintDialect
-from agentrt.remote.constraint_forms import ConstraintForm
+from agentrt.remote.constraints.constraint_dialects import DIALECTS, ConstraintDialect
+from agentrt.remote.constraints.constraint_forms import ConstraintForm
 from agentrt.remote.http import Http
 from agentrt.remote.protocols import WireRequest
+from agentrt.remote.protocols.answer_shape import Malformed, check_models
 from agentrt.remote.remote_server import RemoteServer
 
 Json = dict[str, Any]

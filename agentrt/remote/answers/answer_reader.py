@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 from agentrt.protocol.step_output import FinishReason
+from agentrt.remote.answers.think_tag import ThinkTag
 from agentrt.remote.protocols.answer_parts import (
     AnswerPart,
     CallPart,
@@ -25,7 +26,6 @@ from agentrt.remote.protocols.answer_parts import (
     TimesPart,
     UsagePart,
 )
-from agentrt.remote.think_tag import ThinkTag
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON may write one; no UTF-8 holds it
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.remote.sse import EventStream
+from agentrt.remote.answers.sse import EventStream
 
 STREAM = (
     ": a comment\n\n"

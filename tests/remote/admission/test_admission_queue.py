@@ -2,8 +2,8 @@
 
 import anyio
 
-from agentrt.remote.admission_queue import AdmissionQueue
-from agentrt.remote.request_pacer import RequestPacer
+from agentrt.remote.admission.admission_queue import AdmissionQueue
+from agentrt.remote.admission.request_pacer import RequestPacer
 
 
 def test_a_refused_request_goes_before_those_behind_it(portal):

@@ -5,7 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.remote.request_pacer import RequestPacer
+from agentrt.remote.admission.request_pacer import RequestPacer
 
 
 def sent(pacer, count, now_s, tokens=0.0):

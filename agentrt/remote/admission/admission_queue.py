@@ -8,9 +8,9 @@ import math
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.protocol.backend import SchedulingInfo
-from agentrt.remote.request_pacer import RequestPacer
-from agentrt.remote.request_turn import RequestTurn
-from agentrt.remote.waiting_turns import HeldBackBy, WaitingTurns
+from agentrt.remote.admission.request_pacer import RequestPacer
+from agentrt.remote.admission.request_turn import RequestTurn
+from agentrt.remote.admission.waiting_turns import HeldBackBy, WaitingTurns
 from agentrt.scheduler.order.order import BY_ARRIVAL, OVERDUE_SHARE, Order
 
 

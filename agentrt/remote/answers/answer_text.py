@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from agentrt.remote.constraint_forms import AnswerReading
-from agentrt.remote.json_filters import AbsentMembers, JsonCompactor, Unwrapper
+from agentrt.remote.constraints.constraint_forms import AnswerReading
+from agentrt.remote.constraints.json_filters import AbsentMembers, JsonCompactor, Unwrapper
 
 
 class AnswerText:

@@ -17,15 +17,15 @@ from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import function_of
-from agentrt.remote.constraint_dialects import (
+from agentrt.remote.constraints.constraint_dialects import (
     ConstraintDialect,
     calls_schema,
     function_call,
     required_calls,
 )
-from agentrt.remote.json_filters import WRAPPER
-from agentrt.remote.requested_output import OutputSchema, RequestedOutput, ToolOffer
-from agentrt.remote.strict_schema import strict_schema
+from agentrt.remote.constraints.json_filters import WRAPPER
+from agentrt.remote.constraints.requested_output import OutputSchema, RequestedOutput, ToolOffer
+from agentrt.remote.constraints.strict_schema import strict_schema
 
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from typing import Any
 from agentrt.base import canonical_json
 from agentrt.base.private_files import make_private_file, make_private_folder
 from agentrt.base.state_folder import state_folder
-from agentrt.remote.constraint_dialects import DIALECTS, dialects_named
+from agentrt.remote.constraints.constraint_dialects import DIALECTS, dialects_named
 from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer
 
 FOLDER = "capabilities"

@@ -5,8 +5,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.remote.engine_load import EngineCapacity, EngineLoad
-from agentrt.remote.server_room import FIRST_REQUESTS, ServerRoom
+from agentrt.remote.admission.engine_load import EngineCapacity, EngineLoad
+from agentrt.remote.admission.server_room import FIRST_REQUESTS, ServerRoom
 
 
 def test_a_queue_at_the_server_shows_what_it_serves_at_once():

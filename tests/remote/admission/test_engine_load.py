@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentrt.base.engines.engine_kind import engine_kind, load_door
-from agentrt.remote.engine_load import EngineCapacity, EngineLoad, capacity_in, load_in
+from agentrt.remote.admission.engine_load import EngineCapacity, EngineLoad, capacity_in, load_in
 
 VLLM = """
 # HELP vllm:num_requests_running Number of requests in model execution batches.

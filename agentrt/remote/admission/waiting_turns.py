@@ -14,7 +14,7 @@ from typing import Literal
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.protocol.step_output import Admission
-from agentrt.remote.request_turn import RequestTurn
+from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.scheduler.order.order import Order, is_overdue
 from agentrt.scheduler.policies.priority_key import PriorityKey
 

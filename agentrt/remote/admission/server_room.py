@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from agentrt.remote.engine_load import EngineCapacity, EngineLoad
+from agentrt.remote.admission.engine_load import EngineCapacity, EngineLoad
 
 FIRST_REQUESTS = 8.0
 """Requests in flight at once before the first look at the load."""

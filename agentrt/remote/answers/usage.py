@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentrt.protocol.step_output import Ledger
-from agentrt.remote.answer_reader import AnswerReader
+from agentrt.remote.answers.answer_reader import AnswerReader
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import EngineUnavailable
-from agentrt.remote.answer_shape import Malformed, check_models
 from agentrt.remote.http import Http
+from agentrt.remote.protocols.answer_shape import Malformed, check_models
 
 
 async def listed_models(engine: RemoteEngineConfig) -> list[str]:

@@ -14,7 +14,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 from agentrt.prompt.byte_vocabulary import byte_vocabulary
-from agentrt.remote.json_filters import JsonCompactor
+from agentrt.remote.constraints.json_filters import JsonCompactor
 
 if TYPE_CHECKING:
     from agentrt.structured import CompileCache, ConstraintState

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentrt.base.engines.engine_kind import EngineKind
-from agentrt.remote.capability_store import CapabilityStore
-from agentrt.remote.constraint_dialects import dialects_named
+from agentrt.remote.constraints.constraint_dialects import dialects_named
 from agentrt.remote.http import Http
-from agentrt.remote.probe import identify, probe_features
+from agentrt.remote.opening.capability_store import CapabilityStore
+from agentrt.remote.opening.probe import identify, probe_features
 from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer, field_names
 
 

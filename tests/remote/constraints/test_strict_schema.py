@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agentrt.remote.strict_schema import strict_schema
+from agentrt.remote.constraints.strict_schema import strict_schema
 from agentrt.structured import json_shape_of
 from tests.remote.strict_rules import strict_fault
 

@@ -8,7 +8,7 @@ from typing import Any
 from agentrt.base.engines.engine_kind import engine_kind
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.program.prompt_size import BYTES_A_TOKEN
-from agentrt.remote.request_pacer import HOSTED_WINDOW, RequestPacer
+from agentrt.remote.admission.request_pacer import HOSTED_WINDOW, RequestPacer
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 

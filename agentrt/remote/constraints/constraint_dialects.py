@@ -13,7 +13,7 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.segments import ToolSchema
-from agentrt.remote.requested_output import OutputSchema, RequestedOutput, ToolOffer
+from agentrt.remote.constraints.requested_output import OutputSchema, RequestedOutput, ToolOffer
 
 Json = dict[str, Any]
 

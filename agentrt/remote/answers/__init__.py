@@ -1,0 +1,1 @@
+"""Answers of servers as they stream in: their text, their shape and their usage."""

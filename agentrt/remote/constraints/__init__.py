@@ -1,0 +1,1 @@
+"""Structured output of remote engines: ways to ask for it, and checks of answers."""
