@@ -86,7 +86,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("options", "progress", "task", "warmup"),
         ("node_limits",),
         ("run",),
-        ("completion", "in_flight"),
+        ("completion", "in_flight", "run_cost"),
         ("kv_hints", "refused", "tasks"),
         ("requests",),
         ("effects",),

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentrt.base.errors import UsageError
 from agentrt.base.prices import Prices
+
+if TYPE_CHECKING:
+    from agentrt.base.money import Amount
 
 Device = Literal["cpu", "cuda"]
 PolicyName = Literal["fcfs", "lpm", "plas", "rwa", "oracle", "clairvoyant"]
@@ -189,6 +192,7 @@ class RunConfig:
         max_depth: Programs inside one another.
         max_nodes: Nodes that a run makes in all.
         max_running: Bodies of programs, tools and questions of a run that have not ended.
+        max_cost: Money for all generations of a run, as `limits(cost=...)`; None sets no limit.
     """
 
     seed: int = 0
@@ -201,3 +205,4 @@ class RunConfig:
     max_depth: int = 200
     max_nodes: int = 100_000
     max_running: int = 10_000
+    max_cost: Amount | None = None

@@ -11,7 +11,11 @@ from agentrt.base.engines.server_limits import MAY_BE_ZERO as SERVERS_MAY_BE_ZER
 from agentrt.base.engines.server_limits import SERVER_LIMITS
 from agentrt.base.errors import UsageError
 
-OF_RUNS = ("max_depth", "max_nodes", "max_running", "max_result_bytes", "write_grace_s")
+MAX_COST = "max_cost"
+OF_RUNS = (
+    *("max_depth", "max_nodes", "max_running", "max_result_bytes", "write_grace_s"),
+    MAX_COST,
+)
 OF_SERVERS = SERVER_LIMITS
 MAY_BE_ZERO = ("write_grace_s", *SERVERS_MAY_BE_ZERO)
 
@@ -42,12 +46,14 @@ def given_limits(texts: Sequence[str]) -> GivenLimits:
     )
 
 
-def _limit_in(text: str) -> tuple[str, float]:
+def _limit_in(text: str) -> tuple[str, float | str]:
     name, _, number = text.partition("=")
     if name not in (*OF_RUNS, *OF_SERVERS):
         raise UsageError(
             f"--limit {text!r} names no limit", hint=f"give {', '.join((*OF_RUNS, *OF_SERVERS))}"
         )
+    if name == MAX_COST:
+        return name, _amount_in(text, number)
     is_time = name.endswith("_s")
     try:
         value = float(number) if is_time else int(number)
@@ -59,3 +65,18 @@ def _limit_in(text: str) -> tuple[str, float]:
         least = "0 or more" if name in MAY_BE_ZERO else "above 0"
         raise UsageError(f"--limit {text!r} is out of range", hint=f"give {what}, {least}")
     return name, value
+
+
+def _amount_in(text: str, amount: str) -> str:
+    """An amount of money as it is written: a float would round it."""
+    from agentrt.base.money import pico_of
+
+    try:
+        is_above_zero = pico_of(amount, MAX_COST) > 0
+    except UsageError:
+        is_above_zero = False
+    if not is_above_zero:
+        raise UsageError(
+            f"--limit {text!r} is out of range", hint="give an amount above 0, such as 0.50"
+        )
+    return amount

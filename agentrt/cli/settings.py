@@ -146,7 +146,7 @@ class RunSettings:
             "--limit",
             metavar="NAME=N",
             envvar="AGENTRT_LIMITS",
-            help="Of runs or of a server, such as max_nodes=500000 (may be repeated).",
+            help="Of runs or of a server: max_nodes=500000, max_cost=0.50 (may be repeated).",
         ),
     ] = None
     tenant: Annotated[

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentrt.base.ids import NodeId, RunId
 from agentrt.tools import OnWrite
+
+if TYPE_CHECKING:
+    from agentrt.base.money import Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class RunOptions:
         max_depth: Programs inside one another.
         max_nodes: Nodes that the run makes in all.
         max_running: Bodies of programs, tools and questions that have not ended.
+        max_cost: Money for all generations of the run, as `limits(cost=...)` around its program.
         on_write: Makes each call of a `write` tool, for example to log it first.
         keeps_prefixes: Whether later runs may continue from the prompts of this one, such as those
             of a chat that a client keeps; engines then keep the prefixes when the run ends.
@@ -88,4 +92,5 @@ class RunOptions:
     max_depth: int | None = None
     max_nodes: int | None = None
     max_running: int | None = None
+    max_cost: Amount | None = None
     on_write: OnWrite | None = None

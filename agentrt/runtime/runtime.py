@@ -33,6 +33,7 @@ from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
 from agentrt.runtime.run import Run
+from agentrt.runtime.run_cost import run_budget, run_limit_pico
 from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.scheduler import Estimates, InternalEvent, KvRoomLearned, State
 from agentrt.scheduler.estimates.patterns import Patterns
@@ -214,8 +215,11 @@ class Runtime:
                 hint="Replays give RunOptions(true_service_s=...); else use the policy 'rwa'",
             )
         work = self._within(options, program.work(*args, **kwargs))
+        limit_pico = run_limit_pico(self._config, options)
         run = self._start(options, program.name, work, loop)
         scope = Scope(run, "", None)
+        if limit_pico is not None:
+            scope.cost_budgets = (run_budget(run, limit_pico),)
         node_id = scope.next_id(program.name)
         node: Node[R] = Node(scope, node_id, "program", program.name, program.site, work)
         run.root = node

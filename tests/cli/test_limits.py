@@ -24,6 +24,15 @@ async def job() -> int:
     return sum(await gather(*(double(n) for n in range(20))))
 """
 
+NO_COSTS = ("max_cost=0", "max_cost=a", "max_cost")
+ASKS = """
+from agentrt import chat, program
+
+@program
+async def job() -> str:
+    return await chat().user("Name a river.").generate(max_tokens=10)
+"""
+
 
 def test_each_name_is_a_field() -> None:
     assert set(OF_RUNS) <= {one.name for one in fields(RunConfig)}
@@ -34,6 +43,7 @@ def test_the_last_one_of_a_name_counts() -> None:
     found = given_limits(["max_nodes=5", "attempts=2", "max_nodes=7", "write_grace_s=0"])
     assert found.of_runs == {"max_nodes": 7, "write_grace_s": 0.0}
     assert found.of_servers == {"attempts": 2}
+    assert given_limits(["max_cost=0.50"]).of_runs == {"max_cost": "0.50"}, "no float rounds it"
 
 
 @pytest.mark.parametrize("text", ["max_node=5", "5", "=5", "seed=1"])
@@ -44,7 +54,8 @@ def test_an_unknown_name_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["max_nodes=0", "max_nodes=1.5", "max_nodes", "attempts=-1", "retry_after_s=nan"]
+    "text",
+    ["max_nodes=0", "max_nodes=1.5", "max_nodes", "attempts=-1", "retry_after_s=nan", *NO_COSTS],
 )
 def test_a_value_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is out of range"):
@@ -68,3 +79,12 @@ def test_a_run_is_held_to_its_limits(
     assert "would pass max_nodes=20" in told.err
     monkeypatch.setenv("AGENTRT_LIMITS", "max_nodes=20 max_depth=9")
     assert served("job.py").code == 5
+
+
+def test_a_run_is_held_to_its_cost(
+    served: Callable[..., Any], program: Callable[..., Path]
+) -> None:
+    program(ASKS)
+    told = served("job.py", "--limit", "max_cost=0.50")
+    assert told.code == 3
+    assert "has no prices" in told.err

@@ -1,17 +1,31 @@
 """Limits of cost: calls are sent once their highest cost is set aside, and never exceed a limit."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt import BudgetExceeded, Prices, Unsupported, UsageError, chat, gather, limits, program
+from agentrt import (
+    BudgetExceeded,
+    Prices,
+    RunConfig,
+    Unsupported,
+    UsageError,
+    chat,
+    gather,
+    limits,
+    program,
+    tool,
+)
 from agentrt.analysis import RunRecord, usage
 from agentrt.base.money import decimal_of
 from agentrt.program.scope import Scope, current_scope
 from agentrt.protocol.backend import TokenPrompt
+from agentrt.runtime import RunOptions
 from tests.runtime.conftest import Bench
 
 PRICES = Prices.of(input="0.000001", output=1)
@@ -25,6 +39,20 @@ CALL = Decimal("0.0000111")
 def rig_of(script: Any = None, **more: Any) -> Bench:
     speeds: dict[str, Any] = {"decode_tokens_per_s": 10.0, "prices": PRICES} | more
     return Bench(script or (lambda request, prompt: ANSWER), **speeds)
+
+
+@tool(effects="read")
+async def nap(seconds: float) -> str:
+    """Sleeps."""
+    await anyio.sleep(seconds)
+    return ""
+
+
+@program
+async def asks_in_turn(times: int) -> int:
+    for at in range(times):
+        await chat().user(f"{at}").generate(max_tokens=10, temperature=1.0)
+    return times
 
 
 def cost_of(rig: Bench) -> Decimal:
@@ -122,6 +150,60 @@ def test_a_cancelled_wait_gives_its_place_to_the_next() -> None:
     ]
 
 
+def test_a_call_behind_a_cancelled_wait_goes_at_once() -> None:
+    """The third fits beside the first, and only the second was before it."""
+
+    @program
+    async def impatient() -> list[str]:
+        async with limits(cost=CALL):
+            first = chat().user("a").generate(max_tokens=7)
+            second = chat().user("b").generate(max_tokens=9)
+            third = chat().user("c").generate(max_tokens=1)
+            await nap(0.2)
+            second.cancel("not needed")
+            return [await first, await third]
+
+    rig = rig_of(lambda request, prompt: ANSWER[: request.sampling.max_tokens])
+    assert rig.run(impatient) == [ANSWER, "1"]
+    assert max(len(step.requests) for step in rig.backend.seen.steps) == 2
+
+
+@pytest.mark.parametrize("where", ["config", "options"])
+def test_a_run_has_a_limit_of_its_own(where: str) -> None:
+    def run(rig: Bench, cost: Decimal) -> Any:
+        config, options = RunConfig(seed=3), RunOptions()
+        if where == "config":
+            config = replace(config, max_cost=cost)
+        else:
+            options = replace(options, max_cost=cost)
+        return rig.run(asks_in_turn, 3, config=config, options=options)
+
+    rig, without = rig_of(), rig_of()
+    assert run(rig, CALL * 3) == without.run(asks_in_turn, 3, config=RunConfig(seed=3)) == 3
+    sent, plain = rig.backend.seen.requests, without.backend.seen.requests
+    assert [one.sampling for one in sent] == [one.sampling for one in plain], "the same seeds"
+    assert [one.node_id for one in sent] == [one.node_id for one in plain]
+    rig = rig_of()
+    with pytest.raises(BudgetExceeded, match="may cost"):
+        run(rig, CALL)
+    assert len(rig.backend.seen.requests) == 1
+    assert cost_of(rig) <= CALL
+    with pytest.raises(UsageError, match="max_cost=0"):
+        run(rig_of(), Decimal(0))
+
+
+def test_a_program_cannot_go_on_past_the_limit_of_its_run() -> None:
+    @program
+    async def stubborn() -> str:
+        try:
+            return await chat().user("Hi").generate(max_tokens=100)
+        except BudgetExceeded:
+            return await chat().user("Hi").generate(max_tokens=5)
+
+    with pytest.raises(BudgetExceeded):
+        rig_of().run(stubborn, options=RunOptions(max_cost=CALL))
+
+
 def test_an_engine_without_prices_is_refused_where_the_call_is_made() -> None:
     with pytest.raises(Unsupported, match="has no prices") as caught:
         rig_of(prices=None).run(fan_out, CALL, 1)
@@ -167,8 +249,6 @@ def test_another_attempt_after_a_lost_engine_is_reserved_too() -> None:
         rig = rig_of()
 
         async def body(runtime: Any, rig: Bench = rig, factor: Decimal = factor) -> Any:
-            import anyio
-
             async with anyio.create_task_group() as tasks:
 
                 async def lose() -> None:
