@@ -96,7 +96,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("opening",),
     ),
     "scheduler": (
-        ("estimates", "policies"),
+        ("estimates", "placement", "policies"),
         ("runs", "decisions"),
         ("order", "retention", "internal_events", "deadlines"),
         ("admission",),

@@ -1,0 +1,1 @@
+"""Placement of requests over the workers of a fleet."""
