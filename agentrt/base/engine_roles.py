@@ -52,10 +52,13 @@ def engines_of_roles(
 
 
 def prices_of(engine: EngineSettings) -> list[Prices]:
-    """Prices of an engine and of those that take its requests over."""
+    """Prices of an engine, of its members, and of those that take its requests over."""
     given = [engine.prices]
-    if isinstance(engine, RemoteEngineConfig) and engine.fallbacks is not None:
-        given += [one.prices for one, _ in engine.fallbacks.engines()]
+    if isinstance(engine, RemoteEngineConfig):
+        given += [one.engine.prices for one in engine.members]
+        others = [] if engine.fallbacks is None else engine.fallbacks.engines()
+        for one, _ in others:
+            given += [one.prices, *(member.engine.prices for member in one.members)]
     return [one for one in given if one is not None]
 
 

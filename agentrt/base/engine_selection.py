@@ -9,7 +9,7 @@ from typing import cast, get_args
 
 from agentrt.base.config import Device, EngineConfig, SpeculateTokens
 from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED, EngineFile
-from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
+from agentrt.base.engines.remote_engine_config import FleetMember, RemoteEngineConfig
 from agentrt.base.errors import UsageError
 
 EngineSettings = EngineConfig | RemoteEngineConfig
@@ -68,8 +68,9 @@ class EngineSelection:
     """The engine and the model of a run, as flags and environment name them.
 
     Attributes:
-        engine: URL of a server, name of an engine of `agentrt.toml`, or `embedded`; "" is the
-            `default` role of that file, or else the embedded engine.
+        engine: URL of a server, name of an engine of `agentrt.toml`, several of them with commas
+            between them, or `embedded`; "" is the `default` role of that file, or else the embedded
+            engine.
         model: Checkpoint directory for the embedded engine, name for a server; "" is the default.
         api_key: `env:NAME`, the variable that holds the server's key, or None.
         device: Device of the embedded engine.
@@ -144,11 +145,26 @@ class EngineSelection:
 
 
 def named_engine(engine: str, file: EngineFile) -> RemoteEngineConfig:
-    """The remote engine of a URL or a name.
+    """The remote engine of a URL or a name; several with commas between them are a fleet.
 
     Raises:
         UsageError: The text is neither.
     """
+    if "," in engine:
+        return _fleet([one.strip() for one in engine.split(",")], file)
     if engine.startswith(("http://", "https://")):
         return RemoteEngineConfig(address=engine)
     return file.engine(engine)
+
+
+def _fleet(given: list[str], file: EngineFile) -> RemoteEngineConfig:
+    """The fleet of several URLs, or of URLs and names, with equal weights."""
+    if not all(given):
+        raise UsageError(
+            f"engine {','.join(given)!r} has nothing between two commas",
+            hint="give http://A:PORT,http://B:PORT",
+        )
+    engines = [named_engine(one, file) for one in given]
+    if all(one.address and not one.name for one in engines):
+        return RemoteEngineConfig(addresses=tuple(one.address for one in engines))
+    return RemoteEngineConfig(members=tuple(map(FleetMember, engines)))

@@ -163,6 +163,7 @@ class Scheduled(EventOfNode):
         reason: Reason in a few words, for people.
         policy: Policy that decided the order; "" if order was not the question.
         terms: Terms of the decision, by name.
+        worker: Address of the worker of a fleet that it is about; "" without one.
     """
 
     at_s: float
@@ -170,6 +171,7 @@ class Scheduled(EventOfNode):
     reason: str
     policy: str = ""
     terms: tuple[tuple[str, float], ...] = ()
+    worker: str = ""
 
 
 @record

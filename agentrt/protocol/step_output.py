@@ -236,6 +236,7 @@ class End:
         constraint: Use of the constraint by a remote engine; None for any other engine.
         unmet: The answer, if it was checked here and does not obey; the reason is `stop`.
         not_sent: Sampling parameters that the model of a remote engine refuses, and chooses itself.
+        server: Address of the remote engine that ended it; "" for any other engine.
     """
 
     request_id: RequestId
@@ -248,6 +249,7 @@ class End:
     constraint: ConstraintUse | None = None
     unmet: UnmetAnswer | None = None
     not_sent: tuple[str, ...] = ()
+    server: str = ""
 
 
 @record
@@ -286,10 +288,12 @@ PASSED_OVER = {
     "decodes": "more urgent outputs about to end",
     "in_flight": "as many requests with the engine as it serves at once",
     "rate": "the rate of requests used up",
+    "placement": "the worker that has its prefix being full",
+    "outage": "no worker of the fleet in service",
 }
 """Causes for leaving a request in the waiting queue, in words."""
 
-HELD_BACK = ("in_flight", "rate")
+HELD_BACK = ("in_flight", "rate", "placement", "outage")
 """Causes of requests that are held back before a remote engine, in rounds of its queue."""
 
 
@@ -312,6 +316,7 @@ class Admission:
         passed_over: Number of earlier steps that left it waiting, by cause: see `PASSED_OVER`. Of a
             remote engine: of rounds in which others were sent to it.
         terms: Terms of its priority key, by name.
+        worker: Address of the worker of a fleet that it is sent to; "" for any other engine.
     """
 
     request_id: RequestId
@@ -322,6 +327,7 @@ class Admission:
     waiting: int
     passed_over: tuple[tuple[str, int], ...] = ()
     terms: tuple[tuple[str, float], ...] = ()
+    worker: str = ""
 
 
 @record

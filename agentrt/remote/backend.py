@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from typing import get_args
@@ -42,6 +42,7 @@ from agentrt.protocol.step_output import (
 )
 from agentrt.remote.admission.admission_queue import AdmissionQueue
 from agentrt.remote.admission.request_rates import pacer_of
+from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.remote.admission.server_room import ServerRoom
 from agentrt.remote.answers.usage import RequestTimes, ledger
 from agentrt.remote.attempt import Attempts
@@ -52,6 +53,7 @@ from agentrt.remote.load_watch import LoadWatch
 from agentrt.remote.opening.capability_store import CapabilityStore
 from agentrt.remote.opening.server_opening import open_server
 from agentrt.remote.remote_server import RemoteServer
+from agentrt.remote.retries import Retries
 
 MIN_KV_CHANGE = 0.05
 """Share by which the KV memory of a server must change before it is reported."""
@@ -71,6 +73,7 @@ class RemoteBackend:
         limits: Sizes of answers, attempts, and the time for the opening.
         store: Capabilities that earlier probes found; None probes each time.
         queue: Queue of requests before the server; None takes one by the settings.
+        retries: Makes the attempts of a request in its turn; None makes them by the limits.
     """
 
     def __init__(
@@ -82,12 +85,14 @@ class RemoteBackend:
         limits: RemoteLimits = DEFAULT_LIMITS,
         store: CapabilityStore | None = None,
         queue: AdmissionQueue | None = None,
+        retries: Callable[[GenerateRequest, RequestTurn], Retries] | None = None,
     ) -> None:
         if isinstance(engine, str):
             engine = RemoteEngineConfig(address=engine)
         self._admission = queue or AdmissionQueue(pacer_of(engine), clock=clock)
         self._http = Http(engine, limits=limits, clock=clock, queue=self._admission)
         self._kind = engine.described
+        self._retries = retries or self._limited
         self._store = store
         self._model = model or engine.model or None
         self._clock = clock
@@ -148,7 +153,7 @@ class RemoteBackend:
         exchange = self._lost.pop(request.request_id, None)
         if exchange is None:
             turn = self._admission.turn()
-            retries = self._http.retries(self._http.limits, request.deadline_at_s, turn)
+            retries = self._retries(request, turn)
             exchange = Exchange(request, RequestTimes(self._clock.now_s()), retries)
             turn.info, turn.on_admitted = request.info, partial(self._note_admission, exchange)
             task = asyncio.create_task(self._stream(exchange))
@@ -209,6 +214,18 @@ class RemoteBackend:
             self._attempts.close()
         self._flush()
         self._queue.close()
+
+    @property
+    def heard_at_s(self) -> float:
+        """Instant of the last bytes of the server, on the event loop's clock."""
+        return self._http.heard_at_s
+
+    async def check_life(self) -> None:
+        """Ask whether the server takes requests; without an answer that says so, an error."""
+        await self._http.check_life(self._kind.health)
+
+    def _limited(self, request: GenerateRequest, turn: RequestTurn) -> Retries:
+        return self._http.retries(self._http.limits, request.deadline_at_s, turn)
 
     async def _stream(self, exchange: Exchange) -> FinishReason | EngineDied:
         """Stream one request to its end, or until it breaks off behind its first text."""
@@ -317,6 +334,7 @@ class RemoteBackend:
                 constraint=exchange.constraint_use,
                 unmet=exchange.unmet,
                 not_sent=tuple(sorted(self.server.fixed | exchange.not_sent)),
+                server=self._http.url,
             )
         )
         self._schedule_flush()

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 import anyio
 
@@ -21,7 +20,6 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.engines.fallback_reason import FallbackReason, reason_of
 from agentrt.base.errors import EngineUnavailable
 from agentrt.base.ids import RequestId
-from agentrt.base.prices import Prices
 from agentrt.protocol.backend import (
     Backend,
     Capabilities,
@@ -32,6 +30,7 @@ from agentrt.protocol.backend import (
 )
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger
+from agentrt.remote.several_engines import joint_capabilities, with_spent
 
 
 @dataclass(slots=True, eq=False)
@@ -100,18 +99,7 @@ class FallbackBackend:
         """Features that all open engines have; the context length is the longest of them."""
         every = [one.backend.capabilities for one in self._members if one.is_started]
         windows = [one.window_tokens for one in every]
-        enforced = frozenset.intersection(*(one.constraints for one in every))
-        known = frozenset.intersection(*(one.constraints | one.checked for one in every))
-        return replace(
-            every[0],
-            constraints=enforced,
-            checked=known - enforced,
-            window_tokens=max(windows) if all(windows) else 0,
-            seeds=all(one.seeds for one in every),
-            closes=all(one.closes for one in every),
-            cache_salts=all(one.cache_salts for one in every),
-            prices=_dearest(every),
-        )
+        return joint_capabilities(every, max(windows) if all(windows) else 0)
 
     async def start(self) -> None:
         errors: dict[FallbackMember, Exception] = {}
@@ -196,7 +184,7 @@ class FallbackBackend:
                 self._routes[delta.request_id].wrote = True
             moved = [end for end in event.ends if self._moves(member, end)]
             kept = tuple(end for end in event.ends if end not in moved)
-            kept = tuple(_with_spent(end, self._routes.pop(end.request_id)) for end in kept)
+            kept = tuple(with_spent(end, self._routes.pop(end.request_id).spent) for end in kept)
             if event.deltas or kept or event.admissions:
                 self._queue.put(replace(event, ends=kept))
             for end in moved:
@@ -236,29 +224,6 @@ class FallbackBackend:
         route.wrote = False
         down = BackendDown(end.error, (end.request_id,), restarting=True)
         self._queue.put(down)
-
-
-def _with_spent(end: End, route: RequestRoute) -> End:
-    """The end with what engines have used that failed the request."""
-    ledger = end.ledger
-    for spent in route.spent:
-        ledger = replace(
-            ledger,
-            retried_tokens=ledger.retried_tokens + spent.output_tokens + spent.retried_tokens,
-            retried_prompt_tokens=ledger.retried_prompt_tokens
-            + spent.prompt_tokens
-            + spent.retried_prompt_tokens,
-            cost_pico=ledger.cost_pico + spent.cost_pico,
-            retried_cost_pico=ledger.retried_cost_pico + spent.cost_pico,
-            currency=ledger.currency or spent.currency,
-        )
-    return replace(end, ledger=ledger) if route.spent else end
-
-
-def _dearest(every: Sequence[Capabilities]) -> Prices | None:
-    """The highest prices of all engines; None if those of one are not known."""
-    known = [one.prices for one in every if one.prices is not None]
-    return reduce(Prices.or_dearer, known) if len(known) == len(every) else None
 
 
 def _takes(member: FallbackMember, reason: FallbackReason) -> bool:

@@ -6,15 +6,13 @@ request is retried here until its answer begins; `RemoteBackend` retries answers
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -36,6 +34,8 @@ from agentrt.remote.admission.admission_queue import AdmissionQueue
 from agentrt.remote.admission.request_rates import needed_tokens, pacer_of
 from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.remote.answers.sse import EventStream, EventTooLong
+from agentrt.remote.asked_wait import asked_wait_s
+from agentrt.remote.error_body import error_text
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.protocols import WIRE_PROTOCOLS, EventReader, WireProtocol
 from agentrt.remote.protocols.answer_parts import AnswerPart, UsagePart
@@ -68,6 +68,9 @@ class Http:
         limits: Sizes of answers and number of attempts.
         clock: Clock of deadlines.
         queue: Queue of requests before the server; None takes one by the settings.
+
+    Attributes:
+        heard_at_s: Instant of the last bytes of the server, on the event loop's clock.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Http:
         self._random = random.Random(seed)
         self._admission = queue or AdmissionQueue(pacer_of(engine))
         self._answered_at_s = -math.inf
+        self.heard_at_s = -math.inf
         headers = {
             **own.headers,
             "Accept-Encoding": "identity",
@@ -128,6 +132,22 @@ class Http:
             raise self._unreachable(error) from None
         raise RequestRejected(f"{url} answered {response.status_code}")
 
+    async def check_life(self, path: str) -> None:
+        """Ask whether the server takes requests; without any answer but 5xx, an error.
+
+        Args:
+            path: Path of its health check beside the API; "" asks for its list of models.
+        """
+        url = self.url.removesuffix("/v1") + path if path else self.url + self.protocol.models_path
+        try:
+            async with self._client.stream("GET", url, timeout=CONNECT_S) as response:
+                self.heard_at_s = anyio.current_time()
+                if response.status_code < 500:
+                    return
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from None
+        raise EngineUnavailable(f"{url} answered {response.status_code}")
+
     async def answer(
         self,
         protocol: WireProtocol,
@@ -147,6 +167,7 @@ class Http:
             try:
                 async for part in response.aiter_bytes():
                     taken += len(part)
+                    self.heard_at_s = anyio.current_time()
                     if taken > self.limits.answer_bytes:
                         raise Malformed(f"more than {self.limits.answer_bytes} bytes")
                     for data in stream.feed_data(part):
@@ -247,21 +268,25 @@ class Http:
         while True:
             if turn is not None and turn.sent_at_s is None:
                 await self._admission.begin(turn)
+            wait_s, is_full = 0.0, False
             try:
                 response = await self._attempt(request, retries)
+                if response is not None:
+                    self.heard_at_s = anyio.current_time()
+                    is_full = response.status_code in _FULL
+                    wait_s = asked_wait_s(response.headers, time.time())
                 if response is not None and not await self._may_follow(response, retries):
                     return response
-                wait_s = (
-                    asked_wait_s(response.headers, time.time()) if response is not None else 0.0
-                )
                 pause_s = retries.pause_s(wait_s)
             except BaseException:
-                if turn is not None:
+                if turn is not None and is_full:
+                    self._admission.refuse(turn, wait_s)
+                elif turn is not None:
                     self._admission.end(turn)
                 raise
             if response is not None:
                 await response.aclose()
-            if turn is not None and response is not None and response.status_code in _FULL:
+            if turn is not None and is_full:
                 await self._admission.begin_again(turn, pause_s)
                 continue
             if turn is not None:
@@ -279,6 +304,7 @@ class Http:
             if not retries.note_loss():
                 raise self._unreachable(error) from None
         except httpx.HTTPError as error:
+            retries.note_silence()
             raise self._unreachable(error) from None
         return None
 
@@ -365,36 +391,3 @@ _KEEP_ALIVE = [
 
 _KEY_HINT = 'Put the key in a variable, and give --api-key env:NAME or key = "env:NAME"'
 _OVERFLOW = ("context length", "context_length", "context size", "maximum context", "too long")
-
-
-def error_text(body: bytes) -> str:
-    """Message of an error body in one line: OpenAI's form, FastAPI's, or plain text."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return " ".join(body.decode("utf-8", "replace").split())[:300]
-    for key in ("error", "detail", "message"):
-        if isinstance(value, dict) and key in value:
-            value = value[key]
-    return " ".join((value if isinstance(value, str) else json.dumps(value)).split())[:300]
-
-
-def asked_wait_s(headers: Mapping[str, str], unix_s: float) -> float:
-    """Seconds that a response asks to wait, by `Retry-After` or `retry-after-ms`; else 0."""
-    try:
-        wait_s = float(headers.get("retry-after-ms", "")) / 1e3
-    except ValueError:
-        return retry_after_s(headers.get("retry-after", ""), unix_s)
-    return max(0.0, wait_s) if wait_s == wait_s else 0.0
-
-
-def retry_after_s(value: str, unix_s: float) -> float:
-    """Seconds that a `Retry-After` asks to wait, given as a number or as a date; else 0."""
-    try:
-        wait_s = float(value)
-    except ValueError:
-        try:
-            wait_s = parsedate_to_datetime(value).timestamp() - unix_s
-        except (ValueError, OverflowError):
-            return 0.0
-    return max(0.0, wait_s) if wait_s == wait_s else 0.0

@@ -8,14 +8,20 @@ from typing import Any
 from agentrt.base.clock import Clock
 from agentrt.base.config import PolicyName
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
-from agentrt.protocol.backend import Backend
+from agentrt.protocol.backend import Backend, GenerateRequest
 from agentrt.protocol.priced_backend import PricedBackend
 from agentrt.remote.admission.admission_queue import AdmissionQueue
 from agentrt.remote.admission.request_rates import pacer_of
+from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.remote.backend import RemoteBackend
 from agentrt.remote.fallback_backend import FallbackBackend
+from agentrt.remote.fleet.drain_list import DrainList
+from agentrt.remote.fleet.fleet_backend import FleetBackend
+from agentrt.remote.fleet.fleet_times import DEFAULT_TIMES, FleetTimes
+from agentrt.remote.fleet.fleet_worker import FleetWorker
 from agentrt.remote.limits import RemoteLimits
 from agentrt.remote.opening.capability_store import CapabilityStore
+from agentrt.remote.retries import Retries
 from agentrt.scheduler import Order, policy
 
 OUTAGE_BEFORE_FALLBACK_S = 5.0
@@ -30,6 +36,7 @@ class RemoteEngines:
         environment: Variables that name the store of capabilities.
         limits: Fields of `RemoteLimits` that differ from those of the settings.
         policy: Policy by which requests that are held back are ordered.
+        times: Times after which a worker of a fleet counts as silent.
     """
 
     def __init__(
@@ -38,11 +45,14 @@ class RemoteEngines:
         environment: Mapping[str, str],
         limits: Mapping[str, Any],
         policy: PolicyName = "fcfs",
+        times: FleetTimes = DEFAULT_TIMES,
     ) -> None:
         self._clock = clock
         self._store = CapabilityStore.of(environment)
         self._limits = limits
         self._policy = policy
+        self._times = times
+        self._environment = environment
         self._queues: dict[tuple[str, ...], AdmissionQueue] = {}
 
     def backend(self, engine: RemoteEngineConfig) -> Backend:
@@ -53,27 +63,77 @@ class RemoteEngines:
         """
         fallbacks = engine.fallbacks
         others = fallbacks.engines() if fallbacks is not None else []
-        first = self._single(engine, has_fallback=any("down" in reasons for _, reasons in others))
+        first = self._alone(engine, has_fallback=any("down" in reasons for _, reasons in others))
         if fallbacks is None or not others:
             return first
         return FallbackBackend(
             first,
-            [(self._single(one), reasons) for one, reasons in others],
+            [(self._alone(one), reasons) for one, reasons in others],
             clock=self._clock,
             cooldown_s=fallbacks.cooldown_s,
         )
 
-    def _single(self, engine: RemoteEngineConfig, *, has_fallback: bool = False) -> Backend:
+    def _alone(self, engine: RemoteEngineConfig, *, has_fallback: bool = False) -> Backend:
+        """The engine without those that take its requests over."""
         patience = {"outage_s": OUTAGE_BEFORE_FALLBACK_S} if has_fallback else {}
         limits = RemoteLimits(**{**patience, **engine.limits, **self._limits})
+        if engine.is_fleet:
+            return self._fleet(engine, limits)
+        server = RemoteBackend(
+            engine,
+            clock=self._clock,
+            limits=limits,
+            store=self._store,
+            queue=self._queue(engine),
+        )
+        return self._priced(server, engine)
+
+    def _fleet(self, engine: RemoteEngineConfig, limits: RemoteLimits) -> FleetBackend:
+        """The servers of a fleet, each with a queue of its own that it hardly needs."""
+        found: list[FleetBackend] = []
+
+        def attempt(request: GenerateRequest, turn: RequestTurn) -> Retries:
+            return found[0].attempt(request, turn)
+
+        workers: list[FleetWorker] = []
+        for member in engine.workers:
+            one, queue = member.engine, self._queue(member.engine)
+            server = RemoteBackend(
+                one,
+                clock=self._clock,
+                limits=RemoteLimits(**{**one.limits, **self._limits}),
+                store=self._store,
+                queue=queue,
+                retries=attempt,
+            )
+            backend = self._priced(server, one)
+            worker = FleetWorker(one.url, member.weight, server, backend, queue.pacer)
+            worker.is_drained = one.url in engine.drained_urls
+            workers.append(worker)
+        fleet = FleetBackend(
+            engine.name or "the fleet",
+            workers,
+            Order(policy(self._policy)),
+            clock=self._clock,
+            limits=limits,
+            drains=DrainList.of(self._environment),
+            times=self._times,
+        )
+        found.append(fleet)
+        for member in engine.workers:
+            self._queue(member.engine).watchers.append(fleet.queue.reconsider)
+        return fleet
+
+    def _queue(self, engine: RemoteEngineConfig) -> AdmissionQueue:
+        """The queue before one server."""
         identity = (engine.name, engine.url, engine.model, engine.key or "")
         queue = self._queues.get(identity)
         if queue is None:
             order = Order(policy(self._policy))
             queue = self._queues[identity] = AdmissionQueue(pacer_of(engine), order, self._clock)
-        backend = RemoteBackend(
-            engine, clock=self._clock, limits=limits, store=self._store, queue=queue
-        )
+        return queue
+
+    def _priced(self, server: RemoteBackend, engine: RemoteEngineConfig) -> Backend:
         if engine.prices is None:
-            return backend
-        return PricedBackend(backend, engine.prices, self._clock)
+            return server
+        return PricedBackend(server, engine.prices, self._clock)

@@ -74,6 +74,10 @@ class Retries:
             self._away_since_s = now_s
         return now_s - self._away_since_s < self._limits.outage_s
 
+    def note_silence(self) -> bool:
+        """Note an attempt to which nothing came for too long; whether another one may follow."""
+        return False
+
     def note_progress(self) -> None:
         """Note output beyond that of all attempts before: what comes now is counted anew."""
         self._away_since_s = self._lost_since_s = None

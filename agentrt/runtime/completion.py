@@ -8,6 +8,7 @@ from typing import Any
 
 from agentrt.base.errors import AgentrtError, NodeCancelled, record_of
 from agentrt.base.ids import NodeId
+from agentrt.base.server_attributes import server_attributes
 from agentrt.program import Node
 from agentrt.program.call_site import raised_at
 from agentrt.protocol.events import AttributeValue, Event, NodeFinished, Outcome
@@ -127,6 +128,8 @@ def _event(
         attributes |= constraint_attributes(end.constraint)
     if end is not None and end.not_sent:
         attributes["agentrt.sampling.not_sent"] = end.not_sent
+    if end is not None and end.server:
+        attributes |= server_attributes(end.server)
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
         after, after_item = stop.after, stop.after_item

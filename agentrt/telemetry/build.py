@@ -16,6 +16,7 @@ from agentrt.analysis import (
 from agentrt.analysis.stage import Label
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, trace_id_of
+from agentrt.base.server_attributes import server_attributes
 from agentrt.protocol.events import AttemptFailed, Scheduled
 from agentrt.telemetry import names
 from agentrt.telemetry.background import Background
@@ -146,6 +147,8 @@ class _Builder:
         }
         if decision.policy:
             attributes[names.POLICY] = decision.policy
+        if decision.worker:
+            attributes |= server_attributes(decision.worker)
         for name, value in decision.terms:
             attributes[names.TERM.format(name)] = round(value, 6)
         at_us = self.timeline.us_inside(span, decision.at_s)

@@ -11,7 +11,7 @@ from agentrt import EngineUnavailable, RemoteEngineConfig, chat, fan, gather, pr
 from agentrt.app import open_runtime
 from agentrt.base.clock import MonotonicClock
 from agentrt.remote import RemoteBackend
-from agentrt.remote.http import asked_wait_s
+from agentrt.remote.asked_wait import asked_wait_s
 from tests.remote.hostile_server import DONE, content, event, head
 from tests.remote.test_backend import outcome, request
 

@@ -18,7 +18,7 @@ from agentrt.base.errors import AgentrtError, BackendError, DeadlineExceeded
 from agentrt.remote import RemoteBackend, RemoteLimits
 from agentrt.remote.answers.sse import EventStream, EventTooLong
 from agentrt.remote.answers.usage import RequestTimes, ledger
-from agentrt.remote.http import retry_after_s
+from agentrt.remote.asked_wait import retry_after_s
 from agentrt.remote.protocols.answer_shape import Malformed, parsed_object
 from agentrt.remote.retries import Retries
 from tests.remote.event_reading import EventReading

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.engines.fallback_reason import REASONS
-from agentrt.base.engines.remote_engine_config import Fallbacks, RemoteEngineConfig
+from agentrt.base.engines.fleet_table import members_of
+from agentrt.base.engines.remote_engine_config import (
+    Fallbacks,
+    FleetMember,
+    RemoteEngineConfig,
+)
+from agentrt.base.engines.setting_errors import meant, type_name
 from agentrt.base.errors import UsageError
 from agentrt.base.prices import Prices
 
@@ -25,6 +31,8 @@ DEFAULT_ROLE = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 COOLDOWN = "cooldown_s"
 _PARTS = ("engines", "roles")
+MEMBERS = "members"
+_APART = ("fallbacks", "prices", MEMBERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +105,22 @@ def read_engine_file(path: Path) -> EngineFile:
     for part in table:
         if part not in _PARTS:
             raise UsageError(
-                f"{path}: {part!r} is no part of it{_meant(part, _PARTS)}",
+                f"{path}: {part!r} is no part of it{meant(part, _PARTS)}",
                 hint="It has the tables [engines.NAME] and [roles]",
             )
     tables = _checked_table(path, "engines", table)
     embedded_prices = _embedded_prices(path, tables.pop(EMBEDDED, None))
-    engines = {name: _engine(path, name, given) for name, given in tables.items()}
+    mixed = [name for name, given in tables.items() if isinstance(given, dict) and MEMBERS in given]
+    engines = {
+        name: _engine(path, name, given) for name, given in tables.items() if name not in mixed
+    }
+    engines |= {
+        name: _engine(
+            path, name, given, members_of(_place(path, name), given[MEMBERS], engines, mixed)
+        )
+        for name, given in tables.items()
+        if name in mixed
+    }
     engines |= {
         name: replace(engines[name], fallbacks=_fallbacks(path, name, given["fallbacks"], engines))
         for name, given in tables.items()
@@ -139,8 +157,14 @@ def _checked_table(path: Path, name: str, table: Mapping[str, Any]) -> dict[str,
     return given
 
 
-def _engine(path: Path, name: str, given: Any) -> RemoteEngineConfig:
-    where = f"{path}: engines.{name}"
+def _place(path: Path, name: str) -> str:
+    return f"{path}: engines.{name}"
+
+
+def _engine(
+    path: Path, name: str, given: Any, members: tuple[FleetMember, ...] = ()
+) -> RemoteEngineConfig:
+    where = _place(path, name)
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{path}: engines: {name!r} is no name", hint="Give letters, digits, '.', '_' and '-'"
@@ -151,14 +175,14 @@ def _engine(path: Path, name: str, given: Any) -> RemoteEngineConfig:
     for key in given:
         if key not in known:
             raise UsageError(
-                f"{where}: {key!r} is no setting of an engine{_meant(key, known)}",
+                f"{where}: {key!r} is no setting of an engine{meant(key, known)}",
                 hint=f"It takes {', '.join(known)}",
             )
     from agentrt.base.engines.price_table import prices_of_table
 
-    own = {key: value for key, value in given.items() if key not in ("fallbacks", "prices")}
+    own = {key: value for key, value in given.items() if key not in _APART}
     prices = prices_of_table(f"{where}.prices", given["prices"]) if "prices" in given else None
-    return replace(_validated(where, own), name=name, prices=prices)
+    return replace(_validated(where, own, members), name=name, prices=prices)
 
 
 def _embedded_prices(path: Path, given: Any) -> Prices | None:
@@ -185,11 +209,11 @@ def _fallbacks(
     for key, value in given.items():
         if key == COOLDOWN:
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise UsageError(f"{where}: {key} is {_type_name(value)}", hint="Give seconds")
+                raise UsageError(f"{where}: {key} is {type_name(value)}", hint="Give seconds")
             found[key] = float(value)
         elif key not in REASONS:
             raise UsageError(
-                f"{where}: {key!r} is no reason{_meant(key, (*REASONS, COOLDOWN))}",
+                f"{where}: {key!r} is no reason{meant(key, (*REASONS, COOLDOWN))}",
                 hint=f"It takes {', '.join(REASONS)} and {COOLDOWN}",
             )
         else:
@@ -202,10 +226,17 @@ def _fallbacks(
         raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
 
 
+def _names(where: str, key: str, value: Any) -> tuple[str, ...]:
+    for one in _list(where, key, value):
+        if not isinstance(one, str):
+            raise UsageError(f"{where}: {key} holds {type_name(one)}", hint="Give names alone")
+    return tuple(value)
+
+
 def _list(where: str, key: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise UsageError(
-            f"{where}: {key} is {_type_name(value)}", hint=f'Give names, as {key} = ["NAME"]'
+            f"{where}: {key} is {type_name(value)}", hint=f'Give names, as {key} = ["NAME"]'
         )
     return value
 
@@ -214,21 +245,31 @@ def _fallback(
     where: str, name: str, given: Any, engines: Mapping[str, RemoteEngineConfig]
 ) -> RemoteEngineConfig:
     if not isinstance(given, str) or given not in engines:
-        meant = _meant(given, engines) if isinstance(given, str) else ""
+        near = meant(given, engines) if isinstance(given, str) else ""
         raise UsageError(
-            f"{where}: there is no engine {given!r}{meant}", hint=f"Give {', '.join(engines)}"
+            f"{where}: there is no engine {given!r}{near}", hint=f"Give {', '.join(engines)}"
         )
     if given == name:
         raise UsageError(f"{where}: {given!r} is the engine itself", hint="Name another one")
     return engines[given]
 
 
-def _validated(where: str, given: dict[str, Any]) -> RemoteEngineConfig:
+def _validated(
+    where: str, given: dict[str, Any], members: tuple[FleetMember, ...] = ()
+) -> RemoteEngineConfig:
     """The engine of a table; types are checked strictly, then values."""
     from pydantic import TypeAdapter, ValidationError  # takes time, and most runs have no file
 
     adapter = TypeAdapter(RemoteEngineConfig)
     try:
+        if members:
+            # Types are checked on settings of one address: members are no JSON.
+            single = {key: one for key, one in given.items() if key != "drain"}
+            drain = _names(where, "drain", given.get("drain", []))
+            checked = adapter.validate_json(
+                json.dumps({"address": "http://members", **single}, default=_refused), strict=True
+            )
+            return replace(checked, address=single.get("address", ""), members=members, drain=drain)
         # As JSON, strict types still take an array for a tuple.
         return adapter.validate_json(json.dumps(given, default=_refused), strict=True)
     except ValidationError as error:
@@ -246,29 +287,18 @@ def _type_error(where: str, first: ErrorDetails) -> UsageError:
     place = ".".join(str(part) for part in first["loc"])
     said = first["msg"]
     wanted = said.removeprefix("Input should be ")
-    what = f"is {_type_name(first['input'])}, and must be {wanted}" if wanted != said else said
+    what = f"is {type_name(first['input'])}, and must be {wanted}" if wanted != said else said
     return UsageError(f"{where}: {place} {what}", hint="Correct its value")
-
-
-def _type_name(value: object) -> str:
-    names = {str: "a string", bool: "true or false", int: "an integer", float: "a number"}
-    names |= {list: "an array", dict: "a table"}
-    return names.get(type(value), type(value).__name__)
 
 
 def _role(path: Path, role: str, given: Any, engines: Mapping[str, RemoteEngineConfig]) -> str:
     if not isinstance(given, str):
         raise UsageError(
-            f"{path}: roles.{role} is {_type_name(given)}", hint="Give the name of an engine"
+            f"{path}: roles.{role} is {type_name(given)}", hint="Give the name of an engine"
         )
     if given != EMBEDDED and given not in engines:
         raise UsageError(
-            f"{path}: roles.{role}: there is no engine {given!r}{_meant(given, engines)}",
+            f"{path}: roles.{role}: there is no engine {given!r}{meant(given, engines)}",
             hint=f"Give {', '.join((*engines, EMBEDDED))}",
         )
     return given
-
-
-def _meant(name: str, known: Any) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""

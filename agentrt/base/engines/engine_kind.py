@@ -113,6 +113,7 @@ class EngineKind:
         takes_bounds: Whether its strict schemas may have lengths, ranges and patterns.
         load: Doors at which it shows its load; None if it has none.
         hints: Hints about requests that it takes.
+        health: Path of its health check beside the API; "" if it has none.
     """
 
     name: str
@@ -130,6 +131,7 @@ class EngineKind:
     takes_bounds: bool
     load: KindLoad | None
     hints: tuple[KindHint, ...]
+    health: str
 
 
 @cache
@@ -186,6 +188,7 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
             )
             for hint, row in spoken.get("hints", {}).items()
         ),
+        table.get("health", ""),
     )
 
 

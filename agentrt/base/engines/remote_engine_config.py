@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -17,12 +18,15 @@ from agentrt.base.engines.engine_kind import (
 )
 from agentrt.base.engines.fallback_reason import REASONS, FallbackReason
 from agentrt.base.engines.server_limits import check_limit
+from agentrt.base.engines.setting_errors import meant
 from agentrt.base.errors import UsageError
 from agentrt.base.key_reference import check_reference
 from agentrt.base.prices import Prices
 
 SECRET_HEADER = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_BESIDE_MEMBERS = frozenset({"members", "name", "limits", "fallbacks", "drain"})
+_UNSET: tuple[object, ...] = ("", None, {}, 0, ())
 _NOT_TAKEN = frozenset(
     {"host", "content-length", "content-type", "transfer-encoding", "connection"}
 )
@@ -70,6 +74,33 @@ class Fallbacks:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetMember:
+    """A server of a fleet.
+
+    Attributes:
+        engine: The server, with its own kind, key and rates; its fallbacks are not followed.
+        weight: Share of the work, by those of the others.
+
+    Raises:
+        UsageError: The weight is not above 0, or the engine is a fleet itself.
+    """
+
+    engine: RemoteEngineConfig
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < math.inf:
+            raise UsageError(
+                f"members: the weight {self.weight:g} is out of range", hint="give 1, 2 or 0.5"
+            )
+        if self.engine.is_fleet:
+            raise UsageError(
+                f"members: {self.engine.name or self.engine.url!r} has several addresses itself",
+                hint="name engines of one address each",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteEngineConfig:
     """Settings of a remote engine; pass it as `open_runtime(engine=...)`, or name it in a file.
 
@@ -100,6 +131,11 @@ class RemoteEngineConfig:
         limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
         fallbacks: Engines that take requests which this one cannot serve.
         prices: Prices of the engine; None leaves costs unknown.
+        addresses: Addresses of several equal servers, a fleet: these settings hold for each, and
+            the key is sent to all of them. `concurrency` and the rates are those of each server.
+        members: Other engines that are one fleet, with weights. They keep their own settings; of
+            these here only `limits`, `fallbacks` and `drain` count.
+        drain: Addresses of a fleet, or names of its members, that get no new requests.
         name: Name for people; "" takes the address.
 
     Raises:
@@ -122,6 +158,9 @@ class RemoteEngineConfig:
     fallbacks: Fallbacks | None = None
     prices: Prices | None = None
     name: str = ""
+    addresses: tuple[str, ...] = ()
+    members: tuple[FleetMember, ...] = ()
+    drain: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in kind_names():
@@ -133,12 +172,20 @@ class RemoteEngineConfig:
                 f"protocol: an engine of kind {self.kind!r} does not speak {self.protocol!r}",
                 hint=f"give {', '.join(spoken)}",
             )
-        if not self.address and not engine_kind(self.kind).address:
+        if self.is_fleet:
+            self._check_fleet()
+        elif self.drain:
+            raise UsageError(
+                "drain: an engine of one address has nothing to leave out",
+                hint="give addresses or members too",
+            )
+        elif not self.address and not engine_kind(self.kind).address:
             raise UsageError(
                 f"address: an engine of kind {self.kind!r} has none by itself",
                 hint='give address = "http://HOST:PORT"',
             )
-        base_url(self.address or engine_kind(self.kind).address, "address: ")
+        else:
+            base_url(self.address or engine_kind(self.kind).address, "address: ")
         if self.key is not None:
             check_reference(self.key, "key: the value")
         for name, value in self.headers.items():
@@ -175,8 +222,65 @@ class RemoteEngineConfig:
 
     @property
     def url(self) -> str:
-        """Base address of the API."""
+        """Base address of the API; those of a fleet with commas between them."""
+        if self.is_fleet:
+            return ",".join(one.engine.url for one in self.workers)
         return base_url(self.address or engine_kind(self.kind).address)
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether it is several servers that serve requests as one."""
+        return bool(self.addresses or self.members)
+
+    @property
+    def workers(self) -> tuple[FleetMember, ...]:
+        """The servers of a fleet, each as an engine of its own; () for any other engine."""
+        if self.members:
+            return self.members
+        return tuple(
+            FleetMember(replace(self, address=one, addresses=(), drain=(), fallbacks=None))
+            for one in self.addresses
+        )
+
+    @property
+    def drained_urls(self) -> frozenset[str]:
+        """Base addresses of the servers of a fleet that get no new requests."""
+        named = {one.engine.name: one.engine.url for one in self.members}
+        return frozenset(named[one] if one in named else base_url(one) for one in self.drain)
+
+    def _check_fleet(self) -> None:
+        """Check what is of a fleet alone.
+
+        Raises:
+            UsageError: An address is malformed or given twice, a setting has no meaning beside
+                `members`, or `drain` names no server.
+        """
+        if self.members:
+            for one in fields(self):
+                is_set = getattr(self, one.name) not in (*_UNSET, ANY_KIND)
+                if is_set and one.name not in _BESIDE_MEMBERS:
+                    raise UsageError(
+                        f"{one.name}: the members have settings of their own",
+                        hint=f"set {one.name} for each engine that members names",
+                    )
+        elif self.address:
+            raise UsageError("address: it stands beside addresses", hint="leave one of them out")
+        urls = [base_url(one, "addresses: ") for one in self.addresses]
+        urls += [one.engine.url for one in self.members]
+        if twice := next((one for one in urls if urls.count(one) > 1), None):
+            what = "members" if self.members else "addresses"
+            raise UsageError(f"{what}: {twice} stands there twice", hint="give each server once")
+        names = [one.engine.name for one in self.members if one.engine.name]
+        for drained in self.drain:
+            is_address = drained.startswith(("http://", "https://"))
+            if (base_url(drained, "drain: ") if is_address else drained) not in (*names, *urls):
+                near = meant(drained, [*names, *self.addresses])
+                raise UsageError(
+                    f"drain: {drained!r} is no server of this fleet{near}",
+                    hint="name an address or a member as it stands above",
+                )
+        if self.drained_urls >= set(urls):
+            raise UsageError("drain: no server is left", hint="leave one that takes requests")
 
 
 def base_url(address: str, where: str = "") -> str:

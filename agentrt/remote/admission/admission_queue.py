@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+from collections.abc import Callable
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.protocol.backend import SchedulingInfo
-from agentrt.remote.admission.request_pacer import RequestPacer
+from agentrt.remote.admission.request_pacer import HeldBackBy, RequestPacer
 from agentrt.remote.admission.request_turn import RequestTurn
-from agentrt.remote.admission.waiting_turns import HeldBackBy, WaitingTurns
+from agentrt.remote.admission.waiting_turns import WaitingTurns
 from agentrt.scheduler.order.order import BY_ARRIVAL, OVERDUE_SHARE, Order
+
+LOOKED_AT = 64
+"""Requests that are asked whether they may go before others that would rather wait."""
 
 
 class AdmissionQueue:
@@ -21,19 +25,30 @@ class AdmissionQueue:
         pacer: Decides when the next request may be sent.
         order: Order of waiting requests.
         clock: Clock of scheduling info and deadlines.
+        may_go: Whether a request may be sent now; others are sent before one that may not. None
+            lets each go in its turn.
+
+    Attributes:
+        watchers: Called after the room of the server has changed.
     """
 
     def __init__(
-        self, pacer: RequestPacer, order: Order = BY_ARRIVAL, clock: Clock | None = None
+        self,
+        pacer: RequestPacer,
+        order: Order = BY_ARRIVAL,
+        clock: Clock | None = None,
+        may_go: Callable[[RequestTurn], bool] | None = None,
     ) -> None:
         self.pacer = pacer
         self.order = order
         self._clock = clock or MonotonicClock()
         self._waiting = WaitingTurns(order)
+        self._may_go = may_go
         self._numbers = itertools.count()
         self._overdue = 0
         self._held_by: HeldBackBy = "in_flight"
         self._timer: asyncio.TimerHandle | None = None
+        self.watchers: list[Callable[[], None]] = []
 
     def turn(self) -> RequestTurn:
         """The turn of a new request."""
@@ -60,12 +75,19 @@ class AdmissionQueue:
             turn: The request.
             wait_s: Time for which the server asks to send nothing, or 0.
         """
-        now_s = self._now_s()
-        if turn.sent_at_s is not None:
-            self.pacer.refuse(now_s, turn.sent_at_s, wait_s)
-            self._leave(turn, answered=False)
+        self._note_refusal(turn, wait_s)
         turn.was_refused = True
         await self._admitted(turn, self._join(turn))
+
+    def refuse(self, turn: RequestTurn, wait_s: float) -> None:
+        """Note that the server refused the last attempt of a request because of its load.
+
+        Args:
+            turn: The request.
+            wait_s: Time for which the server asks to send nothing, or 0.
+        """
+        self._note_refusal(turn, wait_s)
+        self._admit()
 
     def end(self, turn: RequestTurn, *, answered: bool = False) -> None:
         """Note the end of an attempt; of one that has ended already, do nothing."""
@@ -76,12 +98,19 @@ class AdmissionQueue:
     def reconsider(self) -> None:
         """Admit what the pacer allows now, after its room has changed."""
         self._admit()
+        for watcher in self.watchers:
+            watcher()
 
     def close(self) -> None:
         """Drop the timer of the next admission."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _note_refusal(self, turn: RequestTurn, wait_s: float) -> None:
+        if turn.sent_at_s is not None:
+            self.pacer.refuse(self._now_s(), turn.sent_at_s, wait_s)
+            self._leave(turn, answered=False)
 
     def _leave(self, turn: RequestTurn, *, answered: bool) -> None:
         """Take the attempt under way off the account of the server."""
@@ -116,15 +145,35 @@ class AdmissionQueue:
             now_s = self._now_s()
             ready_s = self.pacer.ready_at_s(now_s, turn.tokens)
             if ready_s > now_s:
-                self._held_by = "rate" if ready_s < math.inf else "in_flight"
-                if position:
-                    self._waiting.note_round(self._held_by)
+                self._note_held("rate" if ready_s < math.inf else self.pacer.full_by, position)
                 if ready_s < math.inf:
                     loop = asyncio.get_running_loop()
                     self._timer = loop.call_at(ready_s, self._admit)
                 return
+            if self._may_go is not None and not self._may_go(turn):
+                other = self._other(turn, clock_s, self._may_go)
+                if other is None:
+                    self._note_held("placement", position)
+                    return
+                turn = other
             self._send(turn, now_s, clock_s, position)
             position += 1
+
+    def _note_held(self, cause: HeldBackBy, position: int) -> None:
+        self._held_by = cause
+        if position:
+            self._waiting.note_round(cause)
+
+    def _other(
+        self, first: RequestTurn, clock_s: float, may_go: Callable[[RequestTurn], bool]
+    ) -> RequestTurn | None:
+        """The most urgent request that may go in place of the first."""
+        first.is_overdue = False
+        for turn in self._waiting.in_order(clock_s, LOOKED_AT):
+            lives = turn.waiting is not None and not turn.waiting.done()
+            if lives and turn is not first and may_go(turn):
+                return turn
+        return None
 
     def _next(self, clock_s: float) -> RequestTurn | None:
         """The request to send next: overdue ones first, for a small share of the room."""

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
+
+HeldBackBy = Literal["in_flight", "rate", "placement", "outage"]
+"""Cause of a wait: enough requests with the server, a rate that is used up, a full worker that is
+worth the wait, or no worker in service."""
 
 HOSTED_WINDOW = 32
 """Requests in flight at once to a hosted API before its first answer."""
@@ -92,6 +97,11 @@ class RequestPacer:
     def window(self) -> float:
         """Requests that may be in flight at once now."""
         return min(self._window, self.room)
+
+    @property
+    def full_by(self) -> HeldBackBy:
+        """Cause of a wait for another request to end."""
+        return "in_flight"
 
     def take_most_in_flight(self) -> int:
         """Most requests that were in flight at once since the last call."""

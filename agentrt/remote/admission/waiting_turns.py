@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import SchedulingInfo
 from agentrt.protocol.step_output import Admission
+from agentrt.remote.admission.request_pacer import HeldBackBy
 from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.scheduler.order.order import Order, is_overdue
 from agentrt.scheduler.policies.priority_key import PriorityKey
 
-HeldBackBy = Literal["in_flight", "rate"]
-"""Cause of a wait: enough requests with the server, or a rate that is used up."""
-
 REFRESH_S = 1.0
 """Time for which a key holds unless the info changes; ageing moves it slowly."""
 
-_CAUSES: tuple[HeldBackBy, ...] = ("in_flight", "rate")
+_CAUSES: tuple[HeldBackBy, ...] = get_args(HeldBackBy)
 _AT_THE_FRONT: PriorityKey = (0.0,)
 _UNKNOWN = SchedulingInfo(RequestId(0), demanded=True)
 
@@ -108,6 +106,14 @@ class WaitingTurns:
             if self._places.get(place.turn) is place and place.key == key:
                 return place.turn
             heapq.heappop(self._by_key)
+
+    def in_order(self, now_s: float, most: int) -> list[RequestTurn]:
+        """The most urgent requests, at most so many."""
+        if now_s >= self._refresh_at_s:
+            self._refresh(now_s)
+        places = self._places.values()
+        first = heapq.nsmallest(most, places, key=lambda one: (one.key, one.turn.number))
+        return [place.turn for place in first]
 
     def admit(self, turn: RequestTurn, now_s: float, position: int) -> Admission:
         """Take a request out of the queue to send it.

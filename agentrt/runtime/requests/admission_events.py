@@ -42,8 +42,17 @@ class AdmissionEvents:
             reason = self._reason(run_id, admission)
         terms += admission.terms
         self._latest.append((admission, run_id, node_id))
+        if admission.worker:
+            reason = f"to {admission.worker}, {reason}"
         return Scheduled(
-            run_id, node_id, admission.at_s, "placed", reason, admission.policy, tuple(terms)
+            run_id,
+            node_id,
+            admission.at_s,
+            "placed",
+            reason,
+            admission.policy,
+            tuple(terms),
+            admission.worker,
         )
 
     def _reason(self, run_id: RunId, admission: Admission) -> str:

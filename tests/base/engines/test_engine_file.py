@@ -6,6 +6,7 @@ import pytest
 
 from agentrt import EngineConfig, Prices, RemoteEngineConfig, UsageError
 from agentrt.base.engine_roles import engines_of_roles
+from agentrt.base.engine_selection import named_engine
 from agentrt.base.engines.engine_file import EngineFile, engine_file, read_engine_file
 
 GOOD = """
@@ -89,7 +90,72 @@ address = "https://far"
     ]
 
 
+FLEETS = """
+[engines.pool]
+kind = "vllm"
+addresses = ["http://gpu1:8000", "http://gpu2:8000/v1"]
+key = "env:POOL"
+drain = ["http://gpu2:8000"]
+
+[engines.mixed]
+members = { strong = 2, cheap = 0.5 }
+drain = ["cheap"]
+limits = { outage_s = 7 }
+[engines.mixed.fallbacks]
+down = ["pool"]
+"""
+
+
+def test_a_fleet_has_addresses_or_members(tmp_path: Path) -> None:
+    """Equal servers share the settings; members keep their own, and their own keys."""
+    file = read(tmp_path, FLEETS + GOOD)
+    pool, mixed = file.engine("pool"), file.engine("mixed")
+    assert pool.url == "http://gpu1:8000/v1,http://gpu2:8000/v1"
+    assert [one.engine.url for one in pool.workers] == pool.url.split(",")
+    assert [one.engine.key for one in pool.workers] == ["env:POOL"] * 2
+    assert pool.drained_urls == {"http://gpu2:8000/v1"}
+    strong, cheap = mixed.workers
+    assert (strong.engine, strong.weight) == (file.engine("strong"), 2.0)
+    assert (cheap.engine, cheap.weight) == (file.engine("cheap"), 0.5)
+    assert (strong.engine.key, cheap.engine.key) == ("env:OPENAI_API_KEY", None)
+    assert mixed.drained_urls == {cheap.engine.url}
+    assert mixed.limits == {"outage_s": 7}
+    assert mixed.fallbacks is not None
+    assert mixed.fallbacks.down == (pool,)
+    assert strong.engine.workers == ()
+
+
+def test_addresses_with_commas_are_a_fleet(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD)
+    pool = named_engine("http://a:1, http://b:2", file)
+    assert pool == RemoteEngineConfig(addresses=("http://a:1", "http://b:2"))
+    mixed = named_engine("http://a:1,strong", file)
+    assert [one.engine for one in mixed.workers] == [
+        RemoteEngineConfig(address="http://a:1"),
+        file.engine("strong"),
+    ]
+    for given, message in {"http://a,": "nothing between", "http://a,strng": "mean strong"}.items():
+        with pytest.raises(UsageError, match=message):
+            named_engine(given, file)
+
+
 FAULTS = {
+    "[engines.a]\naddress='http://x'\naddresses=['http://y']": "address: it stands beside",
+    "[engines.a]\naddresses=['http://x','http://x/v1']": "addresses: http://x/v1 stands .* twice",
+    "[engines.a]\naddresses=['x:80']": r"engines\.a: addresses: 'x:80' is not the address",
+    "[engines.a]\naddresses='http://x'": "addresses is a string",
+    "[engines.a]\naddress='http://x'\ndrain=['http://x']": "drain: an engine of one address",
+    "[engines.a]\naddresses=['http://x']\ndrain=['http://x']": "drain: no server is left",
+    "[engines.a]\naddresses=['http://x1','http://y']\ndrain=['http://x2']": "mean http://x1",
+    "[engines.a]\nmembers=['b']": r"engines\.a: members is an array",
+    "[engines.a]\nmembers={}": r"engines\.a: members is empty",
+    "[engines.abc]\nkind='vllm'\n[engines.a]\nmembers={abd=1}": r"'abd' \(did you mean abc\?\)",
+    "[engines.b]\nkind='vllm'\n[engines.a]\nmembers={b='1'}": r"members\.b is a string",
+    "[engines.b]\nkind='vllm'\n[engines.a]\nmembers={b=0}": "members: the weight 0 is out of",
+    "[engines.b]\nkind='vllm'\n[engines.a]\nmembers={b=1}\nmodel='m'": "model: the members have",
+    "[engines.b]\nkind='vllm'\n[engines.a]\nmembers={b=1}\nmodle='m'": "did you mean model",
+    "[engines.b]\naddresses=['http://x']\n[engines.a]\nmembers={b=1}": "'b' has several addr",
+    "[engines.a]\nmembers={a=1}": "members: 'a' is a fleet itself",
     "[engines.a": "is not TOML: ",
     "[engines.a]\nkind='vllm'\n[engines.a]\nkind='vllm'": r"is not TOML: .*twice.*line 3",
     "[engine.a]\nkind='vllm'": r"'engine' is no part of it \(did you mean engines\?\)",

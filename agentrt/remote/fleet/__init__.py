@@ -1,0 +1,1 @@
+"""A fleet: several servers as one engine, with one queue before them all."""

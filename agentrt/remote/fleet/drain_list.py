@@ -1,0 +1,82 @@
+"""The servers that a user drains, in a file that running fleets look at."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agentrt.base.errors import UsageError
+from agentrt.base.private_files import make_private_file, make_private_folder
+from agentrt.base.state_folder import state_folder
+
+FILE_NAME = "drained.json"
+MAX_FILE_BYTES = 1 << 20
+
+
+class DrainList:
+    """The addresses that get no new requests.
+
+    Args:
+        path: The file. One that is not there, or cannot be read, names none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._urls: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> DrainList:
+        """The user's list, in the state folder."""
+        return cls(state_folder(environment) / FILE_NAME)
+
+    def urls(self) -> frozenset[str]:
+        """Base addresses on the list now; the file is read if it has changed."""
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            self._seen, self._urls = None, frozenset()
+            return self._urls
+        seen = (status.st_mtime_ns, status.st_ino)
+        if seen != self._seen:
+            self._seen, self._urls = seen, self._read()
+        return self._urls
+
+    def note(self, url: str, *, drained: bool) -> None:
+        """Put an address on the list, or take it off.
+
+        Args:
+            url: Base address of a server.
+            drained: Whether it is to get no new requests.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        urls = self._read() | {url} if drained else self._read() - {url}
+        new = self._path.with_suffix(f".{secrets.token_hex(4)}")
+        try:
+            make_private_folder(self._path.parent)
+            make_private_file(new)
+            new.write_text(json.dumps(sorted(urls)), "utf-8")
+            os.replace(new, self._path)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise UsageError(
+                f"cannot write {self._path}: {error.strerror}",
+                hint="Give a state folder by XDG_STATE_HOME that can be written",
+            ) from None
+
+    def _read(self) -> frozenset[str]:
+        try:
+            with self._path.open("rb") as opened:
+                found = json.loads(opened.read(MAX_FILE_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return frozenset()
+        if not isinstance(found, list):
+            return frozenset()
+        return frozenset(one for one in found if isinstance(one, str))

@@ -1,0 +1,118 @@
+"""Choosing the worker of a request: what is known here in the terms of the placer."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+
+from agentrt.base.canonical_json import dumps
+from agentrt.program.messages import messages_of
+from agentrt.program.prompt_size import likely_prompt_tokens
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
+from agentrt.protocol.step_output import End
+from agentrt.remote.fleet.fleet_route import FleetRoute
+from agentrt.remote.fleet.fleet_worker import FleetWorker
+from agentrt.scheduler.placement.place import Placement
+from agentrt.scheduler.placement.placer import Placer
+from agentrt.scheduler.placement.worker_load import PlacementRequest
+
+
+class FleetPlacement:
+    """The placer over the workers of one fleet.
+
+    Args:
+        workers: The workers.
+        gap_s: Time without a request after which a run is taken to send none any more.
+    """
+
+    def __init__(self, workers: Sequence[FleetWorker], gap_s: float) -> None:
+        self._workers = workers
+        self._gap_s = gap_s
+        self._placer = Placer()
+        self._runs: dict[str, float] = {}
+        for worker in workers:
+            self._placer.add(worker.name, weight=worker.weight)
+
+    def choose(self, route: FleetRoute, now_s: float) -> Placement | None:
+        """The worker for a request; None if none is in service.
+
+        A worker that has just failed it is chosen only if there is no other.
+        """
+        for worker in self._workers:
+            load = self._placer.workers[worker.name]
+            load.healthy, load.draining = worker.health == "up", worker.is_drained
+            load.room = worker.room
+        request = _facts(route, now_s)
+        placed = self._placer.place(request)
+        if placed is None and route.excluded:
+            route.excluded = frozenset()
+            placed = self._placer.place(_facts(route, now_s))
+        return placed
+
+    def send(self, route: FleetRoute, worker: FleetWorker, now_s: float) -> None:
+        """Note that a request goes to a worker."""
+        self._placer.send(route.request.request_id, _facts(route, now_s), worker.name)
+
+    def note_output(self, route: FleetRoute) -> None:
+        """Note the first output of a request: its prompt is computed."""
+        self._placer.computed(route.request.request_id)
+
+    def end(self, route: FleetRoute, end: End, now_s: float) -> None:
+        """Note the end of a request at its worker, whatever ended it."""
+        answered = end.reason in ("stop", "length") and end.ledger.prompt_tokens > 0
+        cached = float(end.ledger.cached_tokens) if answered else None
+        self._placer.end(route.request.request_id, cached_tokens=cached)
+        self._runs[route.request.run_id] = now_s
+
+    def note_restart(self, worker: FleetWorker) -> None:
+        """Note that a worker was away, and holds no prefix any more."""
+        self._placer.forget(worker.name)
+
+    def note_kv(self, worker: FleetWorker) -> None:
+        """Note the KV memory of a worker."""
+        self._placer.set_kv(worker.name, worker.kv_tokens)
+
+    def forget_runs(self, now_s: float, live: set[str]) -> None:
+        """End the runs that have sent nothing for a time.
+
+        Args:
+            now_s: Now.
+            live: Runs with a request under way.
+        """
+        over = [
+            run_id
+            for run_id, at_s in self._runs.items()
+            if now_s - at_s > self._gap_s and run_id not in live
+        ]
+        for run_id in over:
+            del self._runs[run_id]
+            self._placer.end_run(run_id)
+
+
+def _facts(route: FleetRoute, now_s: float) -> PlacementRequest:
+    """A request as placement sees it."""
+    request, info = route.request, route.request.info
+    if not route.key:
+        route.key, route.prompt_tokens = _prompt(request)
+    return PlacementRequest(
+        key=route.key,
+        prompt_tokens=route.prompt_tokens,
+        output_tokens=0.0 if info is None else info.output_tokens,
+        run_id=request.run_id,
+        rest_s=0.0 if info is None else info.rest_s,
+        waited_s=max(0.0, now_s - route.waits_since_s),
+        excluded=route.excluded,
+    )
+
+
+def _prompt(request: GenerateRequest) -> tuple[bytes, float]:
+    """The prompt as bytes, of which longer prompts have the same beginning, and its tokens."""
+    prompt, salt = request.prompt, request.cache_salt.encode()
+    if isinstance(prompt, TokenPrompt):
+        return salt + array("i", prompt.token_ids).tobytes(), float(len(prompt.token_ids))
+    tools = "".join(map(repr, prompt.tools)).encode("utf-8", "surrogatepass")
+    text = dumps(messages_of(prompt.segments)).encode("utf-8", "surrogatepass")
+    size_bytes = len(tools) + len(text)
+    # The end of the list is where a longer prompt goes on.
+    return salt + tools + text.removesuffix(b"]"), math.ceil(likely_prompt_tokens(size_bytes))

@@ -1,0 +1,92 @@
+"""Servers of a fleet whose answers a test holds back, breaks off, or lets go."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from agentrt import RemoteEngineConfig
+from agentrt.base.clock import MonotonicClock
+from agentrt.remote import RemoteEngines
+from agentrt.remote.fleet.fleet_times import FleetTimes
+from agentrt.runtime import Runtime
+from tests.remote.hostile_server import DONE, content, event, head, serving
+
+TIMES = FleetTimes(
+    quiet_s=0.1, answer_s=0.2, first_pause_s=0.01, most_pause_s=0.02, join_s=0.05, tick_s=0.02
+)
+
+
+class FleetServer:
+    """Answers each request with its own text, as its `mode` has it.
+
+    Attributes:
+        mode: "says" answers; "waits" holds answers back until `gate` is set; "cuts" breaks off
+            behind the first half; "away" answers 503; "busy" answers 429; "silent" sends nothing,
+            not even to its health check.
+        asked: Texts of the requests that came, in order.
+    """
+
+    def __init__(self, mode: str = "says") -> None:
+        self.mode = mode
+        self.gate = asyncio.Event()
+        self.asked: list[str] = []
+        self.keys: list[str] = []
+        self.came = asyncio.Event()
+
+    async def until_asked(self, count: int) -> None:
+        """Wait until so many requests have come."""
+        while len(self.asked) < count:
+            self.came.clear()
+            await self.came.wait()
+
+    async def __call__(self, path: str, body: bytes, writer: asyncio.StreamWriter) -> None:
+        if self.mode == "silent":
+            await asyncio.Event().wait()
+        if self.mode == "away":
+            writer.write(head("503 Service Unavailable", more="Content-Length: 0\r\n"))
+            return
+        if not path.endswith("/chat/completions"):
+            model = {"id": "m", "owned_by": "vllm", "max_model_len": 4096}
+            listed = json.dumps({"data": [model]}).encode()
+            writer.write(head(kind="application/json") + listed)
+            return
+        said = json.loads(body)["messages"][-1]["content"]
+        self.asked.append(said)
+        self.came.set()
+        if self.mode == "busy":
+            writer.write(head("429 Busy", more="Content-Length: 0\r\n"))
+            return
+        half = len(said) // 2
+        writer.write(head() + event(content(said[:half])))
+        await writer.drain()
+        if self.mode == "cuts":
+            return
+        if self.mode == "waits":
+            await self.gate.wait()
+        writer.write(event(content(said[half:])) + event(content("", "stop")) + DONE)
+        await writer.drain()
+
+
+@asynccontextmanager
+async def fleet_of(
+    servers: Sequence[FleetServer], observers: Sequence[Any] = (), **settings: Any
+) -> AsyncIterator[Runtime]:
+    """A runtime on a fleet of these servers."""
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(serving(one, doors=True)) for one in servers]
+        engine = RemoteEngineConfig(kind="vllm", addresses=tuple(urls), model="m", **settings)
+        yield await stack.enter_async_context(runtime_on(engine, observers))
+
+
+@asynccontextmanager
+async def runtime_on(
+    engine: RemoteEngineConfig, observers: Sequence[Any] = ()
+) -> AsyncIterator[Runtime]:
+    """A runtime on an engine, with the times of tests."""
+    clock = MonotonicClock()
+    remotes = RemoteEngines(clock, {"AGENTRT_CAPABILITIES": "off"}, {}, "rwa", TIMES)
+    backend = remotes.backend(engine)
+    async with Runtime({"default": (backend, None)}, clock=clock, observers=observers) as runtime:
+        yield runtime
