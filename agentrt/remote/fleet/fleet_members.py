@@ -126,7 +126,7 @@ class FleetMembers:
         states = "; ".join(f"{one.name} is {one.state()}" for one in self.workers)
         return EngineUnavailable(
             f"no worker of {name} is in service: {states}",
-            hint="Start one of them, or end its drain; `agentrt fleet status` shows them",
+            hint="Start one of them, or end its drain",
         )
 
     async def _first_open(self, keepers: Sequence[WorkerKeeper]) -> None:
