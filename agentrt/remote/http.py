@@ -280,7 +280,8 @@ class Http:
                 pause_s = retries.pause_s(wait_s)
             except BaseException:
                 if turn is not None and is_full:
-                    self._admission.refuse(turn, wait_s)
+                    # A longer wait would close the queue to requests that need not give up.
+                    self._admission.refuse(turn, min(wait_s, self.limits.retry_after_s))
                 elif turn is not None:
                     self._admission.end(turn)
                 raise
