@@ -60,9 +60,10 @@ class FleetPlacement:
 
     def end(self, route: FleetRoute, end: End, now_s: float) -> None:
         """Note the end of a request at its worker, whatever ended it."""
-        answered = end.reason in ("stop", "length") and end.ledger.prompt_tokens > 0
-        cached = float(end.ledger.cached_tokens) if answered else None
-        self._placer.end(route.request.request_id, cached_tokens=cached)
+        ledger = end.ledger
+        answered = end.reason in ("stop", "length") and ledger.prompt_tokens > 0
+        share = ledger.cached_tokens / ledger.prompt_tokens if answered else None
+        self._placer.end(route.request.request_id, cached_share=share)
         self._runs[route.request.run_id] = now_s
 
     def note_restart(self, worker: FleetWorker) -> None:
@@ -100,7 +101,6 @@ def _facts(route: FleetRoute, now_s: float) -> PlacementRequest:
         prompt_tokens=route.prompt_tokens,
         output_tokens=0.0 if info is None else info.output_tokens,
         run_id=request.run_id,
-        rest_s=0.0 if info is None else info.rest_s,
         waited_s=max(0.0, now_s - route.waits_since_s),
         excluded=route.excluded,
     )

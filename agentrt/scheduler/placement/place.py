@@ -1,7 +1,7 @@
 """The decision which worker of a fleet gets a request. Pure: nothing is read but the arguments.
 
 Each worker has a score in seconds, and the smallest wins: the learned work that is ahead there, a
-share of the work that its runs are yet to send, and the work that the request itself would make.
+share of what it was sent of late if the run is new, and the work that the request would make.
 Prompt tokens that are not in the worker's KV cache count several times over. Computing them again
 takes time from all that wait, and memory from other prefixes.
 
@@ -26,11 +26,22 @@ PlacementReason = Literal["prefix", "spread", "overload", "wait", "full", "only"
 than the wait. `full`: no worker has room. `only`: no other worker may have it.
 """
 
-RECOMPUTE_WEIGHT = 4.0
-"""Multiple of its own time that computing a token again costs a busy fleet."""
+NEW_RUN_WEIGHT = 4.0
+"""Multiple of its own time that computing a token again costs, for the first request of a run."""
 
-RESIDENT_SHARE = 0.25
-"""Share of the work that resident runs are yet to send that counts as ahead of a request."""
+CONTINUATION_WEIGHT = 48.0
+"""The same for a later request: its prefix is its run's own, so that a copy serves no other prompt,
+and the next requests of the run would follow it."""
+
+SIBLING_WEIGHT = 1.0
+"""Multiple of its own time that work of the same run ahead of a request costs on top.
+
+A fork of some requests stays together, and a fan of hundreds spreads although its prefix is dear.
+"""
+
+RECENT_SHARE = 0.3
+"""Share of the work sent of late that counts as ahead of a new run. The runs behind that work are
+going to send more to the same worker."""
 
 
 @record
@@ -56,8 +67,8 @@ def place(
     workers: Iterable[WorkerLoad],
     matched_tokens: Mapping[str, float],
     costs: TokenCosts,
+    sibling_s: Mapping[str, float] | None = None,
     home: str = "",
-    rest_s: float = 0.0,
 ) -> Placement | None:
     """The worker for a request; None if it may go to none.
 
@@ -66,14 +77,16 @@ def place(
         workers: The workers.
         matched_tokens: Tokens of the prompt that each worker is believed to hold; 0 if left out.
         costs: Costs of tokens.
+        sibling_s: Work ahead at each worker that is of the same run; 0 if left out.
         home: Worker of the last request of the run; "" if there is none.
-        rest_s: Work counted as resident there that would move along with the request.
 
     Returns:
         The placement. A worker without room is chosen if waiting for it is expected to be better,
         but not once the request has waited for longer than its prefix is worth.
     """
     output_s = request.output_tokens * costs.decode_s
+    token_s = (CONTINUATION_WEIGHT if home else NEW_RUN_WEIGHT) * costs.prefill_s
+    recent_share = 0.0 if home else RECENT_SHARE
     best: WorkerLoad | None = None
     best_key: tuple[float, bool, float] = (0.0, False, 0.0)
     free: WorkerLoad | None = None
@@ -86,18 +99,19 @@ def place(
         eligible += 1
         matched = matched_tokens.get(name, 0.0)
         longest = max(longest, matched)
-        again_s = RECOMPUTE_WEIGHT * costs.prefill_s * (request.prompt_tokens - matched)
-        resident_s = worker.resident_s - (rest_s if name == home else 0.0)
-        ahead_s = worker.in_flight_s + RESIDENT_SHARE * resident_s
+        again_s = token_s * (request.prompt_tokens - matched)
+        ahead_s = worker.in_flight_s + recent_share * worker.recent_s
+        if sibling_s:
+            ahead_s += SIBLING_WEIGHT * sibling_s.get(name, 0.0)
         score_s = (ahead_s + output_s + again_s) / worker.weight
-        key = (score_s, name != home, worker.sent_s / worker.weight)
+        key = (score_s, name != home, worker.recent_s / worker.weight)
         if best is None or key < best_key:
             best, best_key = worker, key
         if worker.room >= 1 and (free is None or key < free_key):
             free, free_key = worker, key
     if best is None:
         return None
-    worth_s = RECOMPUTE_WEIGHT * costs.prefill_s * matched_tokens.get(best.name, 0.0)
+    worth_s = token_s * matched_tokens.get(best.name, 0.0)
     if free is not None and free is not best and request.waited_s > worth_s / best.weight:
         best, best_key = free, free_key
     matched = matched_tokens.get(best.name, 0.0)
@@ -114,7 +128,7 @@ def place(
         ("matched_tokens", matched),
         ("longest_match_tokens", longest),
         ("ahead_s", best.in_flight_s),
-        ("resident_s", best.resident_s),
+        ("recent_s", best.recent_s),
         ("work_s", costs.work_s(request.prompt_tokens - matched, request.output_tokens)),
         ("score_s", best_key[0]),
     )

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil, exp
 from types import MappingProxyType
 
 from agentrt.base.errors import InternalError
 from agentrt.scheduler.placement.place import Placement, place
 from agentrt.scheduler.placement.prefix_map import PrefixMap, SentPrefix
 from agentrt.scheduler.placement.worker_load import PlacementRequest, TokenCosts, WorkerLoad
+
+RECENT_S = 15.0
+"""Time under full load in which the share of older work that counts as recent falls to 1/e."""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A run: the worker of its last request, and its learned work in flight by worker."""
+
+    home: WorkerLoad
+    in_flight_s: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -18,6 +30,7 @@ class _InFlight:
 
     Attributes:
         worker: The worker.
+        run: Run of the request; None if it belongs to none.
         key: Prompt of the request.
         sent: The prompt in the map.
         prefill_s: Work of the prompt that is left, in seconds.
@@ -25,18 +38,18 @@ class _InFlight:
     """
 
     worker: WorkerLoad
+    run: _Run | None
     key: bytes
     sent: SentPrefix
     prefill_s: float
     output_s: float
 
-
-@dataclass(slots=True, eq=False)
-class _Resident:
-    """A run, the worker of its last request, and the work that it is yet to send."""
-
-    worker: WorkerLoad
-    rest_s: float
+    def count(self, work_s: float) -> None:
+        """Add work to the accounts of the worker and of the run; less than 0 takes it off."""
+        load, run = self.worker, self.run
+        load.in_flight_s = max(0.0, load.in_flight_s + work_s)
+        if run is not None:
+            run.in_flight_s[load.name] = max(0.0, run.in_flight_s.get(load.name, 0.0) + work_s)
 
 
 class Placer:
@@ -70,7 +83,7 @@ class Placer:
         self.prefixes = PrefixMap(bytes_per_token, block_bytes)
         self._workers: dict[str, WorkerLoad] = {}
         self._in_flight: dict[int, _InFlight] = {}
-        self._runs: dict[str, _Resident] = {}
+        self._runs: dict[str, _Run] = {}
 
     @property
     def workers(self) -> Mapping[str, WorkerLoad]:
@@ -91,13 +104,15 @@ class Placer:
         self.prefixes.add(worker, kv_tokens)
 
     def remove(self, worker: str) -> None:
-        """Remove a worker, with its requests in flight and its runs."""
+        """Remove a worker; its requests in flight and the homes of its runs are forgotten."""
         self.prefixes.remove(worker)
         load = self._workers.pop(worker)
         self._in_flight = {
             number: one for number, one in self._in_flight.items() if one.worker is not load
         }
-        self._runs = {run_id: run for run_id, run in self._runs.items() if run.worker is not load}
+        self._runs = {run_id: run for run_id, run in self._runs.items() if run.home is not load}
+        for run in self._runs.values():
+            run.in_flight_s.pop(worker, None)
 
     def set_kv(self, worker: str, kv_tokens: float) -> None:
         """Note the capacity of a worker's KV cache; 0 if unknown."""
@@ -109,14 +124,14 @@ class Placer:
 
     def place(self, request: PlacementRequest) -> Placement | None:
         """The worker for a request; None if no worker may have it. Changes nothing."""
-        resident = self._runs.get(request.run_id)
+        run = self._runs.get(request.run_id)
         return place(
             request,
             self._workers.values(),
             self._matched_tokens(request),
             self.costs,
-            "" if resident is None else resident.worker.name,
-            0.0 if resident is None else resident.rest_s,
+            None if run is None else run.in_flight_s,
+            "" if run is None else run.home.name,
         )
 
     def send(self, request_id: int, request: PlacementRequest, worker: str) -> None:
@@ -132,50 +147,54 @@ class Placer:
         sent = self.prefixes.record(worker, request.key)
         prefill_s = self.costs.work_s(request.prompt_tokens - matched, 0.0)
         output_s = self.costs.work_s(0.0, request.output_tokens)
-        load.in_flight_s += prefill_s + output_s
-        load.sent_s += prefill_s + output_s
-        self._in_flight[request_id] = _InFlight(load, request.key, sent, prefill_s, output_s)
-        if request.run_id:
-            self.end_run(request.run_id)
-            rest_s = max(0.0, request.rest_s - prefill_s - output_s)
-            load.resident_s += rest_s
-            self._runs[request.run_id] = _Resident(load, rest_s)
+        run = self._runs.setdefault(request.run_id, _Run(load)) if request.run_id else None
+        if run is not None:
+            run.home = load
+        one = _InFlight(load, run, request.key, sent, prefill_s, output_s)
+        one.count(prefill_s + output_s)
+        self._in_flight[request_id] = one
+        self._note_recent(load, prefill_s + output_s)
 
     def computed(self, request_id: int) -> None:
         """Note the first token of a request: its prompt is computed."""
         one = self._in_flight.get(request_id)
         if one is not None:
-            one.worker.in_flight_s -= one.prefill_s
+            one.count(-one.prefill_s)
             one.prefill_s = 0.0
             self.prefixes.settle(one.sent)
 
     def end(
-        self, request_id: int, *, cached_tokens: float | None = None, output_key: bytes = b""
+        self, request_id: int, *, cached_share: float | None = None, output_key: bytes = b""
     ) -> None:
         """Note the end of a request, whatever ended it; one that is not in flight is ignored.
 
         Args:
             request_id: The request.
-            cached_tokens: Tokens of its prompt that the engine found in its KV cache; None if it
-                does not say.
+            cached_share: Share of the tokens of its prompt that the engine found in its KV cache;
+                None if it does not say. A share, since how many bytes make a token is unknown here.
             output_key: Bytes that the engine now holds behind the prompt.
         """
         one = self._in_flight.pop(request_id, None)
         if one is None:
             return
-        one.worker.in_flight_s = max(0.0, one.worker.in_flight_s - one.prefill_s - one.output_s)
-        if cached_tokens is not None:
-            cached_bytes = int(cached_tokens * self.prefixes.bytes_per_token)
-            self.prefixes.confirm(one.sent, cached_bytes)
+        one.count(-one.prefill_s - one.output_s)
+        if cached_share is not None:
+            self.prefixes.confirm(one.sent, ceil(cached_share * len(one.key)))
         self.prefixes.settle(one.sent)
         if output_key:
             self.prefixes.settle(self.prefixes.record(one.worker.name, one.key + output_key))
 
     def end_run(self, run_id: str) -> None:
         """Note that a run sends nothing more; one that has sent nothing is ignored."""
-        run = self._runs.pop(run_id, None)
-        if run is not None:
-            run.worker.resident_s = max(0.0, run.worker.resident_s - run.rest_s)
+        self._runs.pop(run_id, None)
+
+    def _note_recent(self, load: WorkerLoad, work_s: float) -> None:
+        """Count work that is sent; what the fleet was sent before fades by it."""
+        weights = sum(worker.weight for worker in self._workers.values())
+        kept = exp(-work_s / (RECENT_S * weights))
+        for worker in self._workers.values():
+            worker.recent_s *= kept
+        load.recent_s += work_s
 
     def _matched_tokens(self, request: PlacementRequest) -> dict[str, float]:
         matched = self.prefixes.match(request.key)

@@ -2,7 +2,8 @@
 
 A radix tree over what was sent. Keys are bytes: token ids as int32, or the text of the messages.
 Engines share KV by the block, so nodes hold whole blocks. Comparing and searching bytes is fast
-enough in Python: a prompt of 8,192 tokens is found among 10^6 in some 10 us.
+enough in Python: a prompt of 8,192 tokens is placed among 10^6 in 12 us, and noted in 13. These are
+medians of `python -m tests.scheduler.placement.placing_time`.
 
 A map of what was sent believes more than is true, since workers evict. Each worker has a limit, and
 forgets least recently used blocks beyond it, as engines do. Reports of cached tokens correct it: if

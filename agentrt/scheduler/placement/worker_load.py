@@ -35,7 +35,6 @@ class PlacementRequest:
         prompt_tokens: Length of the prompt.
         output_tokens: Learned length of the output; 0 if unknown.
         run_id: Run of the request; "" for one that belongs to none.
-        rest_s: Learned remaining work of the run, this request included; 0 if unknown.
         waited_s: Time for which it has been held back.
         excluded: Workers that it must not go to, such as one that has just lost it.
     """
@@ -44,7 +43,6 @@ class PlacementRequest:
     prompt_tokens: float
     output_tokens: float = 0.0
     run_id: str = ""
-    rest_s: float = 0.0
     waited_s: float = 0.0
     excluded: frozenset[str] = frozenset()
 
@@ -60,8 +58,7 @@ class WorkerLoad:
         draining: Whether it gets no new requests.
         room: Requests that it may still be sent now; infinite if unknown.
         in_flight_s: Learned work of the requests that it has, or that wait for it.
-        resident_s: Learned work that the runs whose last request it had are yet to send.
-        sent_s: Learned work of all requests that it was ever sent.
+        recent_s: Learned work that it was sent of late; older work fades as the fleet gets more.
     """
 
     name: str
@@ -70,8 +67,7 @@ class WorkerLoad:
     draining: bool = False
     room: float = math.inf
     in_flight_s: float = 0.0
-    resident_s: float = 0.0
-    sent_s: float = 0.0
+    recent_s: float = 0.0
 
     @property
     def eligible(self) -> bool:

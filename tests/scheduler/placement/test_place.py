@@ -5,7 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.scheduler.placement.place import RECOMPUTE_WEIGHT, Placement, place
+from agentrt.scheduler.placement.place import NEW_RUN_WEIGHT, Placement, place
 from agentrt.scheduler.placement.worker_load import PlacementRequest, TokenCosts, WorkerLoad
 
 COSTS = TokenCosts(prefill_s=0.001, decode_s=0.01)
@@ -39,8 +39,7 @@ workers_of_a_fleet = st.lists(
         draining=st.booleans(),
         room=st.sampled_from([-1.0, 0.0, 1.0, 8.0, math.inf]),
         in_flight_s=st.floats(0, 1e6),
-        resident_s=st.floats(0, 1e6),
-        sent_s=st.floats(0, 1e6),
+        recent_s=st.floats(0, 1e6),
     ),
     max_size=6,
 )
@@ -65,7 +64,7 @@ def test_only_workers_that_may_have_it(
     with_room = [one for one in able.values() if one.room >= 1]
     if found.waits and with_room:
         least_weight = min(one.weight for one in able.values())
-        longest_s = RECOMPUTE_WEIGHT * COSTS.prefill_s * tokens / least_weight
+        longest_s = NEW_RUN_WEIGHT * COSTS.prefill_s * tokens / least_weight
         assert waited_s <= longest_s, "it starves: it has waited longer than any prefix is worth"
     assert place(asked, workers, matched, COSTS) == found, "nothing is changed by a decision"
 
@@ -89,12 +88,33 @@ def test_cold_prompts_go_to_the_least_work_and_not_to_the_fewest_requests() -> N
     assert (found.worker, found.reason) == ("many", "spread")
 
 
-def test_work_that_runs_will_send_counts() -> None:
-    workers = [WorkerLoad("promised", resident_s=40.0), WorkerLoad("b", in_flight_s=2.0)]
+def test_a_new_run_goes_to_the_worker_with_less_work_of_late() -> None:
+    workers = [WorkerLoad("late", recent_s=40.0), WorkerLoad("b", in_flight_s=2.0)]
     assert placed(request(), workers).worker == "b"
-    home = place(request(), workers, {}, COSTS, home="promised", rest_s=40.0)
-    assert home is not None
-    assert home.worker == "promised", "its own run's work comes along wherever it goes"
+    workers[0].recent_s = 4.0
+    assert placed(request(), workers).worker == "late"
+
+
+def test_work_of_late_moves_no_run_from_its_prefix() -> None:
+    workers = [WorkerLoad("home", recent_s=400.0, in_flight_s=20.0), WorkerLoad("b")]
+    matched = {"home": 900.0}
+    assert placed(request(), workers, matched).worker == "b", "the prefix is anybody's"
+    found = place(request(), workers, matched, COSTS, home="home")
+    assert found is not None
+    assert (found.worker, found.reason) == ("home", "prefix"), "the prefix is its own"
+    workers[0].in_flight_s = 50.0
+    found = place(request(), workers, matched, COSTS, home="home")
+    assert found is not None
+    assert (found.worker, found.reason) == ("b", "overload")
+
+
+def test_siblings_ahead_count_more_than_the_work_of_others() -> None:
+    workers = [WorkerLoad("home", in_flight_s=30.0), WorkerLoad("b")]
+    matched = {"home": 900.0}
+    for own_s, chosen in ((2.0, "home"), (30.0, "b")):
+        found = place(request(), workers, matched, COSTS, {"home": own_s}, home="home")
+        assert found is not None
+        assert found.worker == chosen
 
 
 def test_faster_workers_get_more() -> None:
@@ -102,11 +122,11 @@ def test_faster_workers_get_more() -> None:
     assert placed(request(), workers).worker == "fast"
 
 
-def test_ties_go_to_the_worker_that_was_sent_least() -> None:
+def test_ties_go_to_the_worker_that_was_sent_least_of_late() -> None:
     workers = [
-        WorkerLoad("a", sent_s=2.0),
-        WorkerLoad("b", sent_s=1.0),
-        WorkerLoad("c", sent_s=3.0),
+        WorkerLoad("a", recent_s=2.0),
+        WorkerLoad("b", recent_s=1.0),
+        WorkerLoad("c", recent_s=3.0),
     ]
     assert placed(request(), workers).worker == "b"
 

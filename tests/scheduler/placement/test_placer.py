@@ -1,11 +1,13 @@
 """The placer: the account of work, and the map behind it."""
 
+from math import exp
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.errors import InternalError
-from agentrt.scheduler.placement.placer import Placer
+from agentrt.scheduler.placement.placer import RECENT_S, Placer
 from agentrt.scheduler.placement.worker_load import PlacementRequest, TokenCosts
 
 COSTS = TokenCosts(prefill_s=0.001, decode_s=0.01)
@@ -19,8 +21,8 @@ def fleet(*workers: str) -> Placer:
     return placer
 
 
-def prompt(text: bytes, run_id: str = "", rest_s: float = 0.0) -> PlacementRequest:
-    return PlacementRequest(text, len(text) / 4, 100.0, run_id, rest_s)
+def prompt(text: bytes, run_id: str = "") -> PlacementRequest:
+    return PlacementRequest(text, len(text) / 4, 100.0, run_id)
 
 
 def worker_of(placer: Placer, request: PlacementRequest) -> tuple[str, str]:
@@ -56,7 +58,7 @@ def test_siblings_follow_the_first_until_its_worker_is_overloaded() -> None:
         assert found is not None
         placer.send(number, request, found.worker)
         went.append((found.worker, found.reason))
-    assert went[:4] == [("a", "spread"), ("a", "prefix"), ("a", "prefix"), ("b", "overload")]
+    assert went[:3] == [("a", "spread"), ("a", "prefix"), ("b", "overload")]
     assert [reason for _, reason in went].count("overload") == 2, "the prefix is copied, twice"
     assert {worker for worker, _ in went} == {"a", "b", "c"}
 
@@ -83,27 +85,60 @@ def test_a_report_of_fewer_cached_tokens_corrects_the_map() -> None:
         placer.send(number, prompt(text), "a")
         placer.end(number)
     placer.send(7, prompt(SHARED), "a")
-    placer.end(7, cached_tokens=0)
+    placer.end(7, cached_share=0.0)
     assert placer.prefixes.match(b"o" * 4000) == {}
 
 
-def test_promised_work_moves_with_its_run() -> None:
+def test_a_whole_hit_confirms_the_map_whatever_a_token_is_long() -> None:
     placer = fleet()
-    placer.send(1, prompt(SHARED, "run", rest_s=52.0), "a")
-    assert placer.workers["a"].resident_s == pytest.approx(50.0)
-    placer.send(2, prompt(SHARED, "run", rest_s=32.0), "b")
-    assert placer.workers["a"].resident_s == 0.0
-    assert placer.workers["b"].resident_s == pytest.approx(30.0)
-    placer.end_run("run")
-    placer.end_run("run")
-    assert placer.workers["b"].resident_s == 0.0
+    wide = PlacementRequest(SHARED, prompt_tokens=len(SHARED) / 40, output_tokens=1.0)
+    for number in range(2):
+        placer.send(number, wide, "a")
+        placer.end(number, cached_share=float(number))
+    assert placer.prefixes.match(SHARED) == {"a": 3968}
+
+
+def test_work_of_late_fades_by_what_the_fleet_is_sent() -> None:
+    placer = fleet()
+    placer.send(1, prompt(SHARED), "a")
+    placer.end(1)
+    assert placer.workers["a"].recent_s == pytest.approx(2.0)
+    for number in range(2, 9):
+        placer.send(number, prompt(bytes([number]) * 4000), "b")
+        placer.end(number)
+    assert placer.workers["a"].recent_s == pytest.approx(2.0 * exp(-14.0 / (2 * RECENT_S)))
+
+
+def test_a_fork_stays_with_its_prefix_and_a_fan_spreads() -> None:
+    placer = fleet("a", "b", "c", "d")
+    placer.send(0, prompt(SHARED, "run"), "b")
+    placer.end(0)
+    went = []
+    for number in range(1, 101):
+        request = prompt(SHARED + number.to_bytes(64), "run")
+        found = placer.place(request)
+        assert found is not None
+        placer.send(number, request, found.worker)
+        went.append(found.worker)
+    assert set(went[:6]) == {"b"}
+    shares = [went.count(worker) for worker in "abcd"]
+    assert sum(shares) == 100
+    assert min(shares) > 15
+
+
+def test_the_account_of_a_run_ends_with_its_requests() -> None:
+    placer = fleet()
+    for number in range(40):
+        placer.send(number, prompt(SHARED, "run"), "a")
+        placer.end(number)
+    assert worker_of(placer, prompt(SHARED, "run")) == ("a", "prefix")
 
 
 def test_a_removed_worker_takes_its_account_along() -> None:
     placer = fleet()
-    placer.send(1, prompt(SHARED, "run", rest_s=5.0), "a")
+    placer.send(1, prompt(SHARED, "run"), "a")
     placer.remove("a")
-    placer.end(1, cached_tokens=0, output_key=b"x" * 64)
+    placer.end(1, cached_share=0.0, output_key=b"x" * 64)
     placer.end_run("run")
     assert worker_of(placer, prompt(SHARED, "run")) == ("b", "only")
     placer.add("a")
@@ -126,7 +161,7 @@ def test_the_account_is_empty_once_all_has_ended(todo: list[tuple[str, int]]) ->
     for number, (what, which) in enumerate(todo):
         name = "abc"[which % 3]
         if what == "send":
-            request = prompt(SHARED[: 400 * which] + bytes([which]) * 300, f"r{which % 4}", 3.0)
+            request = prompt(SHARED[: 400 * which] + bytes([which]) * 300, f"r{which % 4}")
             found = placer.place(request)
             if found is not None:
                 assert placer.workers[found.worker].eligible
@@ -134,7 +169,7 @@ def test_the_account_is_empty_once_all_has_ended(todo: list[tuple[str, int]]) ->
         elif what == "computed":
             placer.computed(which)
         elif what == "end":
-            placer.end(which, cached_tokens=100.0 * which, output_key=b"o" * 64 * which)
+            placer.end(which, cached_share=which / 10, output_key=b"o" * 64 * which)
         elif what == "end_run":
             placer.end_run(f"r{which % 4}")
         elif what == "forget":
@@ -150,4 +185,3 @@ def test_the_account_is_empty_once_all_has_ended(todo: list[tuple[str, int]]) ->
         placer.end_run(f"r{number}")
     for load in placer.workers.values():
         assert load.in_flight_s == pytest.approx(0.0, abs=1e-9)
-        assert load.resident_s == pytest.approx(0.0, abs=1e-9)
