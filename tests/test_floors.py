@@ -83,7 +83,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
             "model_role",
             "observers",
         ),
-        ("options", "progress", "task", "warmup"),
+        ("engine_load", "options", "progress", "task", "warmup"),
         ("node_limits",),
         ("run",),
         ("completion", "in_flight", "run_cost"),

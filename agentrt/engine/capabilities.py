@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from agentrt.base.config import EngineConfig
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import Capabilities
 
 
 def capabilities_of(
-    codec: Codec, model: str, window_tokens: int, kv_tokens: int, host_kv_tokens: int
+    codec: Codec, model: str, window_tokens: int, config: EngineConfig, pages: int, host_pages: int
 ) -> Capabilities:
-    """Capabilities of an engine: it supports everything in the contract."""
+    """Capabilities of an engine: it supports everything in the contract.
+
+    Args:
+        codec: Codec of the model.
+        model: Name of the model.
+        window_tokens: Context length.
+        config: Settings of the engine, with all sizes.
+        pages: KV pages on the device.
+        host_pages: KV pages of the offload tier.
+    """
     return Capabilities(
         backend="embedded",
         model=model,
@@ -23,8 +33,10 @@ def capabilities_of(
         logprobs=True,
         closes=True,
         call_frame=codec.call_frame,
-        kv_tokens=kv_tokens,
-        host_kv_tokens=host_kv_tokens,
+        kv_tokens=pages * config.page_tokens,
+        host_kv_tokens=host_pages * config.page_tokens,
+        page_tokens=config.page_tokens,
+        slots=config.max_running,
         thinking=codec.think_frame,
         scores=True,
         cache_salts=True,

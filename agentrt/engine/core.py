@@ -114,8 +114,9 @@ class EngineCore:
             self.codec,
             executor.model,
             self._window_tokens,
-            executor.pages * config.page_tokens,
-            offload.tier.pool.total_pages * config.page_tokens if offload is not None else 0,
+            config,
+            executor.pages,
+            offload.tier.pool.total_pages if offload is not None else 0,
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
@@ -142,6 +142,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         "generated",
         "handed_on",
         "meta",
+        "output_ids",
         "produced_tokens",
         "prompt",
         "reasoning",
@@ -189,6 +190,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         self._changed: Notifier | None = None
         self.meta = _NO_META
         self.generated = _NOTHING_WRITTEN
+        self.output_ids: Sequence[int] = ()  # so far, without the end token
         self.produced_tokens = 0
         self.handed_on = False  # whether the program may have seen text of an unfinished output
         self.first_token_at_s = 0.0

@@ -41,6 +41,7 @@ from agentrt.prompt.prefix_cache import PrefixCache
 from agentrt.prompt.probe import TemplateProbe
 from agentrt.prompt.template import TemplateRefused
 from agentrt.prompt.template_set import TemplateSet
+from agentrt.prompt.text_encoder import TextPosition
 from agentrt.prompt.think_probe import find_think_frame
 from agentrt.prompt.tokenizer_parts import Marker, TokenizerParts
 from agentrt.prompt.tool_view import ToolView, ToolViews
@@ -228,6 +229,17 @@ class Codec:
     def count(self, text: str) -> int:
         """Number of tokens of a text by itself."""
         return self.parts.texts.count(text)
+
+    def text_ids(self, text: str, *, special: bool = True) -> tuple[int, ...]:
+        """The ids of a text that is no chat; nothing in it becomes a special token.
+
+        Args:
+            text: The text.
+            special: Whether it gets the special tokens that the tokenizer puts around a text.
+        """
+        before, behind = self.parts.text_frame if special else ((), ())
+        position = TextPosition.AFTER_MARKER if before else TextPosition.START
+        return (*before, *self.parts.texts.encode(text, position), *behind)
 
     def detokenizer(self, keep_special: bool = False) -> Detokenizer:
         """A new incremental detokenizer; with `keep_special`, special tokens show as their text."""

@@ -17,6 +17,7 @@ from agentrt.base.errors import ModelInvalid
 from agentrt.base.vocabulary import Vocab
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.prompt.text_encoder import TextEncoder
+from agentrt.prompt.text_frame import text_frame
 from agentrt.prompt.token_bytes import bytes_by_id
 from agentrt.prompt.token_lengths import most_text_bytes
 
@@ -61,6 +62,7 @@ class TokenizerParts:
         kept = [entry for entry in added if entry["content"] not in self.markers]
         try:
             self.texts = TextEncoder(tokenizer, kept, frozenset(self.markers))
+            self.text_frame = text_frame(tokenizer)
         except Exception as error:  # tokenizers raises bare Exception
             raise _broken(files, error) from error
         self.eos_ids = _eos_ids(files, added)

@@ -45,6 +45,8 @@ class Capabilities:
             separately write them into the text in `JSON_ARRAY_FRAME`.
         kv_tokens: Capacity of its KV cache in tokens; 0 if unknown.
         host_kv_tokens: Capacity of its KV offload tier in tokens; 0 without one.
+        page_tokens: Tokens of a KV page; 0 if unknown.
+        slots: Requests that it computes at once; 0 if unknown.
         thinking: Frame of its model's reasoning within `thinking_tokens`; None if it cannot hold a
             thinking budget in its text.
         thinks: Whether it holds a thinking budget and reports the reasoning apart. Asking a backend
@@ -82,6 +84,8 @@ class Capabilities:
     resumes: bool = False
     prefills_ahead: bool = False
     prices: Prices | None = None
+    page_tokens: int = 0
+    slots: int = 0
 
 
 @record

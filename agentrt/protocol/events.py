@@ -38,6 +38,7 @@ class RunStarted:
             otherwise.
         true_kv_tokens: Peak of the KV that it will need of an engine, likewise.
         true_longest_tokens: Longest context that one of its generations will reach, likewise.
+        session: Session of the tenant that the run belongs to; "" for none.
     """
 
     run_id: RunId
@@ -52,6 +53,7 @@ class RunStarted:
     true_service_s: float | None = None
     true_kv_tokens: float | None = None
     true_longest_tokens: float | None = None
+    session: str = ""
 
 
 @record

@@ -62,6 +62,8 @@ class RunOptions:
         on_ask: Answers the program's questions, with a value or with text.
         tenant: Name of the tenant; tenants share the engines evenly, however many runs each has.
         priority: Priority over (or, if negative, below) other runs of the tenant.
+        session: Name that joins runs of the tenant which are steps of one program elsewhere: their
+            service and waits count together. "" for none.
         true_service_s: Service of the engines that the run will need, if a replay knows it, for
             the policies "oracle" and "clairvoyant".
         true_kv_tokens: Peak of the KV that it will need of an engine, if a replay knows it, for the
@@ -84,6 +86,7 @@ class RunOptions:
     on_ask: OnAsk | None = None
     tenant: str = ""
     priority: int = 0
+    session: str = ""
     true_service_s: float | None = None
     true_kv_tokens: float | None = None
     true_longest_tokens: float | None = None

@@ -25,6 +25,7 @@ from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime.assembly import assemble_loop, new_state
+from agentrt.runtime.engine_load import RoleLoad, load_of
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.loop_watch import watched_loop
 from agentrt.runtime.model_role import ModelRole
@@ -260,6 +261,7 @@ class Runtime:
                 options.true_service_s,
                 options.true_kv_tokens,
                 options.true_longest_tokens,
+                options.session,
             )
         )
         run = self._runs[run_id] = Run(
@@ -310,6 +312,10 @@ class Runtime:
         if run_id in self._runs:
             raise UsageError(f"run id {run_id!r} is in use", hint="Give another one")
         return run_id
+
+    def load_of(self, role: str) -> RoleLoad | None:
+        """The load of the engine of a role; None while the runtime is not open."""
+        return None if self._loop is None else load_of(self._loop.state, self._engines[role])
 
     def _progress_of(self, run: Run) -> RunProgress:
         state = self._loop.state.runs.get(run.run_id) if self._loop is not None else None

@@ -303,7 +303,8 @@ def _options_known(state: State, node: NodeState, event: internal_events.Options
 
 def _run_started(state: State, event: events.RunStarted) -> None:
     account = state.fair_share.begin_run(event.tenant)
-    run = state.runs[event.run_id] = RunState.begin(event, state.estimates, account)
+    session = state.sessions.begin_run(event.tenant, event.session, event.at_s)
+    run = state.runs[event.run_id] = RunState.begin(event, state.estimates, account, session)
     run.admitted = state.admission.is_disabled
 
 
@@ -312,6 +313,7 @@ def _run_finished(state: State, event: events.RunFinished) -> None:
     learn_run(run, event)
     state.admission.remove_run(run)
     state.fair_share.end_run(run.account)
+    state.sessions.end_run(run.session, run.waited_until(event.at_s))
 
 
 def _kv_room(state: State, event: internal_events.KvRoomLearned) -> None:

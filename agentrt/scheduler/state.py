@@ -14,6 +14,7 @@ from agentrt.scheduler.order.tool_slots import ToolSlots
 from agentrt.scheduler.policies.policy import policy
 from agentrt.scheduler.runs.fair_share import FairShare
 from agentrt.scheduler.runs.run import NodeState, RunState, Status
+from agentrt.scheduler.runs.session import Sessions
 
 __all__ = ["NodeState", "RunState", "State", "Status"]
 
@@ -33,6 +34,7 @@ class State:
         estimates: Estimates from past runs.
         order: Order of waiting runs and requests.
         fair_share: Service of each tenant.
+        sessions: Service of sessions, which join runs.
         admission: Admission control by KV budget.
         runs: Runs by id.
         declared_count: Nodes ever declared.
@@ -63,6 +65,7 @@ class State:
         self.estimates = estimates if estimates is not None else Estimates()
         self.order = Order(policy(self.config.policy))
         self.fair_share = FairShare()
+        self.sessions = Sessions()
         self.admission = AdmissionControl(
             kv_tokens or {}, self.config.gate_share, foresees=self.order.policy.foresees
         )

@@ -1,4 +1,4 @@
-"""An answer in the API's form: in one piece, or as the chunks of a stream."""
+"""A chat completion in the API's form: in one piece, or as the chunks of a stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.program import GenMeta
-from agentrt.protocol.step_output import Ledger
+from agentrt.serve.answer_figures import figures
 from agentrt.serve.request_builder import CallsIn
 from agentrt.structured import CallScanner, CallText
 
@@ -23,6 +23,7 @@ class ChatAnswer:
         calls_in: Places of tool calls in the text.
         frame: Form in which the model writes calls.
         tools: The tools offered.
+        prompt_ids: Ids of the prompt, if the answer has them.
     """
 
     def __init__(
@@ -33,28 +34,34 @@ class ChatAnswer:
         calls_in: CallsIn,
         frame: CallFrame,
         tools: tuple[ToolSchema, ...],
+        prompt_ids: tuple[int, ...] | None = None,
     ) -> None:
         self._name = name
         self._model = model
         self._created = created
         self._scanner = None if calls_in == "none" else CallScanner(frame, tools)
+        self._prompt_ids = prompt_ids
+        self._untold_ids: list[int] = []
         self._told_chars = 0
         self._calls: list[Json] = []
 
-    def opening(self) -> Json:
+    def opening(self) -> list[Json]:
         """The first chunk of a stream."""
-        return self._chunk([self._choice({"role": "assistant", "content": ""})])
+        first = self._chunk([self._choice({"role": "assistant", "content": ""})])
+        return [first | self._prompt_field()]
 
-    def chunks(self, text: str) -> list[Json]:
-        """Chunks for more text."""
+    def chunks(self, text: str, ids: list[int]) -> list[Json]:
+        """Chunks for more text, and the ids since the last call; the first chunk has all ids."""
+        self._untold_ids += ids
         content, calls = self._read(text)
         found = [self._chunk([self._choice({"content": content})])] if content else []
         for index, call in enumerate(calls, len(self._calls) - len(calls)):
             found.append(self._chunk([self._choice({"tool_calls": [{"index": index, **call}]})]))
         return found
 
-    def closing(self, meta: GenMeta, *, usage: bool) -> list[Json]:
-        """The last chunks of a stream."""
+    def closing(self, meta: GenMeta, ids: list[int], *, usage: bool) -> list[Json]:
+        """The last chunks of a stream, with the rest of the ids."""
+        self._untold_ids += ids
         rest = self._flush()
         found = [self._chunk([self._choice({"content": rest})])] if rest else []
         reason = self._reason(meta)
@@ -63,7 +70,7 @@ class ChatAnswer:
             found.append({**self._chunk([]), **figures(meta.ledger)})
         return found
 
-    def whole(self, text: str, meta: GenMeta) -> Json:
+    def whole(self, text: str, meta: GenMeta, ids: list[int]) -> Json:
         """The answer in one piece."""
         content, _ = self._read(text)
         content += self._flush()
@@ -77,8 +84,10 @@ class ChatAnswer:
             "finish_reason": self._reason(meta),
             "stop_reason": meta.stopped_by or None,
         }
+        if self._prompt_ids is not None:
+            choice["token_ids"] = ids
         head = {**self._chunk([choice]), "object": "chat.completion"}
-        return {**head, **figures(meta.ledger)}
+        return {**head, **figures(meta.ledger), **self._prompt_field()}
 
     def _read(self, text: str) -> tuple[str, list[Json]]:
         """The content and the calls that more text brings."""
@@ -108,7 +117,13 @@ class ChatAnswer:
 
     def _choice(self, delta: Json, reason: str | None = None, stop: str | None = None) -> Json:
         choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        if self._prompt_ids is not None:
+            choice["token_ids"], self._untold_ids = self._untold_ids, []
         return choice | {"stop_reason": stop} if stop else choice
+
+    def _prompt_field(self) -> Json:
+        ids = self._prompt_ids
+        return {} if ids is None else {"prompt_token_ids": list(ids)}
 
     def _chunk(self, choices: list[Json]) -> Json:
         return {
@@ -119,24 +134,3 @@ class ChatAnswer:
             "system_fingerprint": "agentrt",
             "choices": choices,
         }
-
-
-def figures(ledger: Ledger) -> Json:
-    """Tokens and times in the fields of vLLM."""
-    guesses = [one for one in ledger.drafts if one.source != "grammar"]
-    usage = {
-        "prompt_tokens": ledger.prompt_tokens,
-        "completion_tokens": ledger.output_tokens,
-        "total_tokens": ledger.prompt_tokens + ledger.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": ledger.cached_tokens},
-        "completion_tokens_details": {
-            "accepted_prediction_tokens": sum(one.accepted_tokens for one in guesses),
-            "rejected_prediction_tokens": sum(one.rejected_tokens for one in guesses),
-        },
-    }
-    metrics = {
-        "queue_time_ms": ledger.queue_s * 1e3,
-        "time_to_first_token_ms": (ledger.prefill_s + ledger.kv_reload_s) * 1e3,
-        "generation_time_ms": (ledger.decode_s + ledger.constraint_s) * 1e3,
-    }
-    return {"usage": usage, "metrics": metrics}

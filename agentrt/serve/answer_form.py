@@ -11,6 +11,7 @@ from agentrt.base.errors import ConstraintError
 from agentrt.serve.refusal import RequestRefused, refusal_of
 from agentrt.serve.request_schema import (
     ChatRequest,
+    GenerationFields,
     ResponseFormat,
     StructuralTag,
     Structured,
@@ -23,7 +24,7 @@ from agentrt.structured.types.shape import Shape
 _ANY_OBJECT = {"type": "object"}
 
 
-def form_of(question: ChatRequest) -> ConstraintSpec | None:
+def form_of(question: GenerationFields) -> ConstraintSpec | None:
     """The form of the answer, by either of the fields that give it.
 
     Raises:

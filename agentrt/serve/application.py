@@ -1,4 +1,4 @@
-"""The routes: completions, the model, and the health check."""
+"""The routes: completions, tokens, the model, its load, and the health check."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from agentrt.serve.asgi import (
     Send,
     send_json,
     send_refusal,
+    send_whole,
 )
+from agentrt.serve.body_routes import BodyRoute
 from agentrt.serve.completion import Completion
 from agentrt.serve.host_check import HostCheck
+from agentrt.serve.metrics import CONTENT_TYPE, metrics_text
 from agentrt.serve.refusal import RequestRefused, noted
 from agentrt.serve.request_body import BodyMemory, HeldBody
 from agentrt.serve.served_model import ServedModel
+from agentrt.serve.tokenizing import detokenized, tokenized
 
-COMPLETIONS = "/v1/chat/completions"
-MODELS = "/v1/models"
 HEALTH = "/health"
-_METHODS = {COMPLETIONS: ("POST",), MODELS: ("GET", "HEAD"), HEALTH: ("GET", "HEAD")}
+MODELS = "/v1/models"
+METRICS = "/metrics"
+TOKENIZE = "/tokenize"
+DETOKENIZE = "/detokenize"
+COMPLETIONS: dict[str, BodyRoute] = {"/v1/chat/completions": "chat", "/v1/completions": "text"}
+_POSTED = (*COMPLETIONS, TOKENIZE, DETOKENIZE)
+_METHODS = dict.fromkeys((MODELS, METRICS, HEALTH), ("GET", "HEAD")) | dict.fromkeys(
+    _POSTED, ("POST",)
+)
 
 HttpScope = MutableMapping[str, Any]
 RequestHeaders = dict[bytes, bytes]
@@ -83,10 +93,13 @@ class Application:
             await send_json(self._health(is_up), send, 200 if is_up else 503)
         elif path == MODELS:
             await send_json(self._models(), send)
+        elif path == METRICS:
+            text = metrics_text(self._model.load, self._model.name)
+            await send_whole(text.encode(), CONTENT_TYPE, send)
         else:
-            await self._complete(scope, headers, key, receive, send)
+            await self._take(scope, headers, key, receive, send)
 
-    async def _complete(
+    async def _take(
         self,
         scope: HttpScope,
         headers: RequestHeaders,
@@ -94,6 +107,7 @@ class Application:
         receive: Receive,
         send: Send,
     ) -> None:
+        """Receive a body, and answer it by the route."""
         _check_json(headers)
         limit = self._model.body_limit
         limit.check(_declared_bytes(headers))
@@ -106,7 +120,18 @@ class Application:
                 return tenant_without_key(peer, user)
             return tenant_with_key(key, peer, user)
 
-        await Completion(self._model, body, tenant_of, send).serve(receive)
+        path = scope["path"]
+        if path in COMPLETIONS:
+            route = COMPLETIONS[path]
+            await Completion(route, self._model, body, tenant_of, send).serve(receive)
+            return
+        try:
+            if path == TOKENIZE:
+                await send_json(await tokenized(self._model, body, tenant_of), send)
+            else:
+                await send_json(await detokenized(self._model, body), send)
+        finally:
+            body.release()
 
     def _key(self, headers: RequestHeaders) -> Tenant | None:
         """The tenant of the request's key; None if keys are not required.
@@ -123,12 +148,15 @@ class Application:
         return tenant
 
     def _models(self) -> bytes:
+        load = self._model.load
         entry = {
             "id": self._model.name,
             "object": "model",
             "created": self._model.started_at_unix_s,
             "owned_by": "agentrt",
             "max_model_len": self._model.window_tokens,
+            "max_num_seqs": load.slots,
+            "kv_cache_tokens": load.kv_tokens,
         }
         return json.dumps({"object": "list", "data": [entry]}).encode()
 

@@ -39,9 +39,13 @@ async def read_body(receive: Receive, count: Callable[[int], None]) -> bytes:
 
 
 def whole_json(body: bytes) -> Headers:
+    """Headers of JSON in one piece."""
+    return _whole(body, b"application/json")
+
+
+def _whole(body: bytes, kind: bytes) -> Headers:
     """Headers of a response in one piece; without the length its end is a write of its own."""
-    length = str(len(body)).encode()
-    return [(b"content-length", length), (b"content-type", b"application/json")]
+    return [(b"content-length", str(len(body)).encode()), (b"content-type", kind)]
 
 
 def response_start(status: int, headers: Headers) -> AsgiEvent:
@@ -57,6 +61,12 @@ def response_body(body: bytes, *, more: bool = False) -> AsgiEvent:
 async def send_json(body: bytes, send: Send, status: int = 200) -> None:
     """Send a response in one piece."""
     await send(response_start(status, whole_json(body)))
+    await send(response_body(body))
+
+
+async def send_whole(body: bytes, kind: bytes, send: Send) -> None:
+    """Send a response of another content type in one piece."""
+    await send(response_start(200, _whole(body, kind)))
     await send(response_body(body))
 
 

@@ -13,6 +13,7 @@ from agentrt.program import Chat
 from agentrt.program.output import raw_text
 from agentrt.protocol.child_process import ChildProcess
 from agentrt.serve import reader_wire as wire
+from agentrt.serve.body_routes import BodyRoute
 from agentrt.serve.refusal import RequestRefused
 from agentrt.serve.request_builder import CompletionRequest
 
@@ -63,11 +64,12 @@ class BodyReader:
         self._running()
 
     def read(
-        self, body: bytes, cache_salt: str, is_abandoned: threading.Event
+        self, route: BodyRoute, body: bytes, cache_salt: str, is_abandoned: threading.Event
     ) -> CompletionRequest:
         """Read a body.
 
         Args:
+            route: Route of the request.
             body: The JSON.
             cache_salt: Salt of the tenant.
             is_abandoned: Set once the result is of no use.
@@ -79,7 +81,7 @@ class BodyReader:
         """
         child = self._running()
         ends_s = time.monotonic() + WALL_S
-        child.send(wire.ORDERS.frame(wire.ReadBody(body, cache_salt)), ends_s)
+        child.send(wire.ORDERS.frame(wire.ReadBody(route, body, cache_salt)), ends_s)
         answer = self._answer(child, ends_s, is_abandoned)
         match answer:
             case wire.BodyRead():
@@ -143,8 +145,5 @@ def _request(read: wire.BodyRead) -> CompletionRequest:
         raw_text("chat", read.constraint, keep_special=read.calls_in != "none"),
         json.loads(read.options),
         read.calls_in,
-        cache_salt=read.cache_salt,
-        user=read.user,
-        stream=read.stream,
-        wants_usage=read.wants_usage,
+        read.terms,
     )

@@ -15,6 +15,7 @@ import anyio
 from agentrt.base.errors import AgentrtError, InternalError
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader, TooCostlyToRead
+from agentrt.serve.body_routes import BodyRoute
 from agentrt.serve.fair_turns import FairTurns
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
 from agentrt.serve.request_builder import CompletionRequest
@@ -66,10 +67,11 @@ class BodyReaders:
         finally:
             self._is_warm.set()
 
-    async def read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
+    async def read(self, route: BodyRoute, body: bytes, tenant: Tenant) -> CompletionRequest:
         """Read a body; a caller that is cancelled stops it.
 
         Args:
+            route: Route of the request.
             body: The JSON.
             tenant: Owner of the request, as far as it is known before.
 
@@ -83,7 +85,7 @@ class BodyReaders:
         self._under_way[scope] = tenant.name
         try:
             with scope:
-                return await self._read(body, tenant)
+                return await self._read(route, body, tenant)
         finally:
             del self._under_way[scope]
         raise going_down()
@@ -99,7 +101,7 @@ class BodyReaders:
         for reader in self._readers:
             reader.close()
 
-    async def _read(self, body: bytes, tenant: Tenant) -> CompletionRequest:
+    async def _read(self, route: BodyRoute, body: bytes, tenant: Tenant) -> CompletionRequest:
         await self._is_warm.wait()
         with anyio.move_on_after(WAIT_S) as wait:
             await self._turns.take(tenant.name)
@@ -113,7 +115,7 @@ class BodyReaders:
             self._idle.append(reader)
             self._turns.give_back(tenant.name)
 
-        work = partial(reader.read, body, tenant.cache_salt, is_abandoned)
+        work = partial(reader.read, route, body, tenant.cache_salt, is_abandoned)
         try:
             return await run_in_worker(work, put_back)
         except TooCostlyToRead:

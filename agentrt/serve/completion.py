@@ -1,4 +1,4 @@
-"""One chat completion over one connection, which ends when its client leaves."""
+"""One completion over one connection, which ends when its client leaves."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from agentrt.serve.asgi import (
     send_refusal,
     whole_json,
 )
+from agentrt.serve.body_routes import BodyRoute
 from agentrt.serve.refusal import RequestRefused
 from agentrt.serve.request_body import HeldBody
+from agentrt.serve.request_builder import CompletionRequest
 from agentrt.serve.served_model import Place, ServedModel, TenantOf, new_run_id
+from agentrt.serve.text_answer import TextAnswer
 
 Json = dict[str, Any]
 _DONE = b"data: [DONE]\n\n"
@@ -34,13 +37,22 @@ class Completion:
     """Answers one request.
 
     Args:
+        route: Route of the request.
         model: Model that is asked.
         body: Body of the request.
         tenant_of: Tenant of the request.
         send: Sends the answer.
     """
 
-    def __init__(self, model: ServedModel, body: HeldBody, tenant_of: TenantOf, send: Send) -> None:
+    def __init__(
+        self,
+        route: BodyRoute,
+        model: ServedModel,
+        body: HeldBody,
+        tenant_of: TenantOf,
+        send: Send,
+    ) -> None:
+        self._route: BodyRoute = route
         self._model = model
         self._body = body
         self._tenant_of = tenant_of
@@ -78,45 +90,75 @@ class Completion:
         """Read the request and run it in its turn; why it was not answered, if it was not."""
         failure: RequestRefused | None = None
         with self._scope:
-            request = await self._model.read(self._body, self._tenant_of)
-            place = self._place = self._model.enter(self._tenant_of(request.user), self._scope)
-            await self._model.turn_of(place)
-            answer = ChatAnswer(
-                f"chatcmpl-{self._run_id}",
-                self._model.name,
-                self._model.unix_s(),
-                request.calls_in,
-                self._model.call_frame,
-                request.chat.tools,
+            request = await self._model.read(self._route, self._body, self._tenant_of)
+            place = self._place = self._model.enter(
+                self._tenant_of(request.terms.user), self._scope
             )
-            self._wants_usage = request.wants_usage
-            deliver = self._stream if request.stream else self._whole
-            failure = await self._model.run(request, place, self._run_id, partial(deliver, answer))
+            answer = self._answer_to(request, place)
+            await self._model.turn_of(place, request.terms.priority)
+            self._wants_usage = request.terms.wants_usage
+            deliver = self._stream if request.terms.stream else self._whole
+            deliver_answer = partial(deliver, answer)
+            failure = await self._model.run(
+                self._route, request, place, self._run_id, deliver_answer
+            )
         if self._scope.cancelled_caught:
             return self._place.refusal if self._place is not None else None
         return failure
 
+    def _answer_to(self, request: CompletionRequest, place: Place) -> ChatAnswer | TextAnswer:
+        """The answer in the form of the route.
+
+        Raises:
+            RequestRefused: Ids are wanted, and the engine takes messages.
+        """
+        name, created = self._model.name, self._model.unix_s()
+        ids = self._model.prompt_ids(request, place.tenant) if request.terms.wants_ids else None
+        if self._route == "text":
+            return TextAnswer(f"cmpl-{self._run_id}", name, created, ids)
+        return ChatAnswer(
+            f"chatcmpl-{self._run_id}",
+            name,
+            created,
+            request.calls_in,
+            self._model.call_frame,
+            request.chat.tools,
+            ids,
+        )
+
     async def _whole(
-        self, answer: ChatAnswer, gen: Gen[str], text: str | None, texts: AsyncIterator[str]
+        self,
+        answer: ChatAnswer | TextAnswer,
+        gen: Gen[str],
+        text: str | None,
+        texts: AsyncIterator[str],
     ) -> None:
         """Send the answer in one piece."""
-        body = _encoded(answer.whole(await gen, gen.meta))
+        body = _encoded(answer.whole(await gen, gen.meta, list(gen.output_ids)))
         await self._begin(200, whole_json(body))
         await self._send(body, more=False)
 
     async def _stream(
-        self, answer: ChatAnswer, gen: Gen[str], text: str | None, texts: AsyncIterator[str]
+        self,
+        answer: ChatAnswer | TextAnswer,
+        gen: Gen[str],
+        text: str | None,
+        texts: AsyncIterator[str],
     ) -> None:
         """Send the answer as it comes; a failure before its first text has a status of its own."""
         await self._begin(200, _STREAM)
-        head = _event(answer.opening())
+        told_ids = 0
+        events = answer.opening()
         while text is not None:
-            events = head + b"".join(map(_event, answer.chunks(text)))
+            ids = list(gen.output_ids[told_ids:])
+            told_ids += len(ids)
+            events += answer.chunks(text, ids)
             if events:
-                await self._send(events)
-            head, text = b"", await anext(texts, None)
-        rest = b"".join(map(_event, answer.closing(gen.meta, usage=self._wants_usage)))
-        await self._send(head + rest + _DONE, more=False)
+                await self._send(b"".join(map(_event, events)))
+            events, text = [], await anext(texts, None)
+        rest = list(gen.output_ids[told_ids:])
+        events += answer.closing(gen.meta, rest, usage=self._wants_usage)
+        await self._send(b"".join(map(_event, events)) + _DONE, more=False)
 
     async def _refuse(self, refused: RequestRefused) -> None:
         """Say why there is no answer: by the status, or as the last event of a stream."""

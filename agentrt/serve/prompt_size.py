@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agentrt.base.errors import ContextOverflow
 from agentrt.base.record import record
 from agentrt.serve.refusal import RequestRefused
-from agentrt.serve.request_schema import ChatMessage, ChatRequest
+from agentrt.serve.request_schema import ChatMessage
 
 MOST_BODY_BYTES = 8 << 20
 
@@ -62,19 +64,23 @@ def body_limit(window_tokens: int, most_token_bytes: int) -> BodyLimit:
     )
 
 
-def text_bytes(question: ChatRequest) -> int:
-    """Bytes of UTF-8 of a request's texts, as far as each template writes all of them.
+def text_bytes(messages: Sequence[ChatMessage]) -> int:
+    """Bytes of UTF-8 of the texts of messages, as far as each template writes all of them.
 
     Templates drop whitespace at the ends of a text, and reasoning in earlier answers.
     """
-    return sum(map(_message_bytes, question.messages))
+    return sum(map(_message_bytes, messages))
 
 
 def _message_bytes(message: ChatMessage) -> int:
     text = message.text
     if message.role == "assistant" and _THOUGHT_ENDS in text:
         return 0
-    text = text.strip()
+    return utf8_bytes(text.strip())
+
+
+def utf8_bytes(text: str) -> int:
+    """Bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
@@ -94,5 +100,22 @@ def check_prompt_size(size_bytes: int, window_tokens: int, most_token_bytes: int
         raise ContextOverflow(
             f"the prompt has {size_bytes} bytes, and the window of {window_tokens} tokens holds "
             f"at most {holds_bytes}",
+            hint="Shorten the prompt",
+        )
+
+
+def check_prompt_tokens(prompt_tokens: int, window_tokens: int) -> None:
+    """Refuse a prompt that leaves no room in the window for an answer.
+
+    Args:
+        prompt_tokens: Length of the prompt.
+        window_tokens: Context length; 0 if unknown.
+
+    Raises:
+        ContextOverflow: The prompt fills the window.
+    """
+    if window_tokens and prompt_tokens >= window_tokens:
+        raise ContextOverflow(
+            f"the prompt has {prompt_tokens} tokens, and the window has {window_tokens}",
             hint="Shorten the prompt",
         )

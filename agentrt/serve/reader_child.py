@@ -13,14 +13,13 @@ from array import array
 from contextlib import suppress
 from typing import BinaryIO
 
-from agentrt.base.errors import AgentrtError, ContextOverflow
+from agentrt.base.errors import AgentrtError
 from agentrt.prompt import Codec
 from agentrt.protocol.child_limits import claim_answers, limit_cpu, limit_memory, payloads
 from agentrt.serve import reader_wire as wire
-from agentrt.serve.prompt_size import check_prompt_size, text_bytes
+from agentrt.serve.body_routes import body_request, generation_of
+from agentrt.serve.prompt_size import check_prompt_tokens
 from agentrt.serve.refusal import RequestRefused, refusal_of
-from agentrt.serve.request_builder import completion_request
-from agentrt.serve.request_schema import chat_request_of, check_model
 
 MORE_BYTES = 1 << 30
 _TRIMMED_BYTES = 256 * 1024
@@ -72,32 +71,20 @@ def _read(order: wire.ReadBody, model: wire.ReaderModel, codec: Codec) -> wire.B
         RequestRefused: The body is no request, or not of this model.
         AgentrtError: The prompt does not fit, or the constraint is not supported.
     """
-    question = chat_request_of(order.body)
-    check_model(question.model, model.name)
-    check_prompt_size(text_bytes(question), model.window_tokens, codec.most_text_bytes)
-    request = completion_request(question, model.most_tokens)
-    chat = request.chat
-    salt = order.cache_salt + request.cache_salt
+    question = body_request(order.route, order.body)
+    request = generation_of(question, model.name, codec, model.window_tokens)
+    chat, terms = request.chat, request.terms
+    salt = order.cache_salt + terms.cache_salt
     encoded = codec.encode(chat.tools, chat.segments(), chat.history, salt)
-    _check_length(len(encoded.token_ids), model.window_tokens)
+    if order.route != "tokenize":
+        check_prompt_tokens(len(encoded.token_ids), model.window_tokens)
     return wire.BodyRead(
         array("I", encoded.token_ids).tobytes(),
         request.output.constraint,
         request.calls_in,
         json.dumps(request.options),
-        request.cache_salt,
-        request.user,
-        request.stream,
-        request.wants_usage,
+        terms,
     )
-
-
-def _check_length(prompt_tokens: int, window_tokens: int) -> None:
-    if window_tokens and prompt_tokens >= window_tokens:
-        raise ContextOverflow(
-            f"the prompt has {prompt_tokens} tokens, and the window has {window_tokens}",
-            hint="Shorten the prompt",
-        )
 
 
 def _give_back_memory() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.protocol.wire import Wire
+from agentrt.serve.body_routes import BodyRoute
 from agentrt.serve.request_builder import CallsIn
+from agentrt.serve.request_terms import RequestTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,6 @@ class ReaderModel:
         fingerprint: Fingerprint of its codec.
         name: Name that requests call it by.
         window_tokens: Context length; 0 if unknown.
-        most_tokens: Limit of an output where a body gives none.
         cpu_s: CPU time for each body.
     """
 
@@ -27,7 +28,6 @@ class ReaderModel:
     fingerprint: str
     name: str
     window_tokens: int
-    most_tokens: int
     cpu_s: float = 4.0
 
 
@@ -36,10 +36,12 @@ class ReadBody:
     """Read a body.
 
     Attributes:
+        route: Route of the request.
         body: The JSON.
         cache_salt: Salt of the tenant.
     """
 
+    route: BodyRoute
     body: bytes
     cache_salt: str
 
@@ -60,20 +62,14 @@ class BodyRead:
         constraint: Constraint of the text.
         calls_in: Places of tool calls in the text.
         options: Sampling and limits, as JSON.
-        cache_salt: Salt that the client gave, or "".
-        user: User that the request names, or "".
-        stream: Whether the answer is streamed.
-        wants_usage: Whether a stream ends with its usage.
+        terms: Terms of the request beside the generation.
     """
 
     token_ids: bytes
     constraint: ConstraintSpec | None
     calls_in: CallsIn
     options: str
-    cache_salt: str
-    user: str
-    stream: bool
-    wants_usage: bool
+    terms: RequestTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import from_json
 
@@ -15,6 +16,7 @@ from agentrt.base.segments import (
     CallMade,
     Close,
     Open,
+    PromptIds,
     ResultOf,
     Role,
     Segment,
@@ -25,9 +27,21 @@ from agentrt.program import Chat, GenOptions, OutputSpec
 from agentrt.program.options import sampling_of
 from agentrt.program.output import raw_text
 from agentrt.serve.answer_form import about, final_schema_of, form_of
+from agentrt.serve.prompt_size import check_prompt_tokens
 from agentrt.serve.refusal import RequestRefused
-from agentrt.serve.request_schema import ChatMessage, ChatRequest, NamedTool
+from agentrt.serve.request_schema import (
+    ChatMessage,
+    ChatRequest,
+    GenerationFields,
+    NamedTool,
+    ToolParam,
+)
+from agentrt.serve.request_terms import RequestTerms, terms_of
+from agentrt.serve.text_schema import DEFAULT_TOKENS, TextRequest
 from agentrt.structured import calls_spec, checked_schema_shape
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 MOST_CALLS = 32
 MOST_TOOLS_CHARACTERS = 500_000
@@ -38,27 +52,21 @@ CallsIn = Literal["none", "only", "text"]
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """A chat completion as a generation.
+    """A completion as a generation.
 
     Attributes:
         chat: Prompt with its tools.
         output: Form of the text.
         options: Sampling and limits.
         calls_in: Places of tool calls in the text.
-        cache_salt: Salt that the client gave, or "".
-        user: User that the request names, or "".
-        stream: Whether the answer is streamed.
-        wants_usage: Whether a stream ends with its usage.
+        terms: Terms of the request beside the generation.
     """
 
     chat: Chat
     output: OutputSpec
     options: GenOptions
     calls_in: CallsIn
-    cache_salt: str
-    user: str
-    stream: bool
-    wants_usage: bool
+    terms: RequestTerms
 
 
 def completion_request(question: ChatRequest, most_tokens: int) -> CompletionRequest:
@@ -72,23 +80,86 @@ def completion_request(question: ChatRequest, most_tokens: int) -> CompletionReq
         RequestRefused: Fields contradict each other.
         AgentrtError: The grammar of the answer is not supported.
     """
-    tools = tuple(
-        ToolSchema(tool.function.name, tool.function.description or "", tool.function.parameters)
-        for tool in question.tools or ()
-    )
-    _check_tools_size(tools)
-    segments = [segment for message in question.messages for segment in _segments(message)]
-    calls_in, spec = _constraint(question, tools)
+    chat = chat_of(question.messages, question.tools or ())
+    calls_in, spec = _constraint(question, chat.tools)
     return CompletionRequest(
-        Chat(pieces=tuple(segments), tools=tools),
+        chat,
         raw_text("chat", spec, keep_special=calls_in != "none"),
         _options(question, most_tokens),
         calls_in,
-        cache_salt=question.cache_salt or "",
-        user=question.user if isinstance(question.user, str) else "",
-        stream=bool(question.stream),
-        wants_usage=question.stream_options is not None and question.stream_options.include_usage,
+        terms_of(question),
     )
+
+
+def text_completion_request(
+    question: TextRequest, codec: Codec, window_tokens: int
+) -> CompletionRequest:
+    """The generation that a completion stands for: its prompt is ids, which no template sees.
+
+    Args:
+        question: Body of the request.
+        codec: Codec of the model.
+        window_tokens: Context length; 0 if unknown.
+
+    Raises:
+        RequestRefused: There is not one prompt, an id is none of the vocabulary, or fields
+            contradict each other.
+        AgentrtError: The prompt does not fit, or the grammar of the answer is not supported.
+    """
+    chat = prompt_chat(question.only_prompt, codec, special=question.add_special_tokens)
+    check_prompt_tokens(len(codec.encode((), chat.segments()).token_ids), window_tokens)
+    return CompletionRequest(
+        chat,
+        raw_text("completion", form_of(question), keep_special=False),
+        _options(question, DEFAULT_TOKENS),
+        "none",
+        terms_of(question),
+    )
+
+
+def prompt_chat(prompt: str | list[int], codec: Codec, *, special: bool) -> Chat:
+    """A prompt that no template has written; given ids are taken as they are.
+
+    Args:
+        prompt: Text, in which nothing becomes a special token, or ids.
+        codec: Codec of the model.
+        special: Whether a text gets the tokens that the tokenizer puts around one.
+
+    Raises:
+        RequestRefused: An id is none of the vocabulary.
+    """
+    if isinstance(prompt, str):
+        return Chat(pieces=(PromptIds(codec.text_ids(prompt, special=special)),))
+    check_ids(prompt, codec, "prompt")
+    return Chat(pieces=(PromptIds(tuple(prompt)),))
+
+
+def check_ids(ids: Sequence[int], codec: Codec, param: str) -> None:
+    """Refuse ids that are none of the vocabulary.
+
+    Raises:
+        RequestRefused: The first of them, with its place.
+    """
+    size = codec.vocab.logits_size
+    if ids and not (min(ids) >= 0 and max(ids) < size):
+        at, found = next((at, one) for at, one in enumerate(ids) if not 0 <= one < size)
+        why = f"{param}.{at}: {found} is no token id of this model, which has 0 to {size - 1}"
+        raise RequestRefused(400, why, param=param)
+
+
+def chat_of(messages: Sequence[ChatMessage], tools: Sequence[ToolParam]) -> Chat:
+    """The chat of messages, with the tools that are offered.
+
+    Raises:
+        RequestRefused: The tools are too long, or arguments nest too deeply.
+    """
+    offered = tuple(
+        ToolSchema(tool.function.name, tool.function.description or "", tool.function.parameters)
+        for tool in tools
+    )
+    _check_tools_size(offered)
+    segments = [segment for message in messages for segment in _segments(message)]
+    return Chat(pieces=tuple(segments), tools=offered)
 
 
 def _check_arguments(text: str) -> None:
@@ -144,7 +215,7 @@ _SAMPLING = (
 """Fields of a request that are options of a generation under the same name."""
 
 
-def _options(question: ChatRequest, most_tokens: int) -> GenOptions:
+def _options(question: GenerationFields, most_tokens: int) -> GenOptions:
     """Sampling and limits: by default the API draws at temperature 1 and from a new seed."""
     given: GenOptions = {
         "max_tokens": question.limit_tokens or most_tokens,

@@ -1,4 +1,4 @@
-"""The body of a chat completions request, as far as it is served.
+"""The bodies of requests for completions, as far as they are served.
 
 Fields that would change the answer and are not served are refused by name. Fields that only concern
 the provider (accounts, storage, caches) are accepted and ignored.
@@ -6,7 +6,7 @@ the provider (accounts, storage, caches) are accepted and ignored.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic import Json as JsonText
@@ -17,14 +17,21 @@ Json = dict[str, Any]
 LONGEST_TEXT_CHARS = 4_000_000
 MOST_MESSAGES = 4096
 MOST_TOOLS = 128
-_LONGEST_PARAM = 200
+MOST_PRIORITY = 2**31 - 1
+PROMPT_FORMS = ("text", "ids", "prompts")
+"""Forms of the prompt of a completion; they are no part of the place of a fault."""
 
-_Name = Annotated[str, Field(max_length=256)]
-_Text = Annotated[str, Field(max_length=LONGEST_TEXT_CHARS)]
+_LONGEST_PARAM = 200
+BodyT = TypeVar("BodyT", bound=BaseModel)
+
+ModelName = Annotated[str, Field(max_length=256)]
+BodyText = Annotated[str, Field(max_length=LONGEST_TEXT_CHARS)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Strict(BaseModel):
+class StrictFields(BaseModel):
+    """A body or a part of one in which every field has to be known."""
+
     model_config = ConfigDict(extra="forbid")
 
 
@@ -36,7 +43,7 @@ class TextPart(_Open):
     """A part of a message; only text is served."""
 
     type: Literal["text"]
-    text: _Text
+    text: BodyText
 
 
 class FunctionCall(_Open):
@@ -48,7 +55,7 @@ class FunctionCall(_Open):
     """
 
     name: str
-    arguments: _Text
+    arguments: BodyText
 
 
 class ToolCallMade(_Open):
@@ -75,7 +82,7 @@ class ChatMessage(_Open):
     """
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: _Text | list[TextPart] | None = None
+    content: BodyText | list[TextPart] | None = None
     name: str | None = None
     tool_calls: list[ToolCallMade] = []
     tool_call_id: str | None = None
@@ -114,6 +121,10 @@ class ToolParam(_Open):
 
     type: Literal["function"]
     function: Function
+
+
+Messages = Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
+Tools = Annotated[list[ToolParam], Field(max_length=MOST_TOOLS)]
 
 
 class NamedFunction(_Open):
@@ -159,7 +170,7 @@ class Tag(_Open):
     end: str
 
 
-class TriggeredTags(_Strict):
+class TriggeredTags(StrictFields):
     """Free text in which a trigger begins one of the tags."""
 
     type: Literal["triggered_tags"]
@@ -188,7 +199,7 @@ class ResponseFormat(_TaggedText):
     json_schema: WantedSchema | None = None
 
 
-class Structured(_Strict):
+class Structured(StrictFields):
     """Other forms of an answer, in vLLM's field: one of these."""
 
     json_: Json | None = Field(None, alias="json")
@@ -204,13 +215,14 @@ class StreamOptions(_Open):
     include_usage: bool = False
 
 
-class ChatRequest(_Strict):
-    """A request. Attributes are the API's own; `top_k` and those after `seed` are extensions."""
+class GenerationFields(StrictFields):
+    """Fields of chat completions and of completions; those after `seed` are extensions.
 
-    model: _Name
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
+    `priority` has vLLM's polarity: the smallest is served first.
+    """
+
+    model: ModelName
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     temperature: _Number | None = None
     top_p: _Number | None = None
     presence_penalty: _Number | None = None
@@ -220,11 +232,6 @@ class ChatRequest(_Strict):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
-    tools: Annotated[list[ToolParam], Field(max_length=MOST_TOOLS)] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
-    parallel_tool_calls: bool | None = True
-    logprobs: Literal[False] | None = False
-    top_logprobs: Literal[0] | None = 0
     seed: int | None = None
     top_k: int | None = None
     min_p: _Number | None = None
@@ -232,6 +239,9 @@ class ChatRequest(_Strict):
     ignore_eos: bool = False
     structured_outputs: Structured | None = None
     cache_salt: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    priority: Annotated[int, Field(strict=True, ge=-MOST_PRIORITY, le=MOST_PRIORITY)] = 0
+    session_id: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    return_token_ids: bool | None = False
     # The provider's own: they change no answer.
     user: Any = None
     metadata: Any = None
@@ -246,12 +256,12 @@ class ChatRequest(_Strict):
         """Whether a schema or grammar of the client has to be checked."""
         form = self.response_format
         has_schema = form is not None and form.type in ("json_schema", "structural_tag")
-        return has_schema or bool(self.structured_outputs or self.tools)
+        return has_schema or bool(self.structured_outputs)
 
     @property
     def limit_tokens(self) -> int | None:
-        """Most tokens of the answer, by either of its names."""
-        return self.max_completion_tokens or self.max_tokens
+        """Most tokens of the answer; None leaves it to the context length."""
+        return self.max_tokens
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -261,14 +271,36 @@ class ChatRequest(_Strict):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
 
-def chat_request_of(body: bytes) -> ChatRequest:
-    """The request in a body.
+class ChatRequest(GenerationFields):
+    """A request for a chat completion."""
+
+    messages: Messages
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    tools: Tools | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    parallel_tool_calls: bool | None = True
+    logprobs: Literal[False] | None = False
+    top_logprobs: Literal[0] | None = 0
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether a schema or grammar of the client has to be checked."""
+        return super().is_constrained or bool(self.tools)
+
+    @property
+    def limit_tokens(self) -> int | None:
+        """Most tokens of the answer, by either of its names."""
+        return self.max_completion_tokens or self.max_tokens
+
+
+def parsed(kind: type[BodyT], body: bytes) -> BodyT:
+    """The body of a request as one of a kind.
 
     Raises:
         RequestRefused: The body is not JSON, or a field is not what it should be.
     """
     try:
-        return ChatRequest.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         raise _refusal(error) from None
 
@@ -301,4 +333,6 @@ def _refusal(error: ValidationError) -> RequestRefused:
     return RequestRefused(400, f"{param or 'the body'}: {what}", param=param)
 
 
-_FORMS = frozenset({"str", "constrained-str", "list[TextPart]", "list[str]", "NamedTool"})
+_FORMS = frozenset(
+    ("str", "constrained-str", "list[TextPart]", "list[str]", "NamedTool", *PROMPT_FORMS)
+)

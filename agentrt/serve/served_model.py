@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -18,18 +20,22 @@ from agentrt.runtime.model_role import ModelRole
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader
 from agentrt.serve.body_readers import BodyReaders
-from agentrt.serve.chat_program import chat_completion
-from agentrt.serve.prompt_size import body_limit, check_prompt_size, text_bytes
+from agentrt.serve.body_routes import BodyRequest, BodyRoute, body_request, generation_of
+from agentrt.serve.completion_programs import chat_completion, text_completion
+from agentrt.serve.metrics import ServerLoad
+from agentrt.serve.prompt_size import body_limit
 from agentrt.serve.reader_wire import ReaderModel
 from agentrt.serve.refusal import RequestRefused, going_down, refusal_of
 from agentrt.serve.request_body import HeldBody
-from agentrt.serve.request_builder import CompletionRequest, completion_request
-from agentrt.serve.request_schema import ChatRequest, chat_request_of, check_model
+from agentrt.serve.request_builder import CompletionRequest
 from agentrt.serve.shares import RequestShares
 from agentrt.tools.workers import run_in_worker
 
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
+
+ResultT = TypeVar("ResultT")
 DEFAULT_MOST_REQUESTS = 256
-_DEFAULT_TOKENS = 4096
 SHORT_BODY_BYTES = 8 * 1024
 """Length of a body that takes at most some ten milliseconds, whatever it holds."""
 
@@ -118,6 +124,21 @@ class ServedModel:
         return len(self._shares) + (len(self._readers) if self._readers is not None else 0)
 
     @property
+    def load(self) -> ServerLoad:
+        """The load now, of the engine and of the queues before it."""
+        engine = self._runtime.load_of("default")
+        before = self._shares.waiting + (len(self._readers) if self._readers is not None else 0)
+        if engine is None:
+            return ServerLoad(0, before)
+        return ServerLoad(
+            engine.running,
+            engine.waiting + before,
+            engine.kv_share,
+            engine.kv_tokens,
+            engine.slots,
+        )
+
+    @property
     def down(self) -> AgentrtError | None:
         """Why requests are not taken; None if they are."""
         return self._given_up or self._runtime.down
@@ -144,10 +165,13 @@ class ServedModel:
         if self._readers is not None:
             self._readers.close()
 
-    async def read(self, body: HeldBody, tenant_of: TenantOf) -> CompletionRequest:
+    async def read(
+        self, route: BodyRoute, body: HeldBody, tenant_of: TenantOf
+    ) -> CompletionRequest:
         """The generation of a request: a short body is read here, any other in a process.
 
         Args:
+            route: Route of the request.
             body: Body of the request, which is released.
             tenant_of: Tenant of the request.
 
@@ -158,15 +182,48 @@ class ServedModel:
         is_short = len(content) <= SHORT_BODY_BYTES
         try:
             self._check_open()
-            question = chat_request_of(content) if is_short else None
+            question = body_request(route, content) if is_short else None
             if question is not None and not question.is_constrained:
                 return self._built(question)
             if self._readers is not None:
-                return await self._readers.read(content, tenant_of(None))
-            async with self._free_workers:  # the engine takes messages: nothing is tokenised here
-                return await run_in_worker(lambda: self._built(chat_request_of(content)), _nothing)
+                return await self._readers.read(route, content, tenant_of(None))
+            # The engine takes messages: nothing is tokenised here.
+            return await self.in_worker(partial(self._read_here, route, content))
         finally:
             body.release()
+
+    def codec(self) -> Codec:
+        """The codec of the model.
+
+        Raises:
+            RequestRefused: The engine takes messages.
+        """
+        codec = self._engine.codec
+        if codec is None or self._engine.capabilities.prompt == "messages":
+            raise RequestRefused(
+                400,
+                "the engine of this server takes messages, and has no token ids",
+                code="unsupported_value",
+            )
+        return codec
+
+    async def in_worker(self, work: Callable[[], ResultT]) -> ResultT:
+        """Do some work of a request on one of a few threads."""
+        async with self._free_workers:
+            return await run_in_worker(work, _nothing)
+
+    def prompt_ids(self, request: CompletionRequest, tenant: Tenant) -> tuple[int, ...]:
+        """The ids of a prompt, as the engine gets them.
+
+        Raises:
+            RequestRefused: The engine takes messages, or the template refuses these.
+        """
+        codec = self.codec()
+        chat, salt = request.chat, tenant.cache_salt + request.terms.cache_salt
+        try:
+            return codec.encode(chat.tools, chat.segments(), chat.history, salt).token_ids
+        except AgentrtError as error:
+            raise refusal_of(error) from None
 
     def enter(self, tenant: Tenant, scope: anyio.CancelScope) -> Place:
         """Take a request, which is under way until it leaves.
@@ -192,9 +249,14 @@ class ServedModel:
         self._shares.leave(place)
         self._give_turns()
 
-    async def turn_of(self, place: Place) -> None:
-        """Wait for the turn of a request that is prepared."""
-        self._shares.wait(place)
+    async def turn_of(self, place: Place, priority: int) -> None:
+        """Wait for the turn of a request that is prepared.
+
+        Args:
+            place: Place of the request.
+            priority: Priority among the requests of its client; the smallest goes first.
+        """
+        self._shares.wait(place, priority)
         self._give_turns()
         await place.turn.wait()
 
@@ -203,11 +265,17 @@ class ServedModel:
             place.turn.set()
 
     async def run(
-        self, request: CompletionRequest, place: Place, run_id: RunId, deliver: DeliverText
+        self,
+        route: BodyRoute,
+        request: CompletionRequest,
+        place: Place,
+        run_id: RunId,
+        deliver: DeliverText,
     ) -> RequestRefused | None:
         """Run a request to its end; the failure, if it fails.
 
         Args:
+            route: Route of the request.
             request: The generation of the request.
             place: Place of the request; its turn ends with the first text.
             run_id: Id of the run.
@@ -217,9 +285,12 @@ class ServedModel:
         options = RunOptions(
             run_id,
             tenant=tenant.name,
-            cache_salt=tenant.cache_salt + request.cache_salt,
+            cache_salt=tenant.cache_salt + request.terms.cache_salt,
+            priority=-request.terms.priority,
+            session=request.terms.session,
             keeps_prefixes=True,
         )
+        program = text_completion if route == "text" else chat_completion
 
         async def begin(gen: Gen[str]) -> None:
             texts = gen.stream()
@@ -229,7 +300,7 @@ class ServedModel:
             await deliver(gen, text, texts)
 
         try:
-            await self._runtime.with_options(options).run(chat_completion, request, begin)
+            await self._runtime.with_options(options).run(program, request, begin)
         except NodeCancelled:  # by the engine, which ends
             return going_down()
         except AgentrtError as error:
@@ -245,13 +316,13 @@ class ServedModel:
     def _too_many(self) -> RequestRefused:
         return RequestRefused(429, f"{self.under_way} requests are under way: come back soon")
 
-    def _built(self, question: ChatRequest) -> CompletionRequest:
-        check_model(question.model, self.name)
-        codec, window_tokens = self._engine.codec, self._engine.window_tokens
+    def _read_here(self, route: BodyRoute, content: bytes) -> CompletionRequest:
+        return self._built(body_request(route, content))
+
+    def _built(self, question: BodyRequest) -> CompletionRequest:
+        codec = None if self._engine.capabilities.prompt == "messages" else self._engine.codec
         try:
-            if codec is not None:
-                check_prompt_size(text_bytes(question), window_tokens, codec.most_text_bytes)
-            return completion_request(question, window_tokens or _DEFAULT_TOKENS)
+            return generation_of(question, self.name, codec, self._engine.window_tokens)
         except AgentrtError as error:
             raise refusal_of(error) from None
 
@@ -261,9 +332,7 @@ def _readers_for(engine: ModelRole, name: str) -> BodyReaders | None:
     codec = engine.codec
     if codec is None or engine.capabilities.prompt == "messages":
         return None
-    window_tokens = engine.window_tokens
-    most_tokens = window_tokens or _DEFAULT_TOKENS
-    model = ReaderModel(codec.path, codec.fingerprint, name, window_tokens, most_tokens)
+    model = ReaderModel(codec.path, codec.fingerprint, name, engine.window_tokens)
     return BodyReaders([BodyReader(model) for _ in range(_READERS)])
 
 

@@ -14,6 +14,8 @@ from agentrt.base.record import record
 
 RequestT = TypeVar("RequestT")
 MOST_TURNS = 16
+OLDEST_EVERY = 8
+"""One of so many turns of a client is for its oldest request, whatever the priority of others."""
 
 
 @record
@@ -37,14 +39,16 @@ class Share(Generic[RequestT]):
         last_turn: Number of its last turn; before it has had one, of the last turn of all.
         turns: Turns that it has now.
         served: Requests that the server works on: prepared for their turn, or begun and not ended.
-        queue: Requests that wait for a turn, in the order of arrival.
+        given: Turns that it was given so far.
+        queue: Requests that wait for a turn with their priorities, in the order of arrival.
         clients: Shares of its clients, by name.
     """
 
     last_turn: int
     turns: int = 0
     served: int = 0
-    queue: dict[RequestT, None] = field(default_factory=dict)
+    given: int = 0
+    queue: dict[RequestT, int] = field(default_factory=dict)
     clients: dict[str, Share[RequestT]] = field(default_factory=dict)
 
     @property
@@ -104,14 +108,24 @@ class RequestShares(Generic[RequestT]):
             share.served += 1
         return refused
 
-    def wait(self, request: RequestT) -> None:
-        """Let a request that is prepared wait for its turn, unless it has left."""
+    @property
+    def waiting(self) -> int:
+        """Requests that are prepared or wait for a turn."""
+        return sum([one.phase in ("prepared", "waiting") for one in self._places.values()])
+
+    def wait(self, request: RequestT, priority: int = 0) -> None:
+        """Let a request that is prepared wait for its turn, unless it has left.
+
+        Args:
+            request: The request.
+            priority: Priority among those of its client; the smallest goes first.
+        """
         place = self._places.get(request)
         if place is not None and place.phase == "prepared":
             place.phase = "waiting"
             for share in self._shares(place.owner):
                 share.served -= 1
-                share.queue[request] = None
+                share.queue[request] = priority
 
     def next_turns(self) -> list[RequestT]:
         """Give turns to requests that wait, as long as there are any; in the order of the turns."""
@@ -123,6 +137,7 @@ class RequestShares(Generic[RequestT]):
             for share in self._shares(place.owner):
                 del share.queue[chosen]
                 share.turns += 1
+                share.given += 1
                 share.served += 1
                 share.last_turn = self._all.last_turn
             found.append(chosen)
@@ -160,10 +175,10 @@ class RequestShares(Generic[RequestT]):
             clients = [client for client in _waiting(tenants[0]) if not client.turns]
         else:
             clients = []
-        return next(iter(min(clients, key=_order).queue)) if clients else None
+        return _first(min(clients, key=_order)) if clients else None
 
     def _surplus(self, owner: Owner) -> RequestT | None:
-        """The last request that waits of an owner that has more; None if there is none."""
+        """The least request that waits of an owner that has more; None if there is none."""
         tenant = _larger(self._all, owner.tenant)
         own = self._all.clients.get(owner.tenant)
         client: Share[RequestT] | None = None
@@ -171,7 +186,9 @@ class RequestShares(Generic[RequestT]):
             client = max(reversed(_waiting(tenant)), key=_size)
         elif own is not None:
             client = _larger(own, owner.client)
-        return None if client is None else next(reversed(client.queue))
+        if client is None:
+            return None
+        return max(reversed(client.queue), key=client.queue.__getitem__)
 
     def _is_owed(self, owner: Owner) -> bool:
         """Whether an owner has less than its even share, of up to twice as many requests."""
@@ -202,6 +219,14 @@ class RequestShares(Generic[RequestT]):
             del tenant.clients[owner.client]
         if not tenant.size:
             del self._all.clients[owner.tenant]
+
+
+def _first(client: Share[RequestT]) -> RequestT:
+    """The request of a client with the next turn: the most urgent, and now and then the oldest."""
+    queue = client.queue
+    if client.given % OLDEST_EVERY == OLDEST_EVERY - 1:
+        return next(iter(queue))
+    return min(queue, key=queue.__getitem__)
 
 
 def _waiting(share: Share[RequestT]) -> list[Share[RequestT]]:

@@ -117,6 +117,7 @@ class ScriptedBackend:
             closes=True,
             kv_tokens=kv_tokens,
             host_kv_tokens=host_kv_tokens,
+            slots=max_running,
             call_frame=self._spelling.call_frame,
             thinking=self._spelling.think_frame,
             cache_salts=True,  # it keeps no prefixes at all

@@ -97,3 +97,11 @@ def test_a_priority_that_is_refused_is_sent_no_more(portal):
 def test_a_wrong_setting_is_refused():
     with pytest.raises(UsageError, match="no order of priorities"):
         RemoteEngineConfig(address="http://h", priority=cast(Any, "lowest"))
+
+
+def test_agentrt_gets_the_smallest_number_first_and_the_run_as_session(portal):
+    server = NotingServer()
+    played(portal, server, kind="agentrt")
+    (body,) = server.bodies
+    assert body["priority"] < -100
+    assert len(body["session_id"]) == 16

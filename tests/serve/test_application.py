@@ -4,6 +4,7 @@ import asyncio
 import json
 
 from agentrt.serve import Application
+from agentrt.serve.metrics import ServerLoad
 from agentrt.serve.prompt_size import body_limit
 
 SECRET = "/home/someone/model.safetensors"
@@ -15,6 +16,7 @@ class Broken:
     name = "m"
     under_way = started_at_unix_s = window_tokens = 0
     body_limit = body_limit(0, 0)
+    load = ServerLoad(0, 0)
 
     @property
     def down(self):

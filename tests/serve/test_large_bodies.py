@@ -19,11 +19,11 @@ from agentrt.serve import reader_wire as wire
 from agentrt.serve.api_keys import Tenant
 from agentrt.serve.body_reader import BodyReader, TooCostlyToRead
 from agentrt.serve.body_readers import BodyReaders
+from agentrt.serve.body_routes import body_request, generation_of
 from agentrt.serve.fair_turns import FairTurns
 from agentrt.serve.refusal import RequestRefused
 from agentrt.serve.request_body import BodyMemory
-from agentrt.serve.request_builder import completion_request
-from agentrt.serve.request_schema import chat_request_of
+from agentrt.serve.request_terms import RequestTerms
 from agentrt.tools.workers import running_calls
 
 LONG = "A word of many. " * 550
@@ -37,24 +37,24 @@ def body(text, **fields):
 
 @pytest.fixture(scope="module")
 def reader(codec):
-    model = wire.ReaderModel(codec.path, codec.fingerprint, "tiny", codec.window_tokens, 8)
+    model = wire.ReaderModel(codec.path, codec.fingerprint, "tiny", codec.window_tokens)
     reader = BodyReader(model)
     yield reader
     reader.close()
 
 
 def read(reader, content, is_abandoned=None):
-    return reader.read(content, "", is_abandoned or threading.Event())
+    return reader.read("chat", content, "", is_abandoned or threading.Event())
 
 
 def test_a_body_is_read_as_it_would_be_here(reader, codec):
     content = body(LONG, response_format=FORM, stream=True, stop=["x"], seed=2**60, user="me")
     there = read(reader, content)
-    here = completion_request(chat_request_of(content), 8)
+    here = generation_of(body_request("chat", content), "tiny", codec, codec.window_tokens)
     assert there.chat.segments() == [PromptIds(codec.encode((), here.chat.segments()).token_ids)]
     assert there.output == here.output
     assert {**there.options, "stop": tuple(there.options["stop"])} == here.options
-    assert (there.stream, there.wants_usage, there.user) == (True, False, "me")
+    assert there.terms == here.terms == RequestTerms(user="me", stream=True)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_refused_is_refused_with_its_reason(content, status, word, reade
 
 
 def test_reading_that_takes_too_much_time_ends_its_process_alone(codec):
-    model = wire.ReaderModel(codec.path, codec.fingerprint, "tiny", 0, 8, cpu_s=0.05)
+    model = wire.ReaderModel(codec.path, codec.fingerprint, "tiny", 0, cpu_s=0.05)
     reader = BodyReader(model)
     with pytest.raises(TooCostlyToRead):
         read(reader, body("a" * 2_000_000))
@@ -139,13 +139,13 @@ class FakeReader(BodyReader):
     """A reader that waits to be let go on."""
 
     def __init__(self, error=None):
-        super().__init__(wire.ReaderModel(Path(), "", "tiny", 0, 8))
+        super().__init__(wire.ReaderModel(Path(), "", "tiny", 0))
         self.error = error
         self.seen = []
         self.go_on = threading.Event()
         self.begun = threading.Event()
 
-    def read(self, content, cache_salt, is_abandoned):
+    def read(self, route, content, cache_salt, is_abandoned):
         self.seen.append(content)
         self.begun.set()
         self.go_on.wait()
@@ -165,7 +165,7 @@ def test_requests_wait_for_the_process_that_starts():
             self.go_on.wait()
             events.append("started")
 
-        def read(self, content, cache_salt, is_abandoned):
+        def read(self, route, content, cache_salt, is_abandoned):
             events.append(content)
             return content
 
@@ -177,7 +177,7 @@ def test_requests_wait_for_the_process_that_starts():
             tasks.start_soon(readers.prewarm)
             while not first.begun.is_set():
                 await anyio.lowlevel.checkpoint()
-            tasks.start_soon(readers.read, b"one", Tenant("a"))
+            tasks.start_soon(readers.read, "chat", b"one", Tenant("a"))
             await anyio.wait_all_tasks_blocked()
             assert running_calls(asyncio.get_running_loop()) == 1
             first.go_on.set()
@@ -198,7 +198,7 @@ def test_a_process_that_does_not_start_is_started_by_the_first_request():
 
     async def main():
         await readers.prewarm()
-        return await readers.read(b"one", Tenant("a"))
+        return await readers.read("chat", b"one", Tenant("a"))
 
     assert anyio.run(main) == b"one"
 
@@ -233,7 +233,7 @@ def test_what_ended_a_process_is_refused_at_once_the_second_time():
     async def main():
         for _ in range(3):
             with pytest.raises(RequestRefused, match="too long") as refused:
-                await readers.read(b"bad", Tenant("a"))
+                await readers.read("chat", b"bad", Tenant("a"))
             assert refused.value.status == 400
 
     anyio.run(main)
@@ -246,14 +246,14 @@ def test_a_client_that_leaves_stops_the_reading_of_its_body():
 
     async def main():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(readers.read, b"one", Tenant("a"))
+            tasks.start_soon(readers.read, "chat", b"one", Tenant("a"))
             while not reader.begun.is_set():
                 await anyio.lowlevel.checkpoint()
             assert len(readers) == 1
             tasks.cancel_scope.cancel()
         assert len(readers) == 0
         reader.go_on.set()
-        return await readers.read(b"two", Tenant("a"))
+        return await readers.read("chat", b"two", Tenant("a"))
 
     assert anyio.run(main) == b"two"
     assert reader.seen == [b"one", b"two"]
@@ -266,11 +266,11 @@ def test_a_full_queue_is_told_to_come_back():
     async def main():
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
-                tasks.start_soon(readers.read, b"x", Tenant("a"))
+                tasks.start_soon(readers.read, "chat", b"x", Tenant("a"))
             await anyio.wait_all_tasks_blocked()
             with pytest.raises(RequestRefused, match="come back") as refused:
-                await readers.read(b"x", Tenant("a"))
-            tasks.start_soon(readers.read, b"other", Tenant("b"))  # below its share
+                await readers.read("chat", b"x", Tenant("a"))
+            tasks.start_soon(readers.read, "chat", b"other", Tenant("b"))  # below its share
             await anyio.wait_all_tasks_blocked()
             reader.go_on.set()
         return refused.value

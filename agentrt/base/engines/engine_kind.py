@@ -197,7 +197,8 @@ def load_door(family: str) -> KindLoad | None:
     """Where servers of a family show their load; None if they do not."""
     if not family:
         return None
-    kinds = (engine_kind(name) for name in kind_names())
+    names = sorted(kind_names(), key=lambda name: name != family)  # its own kind first
+    kinds = map(engine_kind, names)
     return next((one.load for one in kinds if one.family == family and one.load), None)
 
 

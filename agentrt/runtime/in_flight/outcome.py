@@ -81,7 +81,8 @@ def keep_result(request: InFlight, end: End) -> None:
     )
     request.count_rest(end.ledger.output_tokens + end.ledger.retried_tokens)
     # A stop string is part of the ids but not of the text: then chats continue from the text.
-    ids = tuple(request.output_ids) if takes.codec and not end.stopped_by else ()
+    gen.output_ids = tuple(request.output_ids)
+    ids = gen.output_ids if takes.codec and not end.stopped_by else ()
     raw, calls, content, head = request.raw_text, request.reader.calls(), "", ""
     if request.reasoning is None:
         content = request.reader.content()

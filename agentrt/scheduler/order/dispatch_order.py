@@ -49,4 +49,4 @@ def in_dispatch_order(nodes: Iterable[NodeState]) -> list[NodeState]:
 
 
 def _run_key(run: RunState) -> _RunKey:
-    return (floor(run.account.debt_s / QUANTUM_S), -run.priority, run.started_at_s)
+    return (floor(run.account.debt_s / QUANTUM_S), -run.priority, run.session_started_at_s)

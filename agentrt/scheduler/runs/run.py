@@ -10,6 +10,7 @@ from agentrt.protocol.events import NodeDeclared, NodeKind, RunStarted
 from agentrt.scheduler.estimates.estimates import Estimates, SiteEstimates, site_of
 from agentrt.scheduler.runs.fair_share import TenantAccount
 from agentrt.scheduler.runs.footprint import Footprint
+from agentrt.scheduler.runs.session import SessionAccount
 
 Status = Literal["waiting", "running", "ended"]
 MIN_REST_SHARE = 0.05
@@ -28,6 +29,7 @@ class RunState:
         tenant: Tenant that is charged.
         account: Service of the tenant.
         priority: Priority among the runs of its tenant.
+        session: Session of the run, or None.
         estimates: Estimates from past runs.
         nodes: Nodes by id, ended ones included.
         attained_s: Service so far.
@@ -75,9 +77,16 @@ class RunState:
     _mark_at_s: float = 0.0
     _mark_attained_s: float = 0.0
     _mark_rest_s: float = 0.0
+    session: SessionAccount | None = None
 
     @classmethod
-    def begin(cls, event: RunStarted, estimates: Estimates, account: TenantAccount) -> RunState:
+    def begin(
+        cls,
+        event: RunStarted,
+        estimates: Estimates,
+        account: TenantAccount,
+        session: SessionAccount | None = None,
+    ) -> RunState:
         """State of a run that has just started."""
         return cls(
             event.run_id,
@@ -91,9 +100,27 @@ class RunState:
             event.true_service_s,
             event.true_kv_tokens,
             event.true_longest_tokens,
+            _waited_s=0.0 if session is None else session.waited_s,
             _waited_at_s=event.at_s,
             _mark_at_s=event.at_s,
+            session=session,
         )
+
+    @property
+    def session_started_at_s(self) -> float:
+        """Start of its session, or its own without one."""
+        return self.started_at_s if self.session is None else self.session.started_at_s
+
+    @property
+    def earlier_s(self) -> float:
+        """Service of the other runs of its session."""
+        return 0.0 if self.session is None else max(0.0, self.session.attained_s - self.attained_s)
+
+    def attain(self, service_s: float) -> None:
+        """Count service of an engine."""
+        self.attained_s += service_s
+        if self.session is not None:
+            self.session.attained_s += service_s
 
     @property
     def rest_s(self) -> float:

@@ -25,6 +25,6 @@ def test_a_kind_is_whole(name: str) -> None:
     of_fields = [one.source for one in kind.fields.values()]
     of_constraints = [one.source for one in kind.constraints.values()]
     for source in [*kind.sources.values(), *of_fields, *of_constraints]:
-        assert source.startswith("https://") or source == "docs/engines.md"
+        assert source.startswith("https://") or source == "docs/serving.md"
     assert set(kind.fields) <= PARAMETERS
     assert kind.is_probed or {"max_tokens", "temperature"} <= set(kind.fields)

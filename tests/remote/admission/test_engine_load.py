@@ -62,4 +62,5 @@ def test_a_description_that_lacks_a_figure_says_nothing():
 
 def test_doors_are_known_by_family():
     assert load_door("vllm") == engine_kind("vllm").load
+    assert load_door("llamacpp") == engine_kind("llama-server").load
     assert load_door("") is None

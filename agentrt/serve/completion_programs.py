@@ -1,4 +1,7 @@
-"""The program that each chat completion is a run of: one generation, delivered while it lasts."""
+"""The programs that completions are runs of: one generation, delivered while it lasts.
+
+Each kind of completion is a program of its own, whose lengths are learned apart.
+"""
 
 from __future__ import annotations
 
@@ -24,4 +27,16 @@ async def chat_completion(request: CompletionRequest, deliver: Deliver) -> None:
     await deliver(gen)
 
 
-_SITE = chat_completion.site
+@program
+async def text_completion(request: CompletionRequest, deliver: Deliver) -> None:
+    """Generate what follows a text.
+
+    Args:
+        request: Prompt, output and options.
+        deliver: Reads the generation until its end.
+    """
+    gen: Gen[Any] = Gen.submit(request.chat, request.output, request.options, site=_TEXT_SITE)
+    await deliver(gen)
+
+
+_SITE, _TEXT_SITE = chat_completion.site, text_completion.site

@@ -1,0 +1,56 @@
+"""The load of the server in Prometheus' text format, under vLLM's names where it has one."""
+
+from __future__ import annotations
+
+from agentrt.base.record import record
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+@record
+class ServerLoad:
+    """The load of the server at one instant.
+
+    Attributes:
+        running: Requests that the engine computes.
+        waiting: All other requests that are under way, wherever they wait.
+        kv_share: Share of the KV cache that requests hold, 0 to 1.
+        kv_tokens: Size of the KV cache in tokens; 0 if unknown.
+        slots: Requests that the engine computes at once; 0 if unknown.
+    """
+
+    running: int
+    waiting: int
+    kv_share: float = 0.0
+    kv_tokens: int = 0
+    slots: int = 0
+
+
+def metrics_text(load: ServerLoad, model: str) -> str:
+    r"""The metrics of a server.
+
+    Args:
+        load: Load of the server.
+        model: Name of the model, the label of each metric.
+
+    Example:
+        >>> print(metrics_text(ServerLoad(2, 1), "tiny").splitlines()[2])
+        vllm:num_requests_running{model_name="tiny"} 2
+    """
+    kv_share = round(load.kv_share, 6)
+    rows = (
+        ("vllm:num_requests_running", "Requests that the engine computes.", load.running),
+        ("vllm:num_requests_waiting", "Requests that wait.", load.waiting),
+        ("vllm:kv_cache_usage_perc", "Share of the KV cache in use, 0 to 1.", kv_share),
+        ("agentrt:kv_cache_tokens", "Tokens of the KV cache, 0 if unknown.", load.kv_tokens),
+        ("agentrt:max_num_seqs", "Requests computed at once, 0 if unknown.", load.slots),
+    )
+    label = model.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    lines: list[str] = []
+    for name, meaning, value in rows:
+        lines += [
+            f"# HELP {name} {meaning}",
+            f"# TYPE {name} gauge",
+            f'{name}{{model_name="{label}"}} {value}',
+        ]
+    return "\n".join(lines) + "\n"
