@@ -17,7 +17,7 @@ from agentrt.prompt.byte_vocabulary import byte_vocabulary
 from agentrt.remote.constraints.json_filters import JsonCompactor
 
 if TYPE_CHECKING:
-    from agentrt.structured import CompileCache, ConstraintState
+    from agentrt.structured import CompileCache, CompiledConstraint, ConstraintState
 
 MAX_CLOSING_BYTES = 4096
 _SHOWN_CHARACTERS = 60
@@ -36,7 +36,7 @@ class AnswerCheck:
             ConstraintError: The constraint does not compile.
         """
         if spec.kind in ("regex", "grammar"):
-            self._start(spec)
+            self._compiled(spec)
 
     def complaint(self, spec: ConstraintSpec, text: str) -> str | None:
         """Why a whole answer does not obey; None if it does.
@@ -52,7 +52,7 @@ class AnswerCheck:
             case "calls":
                 return _calls_complaint(spec, text)
         data = text.encode("utf-8", "replace")
-        state = self._start(spec)
+        state = self._compiled(spec).start()
         taken = state.advance(data)
         if taken < len(data):
             here = data[taken:].decode("utf-8", "replace")
@@ -64,13 +64,15 @@ class AnswerCheck:
         is_json = spec.kind in ("json", "calls")
         begun = JsonCompactor().feed_text(text) if is_json and not spec.text else text
         try:
-            state = self._start(replace(spec, style="compact"))
+            compiled = self._compiled(replace(spec, style="compact"))
         except ConstraintError:
             return None
-        data = begun.encode("utf-8", "replace")
+        state, data = compiled.start(), begun.encode("utf-8", "replace")
         if state.advance(data) < len(data):
             return None
         found = state.completion(MAX_CLOSING_BYTES)
+        if found is None:
+            found = _end_of_shortest(compiled, state)
         if found is None:
             return None
         end = bytes(found).decode("utf-8", "replace")
@@ -83,11 +85,22 @@ class AnswerCheck:
         if self._cache is not None:
             self._cache.close()
 
-    def _start(self, spec: ConstraintSpec) -> ConstraintState:
+    def _compiled(self, spec: ConstraintSpec) -> CompiledConstraint:
         from agentrt.structured import CompileCache  # native libraries come along
 
         self._cache = self._cache or CompileCache()
-        return self._cache.get(spec, byte_vocabulary(), FRAME).start()
+        return self._cache.get(spec, byte_vocabulary(), FRAME)
+
+
+def _end_of_shortest(compiled: CompiledConstraint, state: ConstraintState) -> list[int] | None:
+    """The shortest end of the shortest output that ends this text as well.
+
+    A search from within free text may never meet what has to follow; the beginning of an output
+    knows it.
+    """
+    shortest = compiled.shortest or ()
+    tails = (shortest[start:] for start in reversed(range(len(shortest))))
+    return next((list(tail) for tail in tails if state.reaches_end(tail)), None)
 
 
 def _json_complaint(schema: Any, text: str) -> str | None:
