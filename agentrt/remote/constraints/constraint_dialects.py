@@ -18,6 +18,7 @@ from agentrt.remote.constraints.requested_output import OutputSchema, RequestedO
 Json = dict[str, Any]
 
 ANSWER = "give_answer"
+STRICT_TOOLS = "tools, strict"
 _DEFINITIONS = "#/$defs/"
 
 
@@ -74,6 +75,12 @@ def function_call(parameters: Json, tools: Sequence[ToolSchema]) -> RequestedOut
 def required_calls(spec: ConstraintSpec) -> RequestedOutput:
     """Output of one or more calls."""
     offer = ToolOffer(tuple(spec.tools), "required", parallel=spec.max_calls > 1)
+    return RequestedOutput(tools=offer)
+
+
+def strict_calls(spec: ConstraintSpec) -> RequestedOutput:
+    """The same with tools marked strict: vLLM holds the arguments of no others to a schema."""
+    offer = ToolOffer(tuple(spec.tools), "required", parallel=spec.max_calls > 1, strict=True)
     return RequestedOutput(tools=offer)
 
 
@@ -144,7 +151,10 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
         ConstraintDialect("structured_outputs.grammar", _structured("grammar")),
         ConstraintDialect("guided_grammar", _field("guided_grammar")),
     ),
-    "calls": (ConstraintDialect("tools", required_calls, protocol=""),),
+    "calls": (
+        ConstraintDialect(STRICT_TOOLS, strict_calls),
+        ConstraintDialect("tools", required_calls, protocol=""),
+    ),
 }
 
 

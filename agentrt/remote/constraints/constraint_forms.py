@@ -18,10 +18,10 @@ from agentrt.base.errors import Unsupported
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import function_of
 from agentrt.remote.constraints.constraint_dialects import (
+    STRICT_TOOLS,
     ConstraintDialect,
     calls_schema,
     function_call,
-    required_calls,
 )
 from agentrt.remote.constraints.json_filters import WRAPPER
 from agentrt.remote.constraints.requested_output import OutputSchema, RequestedOutput, ToolOffer
@@ -200,8 +200,10 @@ def _of_calls(spec: ConstraintSpec, server: ConstraintSupport) -> Iterator[Const
     """Forms of tool calls, or of calls or a final answer."""
     takes_tools = bool(server.proven.get("calls"))
     only_calls = not spec.source and not spec.text and spec.min_calls == 1
-    if takes_tools and only_calls:
-        yield ConstraintForm("tools", required_calls(spec), enforced=True)
+    for dialect in server.proven.get("calls", ()) if only_calls else ():
+        # Hosted APIs take only a subset of schemas in strict tools.
+        if dialect.name != STRICT_TOOLS or server.takes_any_schema:
+            yield ConstraintForm(dialect.name, dialect.output(spec), enforced=True)
     words = tools_instruction(spec.tools, final=bool(spec.source))
     if not spec.text:
         reading = AnswerReading(compact=True)

@@ -33,12 +33,14 @@ class ToolOffer:
         choice: Whether the model must not, may or must call one, or must call `name`.
         name: The tool that it must call, if `choice` is "named".
         parallel: Whether it may call several at once; None leaves it to the server.
+        strict: Whether the server is asked to hold arguments to their schemas.
     """
 
     tools: tuple[ToolSchema, ...]
     choice: ToolChoice
     name: str = ""
     parallel: bool | None = None
+    strict: bool = False
 
     @property
     def forces(self) -> bool:

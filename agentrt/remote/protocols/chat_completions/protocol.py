@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import function_of
 from agentrt.remote.constraints.requested_output import OutputSchema, ToolOffer
 from agentrt.remote.protocols.chat_completions.chunks import ChunkReader
@@ -44,9 +42,10 @@ def _tools(offer: ToolOffer) -> Json:
     choice: Any = offer.choice
     if offer.choice == "named":
         choice = {"type": "function", "function": {"name": offer.name}}
-    fields: Json = {"tools": _listed(offer.tools), "tool_choice": choice}
+    fields: Json = {"tools": _listed(offer), "tool_choice": choice}
     return fields | ({} if offer.parallel is None else {"parallel_tool_calls": offer.parallel})
 
 
-def _listed(tools: Sequence[ToolSchema]) -> list[Json]:
-    return [{"type": "function", "function": function_of(tool)} for tool in tools]
+def _listed(offer: ToolOffer) -> list[Json]:
+    held = {"strict": True} if offer.strict else {}
+    return [{"type": "function", "function": function_of(tool) | held} for tool in offer.tools]
