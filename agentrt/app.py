@@ -20,6 +20,7 @@ from agentrt import embedded
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.engine_extra import require_packages
+from agentrt.base.engine_identity import engine_identity
 from agentrt.base.engine_roles import EngineChoice, engines_of_roles, prices_of
 from agentrt.base.engine_selection import EngineSelection, EngineSettings
 from agentrt.base.engines.engine_file import engine_file
@@ -34,6 +35,9 @@ from agentrt.runtime import Runtime, leave_threads
 from agentrt.runtime.estimate_store import estimates_path
 from agentrt.runtime.estimate_store.writer import EstimateWriter
 from agentrt.runtime.opening import RuntimeOpening
+from agentrt.runtime.response_cache.cache import ResponseCache
+from agentrt.runtime.response_cache.location import response_store
+from agentrt.runtime.response_cache.store import ResponseStore
 from agentrt.runtime.warmup import start_warmup
 from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of
@@ -62,6 +66,7 @@ def open_runtime(
     estimates: Estimates | None = None,
     programs: Sequence[Program[..., Any]] = (),
     remote_limits: Mapping[str, Any] | None = None,
+    response_cache: str | None = None,
 ) -> RuntimeOpening:
     """A runtime with its engines; `async with` opens it for a block, `await` until `aclose()`.
 
@@ -98,12 +103,14 @@ def open_runtime(
             `agentrt.runtime.estimate_store`).
         programs: Programs about to run; their types, tools and chats are prepared meanwhile.
         remote_limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
+        response_cache: Place of the answers of `generate(cache=True)`: a file, `redis://HOST:PORT`,
+            or "off". None takes that of `AGENTRT_RESPONSE_CACHE`, or else a file of the user.
 
     Raises:
         UsageError: The event loop is not one of asyncio, an engine is unknown, or `agentrt.toml` is
             malformed.
         EngineUnavailable: An engine does not answer or cannot start.
-        NotInstalled: An engine is embedded, and its packages are not installed.
+        NotInstalled: The packages of an embedded engine, or those for Redis, are not installed.
         ModelInvalid: A model directory cannot be loaded.
     """
     opened = partial(
@@ -120,6 +127,7 @@ def open_runtime(
         estimates=estimates,
         programs=programs,
         remote_limits=remote_limits or {},
+        response_cache=response_cache,
     )
     return RuntimeOpening(opened)
 
@@ -139,6 +147,7 @@ async def _opened(
     estimates: Estimates | None,
     programs: Sequence[Program[..., Any]],
     remote_limits: Mapping[str, Any],
+    response_cache: str | None,
 ) -> AsyncIterator[Runtime]:
     """The block in which a runtime is open."""
     threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
@@ -151,6 +160,8 @@ async def _opened(
         api_key=api_key,
     )
     check_currencies({one.currency for choice in choices.values() for one in prices_of(choice)})
+    store = response_store(response_cache, os.environ)
+    responses = None if store is None else _responses(choices, store)
     remotes = _remotes(choices, clock, config, remote_limits, scheduler or SchedulerConfig())
     backends: dict[str, tuple[Backend, Codec | None]] = {}
     try:
@@ -177,6 +188,7 @@ async def _opened(
             estimates=memory.estimates,
             patterns=memory.patterns,
             on_run_ended=memory.schedule_save,
+            responses=responses,
         )
     except BaseException:
         for backend, _ in backends.values():
@@ -190,6 +202,8 @@ async def _opened(
     finally:
         with anyio.CancelScope(shield=True):
             await memory.aclose()
+            if responses is not None:
+                await responses.aclose()
 
 
 def run_here(
@@ -252,6 +266,15 @@ def _name(choice: EngineSettings) -> str:
     if isinstance(choice, RemoteEngineConfig):
         return f"{choice.url}#{choice.model}" if choice.model else choice.url
     return f"{Path(choice.model_path).resolve()}@{choice.device}"
+
+
+def _responses(choices: Mapping[str, EngineSettings], store: ResponseStore) -> ResponseCache:
+    """The response cache of a runtime."""
+    return ResponseCache(
+        store,
+        {role: engine_identity(choice) for role, choice in choices.items()},
+        frozenset(role for role, choice in choices.items() if choice.response_cache),
+    )
 
 
 def _ordered(choice: EngineSettings, scheduler: SchedulerConfig | None) -> EngineSettings:

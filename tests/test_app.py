@@ -180,3 +180,23 @@ def test_run_takes_the_engine_that_the_environment_names(monkeypatch: pytest.Mon
 def test_run_takes_the_model_that_is_given(tmp_path: Path) -> None:
     with pytest.raises(ModelInvalid, match=str(tmp_path)):
         answers.with_engine(model=str(tmp_path)).run("x")
+
+
+@program
+async def decides() -> tuple[bool, int, bool]:
+    gen = ASK.user("Is the sky blue?").generate(bool, cache=True, logprobs=1)
+    return await gen, len(gen.meta.logprobs), gen.meta.ledger.is_cached
+
+
+def test_a_later_runtime_takes_the_answers_of_an_earlier_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        config, place = tiny_engine(tmp_path / "tiny"), str(tmp_path / "responses.sqlite")
+        found = []
+        for _ in range(2):
+            async with open_runtime(engine=config, place="thread", response_cache=place) as runtime:
+                found.append(await runtime.run(decides))
+        assert [is_cached for *_, is_cached in found] == [False, True]
+        assert found[0][:2] == found[1][:2]
+        assert found[0][1] > 0, "logprobs come back, too"
+
+    anyio.run(main)

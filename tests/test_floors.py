@@ -87,7 +87,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("node_limits",),
         ("run",),
         ("completion", "in_flight", "run_cost"),
-        ("kv_hints", "refused", "tasks"),
+        ("kv_hints", "refused", "response_cache", "tasks"),
         ("requests",),
         ("effects",),
         ("loop",),

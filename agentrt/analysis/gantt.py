@@ -13,6 +13,7 @@ from agentrt.analysis.stages import stages
 
 MARKS: dict[Label, str] = {
     "admission": ":",
+    "cache": "m",
     "queue": ".",
     "kv_reload": "r",
     "prefill": "=",

@@ -19,6 +19,7 @@ class Split:
     Attributes:
         compound_s: From submit to result.
         admission: Held back by admission control, of the run or of one request.
+        cache: Looking responses up, and waiting for another process that computed one.
         queue: Waiting for a busy engine or a tool worker.
         kv_reload: Loading KV back from the offload tier.
         prefill: Computing prompts.
@@ -32,6 +33,7 @@ class Split:
 
     compound_s: float
     admission: float = 0.0
+    cache: float = 0.0
     queue: float = 0.0
     kv_reload: float = 0.0
     prefill: float = 0.0

@@ -1,4 +1,4 @@
-"""Work saved by coalescing and speculation, and work wasted by speculation."""
+"""Work saved by the response cache, coalescing and speculation, and work that this one wasted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentrt.analysis.run_record import RunRecord
+from agentrt.base.money import exact_text, money_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,10 @@ class SavedWork:
     Attributes:
         joined: Generations coalesced with an equal one in flight.
         joined_tokens: Tokens of coalesced prompts and outputs, computed once for another request.
+        cached: Generations with an answer of the response cache.
+        cached_tokens: Tokens of their prompts and outputs, computed in earlier runs.
+        cached_cost_pico: Cost of these answers then, in millionths of a millionth of the currency.
+        currency: Currency of that cost; "" without prices.
         ahead: Tools called ahead (speculation).
         hits: Speculated calls that a real call used or joined.
         saved_s: Waiting time saved by those calls.
@@ -26,6 +31,10 @@ class SavedWork:
 
     joined: int = 0
     joined_tokens: int = 0
+    cached: int = 0
+    cached_tokens: int = 0
+    cached_cost_pico: int = 0
+    currency: str = ""
     ahead: int = 0
     hits: int = 0
     saved_s: float = 0.0
@@ -39,6 +48,9 @@ class SavedWork:
         return {
             "joined": self.joined,
             "joined_tokens": self.joined_tokens,
+            "cached_responses": self.cached,
+            "cached_response_tokens": self.cached_tokens,
+            "cached_response_cost": exact_text(self.cached_cost_pico) if self.currency else None,
             "ahead": self.ahead,
             "taken": self.hits,
             "saved_ms": round(self.saved_s * 1e3, 3),
@@ -53,6 +65,9 @@ class SavedWork:
         parts: list[str] = []
         if self.joined:
             parts.append(f"joined {self.joined}")
+        if self.cached:
+            saved = f" (saved {money_text(self.cached_cost_pico, self.currency)})"
+            parts.append(f"cached {self.cached}{saved if self.currency else ''}")
         if self.ahead:
             parts.append(f"ahead {self.hits} of {self.ahead}, wasted {self.wasted_s:.2f} s")
         if self.expected:
@@ -64,8 +79,16 @@ class SavedWork:
 def saved_work(record: RunRecord) -> SavedWork:
     """Saved and wasted work, by the scheduler's decisions."""
     joined = joined_tokens = ahead = hits = expected = used_tokens = wasted_tokens = 0
+    cached = cached_tokens = cached_cost_pico = 0
+    currency = ""
     saved_s = wasted_s = 0.0
     for node in record.nodes.values():
+        ledger = node.ledger
+        if ledger is not None and ledger.is_cached:
+            cached += 1
+            cached_tokens += ledger.prompt_tokens + ledger.output_tokens
+            cached_cost_pico += ledger.saved_pico
+            currency = currency or ledger.currency
         for decision in node.scheduled:
             terms = dict(decision.terms)
             if decision.decision == "joined":
@@ -84,6 +107,10 @@ def saved_work(record: RunRecord) -> SavedWork:
     return SavedWork(
         joined,
         joined_tokens,
+        cached,
+        cached_tokens,
+        cached_cost_pico,
+        currency,
         ahead,
         hits,
         saved_s,

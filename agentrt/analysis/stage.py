@@ -9,6 +9,7 @@ from agentrt.base.record import record
 
 Label = Literal[
     "admission",
+    "cache",
     "queue",
     "kv_reload",
     "prefill",

@@ -68,6 +68,8 @@ def _tool(line: _Line, node: NodeRecord) -> None:
 
 
 def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
+    if node.scheduled:
+        _looked_up(line, node)
     if not node.sent:
         line.to("orchestration", line.end_s)
         return
@@ -87,6 +89,17 @@ def _generation(line: _Line, record: RunRecord, node: NodeRecord) -> None:
         line.to(hop, line.end_s)
     else:
         _watched(line, record, node)
+
+
+def _looked_up(line: _Line, node: NodeRecord) -> None:
+    """Look-ups in the response cache, which come after admission control."""
+    admitted_at_s = node.sent[0].at_s - node.sent[0].held_s if node.sent else line.end_s
+    for one in node.scheduled:
+        if one.decision in ("cached", "missed"):
+            began_at_s = one.at_s - dict(one.terms)["looked_s"]
+            line.to("orchestration", min(began_at_s, admitted_at_s))
+            line.to("admission", began_at_s)
+            line.to("cache", one.at_s)
 
 
 def _failed(line: _Line, node: NodeRecord, hop: Label) -> None:

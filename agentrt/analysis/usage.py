@@ -41,7 +41,13 @@ class Usage:
     currency: str = ""
 
     def add(self, ledger: Ledger, *, is_discarded: bool) -> None:
-        """Add a ledger; what is discarded gave no result."""
+        """Add a ledger; what is discarded gave no result.
+
+        An answer of the response cache adds nothing: no engine computed or billed it.
+        """
+        self.currency = self.currency or ledger.currency
+        if ledger.is_cached:
+            return
         self.input_tokens += ledger.prompt_tokens + ledger.retried_prompt_tokens
         self.cached_tokens += ledger.cached_tokens
         self.ahead_tokens += ledger.ahead_tokens
@@ -50,7 +56,6 @@ class Usage:
         self.retried_tokens += ledger.retried_tokens
         self.cost_pico += ledger.cost_pico
         self.discarded_cost_pico += ledger.cost_pico if is_discarded else ledger.retried_cost_pico
-        self.currency = self.currency or ledger.currency
 
     def as_dict(self) -> dict[str, Any]:
         """Fields of a run's JSON object; money as exact decimal text, or null without prices."""

@@ -90,6 +90,7 @@ class EngineConfig:
             computed as always, and writes the recorded tokens in place of the sampled ones. See
             `agentrt.engine.sampling.record_table`.
         prices: Prices of tokens and of device seconds; None leaves costs unknown.
+        response_cache: Whether generations use the response cache unless they say otherwise.
     """
 
     model_path: Path
@@ -117,6 +118,7 @@ class EngineConfig:
     share_prefixes: bool = True
     replay: Path | None = None
     prices: Prices | None = None
+    response_cache: bool = False
 
     def sized(self) -> EngineConfig:
         """These settings with the sizes of a step that the device has by default.

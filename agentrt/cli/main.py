@@ -15,6 +15,7 @@ import typer
 
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
+from agentrt.cli.cache import cache
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
 from agentrt.cli.kernels import kernels
@@ -73,6 +74,7 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
     app.command("engines")(engines)
     app.command("serve")(serve)
     app.add_typer(runs, name="runs")
+    app.add_typer(cache, name="cache")
     app.add_typer(trace, name="trace")
     app.add_typer(kernels, name="kernels")
     for name in LABORATORY:

@@ -30,6 +30,7 @@ class CallOptions:
         thinking_tokens: Most tokens of reasoning, or None.
         scored: Whether the options of a choice are scored.
         retries: How often a checked output may be generated again.
+        cache: Whether the response cache is used; None leaves it to the engine.
         has_phases: Whether some of them depend on the output, so that they are checked against it.
     """
 
@@ -42,6 +43,7 @@ class CallOptions:
     thinking_tokens: int | None
     scored: bool
     retries: int
+    cache: bool | None
     has_phases: bool
 
     def with_max_tokens(self, max_tokens: int) -> CallOptions:
@@ -105,5 +107,6 @@ def _checked(options: PlainGenOptions) -> CallOptions:
         options.get("thinking"),
         options.get("scored", False),
         options.get("retries", RETRIES),
+        options.get("cache"),
         not PHASES.isdisjoint(options),
     )

@@ -77,15 +77,15 @@ class GenOptions(PlainGenOptions, total=False):
         ignore_eos: End only at a limit; for free text, without special tokens.
         describe: Describe the type, unless it is free text, to the model at the end of the last
             message: its fields, bounds, and what docstrings and `Field(description=...)` say.
-        thinking: Most tokens of free reasoning before the output. They count towards `max_tokens`
-            and are no part of the value; `gen.thinking` has them. With 0 the model answers at once;
-            by default it reasons as it was trained to, if the output's type leaves it free to.
+        thinking: Most tokens of free reasoning before the output, part of `max_tokens` and not of
+            the value; `gen.thinking` has them. 0 answers at once, the default is up to the model.
         check: Accept a type that says more than can be enforced token by token. The rest is
             checked at the end; if it does not pass, the model is shown why and answers again.
         retries: How often the model may answer again with `check`; 2 by default.
         scored: Score all options of a choice at once, whole, and take the likeliest (or draw one
             at a temperature above 0); `gen.scores` has the probabilities.
         json_style: "compact", "spaced" or "indented" JSON; see docs/structured_output.md.
+        cache: Take the answer of an equal request from the response cache; docs/response_cache.md.
     """
 
     on_overflow: OnOverflow

@@ -46,6 +46,7 @@ class GenerateWork(NodeWork, Generic[ChatT]):
         thinking_tokens: Most tokens of reasoning before the output; None leaves it to the model.
         scored: Whether the options of a choice are scored instead of decoding one.
         retries: How often a checked output may be generated again.
+        cache: Whether the response cache is used; None leaves it to the engine.
     """
 
     chat: ChatT
@@ -58,6 +59,7 @@ class GenerateWork(NodeWork, Generic[ChatT]):
     thinking_tokens: int | None = None
     scored: bool = False
     retries: int = 0
+    cache: bool | None = None
 
     def inputs(self) -> tuple[Node[Any], ...]:
         """Nodes with values that the prompt or the constraint needs; see `PromptPrefix.inputs`."""
@@ -176,6 +178,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
             given.thinking_tokens,
             given.scored,
             given.retries if output.kind == "value" else 0,
+            given.cache,
         )
         super().__init__(scope, node_id, "generate", name, site, work)
         self.prompt = chat

@@ -37,6 +37,7 @@ class PlainGenOptions(TypedDict, total=False):
     retries: int
     scored: bool
     json_style: JsonStyle
+    cache: bool
 
 
 PHASES = frozenset({"thinking", "check", "retries", "scored", "stop", "json_style"})
@@ -74,6 +75,8 @@ def check_options(options: Mapping[str, Any]) -> None:
         )
     if not PHASES.isdisjoint(options):
         _check_phases(options)
+    if not isinstance(options.get("cache", False), bool):
+        raise UsageError(f"cache={options['cache']!r} is no bool", hint="Give True or False")
     on_limit = options.get("on_limit", "raise")
     if on_limit not in ("raise", "close"):
         raise UsageError(f"on_limit={on_limit!r} is unknown", hint="Give 'raise' or 'close'")

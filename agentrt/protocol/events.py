@@ -160,8 +160,8 @@ class Scheduled(EventOfNode):
     Attributes:
         at_s: Instant.
         decision: `held` by admission control, `admitted` by it, `placed` in a step of its engine,
-            `joined` to an equal generation in flight, `speculated`, `refused`, `resubmitted` after
-            its engine was lost.
+            `joined` to an equal generation in flight, `cached` or `missed` in the response cache,
+            `speculated`, `refused`, `resubmitted` after its engine was lost.
         reason: Reason in a few words, for people.
         policy: Policy that decided the order; "" if order was not the question.
         terms: Terms of the decision, by name.

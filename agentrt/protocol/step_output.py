@@ -117,6 +117,8 @@ class Ledger:
         cost_pico: Cost by the prices of the engine, in millionths of a millionth of `currency`.
         retried_cost_pico: Part of the cost that was paid for attempts that broke off.
         currency: Currency of the cost; "" if the engine has no prices.
+        is_cached: Whether an answer of the response cache stands in for all of it.
+        saved_pico: Cost of that answer when an engine computed it.
     """
 
     received_at_s: float = 0.0
@@ -149,6 +151,8 @@ class Ledger:
     cost_pico: int = 0
     retried_cost_pico: int = 0
     currency: str = ""
+    is_cached: bool = False
+    saved_pico: int = 0
 
     @property
     def cost(self) -> Decimal | None:
@@ -237,6 +241,7 @@ class End:
         unmet: The answer, if it was checked here and does not obey; the reason is `stop`.
         not_sent: Sampling parameters that the model of a remote engine refuses, and chooses itself.
         server: Address of the remote engine that ended it; "" for any other engine.
+        by_fallback: Whether a fallback of the engine gave the answer.
     """
 
     request_id: RequestId
@@ -250,6 +255,7 @@ class End:
     unmet: UnmetAnswer | None = None
     not_sent: tuple[str, ...] = ()
     server: str = ""
+    by_fallback: bool = False
 
 
 @record

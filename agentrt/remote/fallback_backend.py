@@ -184,11 +184,17 @@ class FallbackBackend:
                 self._routes[delta.request_id].wrote = True
             moved = [end for end in event.ends if self._moves(member, end)]
             kept = tuple(end for end in event.ends if end not in moved)
-            kept = tuple(with_spent(end, self._routes.pop(end.request_id).spent) for end in kept)
+            kept = tuple(self._ended(end) for end in kept)
             if event.deltas or kept or event.admissions:
                 self._queue.put(replace(event, ends=kept))
             for end in moved:
                 self._move(self._routes[end.request_id], end)
+
+    def _ended(self, end: End) -> End:
+        """The end of a request, with its engine and with all that it has used."""
+        route = self._routes.pop(end.request_id)
+        end = with_spent(end, route.spent)
+        return end if route.member is self._members[0] else replace(end, by_fallback=True)
 
     def _moves(self, member: FallbackMember, end: End) -> bool:
         """Whether another engine takes over a request that has ended; notes which one."""

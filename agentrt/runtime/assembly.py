@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from agentrt.base.clock import Clock
 from agentrt.base.config import RunConfig, SchedulerConfig
@@ -18,12 +19,16 @@ from agentrt.runtime.requests.dispatch import RequestDispatcher
 from agentrt.runtime.requests.output_processor import OutputProcessor
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
+from agentrt.runtime.requests.response_lookups import ResponseLookups
 from agentrt.runtime.run import Run
 from agentrt.runtime.tasks.prefill_ahead import PrefillAhead
 from agentrt.runtime.tasks.runner import TaskRunner
 from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.scheduler import Estimates, InternalEvent, State
 from agentrt.scheduler.estimates.patterns import Patterns
+
+if TYPE_CHECKING:
+    from agentrt.runtime.response_cache.cache import ResponseCache
 
 
 def new_state(
@@ -61,6 +66,7 @@ def assemble_loop(
     scheduler: SchedulerConfig,
     patterns: Patterns,
     tenants: TenantUsages,
+    responses: ResponseCache | None,
     post: Callable[[InternalEvent], None],
     on_end: Callable[[AgentrtError], None],
 ) -> tuple[Loop, TaskRunner]:
@@ -76,6 +82,7 @@ def assemble_loop(
         scheduler: How runs share the engines.
         patterns: Tool calls and prompts learned from past runs.
         tenants: Usage by tenant, which grows.
+        responses: The response cache, or None.
         post: Leaves an event for the loop's next turn.
         on_end: Called with the error after which the loop handles nothing more.
     """
@@ -83,8 +90,9 @@ def assemble_loop(
     retention = KvRetention(engines, is_on=scheduler.retention)
     ahead = PrefillAhead(post, clock, engines, patterns.prompts, is_on=scheduler.prefill_ahead)
     revisions = PromptRevisions(post, windows)
+    lookups = ResponseLookups(post, responses)
     dispatcher = RequestDispatcher(
-        engines, revisions, windows, retention, scheduler, CostGate(post)
+        engines, revisions, windows, retention, scheduler, CostGate(post), lookups
     )
     tasks = TaskRunner(post, clock, config, patterns.calls, speculate=scheduler.speculate)
     effects = Effects(runs, dispatcher, tasks, retention, ahead)

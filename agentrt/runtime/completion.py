@@ -11,7 +11,7 @@ from agentrt.base.ids import NodeId
 from agentrt.base.server_attributes import server_attributes
 from agentrt.program import Node
 from agentrt.program.call_site import raised_at
-from agentrt.protocol.events import AttributeValue, Event, NodeFinished, Outcome
+from agentrt.protocol.events import AttributeValue, Event, NodeFinished, Outcome, PromptRevised
 from agentrt.protocol.step_output import ConstraintUse, End
 from agentrt.runtime.message_capture import captured_content
 from agentrt.runtime.run import Run
@@ -73,7 +73,10 @@ async def carry_out(
         end = end or TaskEnd(error=_torn_down(node))
         if not node.done:  # else the loop has ended, and every node with it
             error = end.error
-            post(ended(end.value) if error is None else failed(run, node, error, reached))
+            event = ended(end.value) if error is None else failed(run, node, error, reached)
+            if task.stop_error is not None and isinstance(event, PromptRevised):
+                event = failed(run, node, task.stop_error, reached)  # it was too late to cancel
+            post(event)
 
 
 def _leave(

@@ -155,6 +155,9 @@ class Loop:
                     for event in self._outputs.end_departed():
                         self._handle(event, seen)
                 apply(self.state, Performed(decision))
+                if self._outputs.cached:
+                    for event in self._outputs.end_cached():
+                        self._handle(event, seen)
         if self.retention.is_on:
             self.retention.send_hints(self.state, self._clock.now_s())
         if self.ahead.is_on:

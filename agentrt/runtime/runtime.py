@@ -41,6 +41,7 @@ from agentrt.scheduler.estimates.patterns import Patterns
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
+    from agentrt.runtime.response_cache.cache import ResponseCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,8 +72,7 @@ class Runtime:
         tenants: Usage and cost by tenant, of all runs so far.
 
     Args:
-        backends: Backends by role, each with the codec of its model or None; `default` serves
-            generations that name no model.
+        backends: Backends by role, each with its codec or None; `default` is that without a name.
         clock: The only clock of the runtime.
         observers: Observers of all events.
         config: Defaults for all runs.
@@ -80,8 +80,8 @@ class Runtime:
         estimates: Quantities learned from past runs; they go on learning here.
         patterns: Tool calls and prompts learned from past runs; they go on learning here.
         on_run_ended: Called when a run has ended and was learned from; must return at once.
-        state: Scheduler state of a closed runtime with the same roles and settings, to go on with;
-            None begins anew.
+        responses: The response cache for generations that want one; None caches nothing.
+        state: State of a closed runtime with the same roles and settings; None begins anew.
 
     Raises:
         UsageError: No backend has the role `default`.
@@ -98,6 +98,7 @@ class Runtime:
         estimates: Estimates | None = None,
         patterns: Patterns | None = None,
         on_run_ended: Callable[[], None] | None = None,
+        responses: ResponseCache | None = None,
         state: State | None = None,
     ) -> None:
         if "default" not in backends:
@@ -110,6 +111,7 @@ class Runtime:
         self._state = state
         self.patterns = Patterns() if patterns is None else patterns
         self._on_run_ended = on_run_ended
+        self._responses = responses
         self.tenants = TenantUsages()
         self._engines = {
             role: ModelRole(role, backend, codec) for role, (backend, codec) in backends.items()
@@ -337,6 +339,7 @@ class Runtime:
             scheduler=self.scheduler,
             patterns=self.patterns,
             tenants=self.tenants,
+            responses=self._responses,
             post=self._post,
             on_end=self._end_runs,
         )

@@ -18,7 +18,8 @@ class TenantUsage:
     """Usage of one tenant since the runtime was opened.
 
     Attributes:
-        requests: Number of requests that have ended, those thrown away included.
+        requests: Number of requests that have ended, those thrown away included, and those with
+            an answer of the response cache, which count nothing else.
         input_tokens: Tokens of prompts.
         cached_tokens: Prompt tokens found in a prefix cache.
         output_tokens: Tokens produced, those of attempts that broke off included.
@@ -64,6 +65,8 @@ class TenantUsages(Mapping[str, TenantUsage]):
         """Charge a request that has ended to its tenant."""
         usage = self._by_tenant.pop(tenant, None) or TenantUsage()
         usage.requests += 1
+        if ledger.is_cached:  # no engine computed it
+            ledger = Ledger(currency=ledger.currency)
         usage.input_tokens += ledger.prompt_tokens + ledger.retried_prompt_tokens
         usage.cached_tokens += ledger.cached_tokens
         usage.output_tokens += ledger.output_tokens + ledger.retried_tokens

@@ -59,7 +59,7 @@ def record_ended(state: State, node: NodeState, event: NodeFinished) -> None:
         state.requests.pop(node.request_id, None)
     if node.model in state.admission.budgets:
         state.admission.remove_active(node, event.at_s)
-        if event.ledger is not None:
+        if event.ledger is not None and not event.ledger.is_cached:
             lost_tokens = _lost_tokens(node, event.ledger)
             recompute_s = _recompute_s(event.ledger, lost_tokens)
             state.admission.note_end(event.ledger, lost_tokens, event.at_s, recompute_s)

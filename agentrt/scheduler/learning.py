@@ -20,7 +20,7 @@ def learn_node(node: NodeState, event: NodeFinished) -> None:
     site, ok = node.estimates, event.outcome == "ok"
     ledger = event.ledger
     if node.kind == "generate":
-        if ledger is None:
+        if ledger is None or ledger.is_cached:
             return
         node.busy_s = ledger.prefill_s + ledger.decode_s + ledger.constraint_s + ledger.kv_reload_s
         if ok:

@@ -59,6 +59,8 @@ ENGINE_DOWNS = "agentrt.engine.downs"
 COST = "agentrt.cost.amount"  # units of the currency
 COST_CURRENCY = "agentrt.cost.currency"
 COST_DISCARDED = "agentrt.cost.discarded"
+COST_SAVED = "agentrt.cost.saved"  # by an answer of the response cache
+RESPONSE_CACHE = "agentrt.response_cache"  # hit or miss
 TENANT = "agentrt.tenant"
 PRIORITY = "agentrt.priority"
 

@@ -150,12 +150,18 @@ def _generation(attributes: Attributes, node: NodeRecord) -> None:
             attributes[names.CLOSED_EARLY] = True
         if finished.ledger is not None:
             _ledger(attributes, finished.ledger)
+            if finished.ledger.saved_pico:
+                attributes[names.COST_SAVED] = finished.ledger.saved_pico / PICO
             if finished.ledger.currency and not node.failed:
                 _node_cost(attributes, node)
     if node.failed:
         attributes[names.ATTEMPT] = len(node.failed) + 1
         attributes[names.CHECK_TOKENS] = sum(one.ledger.output_tokens for _, one in node.failed)
         _node_cost(attributes, node)
+    for one in node.scheduled:
+        if one.decision in ("cached", "missed"):
+            attributes[names.RESPONSE_CACHE] = "hit" if one.decision == "cached" else "miss"
+            attributes[names.STAGE_MS.format("cache")] = _ms(dict(one.terms)["looked_s"])
     if node.lost:
         attributes[names.PREFIX_LOST] = sum(lost.lost_tokens for lost in node.lost)
         attributes[names.PREFIX_LOST_REASON] = node.lost[-1].reason

@@ -66,7 +66,8 @@ class TraceNodes:
         kind = tags[names.NODE_KIND]
         waits = [self._inputs(span)]
         if kind == "generate":
-            waits += [self._admission(span), self._queue(span), *self._engine(span)]
+            waits += [self._admission(span), _response_cache(span)]
+            waits += [self._queue(span), *self._engine(span)]
         elif kind == "tool":
             queue_ms = _stage_ms(span, "queue")
             waits.append(Wait("queue", queue_ms, "for a worker that was free"))
@@ -145,6 +146,12 @@ class TraceNodes:
             Wait("prefill", prefill_ms, f"{computed} tokens, {cached} were in the cache{early}"),
             Wait("decode", _stage_ms(span, "decode"), f"{produced} tokens{given}"),
         ]
+
+
+def _response_cache(span: Span) -> Wait:
+    is_hit = span.attributes.get(names.RESPONSE_CACHE) == "hit"
+    why = "looked up and found" if is_hit else "looked up and not found"
+    return Wait("response cache", _stage_ms(span, "cache"), why)
 
 
 def length_ms(span: Span) -> float:

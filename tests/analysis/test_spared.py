@@ -21,8 +21,9 @@ def record_of(*said: tuple[str, dict[str, float]]) -> RunRecord:
 
 def test_nothing_spared_is_nothing_told() -> None:
     record = record_of(("placed", {"place": 0.0}))
-    assert set(summary(record)["spared"].values()) == {0}
+    assert set(summary(record)["spared"].values()) == {0, None}
     assert "joined" not in latency_line(record)
+    assert "cached" not in latency_line(record)
 
 
 def test_joined_and_called_ahead() -> None:
@@ -40,6 +41,9 @@ def test_joined_and_called_ahead() -> None:
     assert summary(record)["spared"] == {
         "joined": 1,
         "joined_tokens": node.ledger.prompt_tokens + node.ledger.output_tokens,
+        "cached_responses": 0,
+        "cached_response_tokens": 0,
+        "cached_response_cost": None,
         "ahead": 2,
         "taken": 1,
         "saved_ms": 1500.0,

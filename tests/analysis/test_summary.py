@@ -15,6 +15,7 @@ from tests.oracles.statements import Statement, WaitStatement, Work
 
 SPLIT_KEYS = [
     "admission",
+    "cache",
     "queue",
     "kv_reload",
     "prefill",

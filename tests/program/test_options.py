@@ -77,7 +77,7 @@ def test_every_option_reaches_the_engine() -> None:
     )
     rest = GenOptions.__annotations__.keys() - options.keys()
     by_name = {"name", "deadline", "on_limit", "on_overflow", "model", "describe"}
-    assert rest == by_name | {"thinking", "check", "retries", "scored", "json_style"}
+    assert rest == by_name | {"thinking", "check", "retries", "scored", "json_style", "cache"}
 
 
 def test_a_seed_left_out_is_the_nodes_own() -> None:

@@ -10,6 +10,8 @@ from agentrt.base.clock import FakeClock, MonotonicClock
 from agentrt.base.engines.remote_engine_config import Fallbacks, RemoteEngineConfig
 from agentrt.remote import RemoteEngines
 from agentrt.runtime import Runtime
+from agentrt.runtime.response_cache.cache import ResponseCache
+from agentrt.runtime.response_cache.sqlite_store import SqliteStore
 from tests.remote.hostile_server import DONE, content, event, head, serving
 
 OVERFLOW = json.dumps({"error": {"message": "m", "code": "context_length_exceeded"}}).encode()
@@ -48,7 +50,7 @@ async def streamed() -> str:
 
 
 @asynccontextmanager
-async def running(first, second, reasons=("down",), clock=None):
+async def running(first, second, reasons=("down",), clock=None, responses=None):
     """A runtime on one engine, with another one for these reasons."""
     async with serving(first) as url, serving(second) as other:
         there = RemoteEngineConfig(kind="openai", address=other, model="b", limits=LIMITS)
@@ -58,7 +60,8 @@ async def running(first, second, reasons=("down",), clock=None):
         )
         remotes = RemoteEngines(clock or MonotonicClock(), {"AGENTRT_CAPABILITIES": "off"}, {})
         backend = remotes.backend(engine)
-        async with Runtime({"default": (backend, None)}, clock=MonotonicClock()) as runtime:
+        runtime = Runtime({"default": (backend, None)}, clock=MonotonicClock(), responses=responses)
+        async with runtime:
             yield runtime
 
 
@@ -144,3 +147,26 @@ def test_a_runtime_opens_without_its_first_engine(portal):
                 return await runtime.run(job)
 
     assert portal.call(main) == "other"
+
+
+def test_answers_of_a_fallback_are_not_kept_as_those_of_the_engine(portal, tmp_path):
+    """A key of the response cache names the engine."""
+
+    @program
+    async def cached() -> str:
+        return await chat().user("Hi.").generate(max_tokens=8, cache=True)
+
+    async def main():
+        first, second = Answers(AWAY), Answers(says("from the other"))
+        cache = ResponseCache(SqliteStore(tmp_path / "r.sqlite"), {"default": "a"})
+        async with running(first, second, responses=cache, clock=clock) as runtime:
+            assert await runtime.run(cached) == "from the other"
+            first.answer = says("from the first")
+            clock.advance(61.0)
+            assert await runtime.run(cached) == "from the first"
+            first.answer = AWAY
+            assert await runtime.run(cached) == "from the first"
+        await cache.aclose()
+
+    clock = FakeClock()
+    portal.call(main)

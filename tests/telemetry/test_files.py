@@ -55,7 +55,7 @@ def test_root_tells_the_split(tmp_path: Path, finance: list[Any]) -> None:
     document = json.loads(observer.files[RUN].read_text("utf-8"))
     tags = jaeger.tags_of(document["data"][0]["spans"][0])
     parts = [value for key, value in tags.items() if key.startswith("agentrt.split.")]
-    assert len(parts) == 10
+    assert len(parts) == 11
     assert sum(parts) == pytest.approx(tags["agentrt.latency.compound_ms"], abs=0.01)
     nodes = json.loads(tags["agentrt.critical_path.nodes"])
     assert nodes == ["root/generate0", "root/tool1", "root/generate3"]

@@ -25,7 +25,7 @@ from agentrt.base.prices import Prices
 
 SECRET_HEADER = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_BESIDE_MEMBERS = frozenset({"members", "name", "limits", "fallbacks", "drain"})
+_BESIDE_MEMBERS = frozenset({"members", "name", "limits", "fallbacks", "drain", "response_cache"})
 _UNSET: tuple[object, ...] = ("", None, {}, 0, ())
 _NOT_TAKEN = frozenset(
     {"host", "content-length", "content-type", "transfer-encoding", "connection"}
@@ -78,7 +78,8 @@ class FleetMember:
     """A server of a fleet.
 
     Attributes:
-        engine: The server, with its own kind, key and rates; its fallbacks are not followed.
+        engine: The server, with its own kind, key and rates; its fallbacks are not followed, and
+            its `response_cache` does not count.
         weight: Share of the work, by those of the others.
 
     Raises:
@@ -134,8 +135,9 @@ class RemoteEngineConfig:
         addresses: Addresses of several equal servers, a fleet: these settings hold for each, and
             the key is sent to all of them. `concurrency` and the rates are those of each server.
         members: Other engines that are one fleet, with weights. They keep their own settings; of
-            these here only `limits`, `fallbacks` and `drain` count.
+            these here only `limits`, `fallbacks`, `drain` and `response_cache` count.
         drain: Addresses of a fleet, or names of its members, that get no new requests.
+        response_cache: Whether generations use the response cache unless they say otherwise.
         name: Name for people; "" takes the address.
 
     Raises:
@@ -157,6 +159,7 @@ class RemoteEngineConfig:
     limits: Mapping[str, float] = field(default_factory=dict)
     fallbacks: Fallbacks | None = None
     prices: Prices | None = None
+    response_cache: bool = False
     name: str = ""
     addresses: tuple[str, ...] = ()
     members: tuple[FleetMember, ...] = ()

@@ -99,21 +99,30 @@ class Coalescing:
         self._is_on = is_on
         self._by_bucket: dict[Bucket, list[CoalescedRequest]] = {}
 
-    def find(self, request: GenerateRequest, role: str) -> CoalescedRequest | None:
+    def find(
+        self, request: GenerateRequest, role: str, *, is_cached: bool = False
+    ) -> CoalescedRequest | None:
         """A request in flight with the same output as `request` would have, or None.
 
-        Only for engines that promise the same answer to the same request.
+        Only for engines that promise the same answer to the same request, and for cached requests.
         """
+        if not self._is_on and not is_cached:
+            return None
         for coalesced in self._by_bucket.get(_bucket(request, role), ()):
-            if coalesced.can_be_joined(request) and _content(coalesced.request) == _content(
+            if coalesced.can_be_joined(request) and content_of(coalesced.request) == content_of(
                 request
             ):
                 return coalesced
         return None
 
-    def open(self, request: GenerateRequest, role: str) -> CoalescedRequest | None:
-        """Let others join a request with a complete prompt; None if coalescing is off."""
-        if not self._is_on:
+    def open(
+        self, request: GenerateRequest, role: str, *, is_cached: bool = False
+    ) -> CoalescedRequest | None:
+        """Let others join a request with a complete prompt; None if coalescing is off.
+
+        A cached request is always joined: the next one gets its answer in any case.
+        """
+        if not self._is_on and not is_cached:
             return None
         bucket = _bucket(request, role)
         coalesced = CoalescedRequest(request, bucket)
@@ -144,7 +153,7 @@ def _bucket(request: GenerateRequest, role: str) -> Bucket:
     return (role, len(parts), parts[-8:], sampling.temperature and sampling.seed)
 
 
-def _content(request: GenerateRequest) -> GenerateRequest:
+def content_of(request: GenerateRequest) -> GenerateRequest:
     """The part of a request on which the answer depends: neither the node nor the urgency."""
     sampling = request.sampling
     if sampling.temperature == 0 and sampling.seed != 0:

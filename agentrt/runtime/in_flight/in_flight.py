@@ -17,6 +17,7 @@ from agentrt.runtime.in_flight.cost_reservation import CostReservation
 from agentrt.runtime.in_flight.output_readers import ValueReader, item_texts, reader_of
 from agentrt.runtime.in_flight.reasoning_text import ReasoningDelta, ReasoningText
 from agentrt.runtime.in_flight.repetition import RepetitionCheck
+from agentrt.runtime.in_flight.response_lookup import ResponseLookup
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.run import Run
 
@@ -50,6 +51,7 @@ class InFlight:
         joined_at_s: When it joined a request that was in flight; None if it has its own.
         info: Scheduling info last sent to the engine.
         reservation: Money set aside for it; None if no limit of cost holds.
+        lookup: Look-up in the response cache; None for a request that uses none.
         is_overdue: Whether its engine was told to end it and has not, so that its cost is unknown.
     """
 
@@ -76,6 +78,7 @@ class InFlight:
     joined_at_s: float | None = None
     info: SchedulingInfo | None = None
     reservation: CostReservation | None = None
+    lookup: ResponseLookup | None = None
     is_overdue: bool = False
     _budgets: tuple[Budget, ...] = ()
     _raw_text: list[str] = field(default_factory=list)
@@ -112,6 +115,11 @@ class InFlight:
     def cache_salt(self) -> str:
         """Salt of the request; "" before it was sent."""
         return self.run.options.cache_salt
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether its output is an answer of the response cache."""
+        return self.lookup is not None and self.lookup.answer is not None
 
     @property
     def is_alone(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from agentrt.protocol.priced_backend import priced
 from agentrt.protocol.step_output import Ledger
+from agentrt.runtime.in_flight.cached_answer import CachedAnswer
 from agentrt.runtime.in_flight.in_flight import InFlight
 
 
@@ -36,6 +37,25 @@ def departed_ledger(request: InFlight, now_s: float) -> Ledger:
     if prices is None or not request.is_overdue:
         return ledger
     return priced(ledger, prices, ledger.device_s)
+
+
+def cached_ledger(answer: CachedAnswer, now_s: float) -> Ledger:
+    """The ledger of a node with an answer of the response cache, which took no engine any time."""
+    return Ledger(
+        received_at_s=now_s,
+        completed_at_s=now_s,
+        admitted_at_s=now_s,
+        first_token_at_s=now_s,
+        finished_at_s=now_s,
+        prompt_tokens=answer.prompt_tokens,
+        cached_tokens=answer.prompt_tokens,
+        output_tokens=answer.output_tokens,
+        thinking_tokens=answer.thinking_tokens,
+        source="inferred",
+        currency=answer.currency,
+        is_cached=True,
+        saved_pico=answer.cost_pico,
+    )
 
 
 def unpaid(ledger: Ledger) -> Ledger:

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from agentrt.base.config import SchedulerConfig
-from agentrt.base.errors import ContextOverflow, InternalError, LimitExceeded
+from agentrt.base.errors import ContextOverflow, LimitExceeded
 from agentrt.base.ids import RequestId
 from agentrt.program import Gen, Node
-from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo
-from agentrt.protocol.events import Event, HoleFilled, PromptRevised, RequestSent, Scheduled
+from agentrt.protocol.backend import HoleFill, SchedulingInfo
+from agentrt.protocol.events import Event, HoleFilled, PromptRevised, Scheduled
 from agentrt.runtime.completion import failed
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest, Coalescing
 from agentrt.runtime.in_flight.cost_reservation import CostReservation
 from agentrt.runtime.in_flight.in_flight import InFlight
+from agentrt.runtime.in_flight.response_lookup import ResponseLookup
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.cost_gate import CostGate
+from agentrt.runtime.requests.engine_request import engine_request, extends, sent_event
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import (
     LargePrompt,
     Prompt,
-    is_rewritten,
     may_shrink,
     prompt_of,
 )
 from agentrt.runtime.requests.recovery import RequestRecovery
+from agentrt.runtime.requests.response_lookups import ResponseLookups, lookup_event
 from agentrt.runtime.requests.streamed_fills import StreamedFills
 from agentrt.runtime.run import Run
 
@@ -42,6 +43,8 @@ class RequestDispatcher:
     Attributes:
         in_flight: Requests by the id that their engine knows; several if they are coalesced, the
             one that was sent first.
+        cached: Requests with an answer of the response cache; their nodes end now.
+        responses: Look-ups in the response cache.
         departed: Requests that left a coalesced one, which goes on; their nodes end now.
         recovery: Submits requests again if their engine was lost.
         costs: Money for requests under a limit of cost.
@@ -58,6 +61,7 @@ class RequestDispatcher:
         retention: KvRetention,
         config: SchedulerConfig,
         costs: CostGate,
+        responses: ResponseLookups,
     ) -> None:
         self._engines = engines
         self._revisions = revisions
@@ -67,6 +71,8 @@ class RequestDispatcher:
         self.fills = StreamedFills(is_on=config.stream_fills)
         self.in_flight: dict[RequestId, list[InFlight]] = {}
         self.departed: list[InFlight] = []
+        self.cached: list[InFlight] = []
+        self.responses = responses
         self.recovery = RequestRecovery(self.in_flight)
         self.costs = costs
         self.stopping: dict[InFlight, float] = {}
@@ -127,26 +133,44 @@ class RequestDispatcher:
         is_crowded = prompt.crowded and not may_shrink(chat)
         if is_crowded and self._revisions.begin(run, gen, engine, None):
             return []
+        lookup: ResponseLookup | None = None
+        sent = engine_request(run, gen, prompt, info)
+        wanted = gen.work.cache
+        if wanted is None:
+            wanted = engine.role in self.responses.default_roles
+        if wanted and self.responses.takes_role(engine.role):
+            if not complete:
+                run.deferred.add(gen.id)
+                return []
+            lookup = self.responses.look_up(run, gen, engine, sent)
+            if not lookup.is_done:
+                return []
+        is_found = lookup is not None and lookup.answer is not None
         held: CostReservation | None = None
-        if gen.scope.cost_budgets:
+        if gen.scope.cost_budgets and not is_found:
             try:
                 held = self.costs.reserve_call(run, gen, engine.capabilities, prompt)
             except LimitExceeded as error:
                 return [failed(run, gen, error)]
             if held is None:
                 return []
-        run.has_sent = True
         request = InFlight(run, gen, engine, info.request_id)
         request.prompt_ids, request.prompt_complete = prompt.token_ids, complete
-        request.reservation = held
-        request.sent = sent = _engine_request(run, gen, prompt, info)
+        request.reservation, request.sent, request.lookup = held, sent, lookup
+        if is_found:
+            assert lookup is not None
+            self.cached.append(request)
+            return [lookup_event(request, lookup)]
+        run.has_sent = True
         if prompt.source is not None:
             self._follow(request, prompt.source)
         self._by_node[run.run_id, gen.id] = self._by_request[info.request_id] = request
         events = list(prompt.losses)
         if complete and gen.id in run.declared_with_holes:
             events.append(HoleFilled(run.run_id, gen.id, sent.submitted_at_s))
-        events.append(_sent_event(request, sent, held_s))
+        if lookup is not None and not gen.attempts:
+            events.append(lookup_event(request, lookup))
+        events.append(sent_event(request, sent, held_s))
         if self._retention.is_on and not gen.attempts:  # a retry is not continued
             self._retention.note_prompt(request)
         if joined := self._join_like(request):
@@ -168,7 +192,7 @@ class RequestDispatcher:
             if gen.work.output.late is not None:
                 self._revisions.large_options.is_awaited(run, gen)
             prompt = prompt_of(run, gen, request.engine, self._windows, self.fills)
-            extends = _extends(prompt, request)
+            continues = extends(prompt, request)
         except LargePrompt as large:
             self._take_back(request, "its prompt is large")
             self._revisions.large_prompts.begin(run, gen, request.engine, large)
@@ -185,7 +209,7 @@ class RequestDispatcher:
             return []
         if prompt.crowded and not may_shrink(gen.prompt) and self._revise(request, None):
             return []
-        if not extends:  # a prompt that it continues was made shorter
+        if not continues:  # a prompt that it continues was made shorter
             self._take_back(request, "its prompt has changed")
             return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
         if prompt.source is not None:
@@ -229,6 +253,8 @@ class RequestDispatcher:
         if request.stop_error is not None:
             return
         request.stop_error = error
+        if request.is_cached:
+            return
         coalesced = request.coalesced
         if coalesced is None or request.is_alone:
             if coalesced is not None:
@@ -255,12 +281,13 @@ class RequestDispatcher:
 
     def _join_like(self, request: InFlight) -> Event | None:
         """Join a like request in flight, if there is one; else others may join this one."""
-        if not (request.prompt_complete and request.takes.seeds):
+        is_cached = request.lookup is not None
+        if not (request.prompt_complete and (request.takes.seeds or is_cached)):
             return None
         sent, role = request.whole(), request.engine.role
-        coalesced = self._coalescing.find(sent, role)
+        coalesced = self._coalescing.find(sent, role, is_cached=is_cached)
         if coalesced is None:
-            request.share(self._coalescing.open(sent, role), sent)
+            request.share(self._coalescing.open(sent, role, is_cached=is_cached), sent)
             return None
         before, now_s = coalesced.merged_info(), request.run.now_s()
         requests = self.in_flight[coalesced.request_id]
@@ -323,69 +350,7 @@ class RequestDispatcher:
         request.engine.backend.cancel(request.request_id, reason)
 
 
-def _engine_request(
-    run: Run, gen: Gen[Any], prompt: Prompt, info: SchedulingInfo
-) -> GenerateRequest:
-    """The request of a generation as its engine gets it."""
-    work = gen.work
-    sampling = work.sampling
-    if prompt.max_tokens != sampling.max_tokens:
-        sampling = replace(sampling, max_tokens=prompt.max_tokens)
-    return GenerateRequest(
-        info.request_id,
-        run.run_id,
-        gen.id,
-        gen.site,
-        prompt.sent,
-        sampling,
-        prompt.constraint,
-        work.on_limit,
-        info.demanded,
-        info.deadline_at_s,
-        run.now_s(),
-        work.output.keep_special or work.thinking_tokens is not None,
-        info,
-        work.thinking_tokens,
-        work.scored,
-        run.options.cache_salt,
-        gives_back=bool(gen.scope.cost_budgets),
-    )  # by position: keywords would take twice as long
-
-
-def _sent_event(request: InFlight, sent: GenerateRequest, held_s: float) -> RequestSent:
-    takes = request.takes
-    return RequestSent(
-        sent.run_id,
-        sent.node_id,
-        sent.request_id,
-        takes.backend,
-        takes.model,
-        request.prompt_complete,
-        sent.submitted_at_s,
-        held_s,
-        len(request.prompt_ids),
-    )
-
-
 def _update_merged(engine: ModelRole, coalesced: CoalescedRequest, before: SchedulingInfo) -> None:
     """Send the engine the scheduling info of a coalesced request, if it has changed."""
     if coalesced.info_of and (now := coalesced.merged_info()) != before:
         engine.backend.update((now,))
-
-
-def _extends(prompt: Prompt, request: InFlight) -> bool:
-    """Whether the prompt extends the part that the engine has, or is the beginning of it.
-
-    Raises:
-        InternalError: The prompt does not, although no chat in it was made shorter, and no text in
-            it was unfinished.
-    """
-    known, sent = prompt.token_ids, request.prompt_ids
-    if known[: len(sent)] == sent or (not prompt.complete and sent[: len(known)] == known):
-        return True  # it is shorter while a tool is tried again
-    if request.takes_unfinished or is_rewritten(request.gen.prompt):
-        return False
-    raise InternalError(
-        f"the prompt of {request.gen.label} changed while it was being filled: "
-        f"{len(request.prompt_ids)} tokens were sent and are not its beginning any more"
-    )

@@ -13,12 +13,17 @@ from functools import partial
 
 from agentrt.base.errors import Degenerate, revive
 from agentrt.base.ids import RequestId
-from agentrt.protocol.events import Event
+from agentrt.protocol.events import Event, PromptRevised
 from agentrt.protocol.step_output import BackendDown, Delta, End, StepDone
 from agentrt.runtime.completion import failed, succeeded
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
 from agentrt.runtime.in_flight.in_flight import InFlight
-from agentrt.runtime.in_flight.ledgers import departed_ledger, joined_ledger, unpaid
+from agentrt.runtime.in_flight.ledgers import (
+    cached_ledger,
+    departed_ledger,
+    joined_ledger,
+    unpaid,
+)
 from agentrt.runtime.in_flight.outcome import Outcome, keep_result, outcome_of, unreadable
 from agentrt.runtime.in_flight.replay import Replay, divergence_of
 from agentrt.runtime.kv_hints.retention import KvRetention
@@ -36,6 +41,7 @@ class OutputProcessor:
     Attributes:
         departed: Requests that left a coalesced one, which goes on; their nodes have yet to end.
         stopping: Stopped requests, see `RequestDispatcher`.
+        cached: Requests with an answer of the response cache; their nodes have yet to get it.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class OutputProcessor:
         self._admissions = AdmissionEvents()
         self.departed = dispatcher.departed
         self.stopping = dispatcher.stopping
+        self.cached = dispatcher.cached
 
     def process(self, step: StepDone) -> list[Event]:
         """Hand on the output of one step: admissions, tokens, free memory, ends."""
@@ -92,6 +99,34 @@ class OutputProcessor:
             ledger = departed_ledger(request, request.run.now_s())
             events += self._end(request, End(request.request_id, "cancelled", ledger))
         self.departed.clear()
+        return events
+
+    def end_cached(self) -> list[Event]:
+        """Give the nodes in `cached` their answers, by the steps that outputs of engines take."""
+        events: list[Event] = []
+        for request in tuple(self.cached):
+            lookup = request.lookup
+            assert lookup is not None
+            answer = lookup.answer
+            assert answer is not None
+            delta = Delta(
+                request.request_id,
+                answer.token_ids,
+                answer.text,
+                logprobs=answer.logprobs,
+                reasoning=answer.reasoning,
+            )
+            self._add_output(request, delta, events)
+            end = End(
+                request.request_id,
+                "stop",
+                cached_ledger(answer, request.run.now_s()),
+                stopped_by=answer.stopped_by,
+                scores=answer.scores,
+                not_sent=answer.not_sent,
+            )
+            events += self._end(request, end)
+        self.cached.clear()
         return events
 
     def end_overdue(self, now_s: float) -> list[Event]:
@@ -253,17 +288,38 @@ class OutputProcessor:
         error = outcome.error
         if error is not None and self._dispatcher.shortens_prompt(request, error):
             return []  # the node goes on with another prompt
+        is_cached = request.lookup is not None and request.is_cached
+        if is_cached and self._is_rejected(request, outcome):
+            return [PromptRevised(run.run_id, gen.id, (), run.now_s())]
         if outcome.failed_check is not None:
             if again := ask_again(request, end, outcome.failed_check):
                 return again
             error = check_failed(request, end)
         if request.unchecked_text:
             gen.add_text(request.answer)
-        if self._retention.is_on and end.reason in ("stop", "length") and not gen.attempts:
+        is_written = end.reason in ("stop", "length") and not is_cached
+        if self._retention.is_on and is_written and not gen.attempts:
             self._retention.note_answer(request, end.ledger)
         if error is not None:
             return [failed(run, gen, error, end)]
+        if request.lookup is not None:
+            self._dispatcher.responses.keep(request, end)
         return [succeeded(run, gen, outcome.value, end)]
+
+    def _is_rejected(self, request: InFlight, outcome: Outcome) -> bool:
+        """Whether a cached answer is dropped and computed anew, since its checks have changed.
+
+        What the program may have seen of it is not taken back.
+        """
+        if outcome.error is None and outcome.failed_check is None:
+            return False
+        gen, lookup = request.gen, request.lookup
+        assert lookup is not None
+        self._dispatcher.responses.reject(lookup)
+        if gen.handed_on or gen.work.output.kind != "value":
+            return False
+        gen.forget_text()
+        return True
 
     def _note_memory(self, step: StepDone) -> None:
         """Note how much KV memory the engine of this step has left."""
