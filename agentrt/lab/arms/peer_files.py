@@ -20,7 +20,7 @@ _SCRIPTS = Path(__file__).parent / "peers"
 QUANTISED = ("q8_0", "q4_k_m")
 """Weights of fewer bits that llama.cpp is measured with beside the dtype of all arms."""
 _VERSION = 3  # of the GGUF files' content
-_TARGETS = {"vllm": "peers-vllm", "openvino": "peers-openvino"}
+_TARGETS = {"vllm": "peers-vllm", "openvino": "peers-openvino", "litellm": "peers-litellm"}
 
 
 @record
@@ -61,6 +61,11 @@ class PeerFiles:
         return self.root / "vllm" / "bin" / "vllm"
 
     @property
+    def litellm_program(self) -> Path:
+        """The command line program of LiteLLM's proxy, in an environment of its own."""
+        return self.root / "litellm" / "bin" / "litellm"
+
+    @property
     def openvino_python(self) -> Path:
         """Interpreter of OpenVINO's own environment."""
         return self.root / "openvino" / "bin" / "python"
@@ -99,6 +104,7 @@ class PeerFiles:
             "transformers": (self.transformers_program,),
             "vllm": (self.vllm_program, self.root / "vllm" / ".installed"),
             "openvino": (self.openvino_python, self.root / "openvino" / ".installed"),
+            "litellm": (self.litellm_program, self.root / "litellm" / ".installed"),
             "langgraph": (self.python,),
             "xgrammar": (self.python,),
             "outlines-core": (self.python,),

@@ -26,7 +26,7 @@ class ServerPlan:
     """How to start a server, and what its clients have to send.
 
     Attributes:
-        kind: A key of `SERVERS`.
+        kind: Kind of the server, such as a key of `SERVERS`.
         variant: Difference from other plans of that kind.
         command: Command line of its process; `{port}` stands for the port.
         model: Name of its model in requests.
@@ -41,6 +41,7 @@ class ServerPlan:
         about: Further facts for the result, such as its version.
         counters: Names of its counters at `/metrics`, by ours (`prompt_tokens`, `steps`), each with
             the labels that it must have; {} if it has none.
+        health: Path that answers 200 once it serves.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class ServerPlan:
     headers: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, str] = field(default_factory=dict)
+    health: str = "/health"
 
     @property
     def name(self) -> str:
@@ -148,7 +150,7 @@ class ServerProcess(ProcessGroup):
 
     def _is_healthy(self) -> bool:
         try:
-            return self._http.get("/health", timeout=5.0).status_code == 200
+            return self._http.get(self.plan.health, timeout=5.0).status_code == 200
         except httpx.TransportError:
             return False
 
