@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from agentrt import embedded
 from agentrt.base.clock import Clock, MonotonicClock
-from agentrt.base.config import RunConfig, SchedulerConfig
+from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
 from agentrt.base.engine_extra import require_packages
 from agentrt.base.engine_identity import engine_identity
 from agentrt.base.engine_roles import EngineChoice, engines_of_roles, prices_of
@@ -150,7 +150,6 @@ async def _opened(
     response_cache: str | None,
 ) -> AsyncIterator[Runtime]:
     """The block in which a runtime is open."""
-    threading.Thread(target=_warm, name="agentrt warm-up", daemon=True).start()
     choices = engines_of_roles(
         engine,
         models,
@@ -159,6 +158,9 @@ async def _opened(
         remote_model=remote_model,
         api_key=api_key,
     )
+    waits = any(isinstance(choice, EngineConfig) for choice in choices.values())
+    warm = partial(_warm, waits=waits)
+    threading.Thread(target=warm, name="agentrt warm-up", daemon=True).start()
     check_currencies({one.currency for choice in choices.values() for one in prices_of(choice)})
     store = response_store(response_cache, os.environ)
     responses = None if store is None else _responses(choices, store)
@@ -284,9 +286,15 @@ def _ordered(choice: EngineSettings, scheduler: SchedulerConfig | None) -> Engin
     return replace(choice, policy=scheduler.policy)
 
 
-def _warm() -> None:
-    """Bring in what every program needs later, while the engines start."""
-    import agentrt.structured  # noqa: F401
+def _warm(*, waits: bool) -> None:
+    """Bring in what programs need later, while the engines start.
+
+    Args:
+        waits: Whether an engine takes seconds for that. Where none does, a reader of outputs is
+            imported with the first output, after the first request.
+    """
+    if waits:
+        from agentrt.structured import CallScanner, ItemScanner, shape_of  # noqa: F401
     from agentrt.tools import prepare_declared
 
     prepare_declared()

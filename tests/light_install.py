@@ -48,6 +48,8 @@ NEEDS_ENGINE = (
     ("bench", "structured", "--data", "."),
     *(("sim", name) for name in ("run", "sweep", "load", "fleet")),
     ("sim", "calibrate", "--out", "costs.json"),
+    ("sim", "fit", "bench.json", "--out", "costs.json"),
+    ("sim", "predict", "--costs", "costs.json"),
     ("sim", "validate", "--costs", "costs.json"),
 )
 """Commands for the embedded engine, each in its shortest form."""

@@ -222,8 +222,13 @@ def test_kernels_never_import_agentrt() -> None:
 
 
 def test_no_import_by_string() -> None:
-    """`importlib.import_module("agentrt...")` would go around the floors."""
+    """`importlib.import_module("agentrt...")` would go around the floors.
+
+    Lazy exports import what `__init__` imports under `TYPE_CHECKING`: `tests/base` compares them.
+    """
     for path in sources():
+        if path == PACKAGE / "base" / "lazy_exports.py":
+            continue
         for node in nodes_of(path):
             if not isinstance(node, ast.Call):
                 continue

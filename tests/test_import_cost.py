@@ -1,10 +1,13 @@
 """Importing is cheap: what is heavy is imported where it is used. Counted, not timed."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+
+from tests.syntax import ROOT
 
 HEAVY = ("torch", "transformers", "opentelemetry.exporter", "numpy.linalg", "triton", "uvicorn")
 COUNT = "import sys, json\n{statement}\njson.dump(sorted(sys.modules), sys.stdout)"
@@ -42,3 +45,25 @@ def test_help_imports_only_what_it_shows() -> None:
     for room in ("agentrt.engine", "agentrt.runtime", "agentrt.telemetry", "agentrt.structured"):
         assert room not in own
     assert len(loaded) < 340, len(loaded)
+
+
+def test_a_first_request_waits_for_no_import_that_it_does_not_need() -> None:
+    """What reads, checks and closes an answer is imported while the server writes it."""
+    script = ROOT / "tests" / "remote" / "loaded_at_first_request.py"
+    done = subprocess.run(
+        [sys.executable, script],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    loaded: list[str] = json.loads(done.stdout)
+    unneeded = (
+        *("numpy", "torch", "transformers", "tokenizers", "jinja2", "jsonschema", "opentelemetry"),
+        *("uvicorn", "agentrt.engine", "agentrt.lab", "agentrt.serve", "agentrt.testing"),
+        *(f"agentrt.structured.{room}" for room in ("backends", "closing", "matcher", "masks")),
+        *(f"agentrt.structured.{room}" for room in ("sandbox", "call_text", "types.items")),
+    )
+    assert not [name for name in loaded if name.startswith(unneeded)]
+    assert len([name for name in loaded if name.startswith("agentrt")]) < 440

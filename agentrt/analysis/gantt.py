@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.critical_path import critical_path
 from agentrt.analysis.replay import saving_s
 from agentrt.analysis.run_record import NodeRecord, RunRecord
 from agentrt.analysis.stage import Label, Stage
 from agentrt.analysis.stages import stages
+from agentrt.base.record import record
 
 MARKS: dict[Label, str] = {
     "admission": ":",
@@ -28,7 +27,7 @@ MARKS: dict[Label, str] = {
 _OTHER_COLUMNS = 26  # characters of a line beside the name and the bar
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bar:
     """Bar of one node.
 

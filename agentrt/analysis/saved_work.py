@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt.analysis.run_record import RunRecord
 from agentrt.base.money import exact_text, money_text
+from agentrt.base.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavedWork:
     """Totals over all nodes of a run.
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from agentrt.base.errors import ConstraintError
 from agentrt.base.held_place import STAND_IN
 from agentrt.base.json_style import JsonStyle
+from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
 
 ConstraintKind = Literal["json", "regex", "choice", "grammar", "calls"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstraintSpec:
     """One constraint. `kind` decides which fields count.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
@@ -11,6 +11,7 @@ from agentrt.base.config import Device, EngineConfig, SpeculateTokens
 from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED, EngineFile
 from agentrt.base.engines.remote_engine_config import FleetMember, RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 
 EngineSettings = EngineConfig | RemoteEngineConfig
 """Settings of an embedded engine or of a remote one."""
@@ -63,7 +64,7 @@ def check_draft_model(config: EngineConfig) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EngineSelection:
     """The engine and the model of a run, as flags and environment name them.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from agentrt.base.record import record
 
 _MAX_SHOWN_CHARACTERS = 40
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NumberRange:
     """A closed range of numbers.
 

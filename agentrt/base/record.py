@@ -4,12 +4,19 @@ A node emits a dozen of them, an engine step a few for each of its requests. A d
 forbids assignment pays for that on creation, field by field: `NodeDeclared` takes four times as
 long. So the type checkers, which read every line of this package, forbid assignment, and nothing
 does at run time.
+
+Their classes cost little to make too, since a command makes hundreds of them before it begins. A
+dataclass compiles the source of each of its methods; here only `__init__` is compiled, and the
+others read the fields by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -26,4 +33,36 @@ def record(cls: type[T]) -> type[T]:
         >>> Point(1) == Point(1, 0), len({Point(1), Point(1)})
         (True, 1)
     """
-    return dataclass(slots=True, unsafe_hash=True)(cls)
+    own = vars(cls).keys()
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else a dataclass looks its signature up
+    made: type[Any] = dataclass(slots=True, eq=False, repr=False)(cls)
+    shown = [one.name for one in fields(made) if one.repr]
+    compared = [one.name for one in fields(made) if one.compare]
+    hashed = [one.name for one in fields(made) if (one.compare if one.hash is None else one.hash)]
+    compared_of = _getter(compared)
+    hashed_of = compared_of if hashed == compared else _getter(hashed)
+
+    def to_text(self: Any) -> str:
+        values = (f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__qualname__}({', '.join(values)})"
+
+    def equals(self: Any, other: object) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return compared_of(self) == compared_of(other)
+
+    def to_hash(self: Any) -> int:
+        return hash(hashed_of(self))
+
+    methods = {"__repr__": recursive_repr("...")(to_text), "__eq__": equals, "__hash__": to_hash}
+    for name, method in methods.items():
+        if name not in own:
+            setattr(made, name, method)
+    return made
+
+
+def _getter(names: list[str]) -> Callable[[Any], Any]:
+    """The values of some attributes, as one value that is equal and hashed as they are."""
+    if not names:
+        return lambda _: ()
+    return attrgetter(*names)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from agentrt.base.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeProgress:
     """Progress of one node.
 
@@ -36,7 +36,7 @@ class NodeProgress:
         return text if self.slack_s is None else f"{text} (slack {self.slack_s:+.1f} s)"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunProgress:
     """Progress of a run: where its time has gone.
 

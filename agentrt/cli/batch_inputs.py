@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 from agentrt.cli.inputs import checked_object, require, typed_of
 from agentrt.cli.parameters import Parameter
 from agentrt.cli.values import from_json, read_source
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunInput:
     """The arguments of one run.
 

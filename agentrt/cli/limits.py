@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agentrt.base.engines.server_limits import MAY_BE_ZERO as SERVERS_MAY_BE_ZERO
 from agentrt.base.engines.server_limits import SERVER_LIMITS
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 
 MAX_COST = "max_cost"
 OF_RUNS = (
@@ -20,7 +21,7 @@ OF_SERVERS = SERVER_LIMITS
 MAY_BE_ZERO = ("write_grace_s", *SERVERS_MAY_BE_ZERO)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GivenLimits:
     """Limits by name.
 

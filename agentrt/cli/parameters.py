@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import types
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from agentrt.base.errors import ProgramError
+from agentrt.base.record import record
 
 REQUIRED: Any = inspect.Parameter.empty
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One parameter of a program.
 

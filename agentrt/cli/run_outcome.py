@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.ids import RunId
+from agentrt.base.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunOutcome:
     """End of one run.
 

@@ -15,6 +15,7 @@ async def examine_server(engine: RemoteEngineConfig) -> tuple[dict[str, str], in
     backend = RemoteBackend(engine, clock=MonotonicClock())
     try:
         await backend.start()
+        await backend.read_window()
         return {"engine": engine.url} | report_of(backend.server), 0
     except AgentrtError as error:
         lack = {"engine": f"{engine.url} does not open: {error.message}", "fix": error.hint}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -21,13 +21,14 @@ from agentrt.base.engine_selection import (
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
 
 SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TraceTarget:
     """Destination of spans.
 
@@ -43,7 +44,7 @@ class TraceTarget:
     folder: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunSettings:
     """Settings of one `agentrt run`, each with the flag that gives it.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 from agentrt.base.state_folder import state_folder
 from agentrt.telemetry import RUNS_FOLDER
 
@@ -17,7 +17,7 @@ _FILE = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+?)(?:@[0-9a-f]+)?-([0-9a-f]{32})\.
 _RUN_ID = re.compile(r'"key":"agentrt\.run\.id","type":"string","value":"([^"]*)"')
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TraceFile:
     """A trace file of a run.
 

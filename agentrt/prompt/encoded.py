@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
+
+from agentrt.base.record import record
 
 LossReason = Literal["other_model", "template_rewrite"]
 
@@ -16,7 +17,7 @@ def shared_length(left: Sequence[object], right: Sequence[object]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PrefixLoss:
     """Computed tokens that this prompt cannot share.
 
@@ -30,7 +31,7 @@ class PrefixLoss:
     reason: LossReason
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Encoded:
     """A prompt as token ids.
 

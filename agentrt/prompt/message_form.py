@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from agentrt.base.canonical_json import dumps
+from agentrt.base.record import record
 from agentrt.base.segments import (
     JSON_ARRAY_FRAME,
     CallFrame,
@@ -21,7 +22,7 @@ JOIN = "\n\n"
 """Separator of texts joined into one message, if the template has no separate place for them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turn:
     """One message.
 
@@ -40,7 +41,7 @@ class Turn:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageForm:
     """Features of a chat template's messages.
 

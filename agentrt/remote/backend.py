@@ -51,6 +51,7 @@ from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.load_watch import LoadWatch
 from agentrt.remote.opening.capability_store import CapabilityStore
+from agentrt.remote.opening.listed_window import ListedWindow
 from agentrt.remote.opening.server_opening import open_server
 from agentrt.remote.remote_server import RemoteServer
 from agentrt.remote.retries import Retries
@@ -98,6 +99,7 @@ class RemoteBackend:
         self._clock = clock
         self._attempts: Attempts | None = None
         self._watch: LoadWatch | None = None
+        self._window: ListedWindow | None = None
         self._learns_requests = not engine.concurrency
         self._kv_tokens = 0.0
         self._hints = engine.hints
@@ -132,7 +134,15 @@ class RemoteBackend:
         """The server, as far as it is known by now."""
         if self._attempts is None:
             raise InternalError("capabilities are known once start() has returned")
-        return self._attempts.server
+        server = self._attempts.server
+        if self._window is None or not self._window.tokens:
+            return server
+        return replace(server, window_tokens=self._window.tokens)
+
+    async def read_window(self) -> None:
+        """Read the context length that the server lists, which is else read beside a request."""
+        if self._window is not None:
+            await self._window.read()
 
     async def start(self) -> None:
         if self._attempts is None:
@@ -143,6 +153,8 @@ class RemoteBackend:
                 order = self._admission.order
                 self._attempts = Attempts(self._http, server, self._clock, self._write, order)
                 self._watch = self._load_watch(server)
+                if self._kind.lists_window and not server.window_tokens:
+                    self._window = ListedWindow(self._http, server.model)
             if self._attempts is None:
                 raise DeadlineExceeded(
                     f"{self._http.url} was not open within {opening_s:g} s",
@@ -161,6 +173,8 @@ class RemoteBackend:
             task = asyncio.create_task(self._stream_again(exchange))
         if self._watch is not None:
             self._watch.start()
+        if self._window is not None:
+            self._window.start()
         self._tasks[request.request_id] = task
         self._exchanges[request.request_id] = exchange
         task.add_done_callback(partial(self._end, exchange))
@@ -203,6 +217,8 @@ class RemoteBackend:
     async def aclose(self) -> None:
         if self._watch is not None:
             await self._watch.aclose()
+        if self._window is not None:
+            await self._window.aclose()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

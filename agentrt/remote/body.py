@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import Unsupported
+from agentrt.base.record import record
 from agentrt.program.messages import messages_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.remote.constraints.constraint_forms import (
@@ -24,7 +25,7 @@ from agentrt.remote.sampling_fields import sampling_fields
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SentRequest:
     """A request ready to be sent.
 

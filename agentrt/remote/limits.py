@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RemoteLimits:
     """Limits of one server.
 

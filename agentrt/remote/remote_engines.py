@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentrt.base.clock import Clock
 from agentrt.base.config import PolicyName
@@ -15,14 +15,14 @@ from agentrt.remote.admission.request_rates import pacer_of
 from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.remote.backend import RemoteBackend
 from agentrt.remote.fallback_backend import FallbackBackend
-from agentrt.remote.fleet.drain_list import DrainList
-from agentrt.remote.fleet.fleet_backend import FleetBackend
-from agentrt.remote.fleet.fleet_times import DEFAULT_TIMES, FleetTimes
-from agentrt.remote.fleet.fleet_worker import FleetWorker
 from agentrt.remote.limits import RemoteLimits
 from agentrt.remote.opening.capability_store import CapabilityStore
 from agentrt.remote.retries import Retries
 from agentrt.scheduler import Order, policy
+
+if TYPE_CHECKING:
+    from agentrt.remote.fleet.fleet_backend import FleetBackend
+    from agentrt.remote.fleet.fleet_times import FleetTimes
 
 OUTAGE_BEFORE_FALLBACK_S = 5.0
 """Time for which an engine with a fallback may be away; without one it is waited for longer."""
@@ -36,7 +36,7 @@ class RemoteEngines:
         environment: Variables that name the store of capabilities.
         limits: Fields of `RemoteLimits` that differ from those of the settings.
         policy: Policy by which requests that are held back are ordered.
-        times: Times after which a worker of a fleet counts as silent.
+        times: Times after which a worker of a fleet counts as silent; None for the usual ones.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RemoteEngines:
         environment: Mapping[str, str],
         limits: Mapping[str, Any],
         policy: PolicyName = "fcfs",
-        times: FleetTimes = DEFAULT_TIMES,
+        times: FleetTimes | None = None,
     ) -> None:
         self._clock = clock
         self._store = CapabilityStore.of(environment)
@@ -90,6 +90,12 @@ class RemoteEngines:
 
     def _fleet(self, engine: RemoteEngineConfig, limits: RemoteLimits) -> FleetBackend:
         """The servers of a fleet, each with a queue of its own that it hardly needs."""
+        # Imported here: most runs have one server, and their first request waits for imports.
+        from agentrt.remote.fleet.drain_list import DrainList
+        from agentrt.remote.fleet.fleet_backend import FleetBackend
+        from agentrt.remote.fleet.fleet_times import DEFAULT_TIMES
+        from agentrt.remote.fleet.fleet_worker import FleetWorker
+
         found: list[FleetBackend] = []
 
         def attempt(request: GenerateRequest, turn: RequestTurn) -> Retries:
@@ -117,7 +123,7 @@ class RemoteEngines:
             clock=self._clock,
             limits=limits,
             drains=DrainList.of(self._environment),
-            times=self._times,
+            times=self._times or DEFAULT_TIMES,
         )
         found.append(fleet)
         for member in engine.workers:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from agentrt.base.constraint_spec import ConstraintKind
 from agentrt.base.engines.engine_kind import ANY_KIND, EngineKind, KindHint, engine_kind
+from agentrt.base.record import record
 from agentrt.remote.constraints.constraint_dialects import ConstraintDialect
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireProtocol
 
@@ -26,7 +27,7 @@ def _fields_of_any() -> Mapping[str, str]:
     return field_names(engine_kind(ANY_KIND))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RemoteServer:
     """Known properties of the server.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.key_reference import key_name
+from agentrt.base.record import record
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireProtocol
 
 MIN_SECRET_CHARACTERS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestHeaders:
     """Headers with their values.
 

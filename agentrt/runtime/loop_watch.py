@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from agentrt.base.record import record
 
 PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
 LIBRARIES = tuple(
@@ -99,7 +100,7 @@ class LoopWatch:
         return LoopSample.of(sys._current_frames().get(self._loop_thread))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopSample:
     """A sample of the stack of the loop's thread: its frames go on, so all is read at once.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
+from agentrt.base.record import record
 from agentrt.base.segments import Text
 from agentrt.program import Gen, GenerateWork
 from agentrt.program.scope import sooner
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentrt.prompt import Codec
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelRole:
     """A backend in a role.
 

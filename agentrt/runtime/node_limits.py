@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import RunTooLarge, UsageError
+from agentrt.base.record import record
 from agentrt.runtime.options import RunOptions
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeLimits:
     """The most nodes that a run may have, in depth, in all and at once.
 

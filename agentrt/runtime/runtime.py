@@ -6,7 +6,6 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
@@ -18,6 +17,7 @@ from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import REPLAY_POLICIES, RunConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, record_of
 from agentrt.base.ids import RunId
+from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.program.constraints import declared_constraints
@@ -383,7 +383,7 @@ async def _close(backend: Backend) -> None:
         await backend.aclose()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfiguredRuntime:
     """A runtime with options for its runs.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RunId, trace_id_of
+from agentrt.base.record import record
 from agentrt.telemetry.content import Capture, capture_of
 
 RUNS_FOLDER = Path("traces") / "runs"
@@ -17,7 +17,7 @@ VIEWER_VARIABLE = "AGENTRT_TRACE_URL"
 _OTLP_PORT = 4318
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """Settings of the making and the destination of traces.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from agentrt.base.record import record
 
 SECTION = re.compile(
     r"(args|arguments|parameters|returns?|yields?|raises|examples?|notes?|attributes|see also"
@@ -15,7 +17,7 @@ ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 FIELD = re.compile(r":param\s+(?:[^:]*\s)?(\w+):\s*(.*)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Documented:
     """The parts of a docstring.
 

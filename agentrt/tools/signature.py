@@ -5,16 +5,16 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_type_hints
 
 from agentrt.base.errors import UsageError
+from agentrt.base.record import record
 
 REQUIRED = inspect.Parameter.empty
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """One parameter of a tool.
 

@@ -1,6 +1,7 @@
 """Facts are values, and making one is one call however many fields it has."""
 
 import sys
+from dataclasses import field
 from types import FrameType
 
 from agentrt.base.ids import NodeId, RunId
@@ -35,3 +36,55 @@ def test_making_a_fact_is_one_call_whatever_its_fields() -> None:
     NodeDeclared(RunId("r"), NodeId("n"), "tool", "n", None, (), "a.py:1", 0.0, attributes={})
     sys.setprofile(None)
     assert calls[:-1] == ["__init__"]  # the last is the end of counting
+
+
+@record
+class Measured:
+    name: str
+    at_s: float = field(default=0.0, compare=False)
+    notes: list[object] = field(default_factory=list, hash=False, repr=False)
+
+
+def test_fields_may_stay_out_of_a_comparison() -> None:
+    assert Measured("a", 1.0) == Measured("a", 2.0) != Measured("a", notes=[1])
+    assert hash(Measured("a", 1.0)) == hash(Measured("a", 2.0, [1]))
+    assert repr(Measured("a", 1.0)) == "Measured(name='a', at_s=1.0)"
+
+
+@record
+class Nothing:
+    pass
+
+
+@record
+class Named:
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.name.lower() == other.name.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.name.lower())
+
+
+def test_a_record_keeps_methods_of_its_own() -> None:
+    assert Nothing() == Nothing()
+    assert hash(Nothing()) == hash(Nothing())
+    assert repr(Nothing()) == "Nothing()"
+    assert {Named("A")} == {Named("a")}
+    assert repr([Named("a")]) == "[<a>]"
+
+
+def test_a_record_that_holds_itself_is_shown() -> None:
+    held = Measured("a", notes=[])
+    outer = Holder([held])
+    outer.held.append(outer)
+    assert repr(outer) == f"Holder(held=[{held!r}, ...])"
+
+
+@record
+class Holder:
+    held: list[object]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentrt.base.errors.engine_errors import InternalError
 from agentrt.base.errors.root import AgentrtError
+from agentrt.base.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ErrorRecord:
     """An error as plain data, to cross a process.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentrt.base.errors.root import AgentrtError
+from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 
 
@@ -88,7 +89,7 @@ class ConstraintError(ProgramError):
     keyword: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PromptPart:
     """A part of a prompt and its tokens.
 
@@ -240,7 +241,7 @@ class Truncated(LimitExceeded):
     partial: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FailedAttempt:
     """One answer that failed its check.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
+from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
 from agentrt.remote.constraints.requested_output import OutputSchema, RequestedOutput, ToolOffer
 
@@ -22,7 +22,7 @@ STRICT_TOOLS = "tools, strict"
 _DEFINITIONS = "#/$defs/"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstraintDialect:
     """One field, or set of fields, for one kind of constraint.
 

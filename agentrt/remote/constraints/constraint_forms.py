@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from agentrt.base import canonical_json
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import Unsupported
+from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
 from agentrt.prompt.message_form import function_of
 from agentrt.remote.constraints.constraint_dialects import (
@@ -54,7 +55,7 @@ class ConstraintSupport(Protocol):
         """Whether it takes a schema that the model is not held to."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AnswerReading:
     """How the text of an answer is taken out of its form.
 
@@ -79,7 +80,7 @@ AS_IT_IS = AnswerReading()
 FREE = RequestedOutput()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstraintForm:
     """One form of one constraint.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
 
 ToolChoice = Literal["none", "auto", "required", "named"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutputSchema:
     """A JSON Schema for the text of the answer.
 
@@ -24,7 +25,7 @@ class OutputSchema:
     strict: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolOffer:
     """Tools that a request offers.
 
@@ -48,7 +49,7 @@ class ToolOffer:
         return self.choice in ("required", "named")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestedOutput:
     """The output that a request asks for.
 

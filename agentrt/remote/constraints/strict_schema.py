@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentrt.base.record import record
+
 Json = dict[str, Any]
 
 BOUNDS = frozenset(
@@ -35,7 +37,7 @@ _NOTES = frozenset(
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StrictSchema:
     """A schema in the strict subset.
 

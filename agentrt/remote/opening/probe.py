@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
 from agentrt.base.errors import AgentrtError, EngineUnavailable, RequestRejected, UsageError
+from agentrt.base.record import record
 from agentrt.base.segments import ToolSchema
 from agentrt.remote.answers.answer_reader import AnswerReader
 from agentrt.remote.body import SentRequest, constrained
@@ -39,7 +40,7 @@ _SCHEMA = {
 _TOOL = ToolSchema("mark_zq", "Marks a zq.", _SCHEMA)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProbeQuestion:
     """A probe request with the test of its answer.
 

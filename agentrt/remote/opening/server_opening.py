@@ -40,8 +40,8 @@ async def open_server(
 
 
 async def _known(http: Http, model: str | None, kind: EngineKind) -> RemoteServer:
-    """A server as its kind describes it. Its list of models, which is free, is read if needed."""
-    if model is None or kind.lists_window:
+    """A server as its kind describes it. Its list of models is read only for the model's name."""
+    if model is None:
         server = await identify(http, model)
     else:
         server = RemoteServer(where=http.url, model=model)

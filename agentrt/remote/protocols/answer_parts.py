@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from agentrt.base.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class ContentPart:
     """More text of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReasoningPart:
     """More reasoning, which the server reports apart from the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RefusalPart:
     """More of the words in which the model refuses to answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallPart:
     """The beginning of a tool call, or more of its arguments.
 
@@ -44,7 +45,7 @@ class CallPart:
     arguments: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UsagePart:
     """Tokens of the answer so far, as the server counts them.
 
@@ -66,7 +67,7 @@ class UsagePart:
         return self.prompt_tokens + self.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimesPart:
     """Times that the server reports of its own work, in seconds."""
 
@@ -75,7 +76,7 @@ class TimesPart:
     decode_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EndPart:
     """The end of the answer.
 
@@ -90,7 +91,7 @@ class EndPart:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ErrorPart:
     """An error in the stream.
 

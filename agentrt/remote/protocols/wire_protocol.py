@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from agentrt.base.record import record
 from agentrt.remote.constraints.requested_output import OutputSchema, ToolOffer
 from agentrt.remote.protocols.answer_parts import AnswerPart
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WireRequest:
     """A request, in no protocol yet.
 

@@ -12,13 +12,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError, InternalError
 from agentrt.base.json_style import JsonStyle
+from agentrt.base.record import record
 from agentrt.protocol.child_process import ChildProcess
 from agentrt.structured.json_schema import declaration_wire as wire
 from agentrt.structured.json_schema.declaring import answer_to, is_plain_order
@@ -37,7 +37,7 @@ _TOO_COSTLY = wire.ConstraintRefused(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RelaxedForm:
     """The enforceable part of a schema.
 

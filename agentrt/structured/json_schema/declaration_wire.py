@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.json_style import JsonStyle
+from agentrt.base.record import record
 from agentrt.protocol.wire import Wire
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Normalize:
     """Bring a schema into normal form.
 
@@ -23,7 +22,7 @@ class Normalize:
     narrow: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Specify:
     """Find the spec of a schema that must be enforced as a whole.
 
@@ -38,7 +37,7 @@ class Specify:
     style: JsonStyle
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Relax:
     """Find the spec of the enforceable part of a schema.
 
@@ -53,35 +52,35 @@ class Relax:
     is_part: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Validate:
     """Find the compiler's complaint about a regex or a grammar."""
 
     spec: ConstraintSpec
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DrawTexts:
     """Find texts of a constraint."""
 
     spec: ConstraintSpec
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NormalForm:
     """A schema in normal form, as JSON."""
 
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Specified:
     """The spec of a schema."""
 
     spec: ConstraintSpec
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RelaxedSpec:
     """The enforceable part of a schema.
 
@@ -96,21 +95,21 @@ class RelaxedSpec:
     judged: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Complaint:
     """The compiler's error; "" if there is none."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Texts:
     """Texts of a constraint, a short one first."""
 
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstraintRefused:
     """The constraint is refused; the fields of the `ConstraintError`."""
 
@@ -131,7 +130,7 @@ class ConstraintRefused:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeclarationBroke:
     """An exception that is a fault of this project."""
 

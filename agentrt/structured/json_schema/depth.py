@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.keywords import children, resolve
 
 _MAX_NODES = 100_000
 _BEYOND = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NestingDepth:
     """Depth of nesting through references.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.lark_text import LarkPart
 
 _State = tuple[int, int]
@@ -19,7 +19,7 @@ _ZEROS = "/[0.]*/"
 """Zeros may follow a multiple, behind a point if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LeadingDigits:
     """Texts whose digits are a multiple of a number without the factors 2 and 5.
 
@@ -59,7 +59,7 @@ class LeadingDigits:
             yield ".", (left - 1, rest)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LastDigits:
     """Texts of the multiples of a decimal whose only factors are 2 and 5, by their last digits.
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.complement import MAX_DEPTH, any_of, complement
 from agentrt.structured.json_schema.keywords import resolve, without
 
@@ -25,7 +25,7 @@ _BRANCHES = _DYNAMIC | {"$ref", "allOf", "anyOf", "contains", "dependentSchemas"
 SIMPLE = {"unevaluatedProperties": "additionalProperties", "unevaluatedItems": "items"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BranchPath:
     """One path through the branches of a schema.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.json_style import JsonStyle, styled_json
+from agentrt.base.record import record
 from agentrt.structured.json_schema.native import lark_regex
 from agentrt.structured.json_schema.number_range import exact
 from agentrt.structured.json_schema.regex_text import escape_regex
@@ -23,7 +23,7 @@ class Inexpressible(Exception):
     """A schema has keywords around its numbers that rules do not express; says which, if known."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LarkPart:
     """Part of a Lark grammar.
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.one_of import equality_key
+from agentrt.base.record import record
 from agentrt.structured.json_schema.alternatives import Alternative
 from agentrt.structured.json_schema.merging import values_within
 
 LISTING = frozenset({"enum", "const"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ListedTexts:
     """The texts of all items that an array may have.
 

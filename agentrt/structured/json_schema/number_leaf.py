@@ -6,10 +6,10 @@ import functools
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.digit_chains import DigitChain
 from agentrt.structured.json_schema.keywords import with_children, without
 from agentrt.structured.json_schema.lark_text import terminal
@@ -77,7 +77,7 @@ def _is_plain(value: Any) -> bool:
             return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NumberTerminal:
     """Terms of a terminal of numbers: a text matches all of them.
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+
+from agentrt.base.record import record
 
 Number = int | float | Decimal
 
@@ -29,7 +30,7 @@ _EXACT_DIGITS = 25
 """Significant digits of a bound that is kept exactly; a longer one is rounded inwards."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """One end of a range.
 
@@ -45,7 +46,7 @@ class Bound:
         return Bound(-self.at, self.open)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DecimalRange:
     """The numbers of a schema.
 
@@ -144,7 +145,7 @@ def exact(number: Number) -> Fraction:
     return Fraction(Decimal(repr(number)) if isinstance(number, float) else number)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Stated:
     """An end as stated.
 

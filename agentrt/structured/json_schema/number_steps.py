@@ -9,9 +9,9 @@ listed, whatever their factors are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.digit_chains import DigitChain, LastDigits, LeadingDigits
 from agentrt.structured.json_schema.number_range import DecimalRange
 from agentrt.structured.json_schema.number_text import decimal_text
@@ -44,7 +44,7 @@ _THREES = (
 """Texts with a sum of digits that is a multiple of 3."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepTerms:
     """Terms of the plain texts of multiples, which match all of them.
 

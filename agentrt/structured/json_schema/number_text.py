@@ -7,9 +7,9 @@ has a regex of its own; a text that matches all of them is in the range.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.number_range import (
     MAX_INTEGER_DIGITS,
     Bound,
@@ -31,7 +31,7 @@ class EndTooLong(ValueError):
     """An end of a range has too many digits for a regex."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Digits:
     """A positive decimal as digits; zeros at the end of the fraction are left out."""
 

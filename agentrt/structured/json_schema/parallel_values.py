@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentrt.base.record import record
 from agentrt.structured.json_schema.keywords import UNREAD, without
 
 MAX_PAIRS = 20_000
@@ -22,14 +23,14 @@ Rule = str | None
 """The name of a rule; None stands for no value."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ListedRecords:
     """Records that are written as one lexeme each, by their first characters."""
 
     opens: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenArray:
     """An array by the rules of its items; opaque if they are not known.
 
@@ -55,7 +56,7 @@ class OpenArray:
         return self.first[index] if index < len(self.first) else self.item
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenObject:
     """An object by the rules of its fields; opaque if they are not known.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from agentrt.base.record import record
 
 END_MARKER = "\U0010ffff"
 """A noncharacter for the end of the text."""
@@ -15,7 +16,7 @@ _ASCII = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r\\f\\v"}
 _SPECIAL = set("\\.+*?()|[]{}^$")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegexCost:
     """Estimated size of a regex automaton.
 

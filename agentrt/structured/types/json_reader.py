@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from agentrt.base.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class JsonReader:
     """Reads the JSON of a type.
 
@@ -28,7 +29,7 @@ class JsonReader:
         return self.adapter.validate_json(text)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlainReader:
     """Reads JSON as plain Python values.
 

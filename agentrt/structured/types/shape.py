@@ -22,6 +22,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.held_place import FEW, HeldPlace, texts_by_hole
 from agentrt.base.json_style import JsonStyle
+from agentrt.base.record import record
 from agentrt.structured.json_schema.declaration import complaint_about, json_spec, normal_form
 from agentrt.structured.json_schema.exact_check import read_checked
 from agentrt.structured.json_schema.json_grammar import check_style
@@ -323,7 +324,7 @@ def _is_text(schema: dict[str, Any]) -> bool:
     return schema.get("type") == "string" and patterns and not schema.keys() & {"enum", "const"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextReader:
     """The parser of text within bounds, of which a type may make something else.
 

@@ -51,21 +51,50 @@ async def opened(server, **settings):
 
 
 @pytest.mark.parametrize("kind", KNOWN)
-def test_a_known_kind_is_not_probed(portal, kind):
+def test_a_known_kind_is_sent_nothing_before_its_first_request(portal, kind):
     server = Counting()
 
     async def main():
         async with opened(server, kind=kind, model="m") as backend:
-            before = list(server.bodies), server.listed
-            return before, backend.capabilities, await outcome(backend, request())
+            before = (server.listed, list(server.bodies), backend.capabilities.window_tokens)
+            answer = await outcome(backend, request())
+            await backend.read_window()
+            return before, answer, backend.capabilities
 
-    before, capabilities, (text, _) = portal.call(main)
+    before, (text, _), capabilities = portal.call(main)
     described = engine_kind(kind)
-    assert before == ([], described.lists_window)
+    assert before == (0, [], 0)
+    assert server.listed == described.lists_window  # read beside the request
     assert capabilities.window_tokens == (512 if described.lists_window else 0)
     assert set(described.constraints) <= capabilities.constraints
     assert text == "there"
     assert described.fields["max_tokens"].field in server.bodies[0]
+
+
+@pytest.mark.parametrize("models", [b"no JSON", b'{"data":[{"id":"another"}]}'])
+def test_a_list_that_does_not_have_the_model_leaves_its_window_unknown(portal, caplog, models):
+    server = Counting(models)
+
+    async def main():
+        async with opened(server, kind="vllm", model="m") as backend:
+            answer = await outcome(backend, request())
+            await backend.read_window()
+            return answer, backend.capabilities.window_tokens
+
+    (text, _), window_tokens = portal.call(main)
+    assert (text, window_tokens) == ("there", 0)
+    assert ("does not serve 'm'; It serves another" in caplog.text) == (b"another" in models)
+
+
+def test_an_engine_that_closes_early_waits_for_no_list(portal):
+    server = Counting()
+
+    async def main():
+        async with opened(server, kind="vllm", model="m") as backend:
+            backend.submit(request())
+        return backend.capabilities.window_tokens
+
+    assert portal.call(main) == 0
 
 
 def test_a_known_kind_lists_its_models_if_none_is_named(portal):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentrt.base.errors import Unsupported
+from agentrt.base.record import record
 
 Json = dict[str, Any]
 
 BETWEEN_SYSTEM_TEXTS = "\n\n"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turns:
     """The turns of a chat.
 

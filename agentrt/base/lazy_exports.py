@@ -1,0 +1,42 @@
+"""Names of a package that are imported on first access.
+
+A package of many modules would load all of them for the first name taken from it. Its `__init__`
+names the module of each export instead; the same imports under `TYPE_CHECKING` give their types.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_exports(package: str, exports: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package: imports the module of a name, and keeps the value.
+
+    Args:
+        package: Name of the package.
+        exports: Names that each module gives, in one text, by its path inside the package.
+
+    Example:
+        ```python
+        if TYPE_CHECKING:
+            from shop.cart import Cart as Cart, Item as Item
+
+        __getattr__ = lazy_exports(__name__, {"cart": "Cart Item"})
+        ```
+    """
+    homes = {
+        name: f"{package}.{module}" for module, names in exports.items() for name in names.split()
+    }
+
+    def get(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
