@@ -66,7 +66,9 @@ def record_ended(state: State, node: NodeState, event: NodeFinished) -> None:
         _remove_from_footprint(node, event)
     if event.ledger is not None:
         consumed_s = event.ledger.device_s
-        run.attain(consumed_s)
+        run.attained_s += consumed_s
+        if run.session is not None:
+            run.session.attained_s += consumed_s
         memory_s = _memory_s(state, node, event.ledger) if state.admission.budgets else 0.0
         run.account.charge(consumed_s, memory_s)
         if run.waiting:

@@ -53,14 +53,15 @@ class InfoUpdates:
 
 def _run_info(run: RunState, now_s: float) -> _RunInfo:
     """Info of a run; the service of its session stands in for what the session will yet need."""
+    earlier_s = 0.0 if run.session is None else run.earlier_s
     return (
         run.session_started_at_s,
-        run.rest_s + run.earlier_s,
+        run.rest_s + earlier_s,
         run.run_id,
         run.tenant,
         run.account.debt_s,
         run.priority,
-        run.attained_s + run.earlier_s,
+        run.attained_s + earlier_s,
         run.waited_until(now_s),
         min(1, len(run.waiting)),
         run.path_p50_s,

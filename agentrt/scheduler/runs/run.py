@@ -30,6 +30,7 @@ class RunState:
         account: Service of the tenant.
         priority: Priority among the runs of its tenant.
         session: Session of the run, or None.
+        session_started_at_s: Start of its session; its own without one.
         estimates: Estimates from past runs.
         nodes: Nodes by id, ended ones included.
         attained_s: Service so far.
@@ -78,6 +79,7 @@ class RunState:
     _mark_attained_s: float = 0.0
     _mark_rest_s: float = 0.0
     session: SessionAccount | None = None
+    session_started_at_s: float = 0.0
 
     @classmethod
     def begin(
@@ -104,23 +106,13 @@ class RunState:
             _waited_at_s=event.at_s,
             _mark_at_s=event.at_s,
             session=session,
+            session_started_at_s=event.at_s if session is None else session.started_at_s,
         )
-
-    @property
-    def session_started_at_s(self) -> float:
-        """Start of its session, or its own without one."""
-        return self.started_at_s if self.session is None else self.session.started_at_s
 
     @property
     def earlier_s(self) -> float:
         """Service of the other runs of its session."""
         return 0.0 if self.session is None else max(0.0, self.session.attained_s - self.attained_s)
-
-    def attain(self, service_s: float) -> None:
-        """Count service of an engine."""
-        self.attained_s += service_s
-        if self.session is not None:
-            self.session.attained_s += service_s
 
     @property
     def rest_s(self) -> float:
