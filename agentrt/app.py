@@ -325,7 +325,7 @@ def _backend(
 ) -> tuple[Backend, Codec | None]:
     if isinstance(choice, RemoteEngineConfig):
         assert remotes is not None, "they are made for every remote engine"
-        return remotes.backend(choice), None
+        return remotes.backend(choice), remotes.codec(choice)
     require_packages("the embedded engine")
     from agentrt.engine.process.backend import EmbeddedBackend
 

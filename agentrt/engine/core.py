@@ -40,10 +40,10 @@ from agentrt.engine.scheduling.equal_steps import equal_steps
 from agentrt.engine.scheduling.scheduler import ScheduledSequence, Scheduler
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Phase, Sequence
-from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.engine.step.scored_steps import ScoredSteps
 from agentrt.engine.step.step_runner import InFlightStep, StepRunner
 from agentrt.kv_cache import PagePool
+from agentrt.prompt.stop_strings import StopStrings
 from agentrt.protocol.backend import (
     GenerateRequest,
     HoleFill,

@@ -56,6 +56,8 @@ class Capabilities:
             salt for any other backend is an error, never ignored.
         resumes: Whether it goes on behind the `output_ids` of a request. Else it writes a lost
             output anew, which is compared with the first one.
+        resumes_state: Whether it does so for requests that keep a state too
+            (`GenerateRequest.keeps_state`).
         prefills_ahead: Whether it takes `ahead` requests.
         prices: Prices of its tokens and its time, the highest if several engines may serve a
             request; None if they are not known.
@@ -82,6 +84,7 @@ class Capabilities:
     scores: bool = False
     cache_salts: bool = False
     resumes: bool = False
+    resumes_state: bool = True
     prefills_ahead: bool = False
     prices: Prices | None = None
     page_tokens: int = 0
@@ -217,6 +220,13 @@ class GenerateRequest:
     ahead: bool = False
     replayed_tokens: int = 0
     gives_back: bool = False
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its next token depends on which ids are output, by a grammar or penalties."""
+        sampling = self.sampling
+        penalties = sampling.presence_penalty or sampling.frequency_penalty
+        return self.constraint is not None or bool(penalties)
 
 
 @record

@@ -242,6 +242,7 @@ class End:
         not_sent: Sampling parameters that the model of a remote engine refuses, and chooses itself.
         server: Address of the remote engine that ended it; "" for any other engine.
         by_fallback: Whether a fallback of the engine gave the answer.
+        prompt: How a remote engine was sent the prompt: `tokens` or `messages`; "" for any other.
     """
 
     request_id: RequestId
@@ -256,6 +257,7 @@ class End:
     not_sent: tuple[str, ...] = ()
     server: str = ""
     by_fallback: bool = False
+    prompt: Literal["", "tokens", "messages"] = ""
 
 
 @record

@@ -12,9 +12,11 @@ from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import EngineDied, RequestRejected
 from agentrt.base.ids import RunId, root_span_id_of, trace_id_of
+from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 from agentrt.protocol.step_output import FinishReason, UnmetAnswer
 from agentrt.remote.answers.answer_reader import AnswerReader
 from agentrt.remote.answers.answer_text import AnswerText
+from agentrt.remote.answers.output_ids import OutputIds
 from agentrt.remote.body import build_request, forms_of, left_out
 from agentrt.remote.constraints.answer_check import AnswerCheck
 from agentrt.remote.constraints.constraint_forms import ConstraintForm
@@ -56,7 +58,7 @@ class Attempts:
         self._clock = clock
         self._write = write
         self._order = order
-        self._check = AnswerCheck()
+        self._check = AnswerCheck(server.codec.call_frame if server.codec is not None else FRAME)
 
     def close(self) -> None:
         """End the threads that check answers."""
@@ -65,6 +67,8 @@ class Attempts:
     async def stream(self, exchange: Exchange) -> FinishReason:
         """Stream one attempt, in the first form that the server takes."""
         request = exchange.request
+        if len(request.output_ids) >= request.sampling.max_tokens:
+            return "length"  # it broke off behind its last token
         exchange.forms = exchange.forms or list(forms_of(request, self.server))
         first: RequestRejected | None = None
         while True:
@@ -96,7 +100,8 @@ class Attempts:
         request, form = exchange.request, exchange.form
         sent = build_request(request, server, form)
         body = sent.body | hint_fields(request, server.hints, self._order)
-        reader = AnswerReader(sent.max_calls, by_call=sent.reading.by_call)
+        output = None if server.codec is None else OutputIds(server.codec, request)
+        reader = AnswerReader(sent.max_calls, by_call=sent.reading.by_call, output=output)
         exchange.reader, answer = reader, AnswerText(sent.reading)
         exchange.not_sent = left_out(request)
         exchange.held = [] if form is not None and not form.enforced else None

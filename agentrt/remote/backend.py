@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import anyio
 
@@ -23,6 +23,7 @@ from agentrt.base.errors import (
     record_of,
 )
 from agentrt.base.ids import RequestId
+from agentrt.base.segments import JSON_ARRAY_FRAME
 from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
@@ -35,7 +36,6 @@ from agentrt.protocol.step_output import (
     Admission,
     BackendDown,
     BackendEvent,
-    Delta,
     End,
     FinishReason,
     StepDone,
@@ -52,9 +52,13 @@ from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.load_watch import LoadWatch
 from agentrt.remote.opening.capability_store import CapabilityStore
 from agentrt.remote.opening.listed_window import ListedWindow
-from agentrt.remote.opening.server_opening import open_server
+from agentrt.remote.opening.server_opening import open_server, with_token_ids
 from agentrt.remote.remote_server import RemoteServer
 from agentrt.remote.retries import Retries
+from agentrt.remote.step_report import StepReport
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 MIN_KV_CHANGE = 0.05
 """Share by which the KV memory of a server must change before it is reported."""
@@ -75,6 +79,7 @@ class RemoteBackend:
         store: Capabilities that earlier probes found; None probes each time.
         queue: Queue of requests before the server; None takes one by the settings.
         retries: Makes the attempts of a request in its turn; None makes them by the limits.
+        codec: Codec of its model, so that prompts and outputs are token ids; None sends messages.
     """
 
     def __init__(
@@ -87,13 +92,19 @@ class RemoteBackend:
         store: CapabilityStore | None = None,
         queue: AdmissionQueue | None = None,
         retries: Callable[[GenerateRequest, RequestTurn], Retries] | None = None,
+        codec: Codec | None = None,
     ) -> None:
         if isinstance(engine, str):
             engine = RemoteEngineConfig(address=engine)
         self._admission = queue or AdmissionQueue(pacer_of(engine), clock=clock)
-        self._http = Http(engine, limits=limits, clock=clock, queue=self._admission)
         self._kind = engine.described
         self._retries = retries or self._limited
+        self._tokens = None if codec is None else self._kind.tokens
+        protocol = "" if self._tokens is None else self._tokens.protocol
+        self._codec = None if self._tokens is None else codec
+        self._http = Http(
+            engine, limits=limits, clock=clock, queue=self._admission, protocol=protocol
+        )
         self._store = store
         self._model = model or engine.model or None
         self._clock = clock
@@ -104,22 +115,19 @@ class RemoteBackend:
         self._kv_tokens = 0.0
         self._hints = engine.hints
         self._queue = EventQueue()
+        self._report = StepReport(self._queue)
         self._tasks: dict[RequestId, asyncio.Task[FinishReason | EngineDied]] = {}
         self._lost: dict[RequestId, Exchange] = {}
-        self._texts: dict[RequestId, str] = {}
-        self._thoughts: dict[RequestId, str] = {}
         self._exchanges: dict[RequestId, Exchange] = {}
-        self._ends: list[End] = []
-        self._admissions: list[Admission] = []
-        self._scheduled = False
 
     @property
     def capabilities(self) -> Capabilities:
-        server = self.server
+        server, codec = self.server, self._codec
         return Capabilities(
             backend="remote",
             model=server.model,
-            prompt="messages",
+            prompt="messages" if codec is None else "tokens",
+            codec="" if codec is None else codec.fingerprint,
             window_tokens=server.window_tokens,
             constraints=server.enforced,
             checked=frozenset(get_args(ConstraintKind)) - server.enforced,
@@ -127,6 +135,9 @@ class RemoteBackend:
             closes=True,
             thinks=server.protocol.thinks,
             cache_salts=server.takes_cache_salt,
+            call_frame=JSON_ARRAY_FRAME if codec is None else codec.call_frame,
+            resumes=codec is not None,
+            resumes_state=False,
         )
 
     @property
@@ -150,6 +161,8 @@ class RemoteBackend:
             with anyio.move_on_after(opening_s):
                 server = await open_server(self._http, self._model, self._kind, self._store)
                 server = replace(server, hints=self._hints)
+                if self._tokens is not None and self._codec is not None:
+                    server = await with_token_ids(self._http, server, self._tokens, self._codec)
                 order = self._admission.order
                 self._attempts = Attempts(self._http, server, self._clock, self._write, order)
                 self._watch = self._load_watch(server)
@@ -170,6 +183,7 @@ class RemoteBackend:
             turn.info, turn.on_admitted = request.info, partial(self._note_admission, exchange)
             task = asyncio.create_task(self._stream(exchange))
         else:
+            exchange.request = request
             task = asyncio.create_task(self._stream_again(exchange))
         if self._watch is not None:
             self._watch.start()
@@ -228,7 +242,7 @@ class RemoteBackend:
             await self._http.aclose()
         if self._attempts is not None:
             self._attempts.close()
-        self._flush()
+        self._report.flush()
         self._queue.close()
 
     @property
@@ -254,10 +268,14 @@ class RemoteBackend:
                 again = retries.note_failure() if exchange.reader.failed else retries.note_loss()
                 if not again:
                     raise
-                exchange.break_off()
+                exchange.break_off(resumes=self._resumes(exchange.request))
                 if exchange.most_characters or exchange.request.gives_back:
                     return error
                 await retries.pause()
+
+    def _resumes(self, request: GenerateRequest) -> bool:
+        """Whether a request goes on behind its output if it breaks off."""
+        return self._codec is not None and not request.keeps_state
 
     async def _stream_again(self, exchange: Exchange) -> FinishReason | EngineDied:
         """Stream a request that has broken off, after a pause."""
@@ -287,8 +305,7 @@ class RemoteBackend:
         """Report that a request is sent to the server, and why not before."""
         exchange.times.admitted_at_s = admission.at_s
         if exchange.request.info is not None:
-            self._admissions.append(admission)
-            self._schedule_flush()
+            self._report.add_admission(admission)
 
     def _write(self, exchange: Exchange, text: str) -> None:
         if not text:
@@ -298,21 +315,19 @@ class RemoteBackend:
         if exchange.held is not None:
             exchange.held.append(text)
             return
-        self._report_thought(exchange)
         exchange.characters += len(text)
         if exchange.characters > exchange.most_characters:
             exchange.most_characters = exchange.characters
             exchange.retries.note_progress()
-        request_id = exchange.request.request_id
-        self._texts[request_id] = self._texts.get(request_id, "") + text
-        self._schedule_flush()
+        self._report_output(exchange, text)
 
-    def _report_thought(self, exchange: Exchange) -> None:
-        if thought := exchange.thought:
-            exchange.thought = ""
-            request_id = exchange.request.request_id
-            self._thoughts[request_id] = self._thoughts.get(request_id, "") + thought
-            self._schedule_flush()
+    def _report_output(self, exchange: Exchange, text: str = "") -> None:
+        """Report text with the ids and the reasoning up to it."""
+        thought, exchange.thought = exchange.thought, ""
+        token_ids = exchange.reader.take_ids()
+        exchange.handed_tokens += len(token_ids)
+        if text or thought or token_ids:
+            self._report.add_output(exchange.request.request_id, text, token_ids, thought)
 
     def _end(self, exchange: Exchange, done: asyncio.Task[FinishReason | EngineDied]) -> None:
         """Report the request's end, or that it was lost, whatever ended its task."""
@@ -334,12 +349,14 @@ class RemoteBackend:
         if isinstance(failure, RequestRejected) and self._store is not None:
             self._store.forget(self.server)
         error = record_of(failure) if failure else None
-        self._report_thought(exchange)
+        if exchange.held is None:
+            self._report_output(exchange)
         is_paid = reason != "failed" or exchange.reader.chunks > 0
         likely_tokens = exchange.likely_prompt_tokens if is_paid else 0
         now_s = self._clock.now_s()
-        account = ledger(exchange.reader, exchange.times, now_s, likely_tokens)
-        self._ends.append(
+        resumed_tokens = len(exchange.request.output_ids)
+        account = ledger(exchange.reader, exchange.times, now_s, likely_tokens, resumed_tokens)
+        self._report.add_end(
             End(
                 request_id,
                 reason,
@@ -351,31 +368,13 @@ class RemoteBackend:
                 unmet=exchange.unmet,
                 not_sent=tuple(sorted(self.server.fixed | exchange.not_sent)),
                 server=self._http.url,
+                prompt="messages" if self._codec is None else "tokens",
             )
         )
-        self._schedule_flush()
 
     def _lose(self, exchange: Exchange, error: EngineDied) -> None:
         """Give a request back of which some text has been handed on."""
         request_id = exchange.request.request_id
         self._lost[request_id] = exchange
-        self._flush()
+        self._report.flush()
         self._queue.put(BackendDown(record_of(error), (request_id,), restarting=True))
-
-    def _schedule_flush(self) -> None:
-        """Deliver at the end of this turn of the loop: one event for everything in it."""
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        written = {**dict.fromkeys(self._thoughts, ""), **self._texts}
-        deltas = tuple(
-            Delta(request_id, (), text, reasoning=self._thoughts.get(request_id, ""))
-            for request_id, text in written.items()
-        )
-        ends, self._ends, self._texts, self._thoughts = tuple(self._ends), [], {}, {}
-        admissions, self._admissions = tuple(self._admissions), []
-        if deltas or ends or admissions:
-            self._queue.put(StepDone(None, deltas, ends, admissions=admissions))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import Unsupported
 from agentrt.base.record import record
+from agentrt.base.sampling_params import SamplingParams
+from agentrt.base.segments import ToolSchema
 from agentrt.program.messages import messages_of
-from agentrt.protocol.backend import GenerateRequest, MessagePrompt
+from agentrt.protocol.backend import GenerateRequest, MessagePrompt, TokenPrompt
 from agentrt.remote.constraints.constraint_forms import (
     AS_IT_IS,
     AnswerReading,
     ConstraintForm,
     forms_for,
 )
+from agentrt.remote.constraints.id_forms import id_forms
 from agentrt.remote.constraints.requested_output import ToolOffer
 from agentrt.remote.protocols import WireProtocol, WireRequest
 from agentrt.remote.remote_server import RemoteServer
@@ -67,11 +70,30 @@ def forms_of(request: GenerateRequest, server: RemoteServer) -> tuple[Constraint
         return (None,)
     if request.sampling.ignore_eos:
         raise Unsupported("ignore_eos goes on where the constraint ends its output")
-    forms = forms_for(spec, server, prompt.tools if isinstance(prompt, MessagePrompt) else ())
+    forms = forms_of_spec(spec, server, prompt.tools if isinstance(prompt, MessagePrompt) else ())
     if not request.thinking_tokens:
         return forms
     # A model that thinks first cannot be forced to call.
     return tuple(one for one in forms if one.output.tools is None or not one.output.tools.forces)
+
+
+def forms_of_spec(
+    spec: ConstraintSpec, server: RemoteServer, tools: Sequence[ToolSchema] = ()
+) -> tuple[ConstraintForm, ...]:
+    """The forms of a constraint, the surest first.
+
+    Args:
+        spec: The constraint.
+        server: The server.
+        tools: Tools that the chat offers, with their descriptions.
+
+    Raises:
+        Unsupported: The server takes it in no form.
+    """
+    codec = server.codec
+    if codec is None:
+        return forms_for(spec, server, tools)
+    return id_forms(spec, server, codec.call_frame, codec.vocab.special_ids)
 
 
 def left_out(request: GenerateRequest) -> frozenset[str]:
@@ -93,8 +115,9 @@ def build_request(
         Unsupported: The server lacks a requested feature.
     """
     prompt = request.prompt
-    if not isinstance(prompt, MessagePrompt):
-        raise Unsupported(f"{server.where} takes messages, not token ids")
+    if isinstance(prompt, TokenPrompt) is (server.codec is None):
+        sent, taken = ("messages", "token ids") if server.codec else ("token ids", "messages")
+        raise Unsupported(f"{server.where} takes {taken}, not {sent}")
     thinks = request.thinking_tokens is not None
     if (thinks and not server.protocol.thinks) or request.scored:
         feature = "scored" if request.scored else "thinking"
@@ -102,17 +125,31 @@ def build_request(
             f"{server.where} knows no {feature} for a request",
             hint=f"Leave {feature} out, or use the embedded engine",
         )
-    wire = WireRequest(
-        server.model,
-        messages_of(prompt.segments),
-        sampling_fields(request.sampling, server, left_out(request)),
-        thinking_tokens=request.thinking_tokens,
-        tools=ToolOffer(prompt.tools, "none") if prompt.tools else None,
-        own=_own_fields(request, server),
-    )
+    parameters = sampling_fields(sampling_of(request), server, left_out(request))
+    own = _own_fields(request, server)
+    if isinstance(prompt, TokenPrompt):
+        token_ids = (*prompt.token_ids, *request.output_ids)
+        wire = WireRequest(server.model, (), parameters, own=own, token_ids=token_ids)
+    else:
+        wire = WireRequest(
+            server.model,
+            messages_of(prompt.segments),
+            parameters,
+            thinking_tokens=request.thinking_tokens,
+            tools=ToolOffer(prompt.tools, "none") if prompt.tools else None,
+            own=own,
+        )
     if form is None or request.constraint is None:
         return SentRequest(server.protocol, wire)
     return constrained(server.protocol, wire, request.constraint, form)
+
+
+def sampling_of(request: GenerateRequest) -> SamplingParams:
+    """The sampling parameters of the output behind the part that there is already."""
+    written_tokens, sampling = len(request.output_ids), request.sampling
+    if not written_tokens:
+        return sampling
+    return replace(sampling, max_tokens=sampling.max_tokens - written_tokens)
 
 
 def constrained(
@@ -134,14 +171,20 @@ def constrained(
 
 def _own_fields(request: GenerateRequest, server: RemoteServer) -> Mapping[str, Any]:
     """Fields that only some servers know."""
+    own: Json = {}
+    tokens = server.tokens
+    if server.codec is not None and tokens is not None:
+        own |= tokens.fields
+        if tokens.end_ids and not request.sampling.ignore_eos:
+            own[tokens.end_ids] = list(server.codec.vocab.eos_ids)
     if not request.cache_salt:
-        return {}
+        return own
     if not server.takes_cache_salt:
         raise Unsupported(
             f"{server.where} is not known to keep prefixes of different salts apart",
             hint="Leave cache_salt out, or use vLLM or the embedded engine",
         )
-    return {server.fields["cache_salt"]: request.cache_salt}
+    return own | {server.fields["cache_salt"]: request.cache_salt}
 
 
 def _with_instruction(messages: list[Json], words: str) -> list[Json]:

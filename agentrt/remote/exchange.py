@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import anyio
 
 from agentrt.program.prompt_size import likely_prompt_tokens, prompt_bytes
-from agentrt.protocol.backend import GenerateRequest, MessagePrompt
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import ConstraintUse, UnmetAnswer
 from agentrt.remote.answers.answer_reader import AnswerReader
-from agentrt.remote.answers.usage import RequestTimes, output_tokens
+from agentrt.remote.answers.usage import RequestTimes
 from agentrt.remote.constraints.constraint_forms import ConstraintForm
 from agentrt.remote.retries import Retries
 
@@ -36,6 +36,7 @@ class Exchange:
         unmet: The answer, if it does not obey its constraint.
         limit: Scope of the stream, which a deadline or the runtime ends early.
         closes_now: Whether the output is to be closed at once.
+        handed_tokens: Ids of the output that were handed on, in the attempt under way.
     """
 
     request: GenerateRequest
@@ -54,6 +55,7 @@ class Exchange:
     unmet: UnmetAnswer | None = None
     limit: anyio.CancelScope | None = None
     closes_now: bool = False
+    handed_tokens: int = 0
 
     @property
     def form(self) -> ConstraintForm | None:
@@ -74,21 +76,29 @@ class Exchange:
         prompt = self.request.prompt
         turn = self.retries.turn
         was_answered = self.reader.chunks > 0 or (turn is not None and turn.was_sent)
-        if self.reader.reports_tokens or not was_answered or not isinstance(prompt, MessagePrompt):
+        if self.reader.reports_tokens or not was_answered:
             return 0
+        if isinstance(prompt, TokenPrompt):
+            return len(prompt.token_ids)
         constraint = self.request.constraint
         return likely_prompt_tokens(prompt_bytes(prompt.segments, prompt.tools, constraint))
 
-    def break_off(self) -> None:
-        """Prepare the next attempt; the tokens of this one are lost."""
+    def break_off(self, *, resumes: bool = False) -> None:
+        """Prepare the next attempt; the tokens of this one are lost.
+
+        Args:
+            resumes: Whether the next one goes on behind the ids that were handed on.
+        """
         times = self.times
-        times.retried_tokens += output_tokens(self.reader)
+        kept_tokens = self.handed_tokens if resumes else 0
+        times.retried_tokens += max(0, self.reader.output_tokens - kept_tokens)
         if self.reader.reports_tokens or self.reader.chunks:
             times.retried_prompt_tokens += (
                 self.reader.usage.prompt_tokens or self.likely_prompt_tokens
             )
             times.is_estimated |= not self.reader.reports_tokens
         self.reader = AnswerReader()
-        self.characters = 0
+        self.characters = self.most_characters if resumes else 0
+        self.handed_tokens = 0
         self.text = self.thought = ""
         self.held = None

@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 import os
 import random
-import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import anyio
 import httpx
@@ -29,12 +26,12 @@ from agentrt.base.errors import (
     EngineUnavailable,
     RequestRejected,
 )
-from agentrt.base.loopback import is_loopback
 from agentrt.remote.admission.admission_queue import AdmissionQueue
 from agentrt.remote.admission.request_rates import needed_tokens, pacer_of
 from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.remote.answers.sse import EventStream, EventTooLong
 from agentrt.remote.asked_wait import asked_wait_s
+from agentrt.remote.connections import CONNECTIONS, direct_transport
 from agentrt.remote.error_body import error_text
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.protocols import WIRE_PROTOCOLS, EventReader, WireProtocol
@@ -68,6 +65,7 @@ class Http:
         limits: Sizes of answers and number of attempts.
         clock: Clock of deadlines.
         queue: Queue of requests before the server; None takes one by the settings.
+        protocol: Name of the wire protocol; "" takes that of the settings.
 
     Attributes:
         heard_at_s: Instant of the last bytes of the server, on the event loop's clock.
@@ -77,6 +75,7 @@ class Http:
         self,
         engine: RemoteEngineConfig | str,
         *,
+        protocol: str = "",
         seed: int | None = None,
         limits: RemoteLimits = DEFAULT_LIMITS,
         clock: Clock | None = None,
@@ -85,7 +84,7 @@ class Http:
         if isinstance(engine, str):
             engine = RemoteEngineConfig(address=engine)
         self.url = engine.url
-        self.protocol = WIRE_PROTOCOLS[engine.described.protocol]
+        self.protocol = WIRE_PROTOCOLS[protocol or engine.described.protocol]
         self.limits = limits
         self._clock = clock or MonotonicClock()
         own = RequestHeaders.of(engine, os.environ)
@@ -94,15 +93,12 @@ class Http:
         self._admission = queue or AdmissionQueue(pacer_of(engine))
         self._answered_at_s = -math.inf
         self.heard_at_s = -math.inf
-        headers = {
-            **own.headers,
-            "Accept-Encoding": "identity",
-        }  # what expands has no size to limit
+        headers = {**own.headers, "Accept-Encoding": "identity"}  # what expands has no limit
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(limits.silence_s, connect=CONNECT_S, pool=None),
-            limits=_CONNECTIONS,
-            transport=_direct_transport(self.url),
+            limits=CONNECTIONS,
+            transport=direct_transport(self.url),
         )
 
     async def get(self, path: str) -> Json:
@@ -121,11 +117,17 @@ class Http:
                 hint="Give the address of an OpenAI-compatible server, such as http://host:8000",
             ) from None
 
-    async def look(self, path: str) -> bytes:
-        """The answer of a path beside the API, in one attempt; without one an `AgentrtError`."""
+    async def look(self, path: str, body: Json | None = None) -> bytes:
+        """The answer of a path beside the API, in one attempt; without one an `AgentrtError`.
+
+        Args:
+            path: The path.
+            body: JSON for a POST; None fetches by GET.
+        """
         url = self.url.removesuffix("/v1") + path
+        method = "GET" if body is None else "POST"
         try:
-            async with self._client.stream("GET", url, timeout=CONNECT_S) as response:
+            async with self._client.stream(method, url, json=body, timeout=CONNECT_S) as response:
                 if response.status_code == 200:
                     return await self._read(response, self.limits.event_bytes)
         except httpx.HTTPError as error:
@@ -369,26 +371,6 @@ def _parts(reader: EventReader, event: Json, turn: RequestTurn | None) -> Sequen
             turn.used_tokens = float(part.total_tokens)
     return parts
 
-
-def _direct_transport(url: str) -> httpx.AsyncHTTPTransport | None:
-    """Connections that notice a host that is gone; None if the way there is a proxy's."""
-    host = urlsplit(url).hostname or ""
-    if not is_loopback(host) and getproxies():
-        return None
-    return httpx.AsyncHTTPTransport(limits=_CONNECTIONS, socket_options=_KEEP_ALIVE)
-
-
-_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-_PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-_KEEP_ALIVE = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, name), value)
-        for name, value in _PROBES.items()
-        if hasattr(socket, name)
-    ),
-]
-"""A peer that answers no probe for 30 s is gone: no reset comes from a host without power."""
 
 _KEY_HINT = 'Put the key in a variable, and give --api-key env:NAME or key = "env:NAME"'
 _OVERFLOW = ("context length", "context_length", "context size", "maximum context", "too long")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.clock import Clock
@@ -21,8 +23,11 @@ from agentrt.remote.retries import Retries
 from agentrt.scheduler import Order, policy
 
 if TYPE_CHECKING:
+    from agentrt.prompt import Codec
     from agentrt.remote.fleet.fleet_backend import FleetBackend
     from agentrt.remote.fleet.fleet_times import FleetTimes
+
+_log = logging.getLogger("agentrt")
 
 OUTAGE_BEFORE_FALLBACK_S = 5.0
 """Time for which an engine with a fallback may be away; without one it is waited for longer."""
@@ -53,6 +58,8 @@ class RemoteEngines:
         self._policy = policy
         self._times = times
         self._environment = environment
+        self._codecs: dict[str, Codec] = {}
+        self._told: set[str] = set()
         self._queues: dict[tuple[str, ...], AdmissionQueue] = {}
 
     def backend(self, engine: RemoteEngineConfig) -> Backend:
@@ -61,34 +68,73 @@ class RemoteEngines:
         Raises:
             UsageError: A variable that the settings name is empty.
         """
-        fallbacks = engine.fallbacks
+        fallbacks, codec = engine.fallbacks, self.codec(engine)
         others = fallbacks.engines() if fallbacks is not None else []
-        first = self._alone(engine, has_fallback=any("down" in reasons for _, reasons in others))
+        has_fallback = any("down" in reasons for _, reasons in others)
+        first = self._alone(engine, codec, has_fallback=has_fallback)
         if fallbacks is None or not others:
             return first
         return FallbackBackend(
             first,
-            [(self._alone(one), reasons) for one, reasons in others],
+            [(self._alone(one, codec), reasons) for one, reasons in others],
             clock=self._clock,
             cooldown_s=fallbacks.cooldown_s,
         )
 
-    def _alone(self, engine: RemoteEngineConfig, *, has_fallback: bool = False) -> Backend:
+    def codec(self, engine: RemoteEngineConfig) -> Codec | None:
+        """The codec of an engine that is sent token ids, its fallbacks included; else None.
+
+        Raises:
+            ModelInvalid: The directory that it names as its tokenizer cannot be read.
+            NotInstalled: The packages of a codec are missing.
+        """
+        others = engine.fallbacks.engines() if engine.fallbacks is not None else ()
+        servers = _servers(engine) + [one for other, _ in others for one in _servers(other)]
+        first = next((self._codec_at(one.tokenizer) for one in servers if one.tokenizer), None)
+        if first is None:
+            return None
+        for one in servers:
+            if not one.tokenizer or self._codec_at(one.tokenizer).fingerprint != first.fingerprint:
+                self._say_messages(engine.name or engine.url, one.name or one.url)
+                return None
+        return first
+
+    def _say_messages(self, engine: str, lacking: str) -> None:
+        """Say once that the tokenizers in the settings of an engine are not used."""
+        if engine not in self._told:
+            self._told.add(engine)
+            _log.warning(
+                "prompts of %s are sent as messages: %s has no tokenizer, or another one",
+                engine,
+                lacking,
+            )
+
+    def _codec_at(self, tokenizer: str) -> Codec:
+        if tokenizer not in self._codecs:
+            self._codecs[tokenizer] = codec_at(tokenizer)
+        return self._codecs[tokenizer]
+
+    def _alone(
+        self, engine: RemoteEngineConfig, codec: Codec | None, *, has_fallback: bool = False
+    ) -> Backend:
         """The engine without those that take its requests over."""
         patience = {"outage_s": OUTAGE_BEFORE_FALLBACK_S} if has_fallback else {}
         limits = RemoteLimits(**{**patience, **engine.limits, **self._limits})
         if engine.is_fleet:
-            return self._fleet(engine, limits)
+            return self._fleet(engine, codec, limits)
         server = RemoteBackend(
             engine,
             clock=self._clock,
             limits=limits,
             store=self._store,
             queue=self._queue(engine),
+            codec=codec,
         )
         return self._priced(server, engine)
 
-    def _fleet(self, engine: RemoteEngineConfig, limits: RemoteLimits) -> FleetBackend:
+    def _fleet(
+        self, engine: RemoteEngineConfig, codec: Codec | None, limits: RemoteLimits
+    ) -> FleetBackend:
         """The servers of a fleet, each with a queue of its own that it hardly needs."""
         # Imported here: most runs have one server, and their first request waits for imports.
         from agentrt.remote.fleet.drain_list import DrainList
@@ -111,6 +157,7 @@ class RemoteEngines:
                 store=self._store,
                 queue=queue,
                 retries=attempt,
+                codec=codec,
             )
             backend = self._priced(server, one)
             worker = FleetWorker(one.url, member.weight, server, backend, queue.pacer)
@@ -143,3 +190,20 @@ class RemoteEngines:
         if engine.prices is None:
             return server
         return PricedBackend(server, engine.prices, self._clock)
+
+
+def codec_at(tokenizer: str) -> Codec:
+    """The codec of the directory that an engine's settings name as its tokenizer.
+
+    Raises:
+        ModelInvalid: The directory cannot be read.
+        NotInstalled: The packages of a codec are missing.
+    """
+    from agentrt.prompt import Codec
+
+    return Codec.load(Path(tokenizer).expanduser())
+
+
+def _servers(engine: RemoteEngineConfig) -> list[RemoteEngineConfig]:
+    """Settings of each server of an engine: of its workers, if it is a fleet."""
+    return [one.engine for one in engine.workers] if engine.is_fleet else [engine]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from agentrt.base.constraint_spec import ConstraintKind
 from agentrt.base.engines.engine_kind import ANY_KIND, EngineKind, KindHint, engine_kind
+from agentrt.base.engines.kind_tokens import KindTokens
 from agentrt.base.record import record
 from agentrt.remote.constraints.constraint_dialects import ConstraintDialect
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireProtocol
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 MAY_BE_FIXED = ("temperature", "seed")
 """Parameters that are always sent, and that reasoning models refuse."""
@@ -42,6 +47,9 @@ class RemoteServer:
         takes_bounds: Whether a strict schema may have lengths, ranges and patterns.
         protocol: Protocol that it speaks.
         hints: Hints about requests that it takes, as far as it has refused none.
+        codec: Codec of its model, if prompts are sent as token ids; else None.
+        tokens: The door of its kind for token ids, with a codec.
+        compared: Whether it has shown that its tokenizer is that of the codec.
     """
 
     where: str
@@ -54,6 +62,9 @@ class RemoteServer:
     takes_bounds: bool = True
     protocol: WireProtocol = WIRE_PROTOCOLS["chat_completions"]
     hints: tuple[KindHint, ...] = ()
+    codec: Codec | None = None
+    tokens: KindTokens | None = None
+    compared: bool = False
 
     @property
     def takes_cache_salt(self) -> bool:

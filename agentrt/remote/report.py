@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentrt.base.constraint_spec import ConstraintSpec
-from agentrt.remote.constraints.constraint_forms import forms_for
+from agentrt.remote.body import forms_of_spec
 from agentrt.remote.opening.probe import QUESTIONS
 from agentrt.remote.remote_server import RemoteServer
 
@@ -22,8 +22,14 @@ def report_of(server: RemoteServer) -> dict[str, str]:
         "server": server.family or "of no known family",
         "window": f"{server.window_tokens} tokens" if server.window_tokens else "unknown",
     }
+    found["prompts"] = "messages (give tokenizer = DIRECTORY to send token ids)"
+    if server.codec is not None:
+        agrees = "the same there" if server.compared else "not compared: the server shows none"
+        found["prompts"] = f"token ids (tokenizer of {server.codec.path}, {agrees})"
+    elif server.protocol.name != "chat_completions":
+        found["prompts"] = "messages"
     for name, spec in _KINDS.items():
-        form = forms_for(spec, server)[0]
+        form = forms_of_spec(spec, server)[0]
         found[name] = f"{'enforced' if form.enforced else 'checked'} ({form.name})"
     if server.fixed:
         found["not sent"] = ", ".join(sorted(server.fixed))

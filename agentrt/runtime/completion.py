@@ -129,6 +129,8 @@ def _event(
     attributes = captured_content(node, finish_reason) if run.captures_content else {}
     if end is not None and end.constraint is not None:
         attributes |= constraint_attributes(end.constraint)
+    if end is not None and end.prompt:
+        attributes["agentrt.prompt.form"] = end.prompt
     if end is not None and end.not_sent:
         attributes["agentrt.sampling.not_sent"] = end.not_sent
     if end is not None and end.server:

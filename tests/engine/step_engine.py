@@ -17,9 +17,9 @@ from agentrt.engine.scheduling.prompt_yield import MIN_STEPS
 from agentrt.engine.scheduling.scheduler import Scheduler
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Sequence
-from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.kv_cache import PagePool
 from agentrt.prompt import Detokenizer
+from agentrt.prompt.stop_strings import StopStrings
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo, TokenPrompt
 from agentrt.protocol.step_output import StepRecord
 from agentrt.scheduler.estimates.step_model import StepTime

@@ -3,7 +3,7 @@
 `python -m tests.remote.server MODEL_DIR` loads the model, binds a free port of the loopback, prints
 it, and serves. What it enforces: `response_format` json_schema, vLLM's `structured_outputs`
 (choice, regex, grammar), and tools with `tool_choice: required`. It reports usage and vLLM's
-`metrics`.
+`metrics`. It takes prompts as token ids too; see `id_front`.
 
 One model, several faces, so that one process shows what servers do in practice:
 - `tiny`       all of the above
@@ -24,6 +24,7 @@ import json
 import socket
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ from agentrt.protocol.step_output import BackendDown, Delta, End
 from agentrt.structured import CallScanner
 from tests.remote import strict_rules
 from tests.remote.fronts import front_routes
+from tests.remote.id_front import id_routes
 
 Json = dict[str, Any]
 FACES = ("tiny", "tiny-plain", "tiny-cut", "tiny-busy", "tiny-sick", "tiny-locked")
@@ -91,10 +93,15 @@ class Serving:
                     self.inboxes[part.request_id].put_nowait(part)
 
     async def answer(self, body: Json) -> AsyncIterator[Delta | End]:
+        """The events of one generation of a chat."""
+        async for part in self.answer_to(self.request(RequestId(0), body)):
+            yield part
+
+    async def answer_to(self, request: GenerateRequest) -> AsyncIterator[Delta | End]:
         """The events of one generation; leaving early cancels it."""
         self.asked += 1
         number = RequestId(self.asked)
-        request = self.request(number, body)
+        request = replace(request, request_id=number)
         self.inboxes[number] = asyncio.Queue()
         self.backend.submit(request)
         ended = False
@@ -303,6 +310,7 @@ def application(serving: Serving) -> Starlette:
             Route("/v1/models", models),
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/seen", seen),
+            *id_routes(serving),
             *front_routes(lambda body: chunks_of(serving, body), serving.seen),
         ]
     )

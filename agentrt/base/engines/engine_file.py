@@ -182,6 +182,8 @@ def _engine(
 
     own = {key: value for key, value in given.items() if key not in _APART}
     prices = prices_of_table(f"{where}.prices", given["prices"]) if "prices" in given else None
+    if isinstance(tokenizer := own.get("tokenizer"), str) and tokenizer:
+        own["tokenizer"] = str(path.parent / Path(tokenizer).expanduser())
     return replace(_validated(where, own, members), name=name, prices=prices)
 
 

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any, Literal, cast
 
 from agentrt.base.constraint_spec import ConstraintKind
+from agentrt.base.engines.kind_tokens import KindDialects, KindTokens, dialects_in, tokens_in
 
 ANY_KIND = "openai-compatible"
 CHAT_COMPLETIONS = "chat_completions"
@@ -30,19 +31,6 @@ class KindField:
     """
 
     field: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class KindDialects:
-    """Structured output of one kind of server.
-
-    Attributes:
-        dialects: Names of the constraint dialects that it enforces, the surest first.
-        source: Address of the document that describes them.
-    """
-
-    dialects: tuple[str, ...]
     source: str
 
 
@@ -114,6 +102,7 @@ class EngineKind:
         load: Doors at which it shows its load; None if it has none.
         hints: Hints about requests that it takes.
         health: Path of its health check beside the API; "" if it has none.
+        tokens: Door at which it takes prompts as token ids; None if it has none.
     """
 
     name: str
@@ -132,6 +121,7 @@ class EngineKind:
     load: KindLoad | None
     hints: tuple[KindHint, ...]
     health: str
+    tokens: KindTokens | None
 
 
 @cache
@@ -173,10 +163,7 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
             parameter: KindField(row["field"], sources[row["from"]])
             for parameter, row in spoken.get("fields", {}).items()
         },
-        {
-            cast(ConstraintKind, kind): KindDialects(tuple(row["dialects"]), sources[row["from"]])
-            for kind, row in spoken.get("constraints", {}).items()
-        },
+        dialects_in(spoken.get("constraints", {}), sources),
         spoken.get("bounds", True),
         _load(table["load"], sources) if "load" in table else None,
         tuple(
@@ -189,6 +176,7 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
             for hint, row in spoken.get("hints", {}).items()
         ),
         table.get("health", ""),
+        tokens_in(table["tokens"], sources) if "tokens" in table else None,
     )
 
 

@@ -117,6 +117,8 @@ class RemoteEngineConfig:
         protocol: Wire protocol, for kinds that speak several; "" takes the first of the kind.
         address: `http://host:port`, or with the API's own path; "" takes that of the kind.
         model: Name of the model; "" takes the only one that the server lists.
+        tokenizer: Directory with the files of the model's tokenizer and chat template. Prompts are
+            sent as token ids then, written here; "" sends messages, which the server writes.
         key: `env:NAME`, the variable that holds the key, or None. It is sent to `address` alone.
         headers: Headers of each request. A value `env:NAME` is that of the variable; headers that
             carry secrets take no other.
@@ -148,6 +150,7 @@ class RemoteEngineConfig:
     protocol: str = ""
     address: str = ""
     model: str = ""
+    tokenizer: str = ""
     key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     organisation: str = ""
@@ -189,6 +192,12 @@ class RemoteEngineConfig:
             )
         else:
             base_url(self.address or engine_kind(self.kind).address, "address: ")
+        if self.tokenizer and self.described.tokens is None:
+            able = ", ".join(one for one in kind_names() if engine_kind(one).tokens is not None)
+            raise UsageError(
+                f"tokenizer: an engine of kind {self.kind!r} takes no token ids",
+                hint=f"leave it out, or give the kind of the server: {able}",
+            )
         if self.key is not None:
             check_reference(self.key, "key: the value")
         for name, value in self.headers.items():

@@ -23,8 +23,8 @@ from agentrt.engine.kv.allocator import KvAllocator
 from agentrt.engine.runner.executor import StepExecutor
 from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import NewOutput, Phase, ScoredOptions, Sequence
-from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.prompt import Codec
+from agentrt.prompt.stop_strings import StopStrings
 from agentrt.protocol.step_output import OptionScore
 from agentrt.structured.vocabulary import alphabet_of
 

@@ -15,7 +15,7 @@ from agentrt.engine.sequence.draft import Verification
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.reasoning import ReasoningState
 from agentrt.engine.sequence.sequence import NewOutput, Sequence
-from agentrt.engine.sequence.stop_strings import StoppedText
+from agentrt.prompt.stop_strings import StoppedText
 from agentrt.protocol.step_output import Delta, FinishReason, OptionScore, TokenLogprob
 from agentrt.structured.closing.budget import EndSearch
 

@@ -9,10 +9,10 @@ from agentrt.base.ids import PageId
 from agentrt.engine.sequence.grammar_state import GrammarState
 from agentrt.engine.sequence.metrics import Bucket, RequestMetrics
 from agentrt.engine.sequence.reasoning import ReasoningState
-from agentrt.engine.sequence.stop_strings import StopStrings
 from agentrt.kv_cache import PrefixLookup, RadixNode, key_of
 from agentrt.kv_cache.node import TOKEN_BYTES
 from agentrt.prompt import Detokenizer
+from agentrt.prompt.stop_strings import StopStrings
 from agentrt.protocol.backend import GenerateRequest, SchedulingInfo
 from agentrt.protocol.step_output import OptionScore, TokenLogprob
 from agentrt.scheduler import PriorityKey

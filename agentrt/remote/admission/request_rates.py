@@ -24,6 +24,6 @@ def pacer_of(engine: RemoteEngineConfig) -> RequestPacer:
 
 
 def needed_tokens(body: dict[str, Any], body_bytes: int) -> float:
-    """Tokens that a request may take: its size, and the limit of its output."""
+    """Tokens that a request may take: its prompt or its size, and the limit of its output."""
     limit = next((body[name] for name in _LIMITS if name in body), 0)
-    return body_bytes / BYTES_A_TOKEN + limit
+    return (len(body["prompt"]) if "prompt" in body else body_bytes / BYTES_A_TOKEN) + limit

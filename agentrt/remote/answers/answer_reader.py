@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
 from agentrt.protocol.step_output import FinishReason
+from agentrt.remote.answers.output_ids import OutputIds
 from agentrt.remote.answers.think_tag import ThinkTag
 from agentrt.remote.protocols.answer_parts import (
     AnswerPart,
@@ -24,6 +25,7 @@ from agentrt.remote.protocols.answer_parts import (
     ReasoningPart,
     RefusalPart,
     TimesPart,
+    TokenIdsPart,
     UsagePart,
 )
 
@@ -36,6 +38,7 @@ class AnswerReader:
     Args:
         max_calls: Maximum number of calls; 0 sets no limit.
         by_call: Whether the answer is the arguments of the first call; if there is none, the text.
+        output: Reader of an answer that comes as token ids; None for text.
 
     Attributes:
         usage: Token counts reported by the server.
@@ -50,7 +53,9 @@ class AnswerReader:
         failed: Whether the server has sent an error.
     """
 
-    def __init__(self, max_calls: int = 0, *, by_call: bool = False) -> None:
+    def __init__(
+        self, max_calls: int = 0, *, by_call: bool = False, output: OutputIds | None = None
+    ) -> None:
         self.usage = UsagePart()
         self.times: TimesPart | None = None
         self.finish: FinishReason | None = None
@@ -65,6 +70,7 @@ class AnswerReader:
         self._call_id = ""
         self._bare = False
         self._by_call = by_call
+        self._output = output
         self._refusal = ""
         self._beside: list[str] = []
         self._tag = ThinkTag()
@@ -95,6 +101,8 @@ class AnswerReader:
         Args:
             cut: Whether a limit has ended the answer, so that an open call stays open.
         """
+        if self._output is not None:
+            return self._output.end(at_limit=cut)
         if self._by_call:
             beside, self._beside = self._beside, []
             return "".join(beside) if not self.calls else ""
@@ -106,6 +114,16 @@ class AnswerReader:
         self._index = None
         return self._close_call() + FRAME.last + rest
 
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the answer; without a report of the server an id or an event counts as one."""
+        ids = 0 if self._output is None else self._output.count
+        return self.usage.output_tokens or ids or self.chunks
+
+    def take_ids(self) -> tuple[int, ...]:
+        """The ids of the answer since the last time; () if it comes as text."""
+        return () if self._output is None else self._output.take_ids()
+
     def take_reasoning(self) -> str:
         """The reasoning since the last time."""
         taken, self._reasoning = "".join(self._reasoning), []
@@ -116,6 +134,8 @@ class AnswerReader:
         match part:
             case ContentPart(text):
                 return self._content(text)
+            case TokenIdsPart(token_ids):
+                return "" if self._output is None else self._output.feed_ids(token_ids)
             case CallPart():
                 return self._call(part)
             case ReasoningPart(text):
@@ -187,4 +207,9 @@ class AnswerReader:
             raise AnswerRefused(f"the engine filtered its own answer{why}")
         self.finish = part.reason
         self.stopped_by = part.stopped_by
-        return self.close() if self.finish == "stop" else ""
+        if self._output is None:
+            return self.close() if self.finish == "stop" else ""
+        text = self._output.end(at_limit=self.finish == "length")
+        if self._output.stopped_by:
+            self.finish, self.stopped_by = "stop", self._output.stopped_by
+        return text

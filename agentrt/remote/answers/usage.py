@@ -37,16 +37,22 @@ class RequestTimes:
 
 
 def ledger(
-    reader: AnswerReader, times: RequestTimes, now_s: float, likely_prompt_tokens: int = 0
+    reader: AnswerReader,
+    times: RequestTimes,
+    now_s: float,
+    likely_prompt_tokens: int = 0,
+    resumed_tokens: int = 0,
 ) -> Ledger:
     """The ledger of a request that ended at `now_s`; its queue is ours and the server's together.
 
-    A prompt that the server reports no tokens of has `likely_prompt_tokens`.
+    A prompt that the server reports no tokens of has `likely_prompt_tokens`. An output that went on
+    behind `resumed_tokens` had them in its prompt.
 
     The server reports the times of one attempt: of several, they are those seen from here.
     """
     held_s = times.held_s(now_s)
-    once = times.first_at_s and not times.retried_tokens
+    once = times.first_at_s and not times.retried_tokens and not resumed_tokens
+    reported_tokens = max(0, reader.usage.prompt_tokens - resumed_tokens)
     reported = reader.times if once else None
     if reported is None:
         queue_s = held_s
@@ -70,14 +76,9 @@ def ledger(
         retried_tokens=times.retried_tokens,
         retried_prompt_tokens=times.retried_prompt_tokens,
         is_estimated=times.is_estimated or not reader.reports_tokens,
-        prompt_tokens=reader.usage.prompt_tokens or likely_prompt_tokens,
+        prompt_tokens=reported_tokens or likely_prompt_tokens,
         cached_tokens=reader.usage.cached_tokens,
-        output_tokens=output_tokens(reader),
+        output_tokens=reader.output_tokens + resumed_tokens,
         # A server that counts no reasoning apart: an event counts as one.
         thinking_tokens=reader.usage.reasoning_tokens or reader.reasoning_chunks,
     )
-
-
-def output_tokens(reader: AnswerReader) -> int:
-    """Tokens of one answer; if the stream broke before the report, an event counts as one."""
-    return reader.usage.output_tokens or reader.chunks

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ConstraintError
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
+from agentrt.base.segments import CallFrame
 from agentrt.prompt.byte_vocabulary import byte_vocabulary
 from agentrt.remote.constraints.json_filters import JsonCompactor
 
@@ -24,9 +25,14 @@ _SHOWN_CHARACTERS = 60
 
 
 class AnswerCheck:
-    """Checks and closes the answers of one server; its methods may take long, on any thread."""
+    """Checks and closes the answers of one server; its methods may take long, on any thread.
 
-    def __init__(self) -> None:
+    Args:
+        frame: Frame of tool calls in its answers.
+    """
+
+    def __init__(self, frame: CallFrame = FRAME) -> None:
+        self._frame = frame
         self._cache: CompileCache | None = None
 
     def prepare(self, spec: ConstraintSpec) -> None:
@@ -49,7 +55,7 @@ class AnswerCheck:
                 return _json_complaint(json.loads(spec.source), text)
             case "choice":
                 return None if text in spec.options else f"{_shown(text)} is none of the options"
-            case "calls":
+            case "calls" if self._frame == FRAME:
                 return _calls_complaint(spec, text)
         data = text.encode("utf-8", "replace")
         state = self._compiled(spec).start()
@@ -61,7 +67,7 @@ class AnswerCheck:
 
     def closing(self, spec: ConstraintSpec, text: str) -> str | None:
         """The shortest text that makes a whole answer of `text`; None if it begins no valid one."""
-        is_json = spec.kind in ("json", "calls")
+        is_json = spec.kind == "json" or (spec.kind == "calls" and self._frame == FRAME)
         begun = JsonCompactor().feed_text(text) if is_json and not spec.text else text
         try:
             compiled = self._compiled(replace(spec, style="compact"))
@@ -89,7 +95,7 @@ class AnswerCheck:
         from agentrt.structured import CompileCache  # native libraries come along
 
         self._cache = self._cache or CompileCache()
-        return self._cache.get(spec, byte_vocabulary(), FRAME)
+        return self._cache.get(spec, byte_vocabulary(), self._frame)
 
 
 def _end_of_shortest(compiled: CompiledConstraint, state: ConstraintState) -> list[int] | None:

@@ -154,6 +154,8 @@ DIALECTS: Mapping[ConstraintKind, Sequence[ConstraintDialect]] = {
     "calls": (
         ConstraintDialect(STRICT_TOOLS, strict_calls),
         ConstraintDialect("tools", required_calls, protocol=""),
+        # Where prompts are ids: its format depends on the model's frame, see `structural_tag`.
+        ConstraintDialect("structural_tag", lambda spec: RequestedOutput(), protocol="completions"),
     ),
 }
 

@@ -140,8 +140,7 @@ def _of_text(
         yield ConstraintForm(dialect.name, dialect.output(spec), enforced=True)
     if spec.kind == "choice":
         for dialect in server.proven.get("regex", ()):
-            either = "|".join(_literal(option) for option in spec.options)
-            output = dialect.output(ConstraintSpec("regex", either))
+            output = dialect.output(regex_of(spec.options))
             yield ConstraintForm(dialect.name, output, enforced=True)
     schema: Json = {"type": "string"}
     if spec.kind == "choice":
@@ -251,6 +250,11 @@ def _wrapped(schema: Json) -> Json:
         "additionalProperties": False,
     }
     return found | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
+
+
+def regex_of(options: Sequence[str]) -> ConstraintSpec:
+    """A choice as a regex, for servers that take no choices."""
+    return ConstraintSpec("regex", "|".join(map(_literal, options)))
 
 
 def _literal(text: str) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agentrt.base.engines.engine_kind import EngineKind
+from agentrt.base.engines.kind_tokens import KindTokens
 from agentrt.remote.constraints.constraint_dialects import dialects_named
 from agentrt.remote.http import Http
 from agentrt.remote.opening.capability_store import CapabilityStore
 from agentrt.remote.opening.probe import identify, probe_features
+from agentrt.remote.opening.tokenizer_check import compare_tokenizer
 from agentrt.remote.remote_server import MAY_BE_FIXED, RemoteServer, field_names
+
+if TYPE_CHECKING:
+    from agentrt.prompt import Codec
 
 
 async def open_server(
@@ -37,6 +43,24 @@ async def open_server(
     if store is not None:
         store.save(server)
     return server
+
+
+async def with_token_ids(
+    http: Http, server: RemoteServer, tokens: KindTokens, codec: Codec
+) -> RemoteServer:
+    """The server as one that prompts are sent to as token ids.
+
+    Raises:
+        UsageError: The tokenizer there is not that of the codec.
+    """
+    dialects = {name: one.dialects for name, one in tokens.constraints.items()}
+    return replace(
+        server,
+        codec=codec,
+        tokens=tokens,
+        proven=dialects_named(dialects),
+        compared=await compare_tokenizer(http, server.model, tokens, codec),
+    )
 
 
 async def _known(http: Http, model: str | None, kind: EngineKind) -> RemoteServer:

@@ -15,6 +15,13 @@ class ContentPart:
 
 
 @record
+class TokenIdsPart:
+    """More of the answer as token ids, which stand for its text."""
+
+    token_ids: tuple[int, ...]
+
+
+@record
 class ReasoningPart:
     """More reasoning, which the server reports apart from the answer."""
 
@@ -105,7 +112,8 @@ class ErrorPart:
 
 
 _Figures = UsagePart | TimesPart
-AnswerPart = ContentPart | ReasoningPart | RefusalPart | CallPart | _Figures | EndPart | ErrorPart
+_Texts = ContentPart | TokenIdsPart | ReasoningPart | RefusalPart
+AnswerPart = _Texts | CallPart | _Figures | EndPart | ErrorPart
 
 
 def error_part(error: object, *, is_of_server: bool) -> ErrorPart:

@@ -26,6 +26,7 @@ class WireRequest:
         tools: Tools that are offered; None without any.
         thinking_tokens: Most tokens of reasoning; None leaves it to the model.
         own: Fields that this server alone knows.
+        token_ids: The prompt, for a protocol that takes ids; it has no messages then.
     """
 
     model: str
@@ -35,6 +36,7 @@ class WireRequest:
     tools: ToolOffer | None = None
     thinking_tokens: int | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
+    token_ids: Sequence[int] = ()
 
 
 class EventReader(Protocol):

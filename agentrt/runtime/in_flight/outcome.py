@@ -80,9 +80,11 @@ def keep_result(request: InFlight, end: End) -> None:
         end.stopped_by,
     )
     request.count_rest(end.ledger.output_tokens + end.ledger.retried_tokens)
-    # A stop string is part of the ids but not of the text: then chats continue from the text.
+    # A stop string is part of the ids but not of the text, and a remote engine's closing is part of
+    # the text alone: then chats continue from the text.
+    closing = end.constraint is not None and end.constraint.closing_characters > 0
     gen.output_ids = tuple(request.output_ids)
-    ids = gen.output_ids if takes.codec and not end.stopped_by else ()
+    ids = gen.output_ids if takes.codec and not end.stopped_by and not closing else ()
     raw, calls, content, head = request.raw_text, request.reader.calls(), "", ""
     if request.reasoning is None:
         content = request.reader.content()

@@ -224,7 +224,7 @@ class RequestRecovery:
         for request_id in request_ids:
             requests = self._in_flight[request_id]
             first = requests[0]
-            if first.has_output and not first.engine.capabilities.resumes:
+            if first.has_output and not _resumes(first):
                 self.replays[request_id] = Replay(first)
             first.engine.backend.submit(resumed_request(requests))
 
@@ -249,8 +249,14 @@ def resumed_request(requests: list[InFlight]) -> GenerateRequest:
             sent = replace(sent, prompt=prompt)
     if info is not None:
         sent = replace(sent, info=info, demanded=info.demanded, deadline_at_s=info.deadline_at_s)
-    resumes = first.engine.capabilities.resumes
-    return replace(sent, output_ids=tuple(output_ids) if resumes else ())
+    return replace(sent, output_ids=tuple(output_ids) if _resumes(first) else ())
+
+
+def _resumes(request: InFlight) -> bool:
+    """Whether its engine goes on behind the output that there is."""
+    takes, sent = request.engine.capabilities, request.sent
+    keeps_state = sent is not None and sent.keeps_state
+    return takes.resumes and (takes.resumes_state or not keeps_state)
 
 
 def _resubmitted(request: InFlight, error: AgentrtError) -> Event:

@@ -202,6 +202,7 @@ FAULTS = {
     "[engines.a]\nkind='vllm'\nfallbacks={cooldown_s=-1}": "cooldown_s: -1.0 is out of range",
     "[engines.a]\nkind='vllm'\nconcurrency=-1": r"engines\.a: concurrency: -1 is negative",
     "[engines.a]\nkind='vllm'\nconcurrency=1.5": r"engines\.a: concurrency is a number",
+    "[engines.a]\nkind='openai'\ntokenizer='m'": r"tokenizer: .*'openai' takes no token ids",
     "[roles]\nplanner='a'": r"roles\.planner: there is no engine 'a'",
     "[engines.abc]\nkind='vllm'\n[roles]\np='abd'": r"roles\.p: .*'abd' \(did you mean abc\?\)",
     "[roles]\nplanner=['a']": r"roles\.planner is an array",
@@ -226,6 +227,12 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "agentrt.toml").write_bytes(b"#" * (2 << 20))
     with pytest.raises(UsageError, match="has more than"):
         engine_file({}, tmp_path)
+
+
+def test_a_tokenizer_is_found_beside_the_file(tmp_path: Path) -> None:
+    for given, found in (("models/qwen", tmp_path / "models/qwen"), ("/m/qwen", Path("/m/qwen"))):
+        file = read(tmp_path, f"[engines.a]\nkind='vllm'\ntokenizer='{given}'")
+        assert file.engine("a").tokenizer == str(found)
 
 
 def test_the_nearest_file_counts(tmp_path: Path) -> None:

@@ -24,7 +24,15 @@ def test_a_kind_is_whole(name: str) -> None:
         assert base_url(kind.address) == kind.address
     of_fields = [one.source for one in kind.fields.values()]
     of_constraints = [one.source for one in kind.constraints.values()]
+    if kind.tokens is not None:
+        of_constraints += [one.source for one in kind.tokens.constraints.values()]
+        of_constraints.append(kind.tokens.source)
     for source in [*kind.sources.values(), *of_fields, *of_constraints]:
         assert source.startswith("https://") or source == "docs/serving.md"
     assert set(kind.fields) <= PARAMETERS
     assert kind.is_probed or {"max_tokens", "temperature"} <= set(kind.fields)
+
+
+def test_ids_are_for_servers_of_open_models_alone() -> None:
+    able = [name for name in kind_names() if engine_kind(name).tokens is not None]
+    assert able == ["agentrt", "sglang", "vllm"]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
 from agentrt.remote.answers.sse import EventStream
-from agentrt.remote.protocols import WIRE_PROTOCOLS
 from agentrt.remote.protocols.answer_parts import UsagePart
 from agentrt.remote.protocols.answer_shape import Malformed, parsed_object
 from tests.remote.event_reading import EventReading
@@ -29,7 +28,7 @@ def read(protocol, pieces, **options):
     return reading, text + reading.close()
 
 
-@pytest.mark.parametrize("protocol", WIRE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", STREAMS)
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.data())
 def test_a_stream_is_read_however_it_is_cut(protocol, data):
@@ -44,14 +43,14 @@ def test_a_stream_is_read_however_it_is_cut(protocol, data):
     assert (reading.finish, reading.calls) == ("stop", 2)
 
 
-@pytest.mark.parametrize("protocol", WIRE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", STREAMS)
 def test_a_value_by_call_is_the_arguments_of_the_first(protocol):
     reading, text = read(protocol, [sent(STREAMS[protocol])], max_calls=0, by_call=True)
     assert json.loads(text) == json.loads(ARGUMENTS[0])
     assert reading.full
 
 
-@pytest.mark.parametrize("protocol", WIRE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", STREAMS)
 @settings(max_examples=150, derandomize=True, deadline=None)
 @given(st.data())
 def test_a_mutated_event_is_read_or_refused(protocol, data):

@@ -47,8 +47,12 @@ class ChunkReader:
             return [_error(error)]
         found: list[AnswerPart] = [*self._figures(event)]
         for choice in objects_at(event, "choices"):
-            found += _choice_parts(choice)
+            found += self.choice_parts(choice)
         return found
+
+    def choice_parts(self, choice: Json) -> Iterator[AnswerPart]:
+        """The parts of the answer in one choice."""
+        return _choice_parts(choice)
 
     def _figures(self, chunk: Json) -> Iterator[AnswerPart]:
         """Usage and times; llama.cpp reports the tokens from its cache among the times."""
@@ -81,9 +85,14 @@ def _choice_parts(choice: Json) -> Iterator[AnswerPart]:
         yield ContentPart(content)
     for call in objects_at(delta, "tool_calls"):
         yield _call(call)
+    yield from end_of(choice)
+
+
+def end_of(choice: Json) -> Iterator[AnswerPart]:
+    """The end of the answer, if this choice has it."""
     check_type(choice, "finish_reason", str)
     if reason := choice.get("finish_reason"):
-        stopped_by = text_of(choice.get("stop_reason"))
+        stopped_by = text_of(choice.get("stop_reason") or choice.get("matched_stop"))
         match reason:
             case "length":
                 yield EndPart("length", stopped_by)

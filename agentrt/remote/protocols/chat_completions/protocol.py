@@ -26,14 +26,15 @@ class ChatCompletions(OpenAIDoor):
         if request.tools is not None:
             body |= _tools(request.tools)
         if request.schema is not None:
-            body |= _response_format(request.schema)
+            body |= response_format(request.schema)
         return body | dict(request.own)
 
     def reader(self) -> ChunkReader:
         return ChunkReader()
 
 
-def _response_format(output: OutputSchema) -> Json:
+def response_format(output: OutputSchema) -> Json:
+    """The field for a schema."""
     wanted = {"name": "output", "schema": output.schema, "strict": output.strict}
     return {"response_format": {"type": "json_schema", "json_schema": wanted}}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.engine.sequence.stop_strings import StopStrings
+from agentrt.prompt.stop_strings import StopStrings
 
 
 def run(text, stops, cuts):

@@ -1,0 +1,71 @@
+"""Doors at which kinds of servers take prompts as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from agentrt.base.constraint_spec import ConstraintKind
+from agentrt.base.record import record
+
+
+@record
+class KindDialects:
+    """Structured output of one kind of server.
+
+    Attributes:
+        dialects: Names of the constraint dialects that it enforces, the surest first.
+        source: Address of the document that describes them.
+    """
+
+    dialects: tuple[str, ...]
+    source: str
+
+
+@record
+class KindTokens:
+    """The door of one kind of server for prompts as token ids.
+
+    Attributes:
+        protocol: Wire protocol of the door.
+        fields: Fields of a request by which the server returns the ids of its output.
+        constraints: Dialects by kind of constraint, in that protocol.
+        end_ids: Field of the ids that end an output, besides those that the server knows; "" if
+            it takes none.
+        tokenize_path: Path, beside the API, that gives the ids of a text; "" if there is none.
+        source: Address of the document that describes the door.
+    """
+
+    protocol: str
+    fields: Mapping[str, Any]
+    constraints: Mapping[ConstraintKind, KindDialects]
+    end_ids: str = ""
+    tokenize_path: str = ""
+    source: str = ""
+
+
+def tokens_in(row: Mapping[str, Any], sources: Mapping[str, str]) -> KindTokens:
+    """The door in the table `tokens` of a kind.
+
+    Args:
+        row: The table.
+        sources: Documents, by the short names of the file.
+    """
+    return KindTokens(
+        row["protocol"],
+        row.get("fields", {}),
+        dialects_in(row.get("constraints", {}), sources),
+        row.get("end_ids", ""),
+        row.get("tokenize_path", ""),
+        sources[row["from"]],
+    )
+
+
+def dialects_in(
+    rows: Mapping[str, Any], sources: Mapping[str, str]
+) -> dict[ConstraintKind, KindDialects]:
+    """The dialects in a table `constraints`, by kind of constraint."""
+    return {
+        cast(ConstraintKind, kind): KindDialects(tuple(row["dialects"]), sources[row["from"]])
+        for kind, row in rows.items()
+    }

@@ -1,0 +1,32 @@
+"""Chunks of a streamed completion as parts of an answer: its ids, not its text (streaming)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agentrt.remote.protocols.answer_parts import AnswerPart, TokenIdsPart
+from agentrt.remote.protocols.answer_shape import MAX_COUNT, Malformed, check_type
+from agentrt.remote.protocols.chat_completions.chunks import ChunkReader, end_of
+
+Json = dict[str, Any]
+
+
+class CompletionReader(ChunkReader):
+    """Reader of the chunks of one completion."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_ids = False
+
+    def choice_parts(self, choice: Json) -> Iterator[AnswerPart]:
+        check_type(choice, "token_ids", list)
+        token_ids = tuple(choice.get("token_ids") or ())
+        if not all(type(one) is int and 0 <= one < MAX_COUNT for one in token_ids):
+            raise Malformed("token_ids with something else in them")
+        self._has_ids = self._has_ids or bool(token_ids)
+        if token_ids:
+            yield TokenIdsPart(token_ids)
+        elif choice.get("text") and not self._has_ids:
+            raise Malformed("text without the token_ids that were asked for")
+        yield from end_of(choice)
