@@ -17,12 +17,12 @@ import json
 import queue
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 from agentrt.base.record import record
 from agentrt.lab.arms.process_group import ProcessGroup
-from agentrt.lab.arms.server_process import ServerProcess
 from agentrt.lab.errors import BenchFailed
 
 OURS = "agentrt"
@@ -59,6 +59,33 @@ class Arm:
         return json.dumps([self.name, dict(self.settings)], default=str, sort_keys=True)
 
 
+class ArmServer(Protocol):
+    """The server of an arm: one process, or replicas."""
+
+    @property
+    def url(self) -> str:
+        """Address of its API; several are separated by commas."""
+        ...
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Facts for the result."""
+        ...
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Ids of its groups of processes."""
+        ...
+
+    def running(self) -> AbstractContextManager[None]:
+        """Let it run for the length of a block."""
+        ...
+
+    def counts(self) -> dict[str, int]:
+        """Counts since its start, by our names; {} if it counts nothing."""
+        ...
+
+
 class ArmProcess:
     """The opened process of an arm, halted unless it answers.
 
@@ -76,7 +103,7 @@ class ArmProcess:
     """
 
     def __init__(
-        self, arm: Arm, *, server: ServerProcess | None = None, patience_s: float = _OPEN_S
+        self, arm: Arm, *, server: ArmServer | None = None, patience_s: float = _OPEN_S
     ) -> None:
         self.arm = arm
         self._server = server
@@ -103,8 +130,7 @@ class ArmProcess:
     @property
     def groups(self) -> tuple[int, ...]:
         """Ids of the groups of processes of the arm and of its server."""
-        server = () if self._server is None else (self._server.process.pid,)
-        return (self.pid, *server)
+        return (self.pid, *(() if self._server is None else self._server.groups))
 
     def server_counts(self) -> dict[str, int]:
         """Counts of the arm's server since its start; {} if it counts nothing."""

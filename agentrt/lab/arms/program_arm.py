@@ -116,13 +116,41 @@ class Played:
     steps: Sequence[StepSample]
 
 
-def play(process: ArmProcess, programs: Sequence[ProgramLine]) -> Played:
+def fleet_arm(kind: str, model: str, scheduler: SchedulerConfig) -> Arm:
+    """Our runtime over the replicas of a server, which is given when the arm is opened.
+
+    Programs give no forms, since the plain client of such a fleet gives none either.
+
+    Args:
+        kind: Kind of the server.
+        model: Name of its model.
+        scheduler: How programs share the fleet.
+    """
+    return Arm(
+        OURS,
+        scheduler.policy,
+        command=(sys.executable, "-P", "-m", "agentrt.lab.arms.fleet_arm"),
+        settings={
+            "kind": kind,
+            "model": model,
+            "scheduler": asdict(scheduler),
+            "play": asdict(PlayOptions(forms=False)),
+        },
+    )
+
+
+def play(process: ArmProcess, programs: Sequence[ProgramLine], **options: Any) -> Played:
     """Play programs from their arrival to the end of the last.
+
+    Args:
+        process: The arm.
+        programs: The programs.
+        options: Arguments that only this kind of arm takes.
 
     Raises:
         BenchFailed: The arm failed, or a program of it.
     """
-    found = process.ask("play", programs=list(programs))
+    found = process.ask("play", programs=list(programs), **options)
     samples: list[ProgramSample] = found["samples"]
     for sample in samples:
         if sample["error"]:

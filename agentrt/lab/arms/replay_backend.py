@@ -13,7 +13,7 @@ from agentrt.base.ids import RequestId, RunId
 from agentrt.lab.arms.replay import Play
 from agentrt.protocol.backend import Backend, GenerateRequest, SchedulingInfo
 from agentrt.protocol.backend_layer import BackendLayer
-from agentrt.protocol.step_output import BackendEvent
+from agentrt.protocol.step_output import BackendEvent, End, StepDone
 from agentrt.scheduler import policy as policy_named
 
 
@@ -24,11 +24,21 @@ class ReplayBackend(BackendLayer):
         backend: The engine.
         plays: Plays by run, while they are under way.
         policy: Policy of the engine.
+        cuts: Whether the engine cannot replay: the limit of its request is then the true length,
+            which the runtime above and its policy do not see.
     """
 
-    def __init__(self, backend: Backend, plays: Mapping[RunId, Play], policy: PolicyName) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        plays: Mapping[RunId, Play],
+        policy: PolicyName,
+        *,
+        cuts: bool = False,
+    ) -> None:
         super().__init__(backend)
         self._plays = plays
+        self._cuts = cuts
         self._knows_rest = policy in REPLAY_POLICIES
         self._knows_lengths = policy_named(policy).foresees
         self._lengths: dict[RequestId, float] = {}
@@ -43,6 +53,9 @@ class ReplayBackend(BackendLayer):
             info = request.info and self._known(request.info)
             ends = call["tokens"] if request.constraint is None else 0
             request = replace(request, info=info, replayed_tokens=ends)
+            if ends and self._cuts:
+                sampling = replace(request.sampling, max_tokens=ends)
+                request = replace(request, sampling=sampling, replayed_tokens=0)
         self._backend.submit(request)
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
@@ -53,8 +66,11 @@ class ReplayBackend(BackendLayer):
     async def events(self) -> AsyncIterator[BackendEvent]:
         """All events of the engine, in order."""
         async for event in self._backend.events():
-            for end in getattr(event, "ends", ()):
-                self._lengths.pop(end.request_id, None)
+            if isinstance(event, StepDone):
+                for end in event.ends:
+                    self._lengths.pop(end.request_id, None)
+                if self._cuts and event.ends:
+                    event = replace(event, ends=tuple(map(_as_ended, event.ends)))
             yield event
 
     def _known(self, info: SchedulingInfo) -> SchedulingInfo:
@@ -64,3 +80,8 @@ class ReplayBackend(BackendLayer):
             return info
         length = self._lengths.get(info.request_id, info.output_tokens)
         return replace(info, true_rest_s=play.rest_s, output_tokens=length)
+
+
+def _as_ended(end: End) -> End:
+    """The end of an output that was cut at its true length, as if the model had ended it."""
+    return replace(end, reason="stop") if end.reason == "length" else end

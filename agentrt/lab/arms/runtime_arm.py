@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from agentrt.analysis import NodeRecord, RunRecord, RunRecorder, split
-from agentrt.base.clock import MonotonicClock
+from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.ids import RequestId, RunId
@@ -30,6 +30,7 @@ from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, WaitSa
 from agentrt.lab.workloads.step_sample import StepSample
 from agentrt.program import Gen
 from agentrt.prompt import Codec
+from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import StepDone, StepRecord
 from agentrt.runtime import RunOptions, Runtime
@@ -102,21 +103,17 @@ class RuntimeArm:
         self._stack = stack
         self._observer = PlayObserver()
         self._runs = 0
-        self._plays: dict[RunId, Play] = {}
+        self._plays: dict[RunId, Play] = {}  # those under way
 
     async def open(self, settings: Json) -> Json:
         """Start the engine; settings hold fields of its, the scheduler's and a play's options."""
         scheduler = SchedulerConfig(**settings["scheduler"])
-        config = config_of({**settings["engine"], "policy": scheduler.policy})
         self._options = PlayOptions(**settings.get("play", {}))
         clock = MonotonicClock()
-        engine = EmbeddedBackend(config, clock)
-        engine.launch()  # its process imports torch while we load the codec
-        self._stack.push_async_callback(engine.aclose)
-        backend = ReplayBackend(engine, self._plays, scheduler.policy)
+        backend, codec = self._engine(settings, scheduler, clock)
         self._runtime: Runtime = await self._stack.enter_async_context(
             Runtime(
-                {"default": (backend, Codec.load(config.model_path))},
+                {"default": (backend, codec)},
                 clock=clock,
                 observers=[self._observer],
                 scheduler=scheduler,
@@ -126,6 +123,17 @@ class RuntimeArm:
         freeze_gc()
         capabilities = self._runtime.engines["default"].backend.capabilities
         return asdict(capabilities) if is_dataclass(capabilities) else {}
+
+    def _engine(
+        self, settings: Json, scheduler: SchedulerConfig, clock: Clock
+    ) -> tuple[Backend, Codec | None]:
+        """The engine in its process, and the codec of its prompts."""
+        config = config_of({**settings["engine"], "policy": scheduler.policy})
+        engine = EmbeddedBackend(config, clock)
+        engine.launch()  # its process imports torch while we load the codec
+        self._stack.push_async_callback(engine.aclose)
+        backend = ReplayBackend(engine, self._plays, scheduler.policy)
+        return backend, Codec.load(config.model_path)
 
     async def play(self, programs: list[ProgramLine]) -> Json:
         """Play programs, each from its arrival on."""

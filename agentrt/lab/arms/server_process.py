@@ -97,6 +97,11 @@ class ServerProcess(ProcessGroup):
         return f"{self._http.base_url}/v1"
 
     @property
+    def groups(self) -> tuple[int, ...]:
+        """Id of its group of processes."""
+        return (self.process.pid,)
+
+    @property
     def about(self) -> Json:
         """Command, environment and request fields, for the result."""
         told = ("kind", "variant", "command", "env", "body", "form_body", "width")
@@ -122,7 +127,10 @@ class ServerProcess(ProcessGroup):
         if not wanted:
             return {}
         with self.running():
-            text = self._http.get("/metrics").text
+            try:
+                text = self._http.get("/metrics").text
+            except httpx.TransportError as error:
+                raise BenchFailed(f"{self.plan.name}: {error}: {self.last_words()}") from None
         try:
             return {name: counted(text, theirs) for name, theirs in wanted.items()}
         except KeyError as error:

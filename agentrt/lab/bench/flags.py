@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from agentrt.base.record import record
-from agentrt.lab.flags import HtmlPath, JsonPath, ResumePath, Seed, Tenants, Threads
+from agentrt.lab.flags import (
+    HtmlPath,
+    JsonPath,
+    ResumePath,
+    Seed,
+    Tenants,
+    Threads,
+    check_known,
+    numbers,
+    rate_of,
+)
+from agentrt.lab.quiet_machine import BUSY, Busy
 
 
 @record
@@ -151,6 +163,63 @@ class StructuredFlags:
     def peers(self) -> tuple[str, ...]:
         """Peers, each once."""
         return tuple(dict.fromkeys(self.peer or ()))
+
+
+@record
+class FleetBenchFlags:
+    """Flags of `agentrt bench fleet`.
+
+    Attributes:
+        shape: Shape of the model: micro, tiny, half or embedded.
+        replicas: Servers with a core each.
+        requests: Sequences that a server computes at once.
+        kv_tokens: KV memory of a server; at least as much as the longest request needs.
+        longest: Tokens that a request may have; 0 takes the model's window.
+        programs: Programs of a draw.
+        draws: Draws of programs that count.
+        plays: Plays of each draw by each arm.
+        scale: Scale of lengths, times and counts, as in life,output=0.2.
+        widths: Programs under way at most that may be the client's best; 0 for no limit.
+        rate: Programs a second; auto finds the rate at which the client is slow.
+        first_rate: Rate at which that search begins.
+        slowdown: Mean slowdown of the client at that rate.
+        dtype: Dtype of the servers; float32 if none is given.
+        busy: If other processes use the machine before a play: note it, wait or refuse.
+    """
+
+    shape: str = "tiny"
+    replicas: int = 2
+    requests: int = 2
+    kv_tokens: int = 16384
+    longest: int = 2048
+    programs: int = 60
+    draws: int = 3
+    plays: int = 2
+    scale: str = "life,context=0.125,output=0.2,time=0.02,count=0.5,think=0"
+    widths: str = "0,8,16,32"
+    rate: str = "auto"
+    first_rate: float = 1.0
+    slowdown: float = 5.0
+    dtype: str = ""
+    seed: Seed = 0
+    busy: str = "note"
+    json_path: JsonPath = None
+
+    @property
+    def width_list(self) -> tuple[int, ...]:
+        """Widths of the client."""
+        return numbers(self.widths, "--widths")
+
+    @property
+    def rate_given(self) -> float:
+        """Programs a second; 0 searches."""
+        return rate_of(self.rate, "--rate")
+
+    @property
+    def busy_kind(self) -> Busy:
+        """Way to take it if others use the machine."""
+        check_known("--busy", (self.busy,), BUSY)
+        return cast("Busy", self.busy)
 
 
 @record

@@ -8,6 +8,7 @@ from agentrt.lab.bench.flags import (
     CompoundFlags,
     DraftsFlags,
     EngineFlags,
+    FleetBenchFlags,
     GpuFlags,
     ServeFlags,
     StructuredFlags,
@@ -67,6 +68,13 @@ def serve(flags: ServeFlags) -> None:
     run_serve_bench(flags)
 
 
+def fleet(flags: FleetBenchFlags) -> None:
+    """Programs over replicas of a stock server, ours beside the strongest plain client."""
+    from agentrt.lab.bench.fleet.command import run_fleet_bench
+
+    run_fleet_bench(flags)
+
+
 def sessions(flags: SessionFlags) -> None:
     """Sessions of agents: cached tokens, latency by turn, agents sustained within an SLO."""
     from agentrt.lab.sessions.command import run_sessions_bench
@@ -74,5 +82,5 @@ def sessions(flags: SessionFlags) -> None:
     run_sessions_bench(flags)
 
 
-for command in (engine, drafts, gpu, structured, compound, serve, sessions):
+for command in (engine, drafts, gpu, structured, compound, serve, fleet, sessions):
     add_command(bench, command)

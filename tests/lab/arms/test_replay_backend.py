@@ -12,6 +12,7 @@ from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.replay_backend import ReplayBackend
 from agentrt.lab.arms.runtime_arm import RuntimeArm
 from agentrt.lab.arms.wire import CallLine, ProgramLine, ProgramSample
+from agentrt.program import Gen
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing import LoopClock, ScriptedBackend
@@ -79,3 +80,23 @@ def test_the_engine_ends_each_output_where_it_ended() -> None:
     (sample,) = anyio.run(play)
     assert not sample["error"]
     assert [one["output_tokens"] for one in sample["calls"]] == list(LENGTHS)
+
+
+def test_an_engine_that_cannot_replay_is_given_the_true_limit() -> None:
+    requests: list[GenerateRequest] = []
+
+    async def play() -> str:
+        clock, run_id, one = LoopClock(), RunId("0" * 16), Play(replayed())
+        backend = ScriptedBackend(lambda request, prompt: "w" * 64, clock=clock)
+        serving = ReplayBackend(backend, {run_id: one}, "rwa", cuts=True)
+        async with Runtime({"default": (serving, None)}, clock=clock) as here:
+            options = RunOptions(run_id=run_id)
+            await here.with_options(options).run(program_of("made"), one)
+        requests.extend(backend.seen.requests)
+        first = one.nodes["first"]
+        assert isinstance(first, Gen)
+        return first.meta.finish_reason
+
+    assert run_virtual(play) == "stop", "the program sees an output that ended by itself"
+    assert [one.sampling.max_tokens for one in requests] == list(LENGTHS)
+    assert [one.replayed_tokens for one in requests] == [0, 0]

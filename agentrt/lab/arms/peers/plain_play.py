@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
@@ -32,15 +33,15 @@ class Server:
     """A server of chat completions.
 
     Args:
-        settings: `url`, `model`, `body` (fields of every request, which force lengths and keep
-            prompts), `form_body` (fields that hold an answer to a pattern in place of the forced
-            length, with `{pattern}` for it, or `{gbnf}` for it as a grammar; {} if the server takes
-            none), `width` (most requests at
-            once; 0 for no limit) and `streams_what_may_end`.
+        settings: `url` (those of replicas are separated by commas), `model`, `body` (fields of
+            every request, which force lengths and keep prompts), `form_body` (fields that hold an
+            answer to a pattern in place of the forced length, with `{pattern}` for it, or `{gbnf}`
+            for it as a grammar; {} if the server takes none), `width` (most requests at once; 0
+            for no limit) and `streams_what_may_end`.
     """
 
     def __init__(self, settings: Json) -> None:
-        self.url = settings["url"]
+        self._urls: list[str] = settings["url"].split(",")
         self.model = settings["model"]
         self.body: Json = settings.get("body", {})
         self.form_body: Json = settings.get("form_body", {})
@@ -53,6 +54,15 @@ class Server:
             ),
             trust_env=False,  # no proxy between this process and a server on this machine
         )
+
+    def url(self, messages: list[Json]) -> str:
+        """Address for a chat: of several replicas, the one of the hash of its beginning.
+
+        A chat begins with the instructions that its program shares with others, and with the
+        question: by the first alone, all programs of a kind would meet on one replica.
+        """
+        root = "\n".join(message["content"] for message in messages[:2])
+        return self._urls[zlib.crc32(root.encode()) % len(self._urls)]
 
     def fields(self, call: Json) -> Json:
         """Fields of a request beside its messages: its length, and its form if it has one."""
@@ -89,8 +99,11 @@ class Server:
                 return await self._streamed(body, watch, plan)
             return await self._whole(body)
 
+    def _chat_url(self, body: Json) -> str:
+        return f"{self.url(body['messages'])}/chat/completions"
+
     async def _whole(self, body: Json) -> Json:
-        response = await self.http.post(f"{self.url}/chat/completions", json=body)
+        response = await self.http.post(self._chat_url(body), json=body)
         _check(response.status_code, response.content)
         answer = response.json()
         message = answer["choices"][0]["message"]
@@ -101,7 +114,7 @@ class Server:
         texts: list[str] = []
         usage: Json | None = None
         first_s: float | None = None
-        async with self.http.stream("POST", f"{self.url}/chat/completions", json=body) as response:
+        async with self.http.stream("POST", self._chat_url(body), json=body) as response:
             if response.status_code != 200:
                 _check(response.status_code, await response.aread())
             async for chunk in _events(response):
@@ -280,18 +293,26 @@ class PlainClient(ABC):
     def prepare(self, program: Json, played: ProgramInPlay) -> Callable[[], Awaitable[None]]:
         """Make a program ready, as a client has it before its input comes."""
 
-    async def play(self, programs: list[Json]) -> Json:
-        """Play every program from its arrival on, all in this event loop."""
+    async def play(self, programs: list[Json], programs_at_once: int = 0) -> Json:
+        """Play every program from its arrival on, all in this event loop.
+
+        Args:
+            programs: The programs.
+            programs_at_once: Most programs under way; others wait in the order of arrival. 0 lets
+                all of them begin.
+        """
         watch = Stopwatch()
         played = [ProgramInPlay(program, watch) for program in programs]
         ready = [self.prepare(*pair) for pair in zip(programs, played, strict=True)]
+        turns = asyncio.Semaphore(programs_at_once or _NO_LIMIT)
         watch.start()
 
         async def one(at: int) -> Json:
             sample = played[at].sample
             await asyncio.sleep(max(0.0, sample["arrived_s"] - watch.now_s()))
             try:
-                await ready[at]()
+                async with turns:
+                    await ready[at]()
             except Exception as error:
                 sample["error"] = f"{type(error).__name__}: {error}"[:500]
             return sample

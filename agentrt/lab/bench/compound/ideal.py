@@ -62,6 +62,15 @@ class PrefixTree:
         shares = (share for program in programs for share in self.add(program).values())
         return sum(share.new_tokens for share in shares)
 
+    def found_tokens(self, programs: Iterable[ProgramTrace], block_tokens: int) -> int:
+        """Walk all calls of programs; returns the prompt tokens that a cache of blocks finds.
+
+        A last block that is not full is computed again.
+        """
+        shares = (share for program in programs for share in self.add(program).values())
+        found = (share.prompt_tokens - share.new_tokens for share in shares)
+        return sum(tokens - tokens % block_tokens for tokens in found)
+
     def _call(self, program: ProgramTrace, call: TraceCall, outputs: dict[str, int]) -> CallShare:
         at, total = _ROOT, 0
         new: list[NewPart] = []

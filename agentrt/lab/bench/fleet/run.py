@@ -1,0 +1,184 @@
+"""A run over a fleet: the strongest client and its rate, then all arms in turns at that rate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import field
+
+from agentrt.analysis.statistics import mean
+from agentrt.base.record import record
+from agentrt.lab.arms.arm_process import ArmProcess
+from agentrt.lab.arms.program_arm import play
+from agentrt.lab.bench.compound.figures import played
+from agentrt.lab.bench.compound.load_draw import LoadDraw
+from agentrt.lab.bench.compound.plan import Round
+from agentrt.lab.bench.fleet.fleet_play import FleetPlay, fleet_play
+from agentrt.lab.bench.fleet.fleet_targets import CLIENT
+from agentrt.lab.bench.fleet.replicas import Replicas
+from agentrt.lab.bench.fleet.token_clock import TokenClock
+from agentrt.lab.operating_point import RateProbe, RateSearch, find_rate
+from agentrt.lab.progress import log
+from agentrt.lab.quiet_machine import QuietMachine, read_cpu
+
+_SEARCH = RateSearch(near=0.15, factor=1.6, most_halvings=4, most_probes=6)
+
+RoundAt = Callable[[LoadDraw, float, str], Round]
+"""The round of a draw at a rate, with text of its own."""
+
+
+@record
+class StrongestClient:
+    """The plain client at its best width, and the rate at which it is slow.
+
+    Attributes:
+        width: Programs under way at most; 0 for no limit.
+        rate: Programs a second.
+        slowdown: Mean slowdown there.
+        widths: Mean slowdown by width at one rate.
+        tried: Mean slowdown by rate.
+    """
+
+    width: int
+    rate: float
+    slowdown: float
+    widths: Mapping[int, float] = field(default_factory=dict)
+    tried: Sequence[tuple[float, float]] = ()
+
+
+class FleetRun:
+    """Plays of arms on one fleet.
+
+    Args:
+        replicas: The servers.
+        round_at: Makes rounds.
+        quiet: Check before each play.
+
+    Attributes:
+        plays: Plays so far, those of the search included.
+        arms: Opened arms by name.
+    """
+
+    def __init__(self, replicas: Replicas, round_at: RoundAt, quiet: QuietMachine) -> None:
+        self.plays: list[FleetPlay] = []
+        self.arms: dict[str, ArmProcess] = {}
+        self._replicas = replicas
+        self._round_at = round_at
+        self._quiet = quiet
+        self._texts = 0
+
+    def open(self, name: str, process: ArmProcess, stack: ExitStack) -> None:
+        """Add an arm; the stack closes it."""
+        stack.callback(process.close)
+        self.arms[name] = process
+
+    def play(
+        self, arm: str, draw: LoadDraw, rate: float, number: int = 0, **options: int
+    ) -> FleetPlay:
+        """Let an arm play a draw; every play has text of its own.
+
+        Raises:
+            BenchFailed: The arm failed, or did other work than it had to.
+        """
+        self._quiet.check()
+        self._texts += 1
+        lines = self._round_at(draw, rate, str(self._texts)).lines(arm)
+        process = self.arms[arm]
+        before, began_s = read_cpu(process.groups), time.monotonic()
+        with self._replicas.running(), TokenClock(self._served) as clock:
+            found = play(process, lines, **options)
+        took_s, after = time.monotonic() - began_s, read_cpu(process.groups)
+        pairs = zip(lines, found.samples, strict=True)
+        done = fleet_play(
+            arm,
+            (draw.number, number, rate),
+            [played(line, sample, arm=arm) for line, sample in pairs],
+            clock,
+            took_s=took_s,
+            others_cores=after.others_cores(before) if before and after else None,
+        )
+        self.plays.append(done)
+        log(
+            f"{arm}, draw {draw.number}, {rate:.3g} programs a second{_shown(options)}: mean "
+            f"slowdown {done.mean_slowdown:.2f}, p99 {done.p99_slowdown:.1f}, mean latency "
+            f"{done.mean_latency_tokens:.0f} tokens or {done.mean_latency_s:.2f} s, cached "
+            f"{done.cached_tokens / max(1, done.prompt_tokens):.3f}, {took_s:.0f} s"
+        )
+        return done
+
+    def strongest_client(
+        self,
+        draws: Sequence[LoadDraw],
+        widths: Sequence[int],
+        *,
+        first_rate: float,
+        slowdown: float,
+        rate: float = 0.0,
+    ) -> StrongestClient:
+        """Find the client's rate, its best width there, and its rate again at that width.
+
+        Args:
+            draws: The draws of the comparison.
+            widths: Numbers of programs under way that may be the best; 0 for no limit.
+            first_rate: Rate at which the search begins.
+            slowdown: Mean slowdown to be found.
+            rate: Programs a second if they are given; 0 searches.
+
+        Raises:
+            BenchFailed: The client failed.
+        """
+        tried: list[tuple[float, float]] = []
+
+        def probe(width: int, every: Sequence[LoadDraw]) -> Callable[[float], RateProbe]:
+            def at(rate: float) -> RateProbe:
+                done = [self.play(CLIENT, one, rate, programs_at_once=width) for one in every]
+                tried.append((rate, mean([one.mean_slowdown for one in done])))
+                return RateProbe(rate, 0, tried[-1][1], 0.0)
+
+            return at
+
+        start = rate or find_rate(probe(0, draws[:1]), first_rate, slowdown, _SEARCH).rate
+        found = {
+            width: self.play(CLIENT, draws[0], start, programs_at_once=width).mean_slowdown
+            for width in widths
+        }
+        best = min(found, key=found.__getitem__)
+        again = probe(best, draws)
+        last = again(start) if rate else find_rate(again, start, slowdown, _SEARCH)
+        return StrongestClient(best, last.rate, last.slowdown, found, tuple(tried))
+
+    def compare(
+        self, draws: Sequence[LoadDraw], plays: int, client: StrongestClient, warm: LoadDraw
+    ) -> list[FleetPlay]:
+        """Let all arms play every draw at the client's rate, after one draw to learn from.
+
+        Args:
+            draws: The draws.
+            plays: Plays of each.
+            client: The plain client, and its rate.
+            warm: Other programs, from which our arms learn.
+
+        Raises:
+            BenchFailed: An arm failed.
+        """
+        names = list(self.arms)
+        for name in names:
+            if name != CLIENT:
+                self.play(name, warm, client.rate)
+        found: list[FleetPlay] = []
+        for at, (number, draw) in enumerate(
+            (number, draw) for number in range(plays) for draw in draws
+        ):
+            turn = at % len(names)
+            for name in names[turn:] + names[:turn]:
+                options = {"programs_at_once": client.width} if name == CLIENT else {}
+                found.append(self.play(name, draw, client.rate, number, **options))
+        return found
+
+    def _served(self) -> int:
+        return self._replicas.counts()["output_tokens"]
+
+
+def _shown(options: Mapping[str, int]) -> str:
+    return "".join(f", {name.replace('_', ' ')} {value}" for name, value in options.items())
