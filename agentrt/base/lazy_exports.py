@@ -12,8 +12,12 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_exports(package: str, exports: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: imports the module of a name, and keeps the value.
+def lazy_exports(
+    package: str, exports: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and the `__dir__` of a package.
+
+    The first imports the module of a name, and keeps the value; the second lists all names.
 
     Args:
         package: Name of the package.
@@ -24,7 +28,7 @@ def lazy_exports(package: str, exports: Mapping[str, str]) -> Callable[[str], An
         if TYPE_CHECKING:
             from shop.cart import Cart as Cart, Item as Item
 
-        __getattr__ = lazy_exports(__name__, {"cart": "Cart Item"})
+        __getattr__, __dir__ = lazy_exports(__name__, {"cart": "Cart Item"})
         ```
     """
     homes = {
@@ -39,4 +43,7 @@ def lazy_exports(package: str, exports: Mapping[str, str]) -> Callable[[str], An
         setattr(sys.modules[package], name, value)
         return value
 
-    return get
+    def names() -> list[str]:
+        return sorted(homes.keys() | vars(sys.modules[package]).keys())
+
+    return get, names

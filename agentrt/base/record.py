@@ -62,7 +62,8 @@ def record(cls: type[T]) -> type[T]:
 
 
 def _getter(names: list[str]) -> Callable[[Any], Any]:
-    """The values of some attributes, as one value that is equal and hashed as they are."""
+    """The values of some attributes as a tuple, which compares an object with itself as equal."""
     if not names:
         return lambda _: ()
-    return attrgetter(*names)
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda one: (get(one),)

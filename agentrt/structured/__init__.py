@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         written_out as written_out,
     )
 
-__getattr__ = lazy_exports(
+__getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "call_text": "CallScanner CallText",

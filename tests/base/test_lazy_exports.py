@@ -42,6 +42,14 @@ def test_all_that_is_typed_is_given(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", LAZY)
+def test_all_names_are_listed_before_they_are_imported(package: str) -> None:
+    code = f"import {package}; print(*dir({package}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    named = {one.rpartition(".")[2] for one in named_in(LAZY[package], package)}
+    assert named < set(done.stdout.split()), done.stderr
+
+
+@pytest.mark.parametrize("package", LAZY)
 def test_another_name_is_an_error(package: str) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = import_module(package).nothing

@@ -52,6 +52,28 @@ def test_fields_may_stay_out_of_a_comparison() -> None:
 
 
 @record
+class Lone:
+    value: object
+
+
+class NoBool:
+    """Compares to something that is no truth value, as arrays do."""
+
+    def __eq__(self, other: object) -> object:  # type: ignore[override]  # as arrays do
+        return [other]
+
+    __hash__ = None  # type: ignore[assignment]  # as arrays do
+
+
+def test_a_record_of_one_field_compares_as_one_of_many() -> None:
+    nan = float("nan")
+    assert Lone(nan) == Lone(nan)
+    assert (Lone(NoBool()) == Lone(NoBool())) is True
+    assert Lone(1) != Lone(2)
+    assert len({Lone(1), Lone(1)}) == 1
+
+
+@record
 class Nothing:
     pass
 
