@@ -21,7 +21,7 @@ SHOWN_MODELS = 8
 
 
 def print_check(engine: str, model: str, api_key: str | None, *, probe: bool, as_json: bool) -> int:
-    """Print what is found of an engine; the exit code is that of the error, or 0.
+    """Print what is found of an engine, of a fleet for each of its servers.
 
     Args:
         engine: Name or URL of the engine.
@@ -30,18 +30,29 @@ def print_check(engine: str, model: str, api_key: str | None, *, probe: bool, as
         probe: Whether to find out by requests what it enforces, too.
         as_json: Whether to print one JSON object.
 
+    Returns:
+        The exit code: the largest of the errors, or 0.
+
     Raises:
         UsageError: There is no such engine.
     """
     config = named_engine(engine, engine_file(os.environ))
-    config = replace(config, model=model or config.model, key=api_key or config.key)
-    found, code = anyio.run(examine_server if probe else check, config)
+    servers = [one.engine for one in config.workers] if config.is_fleet else [config]
+    looked: list[tuple[dict[str, Any], int]] = []
+    for one in servers:
+        server = replace(one, model=model or one.model, key=api_key or one.key)
+        looked.append(anyio.run(examine_server if probe else check, server))
     if as_json:
-        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+        reports = [found for found, _ in looked]
+        value = {"servers": reports} if config.is_fleet else reports[0]
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     else:
-        text = "\n".join(f"{name:<14} {shown(value)}" for name, value in found.items())
+        text = "\n\n".join(
+            "\n".join(f"{name:<14} {shown(value)}" for name, value in found.items())
+            for found, _ in looked
+        )
     sys.stdout.write(text + "\n")
-    return code
+    return max(code for _, code in looked)
 
 
 async def check(config: RemoteEngineConfig) -> tuple[dict[str, Any], int]:

@@ -18,6 +18,7 @@ from agentrt.base.exception_groups import root_of
 from agentrt.cli.cache import cache
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
+from agentrt.cli.fleet import fleet
 from agentrt.cli.kernels import kernels
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.runs import runs
@@ -75,6 +76,7 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
     app.command("serve")(serve)
     app.add_typer(runs, name="runs")
     app.add_typer(cache, name="cache")
+    app.add_typer(fleet, name="fleet")
     app.add_typer(trace, name="trace")
     app.add_typer(kernels, name="kernels")
     for name in LABORATORY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -56,13 +57,15 @@ class DrainList:
         Raises:
             UsageError: The file cannot be written.
         """
-        urls = self._read() | {url} if drained else self._read() - {url}
         new = self._path.with_suffix(f".{secrets.token_hex(4)}")
         try:
             make_private_folder(self._path.parent)
-            make_private_file(new)
-            new.write_text(json.dumps(sorted(urls)), "utf-8")
-            os.replace(new, self._path)
+            with self._path.with_suffix(".lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # another process may change the list meanwhile
+                urls = self._read() | {url} if drained else self._read() - {url}
+                make_private_file(new)
+                new.write_text(json.dumps(sorted(urls)), "utf-8")
+                os.replace(new, self._path)
         except OSError as error:
             with suppress(OSError):
                 new.unlink(missing_ok=True)
