@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 import anyio
 
@@ -99,7 +100,6 @@ class Attempts:
     async def _stream_form(self, exchange: Exchange, server: RemoteServer) -> FinishReason:
         request, form = exchange.request, exchange.form
         sent = build_request(request, server, form)
-        body = sent.body | hint_fields(request, server.hints, self._order)
         output = None if server.codec is None else OutputIds(server.codec, request)
         reader = AnswerReader(sent.max_calls, by_call=sent.reading.by_call, output=output)
         exchange.reader, answer = reader, AnswerText(sent.reading)
@@ -107,8 +107,12 @@ class Attempts:
         exchange.held = [] if form is not None and not form.enforced else None
         if exchange.held is not None and request.constraint is not None:
             await anyio.to_thread.run_sync(self._check.prepare, request.constraint)
+
+        def late() -> dict[str, Any]:
+            return hint_fields(exchange.request, self.server.hints, self._order)
+
         headers = {"traceparent": _traceparent(request.run_id)}
-        events = self._http.answer(server.protocol, body, headers, exchange.retries)
+        events = self._http.answer(server.protocol, sent.body, headers, exchange.retries, late)
         silent = await self._read(exchange, answer, events)
         finish = reader.finish
         if finish is None and not reader.full:

@@ -10,7 +10,7 @@ import math
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -39,6 +39,7 @@ from agentrt.remote.protocols.answer_parts import AnswerPart, UsagePart
 from agentrt.remote.protocols.answer_shape import Malformed, parsed_object
 from agentrt.remote.request_headers import RequestHeaders
 from agentrt.remote.retries import Retries
+from agentrt.remote.written_request import WrittenRequest
 
 Json = dict[str, Any]
 
@@ -156,8 +157,16 @@ class Http:
         body: Json,
         headers: dict[str, str],
         retries: Retries,
+        late: Callable[[], Json] = dict,
     ) -> AsyncGenerator[Sequence[AnswerPart], None]:
         """The parts of a streamed answer, event by event, until the server ends it.
+
+        Args:
+            protocol: Protocol of the request.
+            body: The request.
+            headers: Headers beside those of the settings.
+            retries: Attempts of the request.
+            late: Fields of the request that may change until it is sent.
 
         Raises:
             EngineDied: The stream breaks before that.
@@ -165,7 +174,7 @@ class Http:
         """
         stream, taken = EventStream(self.limits.event_bytes), 0
         reader, turn = protocol.reader(), retries.turn
-        async with self._open("POST", protocol.path, body, headers, retries) as response:
+        async with self._open("POST", protocol.path, body, headers, retries, late) as response:
             try:
                 async for part in response.aiter_bytes():
                     taken += len(part)
@@ -224,13 +233,19 @@ class Http:
         body: Json | None,
         headers: dict[str, str],
         retries: Retries,
+        late: Callable[[], Json] = dict,
     ) -> AsyncIterator[httpx.Response]:
         """A response with a good status and its headers received."""
-        request = self._client.build_request(method, self.url + path, json=body, headers=headers)
+
+        def build(fields: Json) -> httpx.Request:
+            sent = None if body is None else body | fields
+            return self._client.build_request(method, self.url + path, json=sent, headers=headers)
+
+        written = WrittenRequest(build, late)
         turn = retries.turn if body is not None else None
         if turn is not None and body is not None:
-            turn.tokens = needed_tokens(body, len(request.content))
-        response = await self._send(request, retries, turn)
+            turn.tokens = needed_tokens(body, len(written.latest().content))
+        response = await self._send(written, retries, turn)
         answered = False
         try:
             if response.status_code >= 400:
@@ -264,7 +279,7 @@ class Http:
         return bytes(data[:limit_bytes])
 
     async def _send(
-        self, request: httpx.Request, retries: Retries, turn: RequestTurn | None
+        self, written: WrittenRequest[httpx.Request], retries: Retries, turn: RequestTurn | None
     ) -> httpx.Response:
         """Send a request until its headers arrive, with retries, each in its turn."""
         while True:
@@ -272,7 +287,7 @@ class Http:
                 await self._admission.begin(turn)
             wait_s, is_full = 0.0, False
             try:
-                response = await self._attempt(request, retries)
+                response = await self._attempt(written.latest(), retries)
                 if response is not None:
                     self.heard_at_s = anyio.current_time()
                     is_full = response.status_code in _FULL

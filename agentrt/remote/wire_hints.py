@@ -1,8 +1,8 @@
 """Hints to a server that has a scheduler of its own: what a request is worth, in its words.
 
-They are fixed when a request is sent, since no server lets them be changed. What is held back here
-is ordered here; they order what waits at the server all the same: behind other clients' requests,
-and after it has preempted some.
+They are fixed at the moment at which a request is sent, since no server lets them be changed. What
+is held back here is ordered here; they order what waits at the server all the same: behind other
+clients' requests, and after it has preempted some.
 """
 
 from __future__ import annotations
