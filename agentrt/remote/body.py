@@ -182,7 +182,7 @@ def _own_fields(request: GenerateRequest, server: RemoteServer) -> Mapping[str, 
     if not server.takes_cache_salt:
         raise Unsupported(
             f"{server.where} is not known to keep prefixes of different salts apart",
-            hint="Leave cache_salt out, or use vLLM or the embedded engine",
+            hint="Leave cache_salt out, or use vLLM, SGLang or the embedded engine",
         )
     return own | {server.fields["cache_salt"]: request.cache_salt}
 

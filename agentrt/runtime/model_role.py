@@ -112,7 +112,7 @@ class ModelRole:
             self._refuse(
                 site,
                 "does not keep prefixes of different salts apart",
-                "Leave cache_salt out of RunOptions, or use vLLM or the embedded engine",
+                "Leave cache_salt out of RunOptions, or use vLLM, SGLang or the embedded engine",
             )
         if work.scored and not takes.scores:
             self._refuse(
