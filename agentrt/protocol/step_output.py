@@ -119,6 +119,8 @@ class Ledger:
         currency: Currency of the cost; "" if the engine has no prices.
         is_cached: Whether an answer of the response cache stands in for all of it.
         saved_pico: Cost of that answer when an engine computed it.
+        server_queue_s: Part of `queue_s` that a remote engine reports for its own queue; 0.0 if it
+            reports none.
     """
 
     received_at_s: float = 0.0
@@ -153,6 +155,7 @@ class Ledger:
     currency: str = ""
     is_cached: bool = False
     saved_pico: int = 0
+    server_queue_s: float = 0.0
 
     @property
     def cost(self) -> Decimal | None:

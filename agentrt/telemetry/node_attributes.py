@@ -200,6 +200,8 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
     attributes[names.PREFIX_CACHED] = ledger.cached_tokens
     attributes[names.TIMING_SOURCE] = ledger.source
     attributes[_QUEUE_MS] = _ms(ledger.queue_s)
+    if ledger.server_queue_s:
+        attributes[names.SERVER_QUEUE_MS] = _ms(ledger.server_queue_s)
     attributes[_PREFILL_MS] = _ms(ledger.prefill_s)
     attributes[_DECODE_MS] = _ms(ledger.decode_s)
     if ledger.constraint_s:

@@ -117,14 +117,20 @@ class TraceNodes:
                 if cause in steps and name != cause:
                     steps[cause] += int(number_of(event.attributes, name))
         queue_ms, total = _stage_ms(span, "queue"), sum(steps.values())
+        server_ms = min(queue_ms, number_of(span.attributes, names.SERVER_QUEUE_MS))
+        behind = f"{server_ms:.1f} ms of it in the server's own queue"
         if total:
+            own_ms = queue_ms - server_ms
             parts = [
-                f"{PASSED_OVER[cause]} in {count} ({queue_ms * count / total:.1f} ms)"
+                f"{PASSED_OVER[cause]} in {count} ({own_ms * count / total:.1f} ms)"
                 for cause, count in steps.items()
                 if count
             ]
             what = "rounds" if any(steps[cause] for cause in HELD_BACK) else "steps"
-            return Wait("queue", queue_ms, f"of {total} {what} {', '.join(parts)}")
+            why = f"of {total} {what} {', '.join(parts)}"
+            return Wait("queue", queue_ms, f"{why}; {behind}" if server_ms else why)
+        if server_ms:
+            return Wait("queue", queue_ms, behind)
         why = "for the next step to begin" if placed else "its engine does not say for what"
         return Wait("queue", queue_ms, why)
 

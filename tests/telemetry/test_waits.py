@@ -15,7 +15,14 @@ from agentrt.app import open_runtime
 from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import NodeId, RunId
-from agentrt.protocol.events import Event, NodeDeclared, RequestSent, RunStarted, Scheduled
+from agentrt.protocol.events import (
+    Event,
+    NodeDeclared,
+    NodeFinished,
+    RequestSent,
+    RunStarted,
+    Scheduled,
+)
 from agentrt.telemetry import JaegerFile, Span, build, names
 from agentrt.telemetry.reading import number_of, read, words_of
 from agentrt.telemetry.waits import TraceNodes
@@ -92,6 +99,40 @@ WAITED: tuple[Statement, ...] = (
     Work("generate", deps=(0, 1), early_s=0.05, prefill_s=0.02, decode_s=0.3),
     WaitStatement(2),
 )
+
+
+@pytest.mark.parametrize(
+    ("held_back", "reason"),
+    [
+        ((), "150.0 ms of it in the server's own queue"),
+        (
+            (("passed_over_in_flight", 3.0), ("passed_over_rate", 1.0)),
+            "of 4 rounds as many requests with the engine as it serves at once in 3 (37.5 ms), the "
+            "rate of requests used up in 1 (12.5 ms); 150.0 ms of it in the server's own queue",
+        ),
+    ],
+    ids=["not held back", "held back"],
+)
+def test_the_queue_of_a_server_is_told_apart(
+    tmp_path: Path, held_back: tuple[tuple[str, float], ...], reason: str
+) -> None:
+    """As a part of the time in the queue, so that it counts once."""
+    events: list[Event] = []
+    for one in play(WAITED):
+        events.append(one)
+        if isinstance(one, NodeFinished) and one.ledger is not None and one.ledger.queue_s:
+            ledger = replace(one.ledger, server_queue_s=0.15)
+            events[-1] = replace(one, ledger=ledger)
+        if isinstance(one, RequestSent) and held_back:
+            terms = (one.run_id, one.node_id, one.at_s, "placed", "because", "rwa", held_back)
+            events.append(Scheduled(*terms))
+    story = story_of(events, tmp_path)
+    first, _, last = (one.node_id for one in events if isinstance(one, NodeDeclared) if one.parent)
+    assert story.nodes[first].attributes[names.SERVER_QUEUE_MS] == 150.0
+    assert names.SERVER_QUEUE_MS not in story.nodes[last].attributes
+    queue_ms, why = waits_of(story, first)["queue"]
+    assert queue_ms == pytest.approx(200.0, abs=0.1)
+    assert why == reason
 
 
 def test_each_part_of_a_nodes_time_has_its_reason(tmp_path: Path) -> None:

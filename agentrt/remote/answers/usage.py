@@ -55,11 +55,12 @@ def ledger(
     reported_tokens = max(0, reader.usage.prompt_tokens - resumed_tokens)
     reported = reader.times if once else None
     if reported is None:
-        queue_s = held_s
+        queue_s, server_queue_s = held_s, 0.0
         prefill_s = (times.first_at_s or now_s) - times.sent_at_s - held_s
         received_at_s, first_token_at_s = times.sent_at_s, times.first_at_s
     else:
-        queue_s, prefill_s = reported.queue_s + held_s, reported.prefill_s
+        server_queue_s, prefill_s = reported.queue_s, reported.prefill_s
+        queue_s = server_queue_s + held_s
         # The server's own time ends with the answer; time on the wire before it is not its.
         received_at_s = max(times.sent_at_s, now_s - queue_s - prefill_s - reported.decode_s)
         first_token_at_s = min(now_s, received_at_s + queue_s + prefill_s)
@@ -81,4 +82,5 @@ def ledger(
         output_tokens=reader.output_tokens + resumed_tokens,
         # A server that counts no reasoning apart: an event counts as one.
         thinking_tokens=reader.usage.reasoning_tokens or reader.reasoning_chunks,
+        server_queue_s=server_queue_s,
     )

@@ -93,6 +93,7 @@ def joined_ledger(ledger: Ledger, joined_at_s: float) -> Ledger:
         admitted_at_s=max(joined_at_s, ledger.admitted_at_s),
         first_token_at_s=max(joined_at_s, first_at_s) if first_at_s else 0.0,
         queue_s=queue_s,
+        server_queue_s=min(queue_s, ledger.server_queue_s),  # the last part of the queue
         kv_reload_s=kv_reload_s,
         prefill_s=prefill_s,
         decode_s=decode_s,
