@@ -52,6 +52,7 @@ from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
 from agentrt.remote.load_watch import LoadWatch
 from agentrt.remote.opening.capability_store import CapabilityStore
 from agentrt.remote.opening.listed_window import ListedWindow
+from agentrt.remote.opening.model_list import names_listed
 from agentrt.remote.opening.server_opening import open_server, with_token_ids
 from agentrt.remote.remote_server import RemoteServer
 from agentrt.remote.retries import Retries
@@ -253,6 +254,10 @@ class RemoteBackend:
     async def check_life(self) -> None:
         """Ask whether the server takes requests; without an answer that says so, an error."""
         await self._http.check_life(self._kind.health)
+
+    async def listed_models(self) -> tuple[str, ...]:
+        """Names of the models that the server lists now; empty if unknown. The request is free."""
+        return await names_listed(self._http) if self._kind.lists_window else ()
 
     def _limited(self, request: GenerateRequest, turn: RequestTurn) -> Retries:
         return self._http.retries(self._http.limits, request.deadline_at_s, turn)

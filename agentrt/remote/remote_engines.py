@@ -160,7 +160,7 @@ class RemoteEngines:
                 codec=codec,
             )
             backend = self._priced(server, one)
-            worker = FleetWorker(one.url, member.weight, server, backend, queue.pacer)
+            worker = FleetWorker(one.url, member.weight, server, backend, queue.pacer, one.model)
             worker.is_drained = one.url in engine.drained_urls
             workers.append(worker)
         fleet = FleetBackend(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -10,11 +11,14 @@ import anyio
 from agentrt.base.errors import EngineDied, EngineUnavailable, InternalError, UsageError
 from agentrt.protocol.backend import Capabilities
 from agentrt.remote.fleet.drain_list import DrainList
+from agentrt.remote.fleet.fleet_model import FleetModel
 from agentrt.remote.fleet.fleet_times import FleetTimes
 from agentrt.remote.fleet.fleet_worker import FleetWorker
 from agentrt.remote.fleet.kv_room import FleetKvRoom
 from agentrt.remote.fleet.worker_keeper import WorkerKeeper
 from agentrt.remote.several_engines import joint_capabilities
+
+_log = logging.getLogger("agentrt")
 
 
 class FleetMembers:
@@ -50,6 +54,7 @@ class FleetMembers:
         self._on_open = on_open
         self._on_change = on_change
         self._on_hung = on_hung
+        self._model = FleetModel(times.answer_s)
         self._tasks: list[asyncio.Task[None]] = []
         self._capabilities: Capabilities | None = None
         self._none_since_s: float | None = None
@@ -66,14 +71,16 @@ class FleetMembers:
 
         Raises:
             EngineUnavailable: None could be opened.
-            UsageError: A worker refuses the settings, such as the name of the model.
+            UsageError: A worker refuses the settings, or serves another model than the others.
         """
         if self._capabilities is not None:
             return
         await self.aclose_keepers()
         self.note_drains()
         keepers = [
-            WorkerKeeper(one, self._times, self._fits, self._on_change, self._on_hung)
+            WorkerKeeper(
+                one, self._times, self._check_model, self._fits, self._on_change, self._on_hung
+            )
             for one in self.workers
         ]
         self._tasks = [asyncio.create_task(one.run()) for one in keepers]
@@ -147,6 +154,13 @@ class FleetMembers:
             tasks.start_soon(all_tried)
             for keeper in keepers:
                 tasks.start_soon(tried, keeper)
+
+    async def _check_model(self, worker: FleetWorker) -> UsageError | None:
+        """The error of a worker whose model is not that of the fleet."""
+        error = await self._model.fault(worker)
+        if error is not None and self._capabilities is not None:
+            _log.warning("%s is left out of the fleet: %s; %s", worker.name, error, error.hint)
+        return error
 
     def _check_settings(self) -> None:
         wrong = next((one.why for one in self.workers if isinstance(one.why, UsageError)), None)

@@ -27,6 +27,7 @@ class FleetWorker:
         remote: The server.
         backend: The server with its prices; the same if it has none.
         pacer: Rates and room of the server.
+        model: Name of the model in its settings, or "".
         health: Whether it takes requests.
         is_open: Whether it has been opened once.
         is_drained: Whether it gets no new requests.
@@ -43,6 +44,7 @@ class FleetWorker:
     remote: RemoteBackend
     backend: Backend
     pacer: RequestPacer
+    model: str = ""
     health: WorkerHealth = "opening"
     is_open: bool = False
     is_drained: bool = False

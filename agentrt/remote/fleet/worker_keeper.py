@@ -8,7 +8,7 @@ back by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -23,6 +23,7 @@ class WorkerKeeper:
     Args:
         worker: The worker.
         times: Times of the fleet.
+        check_model: Asks it for its model; gives the error if that is not the fleet's.
         on_open: Called when it is open for the first time; says what it lacks, or "".
         on_change: Called when its health has changed; says whether its memory is likely lost.
         on_hung: Called when it has hung, with the error of its requests.
@@ -32,12 +33,14 @@ class WorkerKeeper:
         self,
         worker: FleetWorker,
         times: FleetTimes,
+        check_model: Callable[[FleetWorker], Awaitable[UsageError | None]],
         on_open: Callable[[FleetWorker], str],
         on_change: Callable[[FleetWorker, bool], None],
         on_hung: Callable[[FleetWorker, EngineDied], None],
     ) -> None:
         self._worker = worker
         self._times = times
+        self._check_model = check_model
         self._on_open = on_open
         self._on_change = on_change
         self._on_hung = on_hung
@@ -48,7 +51,7 @@ class WorkerKeeper:
         """Keep the worker until cancelled; one that is unfit is left."""
         pause_s, worker = self._times.first_pause_s, self._worker
         while worker.health != "unfit":
-            if await (self._asked() if worker.is_open else self._opened()):
+            if await (self._returned() if worker.is_open else self._opened()):
                 pause_s = self._times.first_pause_s
                 self._become("up")
                 self.tried.set()
@@ -87,11 +90,27 @@ class WorkerKeeper:
             is_wrong = isinstance(error, UsageError)
             worker.health = "unfit" if is_wrong else "down"
             return False
+        if not await self._serves_model():
+            return False
         if lack := self._on_open(worker):
             worker.health, worker.why = "unfit", EngineUnavailable(lack)
             return False
         worker.is_open = True
         return True
+
+    async def _returned(self) -> bool:
+        """Ask a worker that was open before; whether it takes the requests of the fleet."""
+        return await self._asked() and await self._serves_model()
+
+    async def _serves_model(self) -> bool:
+        """Whether the worker serves the model of the fleet; one that does not is left."""
+        worker, error = self._worker, await self._check_model(self._worker)
+        if error is None:
+            return True
+        worker.health, worker.why = "unfit", error
+        if worker.requests:
+            self._on_hung(worker, EngineDied(error.message))
+        return False
 
     async def _asked(self) -> bool:
         """Ask the worker whether it takes requests."""

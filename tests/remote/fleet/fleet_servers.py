@@ -25,11 +25,15 @@ class FleetServer:
         mode: "says" answers; "waits" holds answers back until `gate` is set; "cuts" breaks off
             behind the first half; "away" answers 503; "busy" answers 429; "silent" sends nothing,
             not even to its health check.
+        models: Names of the models that it lists; None has no list.
+        lists: Number of times that the list was read.
         asked: Texts of the requests that came, in order.
     """
 
     def __init__(self, mode: str = "says") -> None:
         self.mode = mode
+        self.models: list[str] | None = ["m"]
+        self.lists = 0
         self.gate = asyncio.Event()
         self.asked: list[str] = []
         self.keys: list[str] = []
@@ -48,8 +52,13 @@ class FleetServer:
             writer.write(head("503 Service Unavailable", more="Content-Length: 0\r\n"))
             return
         if not path.endswith("/chat/completions"):
-            model = {"id": "m", "owned_by": "vllm", "max_model_len": 4096}
-            listed = json.dumps({"data": [model]}).encode()
+            self.lists += path.endswith("/v1/models")
+            if self.models is None and path.endswith("/v1/models"):
+                writer.write(head("404 Not Found", more="Content-Length: 0\r\n"))
+                return
+            window = {"owned_by": "vllm", "max_model_len": 4096}
+            entries = [{"id": one, **window} for one in self.models or ()]
+            listed = json.dumps({"data": entries}).encode()
             writer.write(head(kind="application/json") + listed)
             return
         said = json.loads(body)["messages"][-1]["content"]
@@ -76,7 +85,8 @@ async def fleet_of(
     """A runtime on a fleet of these servers."""
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(serving(one, doors=True)) for one in servers]
-        engine = RemoteEngineConfig(kind="vllm", addresses=tuple(urls), model="m", **settings)
+        given = {"kind": "vllm", "model": "m", **settings}
+        engine = RemoteEngineConfig(addresses=tuple(urls), **given)
         yield await stack.enter_async_context(runtime_on(engine, observers))
 
 
