@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Sequence
 
 from agentrt.base.canonical_json import dumps
@@ -13,6 +12,7 @@ from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import End
 from agentrt.remote.fleet.fleet_route import FleetRoute
 from agentrt.remote.fleet.fleet_worker import FleetWorker
+from agentrt.scheduler.placement.held_blocks import PrefixChange, id_key
 from agentrt.scheduler.placement.place import Placement
 from agentrt.scheduler.placement.placer import Placer
 from agentrt.scheduler.placement.worker_load import PlacementRequest
@@ -70,6 +70,21 @@ class FleetPlacement:
         """Note that a worker was away, and holds no prefix any more."""
         self._placer.forget(worker.name)
 
+    def note_blocks(self, worker: str, changes: Sequence[PrefixChange]) -> None:
+        """Note what KV events say about a worker.
+
+        Args:
+            worker: Name of the worker.
+            changes: Changes of what it holds, in order.
+        """
+        for one in changes:
+            if one.what == "held":
+                self._placer.hold(worker, one.key)
+            elif one.what == "cut":
+                self._placer.cut(worker, one.key, one.from_bytes)
+            else:
+                self._placer.forget(worker)
+
     def note_kv(self, worker: FleetWorker) -> None:
         """Note the KV memory of a worker."""
         self._placer.set_kv(worker.name, worker.kv_tokens)
@@ -108,9 +123,10 @@ def _facts(route: FleetRoute, now_s: float) -> PlacementRequest:
 
 def _prompt(request: GenerateRequest) -> tuple[bytes, float]:
     """The prompt as bytes, of which longer prompts have the same beginning, and its tokens."""
-    prompt, salt = request.prompt, request.cache_salt.encode()
+    prompt = request.prompt
     if isinstance(prompt, TokenPrompt):
-        return salt + array("i", prompt.token_ids).tobytes(), float(len(prompt.token_ids))
+        return id_key(prompt.token_ids, request.cache_salt), float(len(prompt.token_ids))
+    salt = request.cache_salt.encode("utf-8", "surrogatepass")
     tools = "".join(map(repr, prompt.tools)).encode("utf-8", "surrogatepass")
     text = dumps(messages_of(prompt.segments)).encode("utf-8", "surrogatepass")
     size_bytes = len(tools) + len(text)

@@ -122,6 +122,20 @@ class Placer:
         """Note that a worker holds no prefix any more: it was started again."""
         self.prefixes.forget(worker)
 
+    def hold(self, worker: str, key: bytes) -> None:
+        """Note that a worker holds a prefix, for a request of any client: a KV event."""
+        self.prefixes.settle(self.prefixes.record(worker, key))
+
+    def cut(self, worker: str, key: bytes, from_bytes: int = 0) -> None:
+        """Note that a worker holds no more than the first bytes of a prefix: a KV event.
+
+        Args:
+            worker: Name of the worker.
+            key: The prefix. What continues it is gone, too.
+            from_bytes: Bytes of it that the worker still holds.
+        """
+        self.prefixes.cut(worker, key, from_bytes)
+
     def place(self, request: PlacementRequest) -> Placement | None:
         """The worker for a request; None if no worker may have it. Changes nothing."""
         run = self._runs.get(request.run_id)
