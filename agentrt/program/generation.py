@@ -143,6 +143,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         "first_token_at_s",
         "generated",
         "handed_on",
+        "logprobs",
         "meta",
         "output_ids",
         "produced_tokens",
@@ -194,6 +195,7 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         self.meta = _NO_META
         self.generated = _NOTHING_WRITTEN
         self.output_ids: Sequence[int] = ()  # so far, without the end token
+        self.logprobs: Sequence[TokenLogprob] = ()  # one of each of them, if they were asked for
         self.produced_tokens = 0
         self.handed_on = False  # whether the program may have seen text of an unfinished output
         self.first_token_at_s = 0.0

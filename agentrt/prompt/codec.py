@@ -245,6 +245,11 @@ class Codec:
         """A new incremental detokenizer; with `keep_special`, special tokens show as their text."""
         return Detokenizer(self._texts[keep_special])
 
+    def bytes_of(self, token_id: int) -> bytes:
+        """The bytes of one token, of a special one those of its text; b"" for an unused id."""
+        texts = self._texts[True]
+        return texts[token_id] if 0 <= token_id < len(texts) else b""
+
     def _size(self, segment: Segment) -> int:
         match segment:
             case Text(text):

@@ -7,6 +7,7 @@ from typing import Any
 from agentrt.base.segments import CallFrame, ToolSchema
 from agentrt.program import GenMeta
 from agentrt.serve.answer_figures import figures
+from agentrt.serve.answer_logprobs import LogprobForm, NewTokens
 from agentrt.serve.request_builder import CallsIn
 from agentrt.structured import CallScanner, CallText
 
@@ -24,6 +25,7 @@ class ChatAnswer:
         frame: Form in which the model writes calls.
         tools: The tools offered.
         prompt_ids: Ids of the prompt, if the answer has them.
+        logprobs: Form of the log-probabilities, if the answer has them.
     """
 
     def __init__(
@@ -35,13 +37,15 @@ class ChatAnswer:
         frame: CallFrame,
         tools: tuple[ToolSchema, ...],
         prompt_ids: tuple[int, ...] | None = None,
+        logprobs: LogprobForm | None = None,
     ) -> None:
         self._name = name
         self._model = model
         self._created = created
         self._scanner = None if calls_in == "none" else CallScanner(frame, tools)
         self._prompt_ids = prompt_ids
-        self._untold_ids: list[int] = []
+        self._logprobs = logprobs
+        self._untold = NewTokens()
         self._told_chars = 0
         self._calls: list[Json] = []
 
@@ -50,18 +54,18 @@ class ChatAnswer:
         first = self._chunk([self._choice({"role": "assistant", "content": ""})])
         return [first | self._prompt_field()]
 
-    def chunks(self, text: str, ids: list[int]) -> list[Json]:
-        """Chunks for more text, and the ids since the last call; the first chunk has all ids."""
-        self._untold_ids += ids
+    def chunks(self, text: str, tokens: NewTokens) -> list[Json]:
+        """Chunks for more text, and the tokens since the last call; the first one has them all."""
+        self._add(tokens)
         content, calls = self._read(text)
         found = [self._chunk([self._choice({"content": content})])] if content else []
         for index, call in enumerate(calls, len(self._calls) - len(calls)):
             found.append(self._chunk([self._choice({"tool_calls": [{"index": index, **call}]})]))
         return found
 
-    def closing(self, meta: GenMeta, ids: list[int], *, usage: bool) -> list[Json]:
-        """The last chunks of a stream, with the rest of the ids."""
-        self._untold_ids += ids
+    def closing(self, meta: GenMeta, tokens: NewTokens, *, usage: bool) -> list[Json]:
+        """The last chunks of a stream, with the rest of the tokens."""
+        self._add(tokens)
         rest = self._flush()
         found = [self._chunk([self._choice({"content": rest})])] if rest else []
         reason = self._reason(meta)
@@ -70,7 +74,7 @@ class ChatAnswer:
             found.append({**self._chunk([]), **figures(meta.ledger)})
         return found
 
-    def whole(self, text: str, meta: GenMeta, ids: list[int]) -> Json:
+    def whole(self, text: str, meta: GenMeta, tokens: NewTokens) -> Json:
         """The answer in one piece."""
         content, _ = self._read(text)
         content += self._flush()
@@ -80,12 +84,12 @@ class ChatAnswer:
         choice = {
             "index": 0,
             "message": message,
-            "logprobs": None,
+            "logprobs": self._logprobs and self._logprobs.of_chat(tokens.logprobs),
             "finish_reason": self._reason(meta),
             "stop_reason": meta.stopped_by or None,
         }
         if self._prompt_ids is not None:
-            choice["token_ids"] = ids
+            choice["token_ids"] = list(tokens.ids)
         head = {**self._chunk([choice]), "object": "chat.completion"}
         return {**head, **figures(meta.ledger), **self._prompt_field()}
 
@@ -117,9 +121,16 @@ class ChatAnswer:
 
     def _choice(self, delta: Json, reason: str | None = None, stop: str | None = None) -> Json:
         choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        tokens, self._untold = self._untold, NewTokens()
+        if self._logprobs is not None and tokens.logprobs:
+            choice["logprobs"] = self._logprobs.of_chat(tokens.logprobs)
         if self._prompt_ids is not None:
-            choice["token_ids"], self._untold_ids = self._untold_ids, []
+            choice["token_ids"] = list(tokens.ids)
         return choice | {"stop_reason": stop} if stop else choice
+
+    def _add(self, tokens: NewTokens) -> None:
+        untold = self._untold
+        self._untold = NewTokens(untold.ids + tokens.ids, untold.logprobs + tokens.logprobs)
 
     def _prompt_field(self) -> Json:
         ids = self._prompt_ids

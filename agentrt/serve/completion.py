@@ -12,6 +12,7 @@ import anyio
 
 from agentrt.program import Gen
 from agentrt.serve.answer import ChatAnswer
+from agentrt.serve.answer_logprobs import LogprobForm, NewTokens
 from agentrt.serve.asgi import (
     Headers,
     Receive,
@@ -110,12 +111,16 @@ class Completion:
         """The answer in the form of the route.
 
         Raises:
-            RequestRefused: Ids are wanted, and the engine takes messages.
+            RequestRefused: Ids or log-probabilities are wanted, and the engine takes messages.
         """
-        name, created = self._model.name, self._model.unix_s()
-        ids = self._model.prompt_ids(request, place.tenant) if request.terms.wants_ids else None
+        name, created, terms = self._model.name, self._model.unix_s(), request.terms
+        ids = self._model.prompt_ids(request, place.tenant) if terms.wants_ids else None
+        logprobs = None
+        if terms.alternatives is not None:
+            codec = self._model.codec()
+            logprobs = LogprobForm(codec, terms.alternatives, names_ids=terms.names_ids)
         if self._route == "text":
-            return TextAnswer(f"cmpl-{self._run_id}", name, created, ids)
+            return TextAnswer(f"cmpl-{self._run_id}", name, created, ids, logprobs)
         return ChatAnswer(
             f"chatcmpl-{self._run_id}",
             name,
@@ -124,6 +129,7 @@ class Completion:
             self._model.call_frame,
             request.chat.tools,
             ids,
+            logprobs,
         )
 
     async def _whole(
@@ -134,7 +140,7 @@ class Completion:
         texts: AsyncIterator[str],
     ) -> None:
         """Send the answer in one piece."""
-        body = _encoded(answer.whole(await gen, gen.meta, list(gen.output_ids)))
+        body = _encoded(answer.whole(await gen, gen.meta, _tokens_behind(gen, 0)))
         await self._begin(200, whole_json(body))
         await self._send(body, more=False)
 
@@ -147,16 +153,16 @@ class Completion:
     ) -> None:
         """Send the answer as it comes; a failure before its first text has a status of its own."""
         await self._begin(200, _STREAM)
-        told_ids = 0
+        told_tokens = 0
         events = answer.opening()
         while text is not None:
-            ids = list(gen.output_ids[told_ids:])
-            told_ids += len(ids)
-            events += answer.chunks(text, ids)
+            tokens = _tokens_behind(gen, told_tokens)
+            told_tokens += len(tokens.ids)
+            events += answer.chunks(text, tokens)
             if events:
                 await self._send(b"".join(map(_event, events)))
             events, text = [], await anext(texts, None)
-        rest = list(gen.output_ids[told_ids:])
+        rest = _tokens_behind(gen, told_tokens)
         events += answer.closing(gen.meta, rest, usage=self._wants_usage)
         await self._send(b"".join(map(_event, events)) + _DONE, more=False)
 
@@ -178,6 +184,11 @@ class Completion:
         if self._is_over and self._place is not None:  # the client may ask again at once
             self._model.leave(self._place)
         await self._send_event(response_body(body, more=more))
+
+
+def _tokens_behind(gen: Gen[str], count: int) -> NewTokens:
+    """The tokens of an output behind the first `count`."""
+    return NewTokens(tuple(gen.output_ids[count:]), tuple(gen.logprobs[count:]))
 
 
 def _event(value: Json) -> bytes:

@@ -226,6 +226,8 @@ def _options(question: GenerationFields, most_tokens: int) -> GenOptions:
     }
     asked = {name: value for name in _SAMPLING if (value := getattr(question, name)) is not None}
     given.update(asked)  # type: ignore[typeddict-item]
+    if question.alternatives is not None:
+        given["logprobs"] = max(1, question.alternatives)  # none report no log-probabilities
     try:
         sampling_of(given, 0)
     except UsageError as error:

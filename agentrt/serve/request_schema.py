@@ -26,6 +26,7 @@ BodyT = TypeVar("BodyT", bound=BaseModel)
 
 ModelName = Annotated[str, Field(max_length=256)]
 BodyText = Annotated[str, Field(max_length=LONGEST_TEXT_CHARS)]
+Alternatives = Annotated[int, Field(strict=True, ge=0, le=20)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -242,6 +243,7 @@ class GenerationFields(StrictFields):
     priority: Annotated[int, Field(strict=True, ge=-MOST_PRIORITY, le=MOST_PRIORITY)] = 0
     session_id: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     return_token_ids: bool | None = False
+    return_tokens_as_token_ids: bool | None = False
     # The provider's own: they change no answer.
     user: Any = None
     metadata: Any = None
@@ -257,6 +259,11 @@ class GenerationFields(StrictFields):
         form = self.response_format
         has_schema = form is not None and form.type in ("json_schema", "structural_tag")
         return has_schema or bool(self.structured_outputs)
+
+    @property
+    def alternatives(self) -> int | None:
+        """Alternatives of each token with log-probabilities; None without log-probabilities."""
+        return None
 
     @property
     def limit_tokens(self) -> int | None:
@@ -279,13 +286,27 @@ class ChatRequest(GenerationFields):
     tools: Tools | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = True
-    logprobs: Literal[False] | None = False
-    top_logprobs: Literal[0] | None = 0
+    logprobs: bool | None = False
+    top_logprobs: Alternatives | None = None
 
     @property
     def is_constrained(self) -> bool:
         """Whether a schema or grammar of the client has to be checked."""
         return super().is_constrained or bool(self.tools)
+
+    @property
+    def alternatives(self) -> int | None:
+        """Alternatives of each token with log-probabilities; None without log-probabilities.
+
+        Raises:
+            RequestRefused: There are alternatives without log-probabilities.
+        """
+        if self.logprobs:
+            return self.top_logprobs or 0
+        if self.top_logprobs:
+            why = "top_logprobs: they need logprobs to be true"
+            raise RequestRefused(400, why, param="top_logprobs")
+        return None
 
     @property
     def limit_tokens(self) -> int | None:

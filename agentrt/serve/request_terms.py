@@ -19,6 +19,9 @@ class RequestTerms:
         stream: Whether the answer is streamed.
         wants_usage: Whether a stream ends with its usage.
         wants_ids: Whether the answer has the ids of its tokens and of its prompt.
+        alternatives: Alternatives of each token with their log-probabilities; None without any
+            log-probabilities.
+        names_ids: Whether these name tokens by their ids, not by their text.
     """
 
     cache_salt: str = ""
@@ -28,10 +31,16 @@ class RequestTerms:
     stream: bool = False
     wants_usage: bool = False
     wants_ids: bool = False
+    alternatives: int | None = None
+    names_ids: bool = False
 
 
 def terms_of(question: GenerationFields) -> RequestTerms:
-    """The terms in a request's body."""
+    """The terms in a request's body.
+
+    Raises:
+        RequestRefused: Fields contradict each other.
+    """
     return RequestTerms(
         cache_salt=question.cache_salt or "",
         user=question.user if isinstance(question.user, str) else "",
@@ -40,4 +49,6 @@ def terms_of(question: GenerationFields) -> RequestTerms:
         stream=bool(question.stream),
         wants_usage=question.stream_options is not None and question.stream_options.include_usage,
         wants_ids=bool(question.return_token_ids),
+        alternatives=question.alternatives,
+        names_ids=bool(question.return_tokens_as_token_ids),
     )

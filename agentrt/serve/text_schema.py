@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from agentrt.serve.refusal import RequestRefused
 from agentrt.serve.request_schema import (
+    Alternatives,
     BodyText,
     GenerationFields,
     Messages,
@@ -43,9 +44,14 @@ class TextRequest(GenerationFields):
     prompt: Prompt
     add_special_tokens: bool = True
     echo: Literal[False] | None = False
-    logprobs: None = None
+    logprobs: Alternatives | None = None
     best_of: Literal[1] | None = 1
     suffix: None = None
+
+    @property
+    def alternatives(self) -> int | None:
+        """Alternatives of each token with log-probabilities; None without log-probabilities."""
+        return self.logprobs
 
     @property
     def limit_tokens(self) -> int | None:

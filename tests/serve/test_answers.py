@@ -6,6 +6,7 @@ import pytest
 
 from agentrt.base.segments import Close, Open, Text
 from agentrt.serve import ApiKey
+from agentrt.serve.answer_logprobs import NewTokens
 
 SCHEMA = {
     "type": "object",
@@ -202,8 +203,8 @@ def test_a_call_among_text_is_found(portal, codec):
     text = f'Let me see. {frame.first}{frame.before}paint{frame.middle}{{"colour":"red"}}'
     text += f"{frame.after}{frame.last}"
     answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame, ())
-    chunks = [chunk for char in text for chunk in answer.chunks(char, [])]
-    chunks += answer.closing(GenMeta(finish_reason="stop"), [], usage=False)
+    chunks = [chunk for char in text for chunk in answer.chunks(char, NewTokens())]
+    chunks += answer.closing(GenMeta(finish_reason="stop"), NewTokens(), usage=False)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
     assert "".join(delta.get("content", "") for delta in deltas) == "Let me see. "
     (call,) = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
@@ -224,7 +225,7 @@ def test_calls_in_markup_are_sent_as_json():
     text = frame.before + "send" + frame.middle
     text += frame.arguments_text('{"zip":"04109","floor":3}') + frame.after
     answer = ChatAnswer("chatcmpl-000001", "tiny", 0, "text", frame, (tool,))
-    told = answer.whole(text, GenMeta(finish_reason="stop"), [])["choices"][0]["message"]
+    told = answer.whole(text, GenMeta(finish_reason="stop"), NewTokens())["choices"][0]["message"]
     assert told["content"] is None
     (call,) = told["tool_calls"]
     assert call["function"] == {"name": "send", "arguments": '{"zip":"04109","floor":3}'}

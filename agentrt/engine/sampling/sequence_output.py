@@ -252,13 +252,13 @@ def _append_certain(
 ) -> Finish | None:
     """Append tokens that are final; after a stop string among them the rest is dropped."""
     new_output = sequence.new_output
-    new_output.logprobs += logprobs
     reasoning_tokens = sequence.reasoning_tokens
-    for token in tokens:
+    for at, token in enumerate(tokens):
         text = sequence.detokenizer.feed_ids([token])
         is_reasoning = sequence.output_tokens < reasoning_tokens
         sequence.tokens.append(token)
         new_output.token_ids.append(token)
+        new_output.logprobs += logprobs[at : at + 1]
         stopped = StoppedText(text) if is_reasoning else sequence.stops.feed(text)
         if stopped.text:
             new_output.text.append(stopped.text)

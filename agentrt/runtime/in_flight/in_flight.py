@@ -86,7 +86,7 @@ class InFlight:
 
     def __post_init__(self) -> None:
         self.takes = self.engine.capabilities
-        self.gen.output_ids = self.output_ids
+        self.gen.output_ids, self.gen.logprobs = self.output_ids, self.logprobs
         self.reads_items = self.gen.work.output.kind in ("items", "calls", "step", "tagged")
         self._expect_output()
         self.streams_text = self.reasoning is None and self.unchecked_text is None

@@ -71,13 +71,9 @@ def _is_enforced(request: InFlight, error: Exception) -> bool:
 def keep_result(request: InFlight, end: End) -> None:
     """Keep on the node how its generation went, and the answer as prompts will hold it."""
     gen, takes = request.gen, request.takes
+    gen.logprobs = tuple(request.logprobs)
     gen.meta = GenMeta(
-        takes.model,
-        end.reason,
-        end.closed_early,
-        end.ledger,
-        tuple(request.logprobs),
-        end.stopped_by,
+        takes.model, end.reason, end.closed_early, end.ledger, gen.logprobs, end.stopped_by
     )
     request.count_rest(end.ledger.output_tokens + end.ledger.retried_tokens)
     # A stop string is part of the ids but not of the text, and a remote engine's closing is part of
