@@ -133,6 +133,7 @@ class RemoteBackend:
             constraints=server.enforced,
             checked=frozenset(get_args(ConstraintKind)) - server.enforced,
             seeds=bool(server.family) and not server.fixed,
+            logprobs=self._tokens is not None and self._tokens.logprobs is not None,
             closes=True,
             thinks=server.protocol.thinks,
             cache_salts=server.takes_cache_salt,
@@ -329,10 +330,11 @@ class RemoteBackend:
     def _report_output(self, exchange: Exchange, text: str = "") -> None:
         """Report text with the ids and the reasoning up to it."""
         thought, exchange.thought = exchange.thought, ""
-        token_ids = exchange.reader.take_ids()
+        token_ids, logprobs = exchange.reader.take_tokens()
         exchange.handed_tokens += len(token_ids)
         if text or thought or token_ids:
-            self._report.add_output(exchange.request.request_id, text, token_ids, thought)
+            request_id = exchange.request.request_id
+            self._report.add_output(request_id, text, token_ids, thought, logprobs)
 
     def _end(self, exchange: Exchange, done: asyncio.Task[FinishReason | EngineDied]) -> None:
         """Report the request's end, or that it was lost, whatever ended its task."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentrt.base.errors import Unsupported
 from agentrt.base.sampling_params import SamplingParams
+from agentrt.remote.logprob_fields import logprob_fields
 from agentrt.remote.remote_server import RemoteServer
 
 Json = dict[str, Any]
@@ -27,23 +28,24 @@ def sampling_fields(
         left_out: Names of those that are not sent.
 
     Raises:
-        Unsupported: The server takes one of them in no field; it might drop it silently.
+        Unsupported: The server takes one of them in no field; it might drop it silently. Or its
+            log-probabilities are not those of the embedded engine.
     """
-    if sampling.logprobs:
-        raise Unsupported(f"{server.where}: logprobs of a remote engine have no token ids")
+    asked = logprob_fields(sampling, server)
     given: Json = {
         one.name: value
         for one in fields(sampling)
         if (value := getattr(sampling, one.name)) != getattr(_DEFAULT, one.name)
         or one.name in _ALWAYS
     }
-    given = {name: value for name, value in given.items() if name not in server.fixed | left_out}
+    left_out |= server.fixed | {"logprobs"}
+    given = {name: value for name, value in given.items() if name not in left_out}
     if unknown := [name for name in given if name not in server.fields]:
         raise Unsupported(
             f"{server.where} is not known to take {', '.join(unknown)}",
             hint="Leave these out, or use vLLM, SGLang, llama.cpp or the embedded engine",
         )
-    return {server.fields[name]: _value(name, value) for name, value in given.items()}
+    return {server.fields[name]: _value(name, value) for name, value in given.items()} | dict(asked)
 
 
 def _value(name: str, value: Any) -> Any:

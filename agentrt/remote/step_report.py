@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agentrt.base.ids import RequestId
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.protocol.step_output import Admission, Delta, End, StepDone
+from agentrt.protocol.step_output import Admission, Delta, End, StepDone, TokenLogprob
 
 
 @dataclass(slots=True)
@@ -17,6 +17,7 @@ class _Written:
     text: str = ""
     reasoning: str = ""
     token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class StepReport:
@@ -39,11 +40,13 @@ class StepReport:
         text: str = "",
         token_ids: tuple[int, ...] = (),
         reasoning: str = "",
+        logprobs: tuple[TokenLogprob, ...] = (),
     ) -> None:
         """Add output of a request."""
         written = self._written.setdefault(request_id, _Written())
         written.text += text
         written.token_ids += token_ids
+        written.logprobs += logprobs
         written.reasoning += reasoning
         self._schedule()
 
@@ -61,7 +64,13 @@ class StepReport:
         """Report what there is."""
         self._scheduled = False
         deltas = tuple(
-            Delta(request_id, one.token_ids, one.text, reasoning=one.reasoning)
+            Delta(
+                request_id,
+                one.token_ids,
+                one.text,
+                logprobs=one.logprobs,
+                reasoning=one.reasoning,
+            )
             for request_id, one in self._written.items()
         )
         ends, self._ends, self._written = tuple(self._ends), [], {}

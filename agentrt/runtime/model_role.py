@@ -119,7 +119,9 @@ class ModelRole:
                 site, "does not score choices", "Leave scored out, or use the embedded engine"
             )
         if work.sampling.logprobs and not takes.logprobs:
-            self._refuse(site, "reports no logprobs", "Leave logprobs at 0")
+            by_ids = takes.backend == "remote" and takes.prompt == "messages"
+            more = ", or give the engine its tokenizer, if its kind reports them" if by_ids else ""
+            self._refuse(site, "reports no logprobs", f"Leave logprobs at 0{more}")
         if work.sampling.ignore_eos and constraint is not None:
             raise UsageError(
                 f"ignore_eos=True goes on where {work.output.name} ends",

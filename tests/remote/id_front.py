@@ -1,11 +1,12 @@
 """vLLM's completions of token ids over the same engine: `/v1/completions` and `/tokenize`.
 
 The ids of an output have the token that ends it, as vLLM's do. A structural tag is held as the
-grammar that it stands for.
+grammar that it stands for. Log-probabilities name tokens by their ids, and have the token itself
+among, or behind, as many alternatives as are asked for; what is impossible has -9999.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -18,7 +19,7 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.protocol.step_output import Delta, End
+from agentrt.protocol.step_output import Delta, End, TokenLogprob
 from agentrt.structured.json_schema.json_grammar import json_part
 from agentrt.structured.json_schema.lark_text import quoted
 from tests.remote import strict_completions
@@ -26,6 +27,7 @@ from tests.remote import strict_completions
 Json = dict[str, Any]
 CUT_AFTER = 3
 LONG_TOKENS = 100
+MASKED = 7
 KNOWN = ("temperature", "top_p", "top_k", "min_p", "seed", "repetition_penalty", "ignore_eos")
 
 
@@ -49,7 +51,10 @@ def request_of(body: Json) -> GenerateRequest:
         site="",
         prompt=TokenPrompt(tuple(body["prompt"])),
         sampling=SamplingParams(
-            max_tokens=body.get("max_tokens", 16), stop=tuple(body.get("stop") or ()), **given
+            max_tokens=body.get("max_tokens", 16),
+            stop=tuple(body.get("stop") or ()),
+            logprobs=body.get("logprobs", 0),
+            **given,
         ),
         constraint=constraint_of(body),
         cache_salt=body.get("cache_salt", ""),
@@ -104,10 +109,12 @@ async def chunks(serving: Answering, body: Json) -> AsyncIterator[Json]:
     end_id = serving.codec.vocab.eos_ids[0]
     async for part in serving.answer_to(request_of(body)):
         if isinstance(part, Delta):
-            yield chunk(part.text, list(part.token_ids))
+            yield chunk(part.text, list(part.token_ids), part.logprobs)
             continue
         ended = part.reason == "stop" and not part.stopped_by
-        yield chunk("", [end_id] if ended else [], part.reason, part.stopped_by or None)
+        last = (TokenLogprob(end_id, -0.5, ((end_id, -0.5),)),) if body.get("logprobs") else ()
+        token_ids = [end_id] if ended else []
+        yield chunk("", token_ids, last[:ended], part.reason, part.stopped_by or None)
         usage = {
             "prompt_tokens": part.ledger.prompt_tokens,
             "completion_tokens": part.ledger.output_tokens + ended,
@@ -117,10 +124,30 @@ async def chunks(serving: Answering, body: Json) -> AsyncIterator[Json]:
 
 
 def chunk(
-    text: str, token_ids: list[int], reason: str | None = None, stop: str | None = None
+    text: str,
+    token_ids: list[int],
+    logprobs: Sequence[TokenLogprob],
+    reason: str | None = None,
+    stop: str | None = None,
 ) -> Json:
     choice = {"index": 0, "text": text, "token_ids": token_ids, "finish_reason": reason}
-    return {"object": "text_completion", "choices": [choice | {"stop_reason": stop}]}
+    choice |= {"stop_reason": stop, "logprobs": logprobs_of(logprobs) if logprobs else None}
+    return {"object": "text_completion", "choices": [choice]}
+
+
+def logprobs_of(entries: Sequence[TokenLogprob]) -> Json:
+    return {
+        "tokens": [f"token_id:{one.token_id}" for one in entries],
+        "token_logprobs": [one.logprob for one in entries],
+        "top_logprobs": [
+            {
+                f"token_id:{token_id}": logprob
+                for token_id, logprob in ((one.token_id, one.logprob), *one.top, (MASKED, -9999.0))
+            }
+            for one in entries
+        ],
+        "text_offset": [0] * len(entries),
+    }
 
 
 async def stream(serving: Answering, body: Json) -> AsyncIterator[str]:

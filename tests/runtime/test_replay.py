@@ -3,7 +3,9 @@
 The scripted engine writes ten characters a second, so the instant of a loss chooses its place.
 """
 
+import itertools
 import json
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import anyio
@@ -13,7 +15,10 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from agentrt import OutputDiverged, chat, gather, program, tool
+from agentrt.base.ids import RequestId
 from agentrt.protocol.events import ItemClosed, Scheduled
+from agentrt.protocol.step_output import Delta, TokenLogprob
+from agentrt.runtime.in_flight.replay import Replay
 from tests.runtime.conftest import Bench
 
 ASK = chat(system="Be brief.")
@@ -230,3 +235,44 @@ def test_checked_text_has_not_been_handed_on() -> None:
 
     _, play = losing(['"first"', '"second"'], [4])
     assert play(checked) == ('"second"', '"second"')
+
+
+def pushed(pieces: list[tuple[str, int]], before: tuple[str, int]) -> tuple[str, list[int], bool]:
+    """New text and ids of an output of pieces, each with its number of ids, behind a first one."""
+    ids = itertools.count()
+    known, count = before
+    first: Any = SimpleNamespace(raw_text=known, output_ids=[0] * count)
+    replay, text = Replay(first), ""
+    found: list[int] = []
+    for piece, tokens in pieces:
+        some = tuple(itertools.islice(ids, tokens))
+        entries = tuple(TokenLogprob(one, -1.0) for one in some)
+        delta = Delta(RequestId(1), some, piece, logprobs=entries)
+        new = delta if replay.through else replay.push(delta)
+        if new is not None:
+            assert [one.token_id for one in new.logprobs] == list(new.token_ids)
+            text += new.text
+            found += new.token_ids
+    return text, found, replay.complete
+
+
+@pytest.mark.parametrize("known", [("", 1), ("ab", 1), ("ab", 2), ("abc", 2), ("abc", 3)])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [("a", 1), ("b", 0), ("c", 1), ("", 1), ("de", 1)],
+        [("abcde", 4)],
+        [("", 1), ("abc", 1), ("d", 2), ("e", 0)],
+        [("", 3), ("abcde", 1)],
+    ],
+)
+def test_each_id_comes_once_with_its_log_probability(
+    pieces: list[tuple[str, int]], known: tuple[str, int]
+) -> None:
+    """An id may come before its text, so the first output may have ids beyond its text."""
+    text, count = known
+    assert pushed(pieces, known) == ("abcde"[len(text) :], list(range(count, 4)), True)
+
+
+def test_an_output_of_fewer_ids_is_whole_nevertheless() -> None:
+    assert pushed([("ab", 1), ("c", 1)], ("ab", 3)) == ("c", [], True)

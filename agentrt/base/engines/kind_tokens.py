@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from agentrt.base.constraint_spec import ConstraintKind
 from agentrt.base.record import record
@@ -22,6 +22,28 @@ class KindDialects:
     source: str
 
 
+LogprobStage = Literal["drawn", "model"]
+"""Distribution of log-probabilities: the one that tokens are drawn from, or that of the model alone,
+before temperature and penalties."""
+
+
+@record
+class KindLogprobs:
+    """Log-probabilities of one kind of server, with token ids.
+
+    Attributes:
+        field: Field of the number of alternatives.
+        stage: Distribution that they belong to.
+        fields: Other fields of such a request: by these, tokens are named by their ids.
+        source: Address of the document that describes them.
+    """
+
+    field: str
+    stage: LogprobStage
+    fields: Mapping[str, Any]
+    source: str = ""
+
+
 @record
 class KindTokens:
     """The door of one kind of server for prompts as token ids.
@@ -34,6 +56,7 @@ class KindTokens:
             it takes none.
         tokenize_path: Path, beside the API, that gives the ids of a text; "" if there is none.
         source: Address of the document that describes the door.
+        logprobs: Its log-probabilities by token id; None if it reports none.
     """
 
     protocol: str
@@ -42,6 +65,7 @@ class KindTokens:
     end_ids: str = ""
     tokenize_path: str = ""
     source: str = ""
+    logprobs: KindLogprobs | None = None
 
 
 def tokens_in(row: Mapping[str, Any], sources: Mapping[str, str]) -> KindTokens:
@@ -58,7 +82,12 @@ def tokens_in(row: Mapping[str, Any], sources: Mapping[str, str]) -> KindTokens:
         row.get("end_ids", ""),
         row.get("tokenize_path", ""),
         sources[row["from"]],
+        _logprobs_in(row["logprobs"], sources) if "logprobs" in row else None,
     )
+
+
+def _logprobs_in(row: Mapping[str, Any], sources: Mapping[str, str]) -> KindLogprobs:
+    return KindLogprobs(row["field"], row["stage"], row.get("fields", {}), sources[row["from"]])
 
 
 def dialects_in(

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
-from agentrt.protocol.step_output import FinishReason
+from agentrt.protocol.step_output import FinishReason, TokenLogprob
 from agentrt.remote.answers.output_ids import OutputIds
 from agentrt.remote.answers.think_tag import ThinkTag
 from agentrt.remote.protocols.answer_parts import (
@@ -120,9 +120,9 @@ class AnswerReader:
         ids = 0 if self._output is None else self._output.count
         return self.usage.output_tokens or ids or self.chunks
 
-    def take_ids(self) -> tuple[int, ...]:
-        """The ids of the answer since the last time; () if it comes as text."""
-        return () if self._output is None else self._output.take_ids()
+    def take_tokens(self) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
+        """The ids since the last time, and their log-probabilities; () if it comes as text."""
+        return ((), ()) if self._output is None else self._output.take_tokens()
 
     def take_reasoning(self) -> str:
         """The reasoning since the last time."""
@@ -134,8 +134,9 @@ class AnswerReader:
         match part:
             case ContentPart(text):
                 return self._content(text)
-            case TokenIdsPart(token_ids):
-                return "" if self._output is None else self._output.feed_ids(token_ids)
+            case TokenIdsPart(token_ids, logprobs):
+                output = self._output
+                return "" if output is None else output.feed_ids(token_ids, logprobs)
             case CallPart():
                 return self._call(part)
             case ReasoningPart(text):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agentrt.base.errors import RequestRejected
 from agentrt.prompt.stop_strings import StopStrings
 from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.step_output import TokenLogprob
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
@@ -35,16 +38,34 @@ class OutputIds:
         self._eos_ids = frozenset(codec.vocab.eos_ids)
         self._held: list[int] = []  # may turn out to be the end
         self._ids: list[int] = []
+        self._alternatives = request.sampling.logprobs
+        self._logprobs: list[TokenLogprob] = []  # of those, then of the held ones
         self._ended = False
         self._text_of(request.output_ids)
 
-    def feed_ids(self, token_ids: Iterable[int]) -> str:
-        """The text that more ids add."""
+    def feed_ids(self, token_ids: Sequence[int], logprobs: Sequence[TokenLogprob] = ()) -> str:
+        """The text that more ids add.
+
+        Args:
+            token_ids: The ids.
+            logprobs: One entry an id, if the server reports them.
+
+        Raises:
+            RequestRejected: They were asked for, and the server does not report them.
+        """
+        if self._alternatives and len(logprobs) != len(token_ids):
+            raise RequestRejected(
+                "the server sent token ids without the log-probabilities that were asked for",
+                hint="Leave logprobs at 0, or look at the version and the kind of the server",
+            )
         text = ""
-        for one in token_ids:
+        for at, one in enumerate(token_ids):
             self.count += 1
             if self.stopped_by:
                 continue
+            if self._alternatives:
+                entry = logprobs[at]
+                self._logprobs.append(replace(entry, top=entry.top[: self._alternatives]))
             if one in self._eos_ids:
                 self._held.append(one)
                 continue
@@ -52,10 +73,11 @@ class OutputIds:
             self._held = []
         return text
 
-    def take_ids(self) -> tuple[int, ...]:
-        """The ids since the last time."""
-        taken, self._ids = tuple(self._ids), []
-        return taken
+    def take_tokens(self) -> tuple[tuple[int, ...], tuple[TokenLogprob, ...]]:
+        """The ids since the last time, and one entry of each if they were asked for."""
+        ids, self._ids = tuple(self._ids), []
+        logprobs, self._logprobs = tuple(self._logprobs[: len(ids)]), self._logprobs[len(ids) :]
+        return ids, logprobs
 
     def end(self, *, at_limit: bool) -> str:
         """The rest of the text.

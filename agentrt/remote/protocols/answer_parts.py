@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from agentrt.base.record import record
+from agentrt.protocol.step_output import TokenLogprob
 
 
 @record
@@ -16,9 +17,15 @@ class ContentPart:
 
 @record
 class TokenIdsPart:
-    """More of the answer as token ids, which stand for its text."""
+    """More of the answer as token ids, which stand for its text.
+
+    Attributes:
+        token_ids: The ids.
+        logprobs: One entry an id, if the server reports them.
+    """
 
     token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @record

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from agentrt.base.errors import OutputDiverged
 from agentrt.program import Each
-from agentrt.protocol.step_output import Delta
+from agentrt.protocol.step_output import Delta, TokenLogprob
 from agentrt.runtime.in_flight.in_flight import InFlight
 
 SHOWN_CHARACTERS = 60
@@ -32,13 +32,20 @@ class Replay:
         self._before = first.raw_text
         self._ids = len(first.output_ids)
         self._matched = 0
+        self._seen_ids: list[int] = []
+        self._seen_logprobs: list[TokenLogprob] = []
         self.deltas: list[Delta] = []
         self.departed = False
 
     @property
     def complete(self) -> bool:
-        """Whether the second output has all of the first one."""
+        """Whether the second output has all text of the first one."""
         return self._matched == len(self._before)
+
+    @property
+    def through(self) -> bool:
+        """Whether it has all ids of the first one too, so that all that follows is new."""
+        return self.complete and len(self._seen_ids) >= self._ids
 
     def push(self, delta: Delta) -> Delta | None:
         """The part of the second output that is new; None if there is none, or if it departs."""
@@ -46,21 +53,24 @@ class Replay:
             return None
         self.deltas.append(delta)
         known, text = self._before[self._matched :], delta.text
-        if known.startswith(text):
-            self._matched += len(text)
-            return None
-        if not text.startswith(known):
+        if not (known.startswith(text) or text.startswith(known)):
             self.departed = True
             return None
-        self._matched = len(self._before)
-        new_ids = max(0, sum(len(one.token_ids) for one in self.deltas) - self._ids)
-        return replace(
+        self._matched += min(len(known), len(text))
+        self._seen_ids += delta.token_ids
+        self._seen_logprobs += delta.logprobs
+        if not self.complete:
+            return None
+        # An id may come before its text, so the ids of the first output may end elsewhere.
+        new = replace(
             delta,
             text=text[len(known) :],
             reasoning="",
-            token_ids=delta.token_ids[-new_ids:] if new_ids else (),
-            logprobs=delta.logprobs[-new_ids:] if new_ids else (),
+            token_ids=tuple(self._seen_ids[self._ids :]),
+            logprobs=tuple(self._seen_logprobs[self._ids :]),
         )
+        self._ids = max(self._ids, len(self._seen_ids))
+        return new if new.text or new.token_ids else None
 
 
 def divergence_of(request: InFlight, after: str) -> OutputDiverged | None:

@@ -166,7 +166,7 @@ class OutputProcessor:
         new = replay.push(delta)
         if replay.departed:
             self._replace_output(requests, replay, events)
-        elif replay.complete:
+        elif replay.through:
             del replays[delta.request_id]
         return new
 
@@ -250,7 +250,8 @@ class OutputProcessor:
         paid = False
         if replays := self._dispatcher.recovery.replays:
             replay = replays.get(end.request_id)
-            if replay is not None and not replay.departed and end.reason in ("stop", "length"):
+            whole = end.reason in ("stop", "length")
+            if replay is not None and whole and not (replay.departed or replay.complete):
                 self._replace_output(requests, replay, events)  # it is shorter than the first one
         for request in tuple(requests):
             coalesced, own_end = request.coalesced, end

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrt.protocol.step_output import TokenLogprob
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireRequest
 from agentrt.remote.protocols.answer_parts import EndPart, TokenIdsPart, UsagePart
 from agentrt.remote.protocols.answer_shape import Malformed
@@ -51,3 +52,39 @@ def test_a_stop_string_is_named_in_the_words_of_both_servers():
 def test_an_answer_without_ids_is_malformed(choice):
     with pytest.raises(Malformed, match="token_ids"):
         PROTOCOL.reader().parts(event(**choice))
+
+
+def reported(names=("token_id:5",), values=(-1.0,), tops=({"token_id:5": -1.0},)):
+    logprobs = {"tokens": list(names), "token_logprobs": list(values), "top_logprobs": list(tops)}
+    return event(text="a", token_ids=[5], logprobs=logprobs)
+
+
+def test_log_probabilities_come_with_their_ids_the_likeliest_first():
+    top = {"token_id:5": -1.0, "token_id:6": -2.0, "token_id:8": -0.75, "token_id:7": -9999.0}
+    (part,) = PROTOCOL.reader().parts(reported(tops=[top]))
+    entry = TokenLogprob(5, -1.0, ((8, -0.75), (5, -1.0), (6, -2.0)))
+    assert part == TokenIdsPart((5,), (entry,))
+
+
+def test_a_token_without_alternatives_was_forced():
+    (part,) = PROTOCOL.reader().parts(reported(values=[0.0], tops=[{}]))
+    assert part == TokenIdsPart((5,), (TokenLogprob(5, 0.0, forced=True),))
+
+
+WRONG = {
+    "of another token": reported(names=["token_id:6"]),
+    "of a text": reported(names=["a"]),
+    "of too many": reported(names=["token_id:5"] * 2),
+    "without a number": reported(values=[None]),
+    "logits": reported(values=[3.5]),
+    "likely logits": reported(tops=[{"token_id:5": -0.1, "token_id:6": -0.2}]),
+    "not a number": reported(values=[float("nan")]),
+    "alternatives by text": reported(tops=[{"a": -1.0}]),
+    "no alternatives": reported(tops=[]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_are_no_log_probabilities_of_the_token_is_malformed(name):
+    with pytest.raises(Malformed, match=r"logprobs|as a log-prob"):
+        PROTOCOL.reader().parts(WRONG[name])

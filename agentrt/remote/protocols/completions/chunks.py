@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from agentrt.protocol.step_output import TokenLogprob
 from agentrt.remote.protocols.answer_parts import AnswerPart, TokenIdsPart
-from agentrt.remote.protocols.answer_shape import MAX_COUNT, Malformed, check_type
+from agentrt.remote.protocols.answer_shape import (
+    MAX_COUNT,
+    Malformed,
+    check_type,
+    object_at,
+)
 from agentrt.remote.protocols.chat_completions.chunks import ChunkReader, end_of
 
 Json = dict[str, Any]
@@ -26,7 +32,15 @@ class CompletionReader(ChunkReader):
             raise Malformed("token_ids with something else in them")
         self._has_ids = self._has_ids or bool(token_ids)
         if token_ids:
-            yield TokenIdsPart(token_ids)
+            yield TokenIdsPart(token_ids, _logprobs_of(choice, token_ids))
         elif choice.get("text") and not self._has_ids:
             raise Malformed("text without the token_ids that were asked for")
         yield from end_of(choice)
+
+
+def _logprobs_of(choice: Json, token_ids: tuple[int, ...]) -> tuple[TokenLogprob, ...]:
+    if not (logprobs := object_at(choice, "logprobs")):
+        return ()
+    from agentrt.remote.protocols.completions.logprobs import read_logprobs  # few answers have any
+
+    return read_logprobs(logprobs, token_ids)
