@@ -23,8 +23,8 @@ class KindDialects:
 
 
 LogprobStage = Literal["drawn", "model"]
-"""Distribution of log-probabilities: the one that tokens are drawn from, or that of the model alone,
-before temperature and penalties."""
+"""Distribution of log-probabilities: that of the draw, after temperature and penalties, or that of
+the model alone, before these."""
 
 
 @record
@@ -33,7 +33,7 @@ class KindLogprobs:
 
     Attributes:
         field: Field of the number of alternatives.
-        stage: Distribution that they belong to.
+        stage: Their distribution.
         fields: Other fields of such a request: by these, tokens are named by their ids.
         source: Address of the document that describes them.
     """
@@ -56,7 +56,7 @@ class KindTokens:
             it takes none.
         tokenize_path: Path, beside the API, that gives the ids of a text; "" if there is none.
         source: Address of the document that describes the door.
-        logprobs: Its log-probabilities by token id; None if it reports none.
+        logprobs: Door for log-probabilities by token id; None if there is none.
     """
 
     protocol: str

@@ -18,7 +18,7 @@ _HINT = (
 
 
 class FleetModel:
-    """What the servers of a fleet serve.
+    """The model that the servers of a fleet serve.
 
     A list that is empty or cannot be read leaves a server's model unknown, and unknown ones pass.
 
