@@ -21,6 +21,7 @@ DISTRIBUTION = {
     "outlines_core": "outlines-core",
     "typing_extensions": "typing-extensions",
     "yaml": "pyyaml",
+    "zmq": "pyzmq",
 }
 OWN = {"agentrt", "agentrt_command", "agentrt_kernels"}
 # Run in an environment of their own, which `make peers` installs.

@@ -81,6 +81,7 @@ def row_of(worker: WorkerStatus) -> dict[str, Any]:
         "kv_share": load.kv_share if load else None,
         "kv_tokens": kv_tokens or None,
         "slots": (capacity.slots if capacity else 0) or None,
+        "kv_events": worker.kv_events or None,
     }
 
 
@@ -92,6 +93,7 @@ def lines_of(engine: RemoteEngineConfig, workers: Sequence[WorkerStatus]) -> lis
     widths = {name: max(len(row[name]) for row in rows) for name in COLUMNS}
     table = ["  ".join(row[name].ljust(widths[name]) for name in COLUMNS).rstrip() for row in rows]
     reasons = [f"{one.address}: {one.why}" for one in workers if one.why]
+    reasons += [f"{one.address}: KV events {one.kv_events}" for one in workers if one.kv_events]
     complaint = model_complaint(workers, engine.model)
     return [_name(engine), *table, *reasons, *([complaint] if complaint else [])]
 

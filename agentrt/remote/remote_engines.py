@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.base.clock import Clock
 from agentrt.base.config import PolicyName
+from agentrt.base.engines.kv_events import KvEvents
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.protocol.backend import Backend, GenerateRequest
 from agentrt.protocol.priced_backend import PricedBackend
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from agentrt.prompt import Codec
     from agentrt.remote.fleet.fleet_backend import FleetBackend
     from agentrt.remote.fleet.fleet_times import FleetTimes
+    from agentrt.remote.fleet.kv_feeds import KvFeeds
 
 _log = logging.getLogger("agentrt")
 
@@ -143,6 +145,11 @@ class RemoteEngines:
         from agentrt.remote.fleet.fleet_worker import FleetWorker
 
         found: list[FleetBackend] = []
+        sources = {
+            one.engine.url: one.engine.kv_events.at(one.engine.url)
+            for one in engine.workers
+            if one.engine.kv_events is not None
+        }
 
         def attempt(request: GenerateRequest, turn: RequestTurn) -> Retries:
             return found[0].attempt(request, turn)
@@ -171,6 +178,7 @@ class RemoteEngines:
             limits=limits,
             drains=DrainList.of(self._environment),
             times=self._times or DEFAULT_TIMES,
+            feeds=_feeds(sources, has_ids=codec is not None),
         )
         found.append(fleet)
         for member in engine.workers:
@@ -202,6 +210,19 @@ def codec_at(tokenizer: str) -> Codec:
     from agentrt.prompt import Codec
 
     return Codec.load(Path(tokenizer).expanduser())
+
+
+def _feeds(sources: Mapping[str, KvEvents], *, has_ids: bool) -> KvFeeds | None:
+    """The KV events of a fleet; None if no server publishes any.
+
+    Raises:
+        NotInstalled: ZeroMQ is not installed.
+    """
+    if not sources:
+        return None
+    from agentrt.remote.fleet.kv_feeds import KvFeeds
+
+    return KvFeeds(sources, has_ids=has_ids)
 
 
 def _servers(engine: RemoteEngineConfig) -> list[RemoteEngineConfig]:

@@ -42,7 +42,7 @@ class Fleet:
     def __init__(self, portal, folder: Path, stack: ExitStack) -> None:
         self._portal, self._folder, self._stack = portal, folder, stack
 
-    def of(self, *workers: Worker) -> list[str]:
+    def of(self, *workers: Worker, more: str = "") -> list[str]:
         opened = [
             self._stack.enter_context(
                 self._portal.wrap_async_context_manager(serving(one, doors=True))
@@ -50,7 +50,7 @@ class Fleet:
             for one in workers
         ]
         engine = f'[engines.pool]\nkind = "vllm"\naddresses = {json.dumps(opened)}\n'
-        (self._folder / "agentrt.toml").write_text(engine)
+        (self._folder / "agentrt.toml").write_text(engine + more)
         return [f"{one}/v1" for one in opened]
 
 
@@ -143,3 +143,23 @@ def test_changes_at_once_are_all_kept(tmp_path):
         ):
             pass
     assert len(DrainList(path).urls()) == 24
+
+
+def test_status_says_whether_kv_events_arrive(portal, fleet, capsys):
+    pytest.importorskip("zmq", reason="ZeroMQ is not installed: pip install 'agentrt[kv-events]'")
+    from tests.remote.fleet.kv_publisher import publisher
+
+    with portal.wrap_async_context_manager(publisher()) as server:
+        port, replay = server.ports
+        asked = f'kv_events = {{ endpoint = "tcp://*:{port}", replay = "tcp://*:{replay}" }}\n'
+        (up,) = fleet.of(Worker(), more=asked)
+        assert answer(["fleet", "status"]) == 0
+        silent = capsys.readouterr().out.splitlines()[-1]
+        portal.call(server.publish, ["BlockRemoved", [1]])
+        assert answer(["fleet", "status", "--json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)["pool"]
+    assert silent == f"{up}: KV events are connected; none has come"
+    assert row["kv_events"] == "arrive"
+    assert answer(["fleet", "status"]) == 0
+    shown = capsys.readouterr().out.splitlines()[-1]
+    assert shown == f"{up}: KV events do not come: nothing at tcp://127.0.0.1:{port}"

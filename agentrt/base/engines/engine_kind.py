@@ -103,6 +103,7 @@ class EngineKind:
         hints: Hints about requests that it takes.
         health: Path of its health check beside the API; "" if it has none.
         tokens: Door at which it takes prompts as token ids; None if it has none.
+        kv_events: Address of the document of its KV events; "" if it publishes none.
     """
 
     name: str
@@ -122,6 +123,7 @@ class EngineKind:
     hints: tuple[KindHint, ...]
     health: str
     tokens: KindTokens | None
+    kv_events: str
 
 
 @cache
@@ -177,6 +179,7 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
         ),
         table.get("health", ""),
         tokens_in(table["tokens"], sources) if "tokens" in table else None,
+        sources[table["kv_events"]["from"]] if "kv_events" in table else "",
     )
 
 

@@ -17,6 +17,7 @@ from agentrt.base.engines.engine_kind import (
     kind_names,
 )
 from agentrt.base.engines.fallback_reason import REASONS, FallbackReason
+from agentrt.base.engines.kv_events import KvEvents
 from agentrt.base.engines.server_limits import check_limit
 from agentrt.base.engines.setting_errors import meant
 from agentrt.base.errors import UsageError
@@ -139,6 +140,8 @@ class RemoteEngineConfig:
         members: Other engines that are one fleet, with weights. They keep their own settings; of
             these here only `limits`, `fallbacks`, `drain` and `response_cache` count.
         drain: Addresses of a fleet, or names of its members, that get no new requests.
+        kv_events: Where the server publishes the events of its KV cache, for the placement of a
+            fleet; None follows none.
         response_cache: Whether generations use the response cache unless they say otherwise.
         name: Name for people; "" takes the address.
 
@@ -167,6 +170,7 @@ class RemoteEngineConfig:
     addresses: tuple[str, ...] = ()
     members: tuple[FleetMember, ...] = ()
     drain: tuple[str, ...] = ()
+    kv_events: KvEvents | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in kind_names():
@@ -196,6 +200,12 @@ class RemoteEngineConfig:
             able = ", ".join(one for one in kind_names() if engine_kind(one).tokens is not None)
             raise UsageError(
                 f"tokenizer: an engine of kind {self.kind!r} takes no token ids",
+                hint=f"leave it out, or give the kind of the server: {able}",
+            )
+        if self.kv_events is not None and not self.described.kv_events:
+            able = ", ".join(one for one in kind_names() if engine_kind(one).kv_events)
+            raise UsageError(
+                f"kv_events: an engine of kind {self.kind!r} publishes none",
                 hint=f"leave it out, or give the kind of the server: {able}",
             )
         if self.key is not None:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -58,6 +59,9 @@ from agentrt.remote.retries import Retries
 from agentrt.remote.several_engines import with_spent
 from agentrt.scheduler import Order
 
+if TYPE_CHECKING:
+    from agentrt.remote.fleet.kv_feeds import KvFeeds
+
 
 class FleetBackend:
     """Several servers as one engine.
@@ -70,6 +74,7 @@ class FleetBackend:
         limits: Attempts and times of the fleet as a whole.
         drains: Servers that a user drains while the fleet runs; None looks at none.
         times: Times after which a worker counts as silent.
+        feeds: KV events of the servers, for placement; None follows none.
     """
 
     def __init__(
@@ -82,8 +87,10 @@ class FleetBackend:
         limits: RemoteLimits,
         drains: DrainList | None = None,
         times: FleetTimes = DEFAULT_TIMES,
+        feeds: KvFeeds | None = None,
     ) -> None:
         self._name = name
+        self.feeds = feeds
         self._clock = clock
         self._limits = limits
         self._times = times
@@ -107,6 +114,8 @@ class FleetBackend:
 
     async def start(self) -> None:
         await self._members.start()
+        if self.feeds is not None:
+            self.feeds.start(self.placement)
 
     def submit(self, request: GenerateRequest) -> None:
         route = self._routes.get(request.request_id)
@@ -174,6 +183,8 @@ class FleetBackend:
             for route in tuple(self._routes.values()):
                 if route.worker is None and not route.is_lost:
                     self._end_unsent(route, None)
+            if self.feeds is not None:
+                await self.feeds.aclose()
             await self._members.aclose()
             tasks = [*self._readers, *([] if self._ticker is None else [self._ticker])]
             if self._ticker is not None:

@@ -41,6 +41,7 @@ class WorkerStatus:
         models: Models that it lists; empty if it lists none.
         load: Load of the server; None if it does not show any.
         capacity: Capacity of the server; None if it does not say.
+        kv_events: Whether its KV events arrive, in words; "" if none are asked for.
     """
 
     address: str
@@ -52,6 +53,7 @@ class WorkerStatus:
     models: tuple[str, ...] = ()
     load: EngineLoad | None = None
     capacity: EngineCapacity | None = None
+    kv_events: str = ""
 
     @property
     def is_up(self) -> bool:
@@ -114,6 +116,10 @@ async def _status(
                 facts["models"] = tuple(await listed_models(engine))
                 if engine.described.load is not None:
                     facts |= await _load(http, engine.described.load)
+        if engine.kv_events is not None:
+            from agentrt.remote.fleet.kv_events_look import events_in_words
+
+            facts["kv_events"] = await events_in_words(engine.kv_events.at(engine.url))
     except AgentrtError as error:
         facts["why"] = error.message
     except TimeoutError:
