@@ -129,6 +129,12 @@ class Attempts:
         self._write(exchange, rest + answer.close(calls=reader.calls, cut=cut))
         if request.constraint is not None:
             await self._settle(exchange, request.constraint, answer, cut=cut)
+            if request.scored and not cut and not exchange.scores:
+                count = len(request.constraint.options)
+                raise RequestRejected(
+                    f"{self._http.url} sent {len(reader.scores)} scores of {count} options",
+                    hint="Leave scored out, or look at the version and the kind of the server",
+                )
         return finish or "stop"
 
     async def _read(

@@ -71,6 +71,8 @@ def forms_of(request: GenerateRequest, server: RemoteServer) -> tuple[Constraint
     if request.sampling.ignore_eos:
         raise Unsupported("ignore_eos goes on where the constraint ends its output")
     forms = forms_of_spec(spec, server, prompt.tools if isinstance(prompt, MessagePrompt) else ())
+    if request.scored:
+        return forms[:1]  # the field of the options itself: others describe the choice
     if not request.thinking_tokens:
         return forms
     # A model that thinks first cannot be forced to call.
@@ -119,11 +121,15 @@ def build_request(
         sent, taken = ("messages", "token ids") if server.codec else ("token ids", "messages")
         raise Unsupported(f"{server.where} takes {taken}, not {sent}")
     thinks = request.thinking_tokens is not None
-    if (thinks and not server.protocol.thinks) or request.scored:
-        feature = "scored" if request.scored else "thinking"
+    if thinks and not server.protocol.thinks:
         raise Unsupported(
-            f"{server.where} knows no {feature} for a request",
-            hint=f"Leave {feature} out, or use the embedded engine",
+            f"{server.where} knows no thinking for a request",
+            hint="Leave thinking out, or use the embedded engine",
+        )
+    if request.scored and (server.tokens is None or not server.tokens.scores):
+        raise Unsupported(
+            f"{server.where} does not score options",
+            hint="Leave scored out, or use agentrt serve with a tokenizer, or the embedded engine",
         )
     parameters = sampling_fields(sampling_of(request), server, left_out(request))
     own = _own_fields(request, server)
@@ -175,6 +181,7 @@ def _own_fields(request: GenerateRequest, server: RemoteServer) -> Mapping[str, 
     tokens = server.tokens
     if server.codec is not None and tokens is not None:
         own |= tokens.fields
+        own |= {tokens.scores: True} if request.scored else {}
         if tokens.end_ids and not request.sampling.ignore_eos:
             own[tokens.end_ids] = list(server.codec.vocab.eos_ids)
     if not request.cache_salt:

@@ -8,7 +8,7 @@ import anyio
 
 from agentrt.program.prompt_size import likely_prompt_tokens, prompt_bytes
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.protocol.step_output import ConstraintUse, UnmetAnswer
+from agentrt.protocol.step_output import ConstraintUse, OptionScore, UnmetAnswer
 from agentrt.remote.answers.answer_reader import AnswerReader
 from agentrt.remote.answers.usage import RequestTimes
 from agentrt.remote.constraints.constraint_forms import ConstraintForm
@@ -69,6 +69,13 @@ class Exchange:
         if form is None:
             return None
         return ConstraintUse(form.name, form.enforced, form.dropped, self.closing_characters)
+
+    @property
+    def scores(self) -> tuple[OptionScore, ...]:
+        """Scores of the options; () if they were not asked for, or not all of them came."""
+        spec, scores = self.request.constraint, self.reader.scores
+        is_whole = spec is not None and len(scores) == len(spec.options)
+        return scores if self.request.scored and is_whole else ()
 
     @property
     def likely_prompt_tokens(self) -> int:

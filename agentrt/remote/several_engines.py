@@ -27,6 +27,7 @@ def joint_capabilities(every: Sequence[Capabilities], window_tokens: int) -> Cap
         window_tokens=window_tokens,
         seeds=all(one.seeds for one in every),
         logprobs=all(one.logprobs for one in every),
+        scores=all(one.scores for one in every),
         closes=all(one.closes for one in every),
         cache_salts=all(one.cache_salts for one in every),
         prices=_dearest(every),

@@ -116,7 +116,9 @@ class ModelRole:
             )
         if work.scored and not takes.scores:
             self._refuse(
-                site, "does not score choices", "Leave scored out, or use the embedded engine"
+                site,
+                "does not score choices",
+                "Leave scored out, or use the embedded engine or agentrt serve with a tokenizer",
             )
         if work.sampling.logprobs and not takes.logprobs:
             by_ids = takes.backend == "remote" and takes.prompt == "messages"

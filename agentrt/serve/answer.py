@@ -69,7 +69,8 @@ class ChatAnswer:
         rest = self._flush()
         found = [self._chunk([self._choice({"content": rest})])] if rest else []
         reason = self._reason(meta)
-        found.append(self._chunk([self._choice({}, reason, meta.stopped_by or None)]))
+        last = self._choice({}, reason, meta.stopped_by or None) | tokens.score_fields
+        found.append(self._chunk([last]))
         if usage:
             found.append({**self._chunk([]), **figures(meta.ledger)})
         return found
@@ -90,6 +91,7 @@ class ChatAnswer:
         }
         if self._prompt_ids is not None:
             choice["token_ids"] = list(tokens.ids)
+        choice |= tokens.score_fields
         head = {**self._chunk([choice]), "object": "chat.completion"}
         return {**head, **figures(meta.ledger), **self._prompt_field()}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.record import record
+from agentrt.program import Score
 from agentrt.protocol.step_output import TokenLogprob
 
 if TYPE_CHECKING:
@@ -23,10 +24,29 @@ class NewTokens:
     Attributes:
         ids: Their ids.
         logprobs: One entry a token, if they were asked for.
+        scores: Scores of the options of a choice, once they are known; () if none were asked for.
     """
 
     ids: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
+    scores: tuple[Score[str], ...] = ()
+
+    @property
+    def score_fields(self) -> Json:
+        """The field `scores` of a choice, if options were scored."""
+        if not self.scores:
+            return {}
+        return {
+            "scores": [
+                {
+                    "text": one.value,
+                    "logprob": max(one.logprob, LEAST),
+                    "probability": one.probability,
+                    "tokens": one.tokens,
+                }
+                for one in self.scores
+            ]
+        }
 
 
 class LogprobForm:

@@ -10,12 +10,11 @@ from array import array
 from agentrt.base.errors import InternalError
 from agentrt.base.segments import PromptIds
 from agentrt.program import Chat
-from agentrt.program.output import raw_text
 from agentrt.protocol.child_process import ChildProcess
 from agentrt.serve import reader_wire as wire
 from agentrt.serve.body_routes import BodyRoute
 from agentrt.serve.refusal import RequestRefused
-from agentrt.serve.request_builder import CompletionRequest
+from agentrt.serve.request_builder import CompletionRequest, output_of
 
 WALL_S = 15.0
 """CPU time decides, which the process limits: this is for machines that are very busy."""
@@ -142,7 +141,7 @@ def _request(read: wire.BodyRead) -> CompletionRequest:
     ids = tuple(array("I", read.token_ids))
     return CompletionRequest(
         Chat(pieces=(PromptIds(ids),)),
-        raw_text("chat", read.constraint, keep_special=read.calls_in != "none"),
+        output_of("chat", read.constraint, read.terms, keep_special=read.calls_in != "none"),
         json.loads(read.options),
         read.calls_in,
         read.terms,

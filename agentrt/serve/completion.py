@@ -187,8 +187,8 @@ class Completion:
 
 
 def _tokens_behind(gen: Gen[str], count: int) -> NewTokens:
-    """The tokens of an output behind the first `count`."""
-    return NewTokens(tuple(gen.output_ids[count:]), tuple(gen.logprobs[count:]))
+    """The tokens of an output behind the first `count`, and the scores of options if known."""
+    return NewTokens(tuple(gen.output_ids[count:]), tuple(gen.logprobs[count:]), gen.scores)
 
 
 def _event(value: Json) -> bytes:

@@ -82,12 +82,13 @@ def completion_request(question: ChatRequest, most_tokens: int) -> CompletionReq
     """
     chat = chat_of(question.messages, question.tools or ())
     calls_in, spec = _constraint(question, chat.tools)
+    terms = terms_of(question)
     return CompletionRequest(
         chat,
-        raw_text("chat", spec, keep_special=calls_in != "none"),
+        output_of("chat", spec, terms, keep_special=calls_in != "none"),
         _options(question, most_tokens),
         calls_in,
-        terms_of(question),
+        terms,
     )
 
 
@@ -108,13 +109,30 @@ def text_completion_request(
     """
     chat = prompt_chat(question.only_prompt, codec, special=question.add_special_tokens)
     check_prompt_tokens(len(codec.encode((), chat.segments()).token_ids), window_tokens)
+    terms = terms_of(question)
     return CompletionRequest(
         chat,
-        raw_text("completion", form_of(question), keep_special=False),
+        output_of("completion", form_of(question), terms, keep_special=False),
         _options(question, DEFAULT_TOKENS),
         "none",
-        terms_of(question),
+        terms,
     )
+
+
+def output_of(
+    name: str, spec: ConstraintSpec | None, terms: RequestTerms, *, keep_special: bool
+) -> OutputSpec:
+    """Text as the model writes it, or the option of a choice that is scored.
+
+    Raises:
+        RequestRefused: Options are to be scored, and the form is no choice.
+    """
+    if not terms.is_scored:
+        return raw_text(name, spec, keep_special=keep_special)
+    if spec is None or spec.kind != "choice":
+        why = "scored: only the options of structured_outputs.choice can be scored"
+        raise RequestRefused(400, why, param="scored")
+    return OutputSpec("value", spec, str, name)
 
 
 def prompt_chat(prompt: str | list[int], codec: Codec, *, special: bool) -> Chat:
@@ -226,6 +244,8 @@ def _options(question: GenerationFields, most_tokens: int) -> GenOptions:
     }
     asked = {name: value for name in _SAMPLING if (value := getattr(question, name)) is not None}
     given.update(asked)  # type: ignore[typeddict-item]
+    if question.scored:
+        given["scored"] = True
     if question.alternatives is not None:
         given["logprobs"] = max(1, question.alternatives)  # none report no log-probabilities
     try:

@@ -239,6 +239,7 @@ class GenerationFields(StrictFields):
     repetition_penalty: _Number | None = None
     ignore_eos: bool = False
     structured_outputs: Structured | None = None
+    scored: bool = False
     cache_salt: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
     priority: Annotated[int, Field(strict=True, ge=-MOST_PRIORITY, le=MOST_PRIORITY)] = 0
     session_id: Annotated[str, Field(min_length=1, max_length=256)] | None = None

@@ -22,6 +22,7 @@ class RequestTerms:
         alternatives: Alternatives of each token with their log-probabilities; None without any
             log-probabilities.
         names_ids: Whether these name tokens by their ids, not by their text.
+        is_scored: Whether the options of a choice are scored.
     """
 
     cache_salt: str = ""
@@ -33,6 +34,7 @@ class RequestTerms:
     wants_ids: bool = False
     alternatives: int | None = None
     names_ids: bool = False
+    is_scored: bool = False
 
 
 def terms_of(question: GenerationFields) -> RequestTerms:
@@ -51,4 +53,5 @@ def terms_of(question: GenerationFields) -> RequestTerms:
         wants_ids=bool(question.return_token_ids),
         alternatives=question.alternatives,
         names_ids=bool(question.return_tokens_as_token_ids),
+        is_scored=question.scored,
     )

@@ -61,6 +61,7 @@ class TextAnswer:
             choice["logprobs"] = self._logprobs.of_text(tokens.logprobs)
         if meta is not None:
             choice |= {"finish_reason": meta.finish_reason, "stop_reason": meta.stopped_by or None}
+            choice |= tokens.score_fields
         if self._prompt_ids is not None:
             choice["token_ids"] = list(tokens.ids)
             if self._prompt_ids:

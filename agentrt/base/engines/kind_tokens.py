@@ -57,6 +57,7 @@ class KindTokens:
         tokenize_path: Path, beside the API, that gives the ids of a text; "" if there is none.
         source: Address of the document that describes the door.
         logprobs: Door for log-probabilities by token id; None if there is none.
+        scores: Field by which it scores the options of a choice; "" if there is none.
     """
 
     protocol: str
@@ -66,6 +67,7 @@ class KindTokens:
     tokenize_path: str = ""
     source: str = ""
     logprobs: KindLogprobs | None = None
+    scores: str = ""
 
 
 def tokens_in(row: Mapping[str, Any], sources: Mapping[str, str]) -> KindTokens:
@@ -83,6 +85,7 @@ def tokens_in(row: Mapping[str, Any], sources: Mapping[str, str]) -> KindTokens:
         row.get("tokenize_path", ""),
         sources[row["from"]],
         _logprobs_in(row["logprobs"], sources) if "logprobs" in row else None,
+        row.get("scores", ""),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from agentrt.base.errors import AnswerRefused, EngineDied, RequestRejected
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
-from agentrt.protocol.step_output import FinishReason, TokenLogprob
+from agentrt.protocol.step_output import FinishReason, OptionScore, TokenLogprob
 from agentrt.remote.answers.output_ids import OutputIds
 from agentrt.remote.answers.think_tag import ThinkTag
 from agentrt.remote.protocols.answer_parts import (
@@ -24,6 +24,7 @@ from agentrt.remote.protocols.answer_parts import (
     ErrorPart,
     ReasoningPart,
     RefusalPart,
+    ScoresPart,
     TimesPart,
     TokenIdsPart,
     UsagePart,
@@ -51,6 +52,7 @@ class AnswerReader:
         max_calls: Maximum number of calls; 0 sets no limit.
         full: Whether the maximum is reached: the rest is dropped.
         failed: Whether the server has sent an error.
+        scores: Scores of the options of a choice, if they were asked for.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class AnswerReader:
         self.calls = 0
         self.full = False
         self.failed = False
+        self.scores: tuple[OptionScore, ...] = ()
         self.max_calls = max_calls
         self._index: int | None = None
         self._call_id = ""
@@ -145,6 +148,8 @@ class AnswerReader:
                 self._refusal += text
             case UsagePart():
                 self.usage = part
+            case ScoresPart(scores):
+                self.scores = scores
             case TimesPart():
                 self.times = part
             case EndPart():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from agentrt.base.record import record
-from agentrt.protocol.step_output import TokenLogprob
+from agentrt.protocol.step_output import OptionScore, TokenLogprob
 
 
 @record
@@ -26,6 +26,13 @@ class TokenIdsPart:
 
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@record
+class ScoresPart:
+    """Scores of the options of a choice, in their order."""
+
+    scores: tuple[OptionScore, ...]
 
 
 @record
@@ -118,7 +125,7 @@ class ErrorPart:
     is_of_server: bool
 
 
-_Figures = UsagePart | TimesPart
+_Figures = UsagePart | TimesPart | ScoresPart
 _Texts = ContentPart | TokenIdsPart | ReasoningPart | RefusalPart
 AnswerPart = _Texts | CallPart | _Figures | EndPart | ErrorPart
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agentrt.protocol.step_output import TokenLogprob
+from agentrt.protocol.step_output import OptionScore, TokenLogprob
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireRequest
-from agentrt.remote.protocols.answer_parts import EndPart, TokenIdsPart, UsagePart
+from agentrt.remote.protocols.answer_parts import EndPart, ScoresPart, TokenIdsPart, UsagePart
 from agentrt.remote.protocols.answer_shape import Malformed
 
 PROTOCOL = WIRE_PROTOCOLS["completions"]
@@ -88,3 +88,15 @@ WRONG = {
 def test_what_are_no_log_probabilities_of_the_token_is_malformed(name):
     with pytest.raises(Malformed, match=r"logprobs|as a log-prob"):
         PROTOCOL.reader().parts(WRONG[name])
+
+
+def test_scores_of_options_come_with_the_end():
+    scores = [{"text": "a", "logprob": -1.5, "tokens": 2}, {"logprob": -9, "tokens": 3}]
+    parts = PROTOCOL.reader().parts(event(text="", finish_reason="stop", scores=scores))
+    assert parts == [ScoresPart((OptionScore(-1.5, 2), OptionScore(-9.0, 3))), EndPart("stop")]
+
+
+@pytest.mark.parametrize("wrong", [{"tokens": 2}, {"logprob": 1.0}, {"logprob": -1, "tokens": -1}])
+def test_what_is_no_score_is_malformed(wrong):
+    with pytest.raises(Malformed):
+        PROTOCOL.reader().parts(event(text="", finish_reason="stop", scores=[wrong]))

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentrt.protocol.step_output import TokenLogprob
-from agentrt.remote.protocols.answer_parts import AnswerPart, TokenIdsPart
+from agentrt.remote.protocols.answer_parts import AnswerPart, ScoresPart, TokenIdsPart
 from agentrt.remote.protocols.answer_shape import (
     MAX_COUNT,
     Malformed,
     check_type,
     object_at,
+    objects_at,
 )
 from agentrt.remote.protocols.chat_completions.chunks import ChunkReader, end_of
 
@@ -35,6 +36,10 @@ class CompletionReader(ChunkReader):
             yield TokenIdsPart(token_ids, _logprobs_of(choice, token_ids))
         elif choice.get("text") and not self._has_ids:
             raise Malformed("text without the token_ids that were asked for")
+        if scores := objects_at(choice, "scores"):
+            from agentrt.remote.protocols.completions.logprobs import read_scores
+
+            yield ScoresPart(read_scores(scores))
         yield from end_of(choice)
 
 

@@ -1,12 +1,19 @@
-"""Log-probabilities in a chunk of a completion, whose tokens are named by their ids."""
+"""Log-probabilities in a chunk of a completion: of tokens, named by their ids, and of options."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from agentrt.protocol.step_output import TokenLogprob
-from agentrt.remote.protocols.answer_shape import MAX_COUNT, Malformed, check_type, objects_at
+from agentrt.protocol.step_output import OptionScore, TokenLogprob
+from agentrt.remote.protocols.answer_shape import (
+    MAX_COUNT,
+    Malformed,
+    check_type,
+    count_at,
+    objects_at,
+)
 
 Json = dict[str, Any]
 
@@ -42,6 +49,16 @@ def read_logprobs(logprobs: Json, token_ids: tuple[int, ...]) -> tuple[TokenLogp
             raise Malformed(f"logprobs of {str(name)[:40]!r} for token {token_id}")
         found.append(TokenLogprob(token_id, _logprob(value), _likeliest(top), forced=not top))
     return tuple(found)
+
+
+def read_scores(scores: Sequence[Json]) -> tuple[OptionScore, ...]:
+    """The scores of the options of a choice.
+
+    Raises:
+        Malformed: They are no logarithms of probabilities.
+    """
+    pairs = [(_logprob(one.get("logprob")), count_at(one, "tokens")) for one in scores]
+    return tuple(OptionScore(*pair) for pair in pairs)
 
 
 def _likeliest(top: Json) -> tuple[tuple[int, float], ...]:
