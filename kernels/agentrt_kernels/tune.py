@@ -1,20 +1,25 @@
 """Measure tiles and write the table: `python -m agentrt_kernels.tune [--out FILE]`.
 
 Each candidate is held to the reference before it is timed; one that does not compile here, or needs
-more than a multiprocessor has, is dropped. Without `--out` the table goes to the cache directory
-from which this machine's engine reads it.
+more than a multiprocessor has, is dropped. Several processes compile all of them first, which takes
+longer than the rest. Without `--out` the table goes to the cache directory from which the engine of
+this machine reads it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import product, starmap
+from itertools import islice, product, starmap
+from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
 import torch
 
@@ -24,7 +29,8 @@ from agentrt_kernels.check.timing import seconds_of
 from agentrt_kernels.check.work import Heads, Work
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.triton.blocks import Blocks, Case, Table, cached, default
-from agentrt_kernels.triton.set import TritonKernels, capability
+from agentrt_kernels.triton.dependent_launch import capability
+from agentrt_kernels.triton.set import TritonKernels
 
 Timer = Callable[[Work, Kernels, torch.device], list[float]]
 _WIDTHS = (64, 128, 256)
@@ -37,13 +43,13 @@ class Trial:
     Attributes:
         case: The case.
         candidates: Tiles to try.
-        work: Makes the work to time.
+        works: Make the pieces of work to time; the product of their times decides.
         difference: The largest error, as a share of what is allowed.
     """
 
     case: Case
     candidates: tuple[Blocks, ...]
-    work: Callable[[], Work]
+    works: tuple[Callable[[], Work], ...]
     difference: Callable[[Kernels], float]
 
 
@@ -54,7 +60,7 @@ class Choice:
     Attributes:
         case: The case.
         blocks: The fastest tile that is right; the default if none is.
-        seconds: Median of each candidate that is right.
+        seconds: Geometric mean of the medians of each candidate that is right.
     """
 
     case: Case
@@ -67,17 +73,37 @@ def tune(
 ) -> Iterator[Choice]:
     """The fastest tile of each trial, one after another."""
     for trial in trials:
-        one = trial.work()
+        works = [make() for make in trial.works]
         seconds: dict[Blocks, float] = {}
         for blocks in trial.candidates:
             kernels = TritonKernels(Table({trial.case: blocks}))
             try:
                 if trial.difference(kernels) <= 1:
-                    seconds[blocks] = median(timer(one, kernels, device))
+                    medians = [median(timer(one, kernels, device)) for one in works]
+                    seconds[blocks] = geometric_mean(medians)
             except Exception as error:  # too large for this device, or not compiled by this Triton
                 sys.stderr.write(f"{trial.case.kernel} {blocks}: {error}\n")
         best = min(seconds, key=lambda blocks: seconds[blocks], default=default(trial.case))
         yield Choice(trial.case, best, seconds)
+
+
+def compile_all(device: torch.device, processes: int) -> None:
+    """Compile every candidate into Triton's cache, so that `tune` finds it there."""
+    sizes = [len(trial.candidates) for trial in trials_of(device)]
+    jobs = [(number, at) for number, count in enumerate(sizes) for at in range(count)]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        list(pool.map(partial(_compile, device), jobs, chunksize=4))
+
+
+def _compile(device: torch.device, job: tuple[int, int]) -> None:
+    number, at = job
+    trial = next(islice(trials_of(device), number, None))
+    kernels = TritonKernels(Table({trial.case: trial.candidates[at]}))
+    with suppress(Exception):  # `tune` comes upon it again, and says so
+        trial.difference(kernels)
+        for make in trial.works:
+            make().call(kernels, 0)
+        torch.cuda.synchronize(device)
 
 
 def trials_of(device: torch.device) -> Iterator[Trial]:
@@ -93,19 +119,28 @@ def trials_of(device: torch.device) -> Iterator[Trial]:
         yield Trial(
             Case("paged_decode", width, 16, at),
             _tiles((16,), (32, 64, 128), (2, 4, 8), (3, 5, 7)),
-            partial(work.decode, 32, 4096, heads, dtype, device),
+            tuple(
+                partial(work.decode, sequences, context, heads, dtype, device)
+                for sequences, context in ((1, 1024), (32, 1024), (64, 8192))
+            ),
             partial(attend, case=batch((1000, 37), (1, 1))),
         )
         yield Trial(
             Case("paged_extend", width, 16, at),
-            _tiles((64, 128), (32, 64, 128), (4, 8), (3, 5)),
-            partial(work.extend, 2, 4096, 0, heads, dtype, device),
+            _tiles((64, 128), (32, 64, 128), (4, 8), (2, 3, 5)),
+            tuple(
+                partial(work.extend, sequences, new, before, heads, dtype, device)
+                for sequences, new, before in ((1, 4096, 0), (4, 2048, 0), (1, 512, 8192))
+            ),
             partial(attend, case=batch((300, 0), (130, 257))),
         )
         yield Trial(
             Case("shared_prefix", width, 16, at),
-            _tiles((32, 64, 128), (32, 64), (4, 8), (3, 5)),
-            partial(work.siblings, 64, 8192, 128, heads, dtype, device),
+            _tiles((64, 128), (32, 64, 128), (4, 8), (3, 5)),
+            tuple(
+                partial(work.siblings, members, shared, 256, heads, dtype, device)
+                for members, shared in ((64, 8192), (16, 4096))
+            ),
             partial(attend, case=batch((900, 901), (1, 1), groups=(((0, 1), 896),))),
         )
     # `rows` are such that the set takes the case that is being tuned.
@@ -113,7 +148,7 @@ def trials_of(device: torch.device) -> Iterator[Trial]:
         yield Trial(
             Case("grouped_gemm", bound, 16, at),
             _tiles((bound,), (64, 128), (4, 8), (3, 4), inner=(64, 128)),
-            partial(work.experts, rows, 8, 14336, 4096, dtype, device),
+            (partial(work.experts, rows, 8, 14336, 4096, dtype, device),),
             partial(multiply, sizes=(rows // 8,) * 8),
         )
 
@@ -132,11 +167,16 @@ def main(arguments: list[str]) -> int:
     """Tune on this machine's GPU; 2 if there is none."""
     parser = argparse.ArgumentParser(prog="python -m agentrt_kernels.tune", description=__doc__)
     parser.add_argument("--out", type=Path, default=cached(), help="file of the table")
-    out: Path = parser.parse_args(arguments).out
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, help="that compile at once"
+    )
+    given = parser.parse_args(arguments)
+    out: Path = given.out
     if not torch.cuda.is_available():
         sys.stderr.write("There is no CUDA device here; tiles are measured on one.\n")
         return 2
     device = torch.device("cuda", torch.cuda.current_device())
+    compile_all(device, given.processes)
     chosen: dict[Case, Blocks] = {}
     for choice in tune(trials_of(device), device):
         if choice.seconds:

@@ -135,6 +135,51 @@ def test_a_short_history_takes_few_of_a_captured_grids_shares(interpreted) -> No
     assert partials.values[3:].isnan().all()
 
 
+def test_programs_go_to_the_groups_that_there_are(interpreted) -> None:
+    """A captured step has room for eight groups; one or two of them share its programs."""
+    from dataclasses import replace
+
+    from agentrt_kernels.triton.blocks import Blocks
+    from agentrt_kernels.triton.merge import Partials
+    from agentrt_kernels.triton.shared_prefix import shared_prefix
+
+    groups = {0: (0, 1, 2, 3, 4), 2: (6, 5)}
+    case = Attention(
+        (600,) * 7, (1,) * 7, 4, 1, 16, groups=tuple((m, 512) for m in groups.values())
+    )
+    made = batch_of(case, CPU)
+    assert made.rows.prefix is not None
+    tight = made.rows.prefix
+    starts = torch.tensor([0, 5, 5, 7, 7, 7, 7, 7, 7], dtype=torch.int32)
+    table = torch.zeros(8, 64, dtype=torch.int32)
+    table[[0, 2], :32] = tight.block_table[:, :32]  # the group between them is empty
+    tokens = torch.tensor([512, 0, 512, 0, 0, 0, 0, 0], dtype=torch.int32)
+    prefix = replace(tight, member_start=starts, tokens=tokens, block_table=table, most_members=7)
+    shape = (4 + 4, 7, 1, 4)
+    partials = Partials(torch.full((*shape, 16), torch.nan), torch.full(shape, torch.nan), 4, 4)
+    shared_prefix(
+        made.query,
+        made.layer_pages,
+        made.rows,
+        prefix,
+        made.score,
+        most_rows=1,
+        programs=9,  # three blocks of members: three shares each
+        partials=partials,
+        blocks=Blocks(rows=16, columns=16, inner=0, warps=4, stages=2),
+    )
+    assert partials.logsumexp[:4].isnan().all()
+    assert partials.logsumexp[4:7].isfinite().all()
+    assert (partials.logsumexp[7] == -torch.inf).all()
+    interpreted.attend(
+        made.query, made.layer_pages, replace(made.rows, prefix=prefix), made.score, made.out
+    )
+    expected = batch_of(case, CPU)
+    plain = replace(expected.rows, prefix=None)
+    interpreted.attend(expected.query, expected.layer_pages, plain, expected.score, expected.out)
+    torch.testing.assert_close(made.out, expected.out)
+
+
 def test_pages_may_lie_beyond_32_bits(interpreted) -> None:
     """A page stride times a page number overflows 32 bits; the memory is never touched between."""
     stride = 2**29

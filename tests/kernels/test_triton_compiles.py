@@ -12,7 +12,8 @@ pytest.importorskip("triton", reason="triton is not installed (pip install agent
 
 MOST_SHARED_BYTES = 227 * 1024
 ATTENTION = {"_paged_decode", "_paged_extend", "_shared_prefix"}
-OTHERS = {"_merge", "_rms_norm", "_gate_mul", "_rope_store", "_copy_pages", "_scale", "_choose"}
+SAMPLER = {"_scale", "measure", "gather", "_choose"}
+OTHERS = {"_merge", "_rms_norm", "_gate_mul", "_rope_store", "_copy_pages"} | SAMPLER
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def test_no_operation_reads_a_value_back(interpreted, monkeypatch) -> None:
         GridExecutor, "__call__", lambda self, *args, **how: called.append(self.fn.__name__)
     )
     call_all(interpreted, made, row, logits, mask, out, weight, start)
-    assert len(set(called)) == 9
+    assert len(set(called)) == 11
 
 
 def test_scratch_is_made_once(interpreted) -> None:

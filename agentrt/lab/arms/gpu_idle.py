@@ -1,13 +1,19 @@
-"""The share of a time span in which a GPU had nothing to do."""
+"""The share of a time span in which a GPU had nothing to do, and what it did in the rest."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from agentrt.base.record import record
+
+_SHORT_GAP_S = 4e-6
+_LONGEST = 24
+_NAME = 80
 
 
 @record
@@ -18,11 +24,15 @@ class Idleness:
         span_s: Seconds from the first launch's start to the last end.
         busy_s: Seconds of these in which at least one launch ran.
         launches: Number of launches.
+        between_s: Idle seconds in gaps too short for the host to be behind them.
+        kernels: Launches and their seconds by name, the longest first.
     """
 
     span_s: float
     busy_s: float
     launches: int
+    between_s: float = 0.0
+    kernels: tuple[tuple[str, int, float], ...] = ()
 
     @property
     def idle_share(self) -> float:
@@ -38,11 +48,14 @@ def watched(work: Callable[[], None]) -> Idleness:
     with profile(activities=[ProfilerActivity.CUDA]) as seen:
         work()
         torch.cuda.synchronize()
-    return idleness(
-        (event.time_range.start * 1e-6, event.time_range.end * 1e-6)
-        for event in seen.events()
-        if event.device_type.name == "CUDA"
-    )
+    launches = [event for event in seen.events() if event.device_type.name == "CUDA"]
+    spans = [(one.time_range.start * 1e-6, one.time_range.end * 1e-6) for one in launches]
+    by_name: dict[str, list[float]] = defaultdict(list)
+    for one, (start_s, end_s) in zip(launches, spans, strict=True):
+        by_name[one.name].append(end_s - start_s)
+    kernels = [(name[:_NAME], len(took_s), sum(took_s)) for name, took_s in by_name.items()]
+    kernels.sort(key=lambda one: -one[2])
+    return replace(idleness(spans), kernels=tuple(kernels[:_LONGEST]))
 
 
 def idleness(intervals: Iterable[tuple[float, float]]) -> Idleness:
@@ -51,8 +64,11 @@ def idleness(intervals: Iterable[tuple[float, float]]) -> Idleness:
     if not ordered:
         return Idleness(0.0, 0.0, 0)
     began_s = reached_s = ordered[0][0]
-    busy_s = 0.0
+    busy_s = between_s = 0.0
     for start_s, end_s in ordered:
+        gap_s = start_s - reached_s
+        if 0 < gap_s < _SHORT_GAP_S:
+            between_s += gap_s
         busy_s += max(0.0, end_s - max(start_s, reached_s))
         reached_s = max(reached_s, end_s)
-    return Idleness(reached_s - began_s, busy_s, len(ordered))
+    return Idleness(reached_s - began_s, busy_s, len(ordered), between_s)

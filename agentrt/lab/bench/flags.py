@@ -111,10 +111,14 @@ class GpuFlags:
 
     Attributes:
         json_path: Write all of it there.
+        parts: Parts separated by commas: kernels, parity, speculation, speed, drafts.
+        resume: Keep the other parts of the file: same GPU and code, else refused.
         rehearse: The same code over models of two layers on the CPU.
     """
 
     json_path: Path
+    parts: str = "kernels,parity,speculation,speed,drafts"
+    resume: bool = False
     rehearse: bool = False
 
 

@@ -9,34 +9,41 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 import typer
 
 from agentrt.base.errors import AgentrtError, EngineUnavailable
 from agentrt.engine.process.hardware import gpu_info
-from agentrt.lab.arms.arm_process import ArmProcess
+from agentrt.lab.arms.arm_process import Arm, ArmProcess
 from agentrt.lab.arms.peer_files import peer_files
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.bench.engine.result import ArmResult, PointResult
 from agentrt.lab.bench.engine.sample import measure_round
 from agentrt.lab.bench.engine.variants import our_arm, peer_arms
 from agentrt.lab.bench.flags import GpuFlags
-from agentrt.lab.bench.gpu_plan import HOPPER, REHEARSAL, TARGETS, GpuPlan, SpeedPart
+from agentrt.lab.bench.gpu_plan import HOPPER, PROCESSES, REHEARSAL, TARGETS, GpuPlan, SpeedPart
 from agentrt.lab.bench.gpu_speculation import draft_figures, drafts_part, speculation_part
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
+from agentrt.lab.code_version import code_version
 from agentrt.lab.errors import BenchFailed
+from agentrt.lab.flags import check_known, names, require
 from agentrt.lab.progress import log
-from agentrt.lab.result_file import header, machine, write_json
+from agentrt.lab.result_file import header, machine, read_json, write_json
 
-SCHEMA = "agentrt.bench.gpu/1"
+SCHEMA = "agentrt.bench.gpu/2"
+KINDS = ("kernels", "parity", "speculation", "speed", "drafts")
+"""Kinds of parts, by the first word of their names, in the order in which they run."""
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KERNELS_S = 240.0
 _PARITY_POINT = SweepPoint(3, 70, 12, 32, "float32")
 _OURS_ON = {
@@ -54,7 +61,11 @@ Json = dict[str, Any]
 
 def run_gpu_bench(flags: GpuFlags) -> int:
     """Check and print which targets were met; returns 1 if anything is wrong."""
-    found = check_gpu(REHEARSAL if flags.rehearse else HOPPER, flags.json_path)
+    plan = REHEARSAL if flags.rehearse else HOPPER
+    kept = {}
+    if flags.resume and flags.json_path.exists():
+        kept = read_json(flags.json_path, SCHEMA, "Leave out --resume to measure all of it")
+    found = check_gpu(plan, flags.json_path, names(flags.parts), kept)
     for target in found["targets"]:
         typer.echo(json.dumps(target))
     wrong = failures(found)
@@ -63,12 +74,22 @@ def run_gpu_bench(flags: GpuFlags) -> int:
     return 1 if wrong else 0
 
 
-def check_gpu(plan: GpuPlan, path: Path) -> Json:
-    """Run all parts of a plan; returns the file's content.
+def check_gpu(
+    plan: GpuPlan, path: Path, kinds: Sequence[str] = KINDS, kept: Mapping[str, Any] = _NOTHING
+) -> Json:
+    """Run parts of a plan; returns the file's content.
+
+    Args:
+        plan: The plan.
+        path: Path of the file.
+        kinds: Kinds of the parts that run.
+        kept: Content of a file whose other parts stay as they are.
 
     Raises:
         EngineUnavailable: There is no GPU here.
+        UsageError: A kind is not known, or the file is of another GPU or of other code.
     """
+    check_known("--parts", tuple(kinds), KINDS)
     gpu = gpu_info()
     if plan.device == "cuda" and not gpu["count"]:
         raise EngineUnavailable(
@@ -76,7 +97,17 @@ def check_gpu(plan: GpuPlan, path: Path) -> Json:
             hint="Run this on a machine with a CUDA device; --rehearse tries the same code here",
         )
     began_s = monotonic()
-    found: Json = {**header(SCHEMA), "machine": machine() | {"gpu": gpu}, "parts": {}}
+    found: Json = {
+        **header(SCHEMA),
+        "code": code_version(),
+        "machine": machine() | {"gpu": gpu},
+        "parts": dict(kept.get("parts", {})),
+    }
+    for what, before, now in (
+        ("code", kept.get("code"), found["code"]),
+        ("GPU", kept.get("machine", {}).get("gpu"), gpu),
+    ):
+        require(not kept or before == now, f"{path} is of another {what}", "Leave out --resume")
     parts: dict[str, Callable[[], Json]] = {
         "kernels": partial(kernels_part, plan.device),
         "parity": partial(parity_part, plan),
@@ -85,9 +116,14 @@ def check_gpu(plan: GpuPlan, path: Path) -> Json:
             for shape in plan.speculation
         },
         **{f"speed of {part.shape}": partial(speed_part, part, plan.device) for part in plan.speed},
-        **{f"drafts of {one.shape}": partial(drafts_part, one) for one in plan.drafts},
+        **{
+            f"drafts of {one.shape}, batch {one.batch}": partial(drafts_part, one)
+            for one in plan.drafts
+        },
     }
     for name, measure in parts.items():
+        if name.split()[0] not in kinds:
+            continue
         log(f"{name} ({monotonic() - began_s:.0f} s gone)")
         found["parts"][name] = result = _guarded(measure)
         if "error" in result:
@@ -142,12 +178,15 @@ def parity_part(plan: GpuPlan) -> Json:
             ours = our_arm([_PARITY_POINT], files.checkpoint, {**settings, "device": plan.device})
             shown = ", ".join(f"{name}={value}" for name, value in settings.items())
             arms.append(replace(ours, variant=shown))
-        outputs: Json = {}
-        for arm in arms:
-            log(f"{name}: {arm.name}")
+        log(f"{name}: {', '.join(arm.name for arm in arms)}")
+
+        def told(arm: Arm, vocabulary: int = shape.vocabulary) -> str:
             with closing(ArmProcess(arm)) as opened:
-                sample = measure_round(opened, _PARITY_POINT, shape.vocabulary, 0)
-            outputs[arm.name] = sample.output_hash
+                return measure_round(opened, _PARITY_POINT, vocabulary, 0).output_hash
+
+        with ThreadPoolExecutor(PROCESSES[plan.device]) as pool:
+            hashes = pool.map(told, arms)
+            outputs = {arm.name: one for arm, one in zip(arms, hashes, strict=True)}
         expected = outputs[arms[0].name]
         unlike = [arm for arm, output in outputs.items() if output != expected]
         found[name] = {"outputs": outputs, "unlike": unlike}
@@ -199,7 +238,10 @@ def _figures(parts: Mapping[str, Any]) -> dict[str, float]:
             for figure in ("decode_share_of_read_ceiling", "decode_step_ms"):
                 found[f"{name}.{figure}"] = point[figure]
             if "idle" in point:
-                found[f"{name}.idle_share"] = point["idle"]["idle_share"]
+                idle = point["idle"]
+                found[f"{name}.idle_share"] = idle["idle_share"]
+                waiting_s = idle["span_s"] - idle["busy_s"] - idle["between_s"]
+                found[f"{name}.waiting_share"] = waiting_s / idle["span_s"]
     shared, unshared = "siblings.decode_step_ms", "unshared.decode_step_ms"
     if {shared, unshared} <= found.keys():
         found["siblings.times_unshared"] = found[unshared] / found[shared]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from agentrt.lab.bench.drafts.points import points_of
 from agentrt.lab.bench.engine.points import SweepPoint, prompts_of
 from agentrt.lab.bench.engine.variants import our_arm
 from agentrt.lab.bench.flags import DraftsFlags
+from agentrt.lab.bench.gpu_plan import PROCESSES
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.progress import log
@@ -46,15 +48,16 @@ _WAYS_ON: Mapping[str, tuple[Mapping[str, Any], ...]] = {
 def speculation_part(shape_name: str, device: str) -> Json:
     """Tokens of a shape with all kinds of drafts, against those without any."""
     model = checkpoint(shape_named(shape_name))
+    kinds = [{"speculate_tokens": "off"}, *_kinds_of_drafts(shape_name, model)]
+    ways: list[Json] = [{**way, **drafts} for way in _WAYS_ON[device] for drafts in kinds]
     unlike: list[str] = []
     outputs: Json = {}
     accepted, rejected = Counter[str](), Counter[str]()
-    for way in _WAYS_ON[device]:
-        for drafts in [{"speculate_tokens": "off"}, *_kinds_of_drafts(shape_name, model)]:
-            settings = {**way, **drafts}
-            shown = ", ".join(f"{name}={Path(str(value)).name}" for name, value in settings.items())
+    with ThreadPoolExecutor(PROCESSES[device]) as pool:
+        found = pool.map(lambda way: _told(shape_name, model, {**way, "device": device}), ways)
+        for way, (told, counts) in zip(ways, found, strict=True):
+            shown = ", ".join(f"{name}={Path(str(value)).name}" for name, value in way.items())
             log(f"{shape_name}: {shown}")
-            told, counts = _told(shape_name, model, {**settings, "device": device})
             outputs[shown] = told
             if told != next(iter(outputs.values())):
                 unlike.append(shown)

@@ -22,7 +22,17 @@ from agentrt.structured.json_schema.declaration import texts_of
 
 _FREE = ["", "a", " two\nlines ", "1", "é€😀", "a" * 40]
 _FORMAT = "1"
-_VERSION = " ".join([_FORMAT, *map(importlib.metadata.version, ("llguidance", "agentrt"))])
+
+
+def _version(package: str) -> str:
+    """Version of a package; that of a source tree which nobody installed is not known."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "source"
+
+
+_VERSION = " ".join([_FORMAT, *map(_version, ("llguidance", "agentrt"))])
 _MAX_FILES = 4096
 
 

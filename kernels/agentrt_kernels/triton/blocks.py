@@ -1,7 +1,8 @@
 """How large a tile each kernel works on: a table, read at load, written by `agentrt_kernels.tune`.
 
-Entries that were measured stand in `blocks.json` beside this file, or, for this machine alone, in
-the cache directory. A case without an entry takes a default. Defaults are reasoned, not measured:
+Entries that were measured, on an H200, stand in `blocks.json` beside this file, or, for this machine
+alone, in the cache directory. A case without an entry takes a default. Defaults are reasoned, not
+measured:
 
 * A Hopper multiprocessor has 228 KB of shared memory and, for reads to run at full rate, needs some
   30 KB of them under way. A tile of 64 tokens of keys and values at D = 128 in 16 bits is 32 KB.

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation
 from agentrt_kernels.triton.blocks import row_warps
+from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
 
 _MOST_COLUMNS = 1024
 _LEAST: tl.constexpr = tl.constexpr(-80.0)
@@ -38,6 +39,7 @@ def gate_mul(gate_up: Tensor, out: Tensor, activation: Activation = SILU) -> Non
         activation.limit,
         BLOCK=block,
         num_warps=row_warps(block),
+        **overlapped(out.device),
     )
 
 
@@ -53,7 +55,9 @@ def _gate_mul(
     shift,
     limit,
     BLOCK: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):
+    wait_for_inputs(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < width

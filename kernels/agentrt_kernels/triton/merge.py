@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
+from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
 from agentrt_kernels.triton.operands import Heads
 from agentrt_kernels.triton.tile import LOG2_E
 
@@ -70,7 +71,9 @@ def merge(
         D=width,
         BLOCK_S=16 if shares <= 16 else 2 * MOST_SHARES,
         BLOCK_D=triton.next_power_of_2(width),
+        CHUNK=16,
         num_warps=2,
+        **overlapped(out.device),
     )
 
 
@@ -88,7 +91,10 @@ def _merge(
     D: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
+    CHUNK: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):
+    wait_for_inputs(OVERLAPPED)
     sequence = tl.program_id(0) // rows
     row = tl.program_id(0) % rows
     head = tl.program_id(1)
@@ -105,12 +111,21 @@ def _merge(
         sink = tl.load(sinks + head).to(tl.float32) * LOG2_E
         highest = tl.maximum(highest, sink)
     weight = tl.exp2(known - highest)  # [shares]; what saw nothing weighs nothing
-    inside = (weight > 0.0)[:, None] & (column < D)[None, :]
-    values = tl.load(partial + at[:, None] * D + column[None, :], mask=inside, other=0.0)
     total = tl.sum(weight, 0)
     if sinks is not None:
         total += tl.exp2(sink - highest)
-    result = tl.sum(values * weight[:, None], 0) / total
+    # Values a chunk at a time: all shares of a long history at once would not fit the registers.
+    used = tl.max(tl.where(weight > 0.0, share + 1, 0), 0)
+    mixed = tl.zeros([BLOCK_D], tl.float32)
+    for first in range(0, used, CHUNK):
+        part = first + tl.arange(0, CHUNK)
+        place = ((part * sequences + sequence) * rows + row).to(tl.int64) * H + head
+        left = tl.load(logsumexp + place, mask=part < used, other=-float("inf"))
+        shrink = tl.exp2(left - highest)
+        inside = (shrink > 0.0)[:, None] & (column < D)[None, :]
+        values = tl.load(partial + place[:, None] * D + column[None, :], mask=inside, other=0.0)
+        mixed += tl.sum(values * shrink[:, None], 0)
+    result = mixed / total
     target = out.data + (start + row).to(tl.int64) * out.row_stride + head * out.head_stride
     tl.store(target + column, result.to(out.data.dtype.element_ty), mask=column < D)
 

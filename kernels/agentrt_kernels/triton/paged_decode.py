@@ -13,6 +13,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import Blocks, block_for
+from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
 from agentrt_kernels.triton.merge import BLOCK_SHARES, Partials, leave, share_of
 from agentrt_kernels.triton.operands import Groups, Heads, History, Scale, Shape
 from agentrt_kernels.triton.shared_prefix import shared_tokens
@@ -67,6 +68,7 @@ def paged_decode(
         BLOCK_GROUPS=64 if prefix is None else block_for(prefix.tokens.shape[0]),
         num_warps=blocks.warps,
         num_stages=blocks.stages,
+        **overlapped(query.device),
     )
 
 
@@ -100,7 +102,9 @@ def _paged_decode(
     ALONE: tl.constexpr,
     BLOCK_MEMBERS: tl.constexpr,
     BLOCK_GROUPS: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):
+    wait_for_inputs(OVERLAPPED)
     sequence = tl.program_id(0)
     kv_head = tl.program_id(1)
     share = tl.program_id(2)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import Blocks
+from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
 from agentrt_kernels.triton.operands import Heads, History, Scale, Shape
 from agentrt_kernels.triton.tile import load_rows, store_rows, sweep
 
@@ -58,6 +59,7 @@ def paged_extend(
         BLOCK_Q=block_q,
         num_warps=blocks.warps,
         num_stages=blocks.stages,
+        **overlapped(query.device),
     )
 
 
@@ -88,7 +90,9 @@ def _paged_extend(
     sinks,
     shape: tl.constexpr,
     BLOCK_Q: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):
+    wait_for_inputs(OVERLAPPED)
     # The last blocks of a prompt see most; they go first, so that none of them is left alone.
     block = tl.num_programs(0) - 1 - tl.program_id(0)
     kv_head = tl.program_id(1)

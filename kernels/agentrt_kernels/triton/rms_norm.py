@@ -10,6 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.triton.blocks import row_warps
+from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
 
 
 def rms_norm(
@@ -48,6 +49,7 @@ def rms_norm(
         CENTERED=centered,
         BLOCK=block,
         num_warps=row_warps(block),
+        **overlapped(x.device),
     )
 
 
@@ -64,7 +66,9 @@ def _rms_norm(
     epsilon,
     CENTERED: tl.constexpr,
     BLOCK: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):
+    wait_for_inputs(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < width

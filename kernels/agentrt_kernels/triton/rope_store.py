@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import HeadNorms
+from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
 from agentrt_kernels.triton.operands import Heads
 
 _BLOCK_HEADS = 8
@@ -64,6 +65,7 @@ def rope_store(
         BLOCK_HEADS=_BLOCK_HEADS,
         BLOCK_HALF=triton.next_power_of_2(width // 2),
         num_warps=4,
+        **overlapped(qkv.device),
     )
 
 
@@ -91,7 +93,9 @@ def _rope_store(
     CENTERED: tl.constexpr,
     BLOCK_HEADS: tl.constexpr,
     BLOCK_HALF: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):
+    wait_for_inputs(OVERLAPPED)
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1) * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)  # [heads]
     place = tl.arange(0, BLOCK_HALF)  # [D / 2]

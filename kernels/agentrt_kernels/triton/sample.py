@@ -1,10 +1,10 @@
 """A token for each row: mask, temperature, top-k, top-p, min-p and the draw, without a sort.
 
 `_scale` rewrites the logits and finds the largest of each chunk: all that greedy rows need.
-`_choose` takes a row: it keeps the tokens near enough to the largest to matter (a few of many
-thousands, as a rule), then finds each cut, and the draw, as the place in descending order where a
-running count or mass passes a target: a search over the bits of a value, four at a time, in which
-equal values stay together until their ids decide. Weights are fp32, their sums fp64.
+`candidates` keeps the tokens near enough to it to matter (a few of many thousands, as a rule).
+`_choose` takes a row of these: it finds each cut, and the draw, as the place in descending order
+where a running count or mass passes a target: a search over the bits of a value, four at a time, in
+which equal values stay together until their ids decide. Weights are fp32, their sums fp64.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from agentrt_kernels.triton.candidates import DEPTHS, best_of, gather, measure
 from agentrt_kernels.triton.workspace import Workspace
 
 _CHUNK = 4096
-_BLOCK = 2048
+_BLOCK = 512
 _BLOCK_CANDIDATES = 512
-NEGLIGIBLE = tl.constexpr(40.0)
 
 
 def sample(
@@ -44,7 +44,7 @@ def sample(
         min_p: `[B]` fp32.
         uniform: `[B]` fp64 in [0, 1).
         out: `[B]` int64.
-        workspace: Holds the largest of each chunk, and the ids of a row's candidates.
+        workspace: Holds facts about each chunk, and a row's candidates.
     """
     rows, vocabulary = logits.shape
     if rows == 0:
@@ -52,7 +52,12 @@ def sample(
     chunks = triton.cdiv(vocabulary, _CHUNK)
     largest = workspace.take("sample.largest", (rows, chunks), torch.float32)
     first = workspace.take("sample.first", (rows, chunks), torch.int32)
-    candidates = workspace.take("sample.candidates", (rows, vocabulary), torch.int32)
+    counts = workspace.take("sample.counts", (rows, chunks, DEPTHS.value), torch.int32)
+    masses = workspace.take("sample.masses", (rows, chunks, DEPTHS.value), torch.float64)
+    kept = workspace.take("sample.kept", (rows,), torch.int32)
+    total = workspace.take("sample.total", (rows,), torch.float64)
+    ids = workspace.take("sample.ids", (rows, vocabulary), torch.int32)
+    near = workspace.take("sample.near", (rows, vocabulary), torch.float32)
     _scale[(rows, chunks)](
         logits,
         mask,
@@ -66,8 +71,43 @@ def sample(
         CHUNK=_CHUNK,
         num_warps=8,
     )
-    _choose[(rows,)](
+    every = triton.next_power_of_2(chunks)
+    measure[(rows, chunks)](
         logits,
+        temperature,
+        largest,
+        counts,
+        masses,
+        logits.stride(0),
+        vocabulary,
+        chunks,
+        CHUNKS=every,
+        CHUNK=_CHUNK,
+        BLOCK=_BLOCK,
+        num_warps=8,
+    )
+    gather[(rows, chunks)](
+        logits,
+        temperature,
+        top_k,
+        top_p,
+        min_p,
+        uniform,
+        largest,
+        counts,
+        masses,
+        kept,
+        total,
+        ids,
+        near,
+        logits.stride(0),
+        vocabulary,
+        chunks,
+        CHUNKS=every,
+        CHUNK=_CHUNK,
+        num_warps=8,
+    )
+    _choose[(rows,)](
         temperature,
         top_k,
         top_p,
@@ -76,13 +116,14 @@ def sample(
         out,
         largest,
         first,
-        candidates,
-        logits.stride(0),
+        kept,
+        total,
+        ids,
+        near,
         vocabulary,
         chunks,
-        CHUNKS=triton.next_power_of_2(chunks),
-        BLOCK=_BLOCK,
-        BLOCK_CANDIDATES=_BLOCK_CANDIDATES,
+        CHUNKS=every,
+        BLOCK=_BLOCK_CANDIDATES,
         num_warps=8,
     )
 
@@ -122,7 +163,6 @@ def _scale(
 
 @triton.jit(do_not_specialize=["chunks"])
 def _choose(
-    logits,
     temperature,
     top_k,
     top_p,
@@ -131,33 +171,33 @@ def _choose(
     out,
     largest,
     first,
-    candidates,
-    logits_stride,
+    kept_tokens,
+    whole,
+    all_ids,
+    near,
     vocabulary,
     chunks,
     CHUNKS: tl.constexpr,
     BLOCK: tl.constexpr,
-    BLOCK_CANDIDATES: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
+    best, drawn_from = best_of(temperature, largest, row, chunks, CHUNKS)
     chunk = tl.arange(0, CHUNKS)
-    tops = tl.load(largest + row * chunks + chunk, mask=chunk < chunks, other=-float("inf"))
-    best = tl.max(tops, 0)
-    holders = tl.load(first + row * chunks + chunk, mask=(chunk < chunks) & (tops == best), other=0)
-    greedy = tl.min(tl.where((chunk < chunks) & (tops == best), holders, 2147483647), 0)
-    if (tl.load(temperature + row) == 0.0) | (best == -float("inf")) | (greedy < 0):
+    if not drawn_from:
+        tops = tl.load(largest + row * chunks + chunk, mask=chunk < chunks, other=-float("inf"))
+        holds = (chunk < chunks) & (tops == best)
+        holders = tl.load(first + row * chunks + chunk, mask=holds, other=0)
+        greedy = tl.min(tl.where(holds, holders, 2147483647), 0)
         tl.store(out + row, tl.minimum(greedy, vocabulary - 1).to(tl.int64))
         return
     k = tl.load(top_k + row)
     p = tl.load(top_p + row).to(tl.float64)
     least = tl.load(min_p + row)
     where = tl.load(uniform + row)
-    values = logits + row * logits_stride
-    ids = candidates + row * vocabulary
-
-    depth, total = _depth(values, vocabulary, best, k, p, least, where, BLOCK)
-    count = _gather(values, vocabulary, best, depth, ids, BLOCK)
-    tl.debug_barrier()  # what one thread stored another will load
+    values = near + row * vocabulary
+    ids = all_ids + row * vocabulary
+    total = tl.load(whole + row)
+    count = tl.load(kept_tokens + row)
 
     # The cut: every key above it is kept, and the first `kept` of those at it.
     cut = (where * 0.0).to(tl.int64)
@@ -167,12 +207,12 @@ def _choose(
     for phase in range(3):  # top-k, top-p, the draw: one piece of code, which compiles in a third
         if (phase == 2) | ((phase == 0) & (k > 0)) | ((phase == 1) & (p < 1.0)):
             if (phase == 2) & ((k > 0) | (p < 1.0) | (least > 0.0)):
-                total = _mass(values, ids, count, best, cut, kept, least, BLOCK_CANDIDATES)
+                total = _mass(values, count, best, cut, kept, least, BLOCK)
             target = tl.where(phase == 1, p, where) * total
             target = tl.where(phase == 0, k.to(tl.float64) - 0.5, target)
-            found = _reach(values, ids, count, best, target, phase == 0, BLOCK_CANDIDATES)
+            found = _reach(values, count, best, target, phase == 0, BLOCK)
             found = tl.maximum(found, cut)
-            above, mass, ties = _beyond(values, ids, count, best, found, BLOCK_CANDIDATES)
+            above, mass, ties = _beyond(values, count, best, found, BLOCK)
             ties = tl.where(found == cut, tl.minimum(ties, kept), ties)
             weight = _weight(found, best).to(tl.float64)
             share = (target - mass) / weight  # of the ties at `found`
@@ -186,56 +226,14 @@ def _choose(
                 drawn = found
                 index = tl.maximum(tl.minimum(tl.floor(share).to(tl.int64), ties - 1), 0)
             cut = found
-    tl.store(out + row, _named(values, ids, count, drawn, index, BLOCK_CANDIDATES))
+    tl.store(out + row, _named(values, ids, count, drawn, index, BLOCK))
 
 
 @triton.jit
-def _depth(values, vocabulary, best, k, p, least, where, BLOCK: tl.constexpr):
-    """How far below the largest a token may lie and still matter, and the mass of all tokens."""
-    step = tl.arange(0, 8)
-    depth = tl.minimum(tl.exp2(step.to(tl.float32)), NEGLIGIBLE)  # 1, 2, 4, ... 32, 40, 40
-    counts = tl.zeros([8], tl.int64)
-    masses = tl.zeros([8], tl.float64)
-    for begin in range(0, vocabulary, BLOCK):
-        token = begin + tl.arange(0, BLOCK)
-        value = tl.load(values + token, mask=token < vocabulary, other=-float("inf"))
-        near = (value - best)[None, :] > -depth[:, None]  # [8, BLOCK]
-        weight = tl.exp(value - best).to(tl.float64)
-        counts += tl.sum(near.to(tl.int32), 1)
-        masses += tl.sum(tl.where(near, weight[None, :], 0.0), 1)
-    total = tl.max(masses, 0)
-    some = total * 1.000001  # a bound, whatever the rounding
-    if k > 0:
-        enough = counts >= k
-    elif p < 1.0:
-        enough = masses >= p * some
-    elif least > 0.0:
-        enough = tl.exp(-depth) < least * 0.999999
-    else:
-        enough = masses > where * some
-    return tl.min(tl.where(enough, depth, NEGLIGIBLE), 0), total
-
-
-@triton.jit
-def _gather(values, vocabulary, best, depth, ids, BLOCK: tl.constexpr):
-    """The ids of tokens less than `depth` below the largest, in order, and how many."""
-    count = 0
-    for begin in range(0, vocabulary, BLOCK):
-        token = begin + tl.arange(0, BLOCK)
-        value = tl.load(values + token, mask=token < vocabulary, other=-float("inf"))
-        near = (value - best > -depth).to(tl.int32)
-        tl.store(ids + count + tl.cumsum(near, 0) - 1, token, mask=near == 1)
-        count += tl.sum(near, 0)
-    return count
-
-
-@triton.jit
-def _candidates(values, ids, begin, count, BLOCK: tl.constexpr):
-    """Ids and values of up to BLOCK candidates from the one at `begin` on, and which there are."""
+def _candidates(values, begin, count, BLOCK: tl.constexpr):
+    """Values of up to BLOCK candidates from the one at `begin` on, and which there are."""
     place = begin + tl.arange(0, BLOCK)
-    real = place < count
-    token = tl.load(ids + place, mask=real, other=0)
-    return token, tl.load(values + token, mask=real, other=-float("inf")), real
+    return tl.load(values + place, mask=place < count, other=-float("inf")), place < count
 
 
 @triton.jit
@@ -255,7 +253,7 @@ def _weight(key, best):
 
 
 @triton.jit
-def _reach(values, ids, count, best, target, counted, BLOCK: tl.constexpr):
+def _reach(values, count, best, target, counted, BLOCK: tl.constexpr):
     """The largest key whose tokens, with those above, have more than `target` of count or mass.
 
     0 if all tokens together have not.
@@ -266,7 +264,7 @@ def _reach(values, ids, count, best, target, counted, BLOCK: tl.constexpr):
         bound = low + (digit << (28 - 4 * round))
         reached = tl.zeros([16], tl.float64)
         for begin in range(0, count, BLOCK):
-            _, value, real = _candidates(values, ids, begin, count, BLOCK)
+            value, real = _candidates(values, begin, count, BLOCK)
             weight = tl.where(counted, 1.0, tl.exp(value - best)).to(tl.float64)
             reaches = (_key(value)[None, :] >= bound[:, None]) & real[None, :]
             reached += tl.sum(tl.where(reaches, weight[None, :], 0.0), 1)
@@ -275,13 +273,13 @@ def _reach(values, ids, count, best, target, counted, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _beyond(values, ids, count, best, key, BLOCK: tl.constexpr):
+def _beyond(values, count, best, key, BLOCK: tl.constexpr):
     """How many tokens lie above a key, their mass, and how many are at it."""
     above = (best * 0.0).to(tl.int64)
     mass = above.to(tl.float64)
     ties = above
     for begin in range(0, count, BLOCK):
-        _, value, real = _candidates(values, ids, begin, count, BLOCK)
+        value, real = _candidates(values, begin, count, BLOCK)
         own = _key(value)
         beyond = (own > key) & real
         above += tl.sum(beyond.to(tl.int64), 0)
@@ -291,12 +289,12 @@ def _beyond(values, ids, count, best, key, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _mass(values, ids, count, best, cut, kept, least, BLOCK: tl.constexpr):
+def _mass(values, count, best, cut, kept, least, BLOCK: tl.constexpr):
     """The mass of what is kept, of weights of `least` or more."""
     at_cut = _weight(cut, best)
     mass = tl.where(at_cut >= least, kept.to(tl.float64) * at_cut.to(tl.float64), 0.0)
     for begin in range(0, count, BLOCK):
-        _, value, real = _candidates(values, ids, begin, count, BLOCK)
+        value, real = _candidates(values, begin, count, BLOCK)
         weight = tl.exp(value - best)
         inside = (_key(value) > cut) & (weight >= least) & real
         mass += tl.sum(tl.where(inside, weight, 0.0).to(tl.float64), 0)
@@ -309,7 +307,8 @@ def _named(values, ids, count, key, index, BLOCK: tl.constexpr):
     found = index * 0
     before = found
     for begin in range(0, count, BLOCK):
-        token, value, real = _candidates(values, ids, begin, count, BLOCK)
+        value, real = _candidates(values, begin, count, BLOCK)
+        token = tl.load(ids + begin + tl.arange(0, BLOCK), mask=real, other=0)
         equal = (_key(value) == key) & real
         order = before + tl.cumsum(equal.to(tl.int64), 0) - 1
         found += tl.sum(tl.where(equal & (order == index), token, 0).to(tl.int64), 0)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
+from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.gate_mul import gate_mul
 from agentrt_kernels.triton.grouped_gemm import grouped_gemm
 from agentrt_kernels.triton.merge import FEWEST_SHARE_TOKENS, MOST_SHARES, Partials, merge
@@ -25,9 +26,9 @@ from agentrt_kernels.triton.workspace import Workspace
 
 _MOST_DECODE_ROWS = 64
 """Rows times heads of a group up to which a sequence's history is split among programs."""
-_DECODE_PROGRAMS = 8
-"""A multiprocessor. Three live on one; some more, so that the last to come leave none idle."""
-_PREFIX_PROGRAMS = 2
+_DECODE_PROGRAMS = 2
+"""A multiprocessor. Three find room on one: with more, a few run alone when the rest has ended."""
+_PREFIX_PROGRAMS = 1
 """Fewer: a share of a prefix leaves a partial result for each member, which is read again."""
 
 
@@ -106,6 +107,7 @@ class TritonKernels:
                 rows.prefix,
                 score,
                 most_rows=most_rows,
+                programs=_PREFIX_PROGRAMS * _multiprocessors(query.device),
                 partials=partials,
                 blocks=self._blocks("shared_prefix", query),
             )
@@ -165,11 +167,12 @@ class TritonKernels:
         own = _shares(sequences * kv_heads, rows.most_kv_tokens, room)
         shared = 0
         if rows.prefix is not None:
-            groups, pages = rows.prefix.block_table.shape
-            stacked = rows.prefix.most_members * query.shape[1] // kv_heads
+            # As if all sequences had one prefix; with several, each has fewer of them.
+            pages = rows.prefix.block_table.shape[1]
+            stacked = rows.prefix.members.shape[0] * query.shape[1] // kv_heads
             blocks = -(-stacked // self._blocks("shared_prefix", query).rows)
             room = _PREFIX_PROGRAMS * _multiprocessors(query.device)
-            shared = _shares(groups * kv_heads * blocks, pages * layer_pages.shape[2], room)
+            shared = _shares(kv_heads * blocks, pages * layer_pages.shape[2], room)
         workspace = self._workspace(query.device)
         shape = (own + shared, sequences, most_rows, query.shape[1])
         values = workspace.take("attend.values", (*shape, query.shape[2]), torch.float32)
@@ -181,15 +184,6 @@ def _shares(histories: int, tokens: int, room: int) -> int:
     """Programs that share a history of at most `tokens`, if the device has room for `room`."""
     wanted = round(room / max(1, histories))
     return max(1, min(MOST_SHARES, tokens // FEWEST_SHARE_TOKENS, wanted))
-
-
-@cache
-def capability(device: torch.device) -> int:
-    """`90` for compute capability 9.0; 0 without a device to compile for."""
-    if device.type != "cuda":
-        return 0
-    major, minor = torch.cuda.get_device_capability(device)
-    return 10 * major + minor
 
 
 @cache

@@ -3,6 +3,9 @@
 A program stacks the queries of a group's members on the rows of one product: what reads memory for
 each sequence becomes a matrix product. It writes partial results, which `merge` joins with those of
 the sequences' own tokens. Bound by memory for few members, by the matrix units for many.
+
+A grid has as many programs as fill the device. They are dealt out on the device, to the blocks of
+members that there are: a captured step has room for many groups, and mostly serves one.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import triton.language as tl
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
-from agentrt_kernels.triton.blocks import Blocks
-from agentrt_kernels.triton.merge import Partials, leave, share_of
+from agentrt_kernels.triton.blocks import Blocks, block_for
+from agentrt_kernels.triton.dependent_launch import overlapped, wait_for_inputs
+from agentrt_kernels.triton.merge import BLOCK_SHARES, Partials, leave, share_of
 from agentrt_kernels.triton.operands import Groups, Heads, History, Scale, Shape
 from agentrt_kernels.triton.tile import load_rows, sweep
 
@@ -26,6 +30,7 @@ def shared_prefix(
     score: Score,
     *,
     most_rows: int,
+    programs: int,
     partials: Partials,
     blocks: Blocks,
 ) -> None:
@@ -38,6 +43,7 @@ def shared_prefix(
         prefix: Groups of sequences and their shared pages; a member has one row.
         score: Scaling, bound and window.
         most_rows: Rows that `partials` holds of each sequence.
+        programs: Programs that the device has room for.
         partials: Filled for members, behind the shares of their own tokens.
         blocks: Rows and tokens of a tile, warps, stages.
     """
@@ -47,7 +53,12 @@ def shared_prefix(
     block_m = max(16, triton.next_power_of_2(group), min(blocks.rows, stacked))
     per_program = block_m // group
     groups = prefix.tokens.shape[0]
-    grid = (groups * triton.cdiv(prefix.most_members, per_program), kv_heads, partials.shared)
+    # A group's last block may be half empty, so that there are more than the members alone fill.
+    most_blocks = min(
+        groups * triton.cdiv(prefix.most_members, per_program),
+        groups + prefix.members.shape[0] // per_program,
+    )
+    grid = (max(most_blocks, programs // kv_heads), kv_heads)
     _shared_prefix[grid](
         Heads.of(query),
         History.of(layer_pages, prefix.block_table),
@@ -63,8 +74,10 @@ def shared_prefix(
         Scale.of(score),
         shape=Shape.of(query, layer_pages, block_m, blocks.columns),
         MEMBERS=per_program,
+        BLOCK_GROUPS=block_for(groups),
         num_warps=blocks.warps,
         num_stages=blocks.stages,
+        **overlapped(query.device),
     )
 
 
@@ -84,15 +97,27 @@ def _shared_prefix(
     score,
     shape: tl.constexpr,
     MEMBERS: tl.constexpr,
+    BLOCK_GROUPS: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):
-    group = tl.program_id(0) % group_count
-    block = tl.program_id(0) // group_count
+    wait_for_inputs(OVERLAPPED)
     kv_head = tl.program_id(1)
-    share = tl.program_id(2)
+    every = tl.arange(0, BLOCK_GROUPS)
+    starts = tl.load(groups.member_start + every, mask=every < group_count, other=0)
+    ends = tl.load(groups.member_start + 1 + every, mask=every < group_count, other=0)
+    held = tl.cdiv(ends - starts, MEMBERS)  # blocks of each group; none where nobody is in it
+    last_block = tl.cumsum(held, 0)
+    blocks = tl.sum(held, 0)
+    used = tl.maximum(tl.num_programs(0) // tl.maximum(blocks, 1), 1)
+    used = tl.minimum(used, prefix_shares)  # shares of each block
+    share = tl.program_id(0) // tl.maximum(blocks, 1)
+    block = tl.program_id(0) % tl.maximum(blocks, 1)
+    if (share >= used) | (blocks == 0):
+        return
+    group = tl.sum(((last_block <= block) & (every < group_count)).to(tl.int32), 0)
+    block -= tl.sum(tl.where(every < group, held, 0), 0)
     first_member = tl.load(groups.member_start + group) + block * MEMBERS
     last_member = tl.load(groups.member_start + group + 1)
-    if first_member >= last_member:
-        return
     tokens = tl.load(groups.tokens + group)
 
     packed = tl.arange(0, shape.BLOCK_M)  # member * G + head of the group
@@ -107,9 +132,16 @@ def _shared_prefix(
     first = 0
     if score.window is not None:
         first = tl.minimum(tl.maximum(tl.min(own, 0) - score.window + 1, 0), tokens)
-    begin, end = share_of(first, tokens, share, prefix_shares, shape.BLOCK_N)
+    begin, end = share_of(first, tokens, share, used, shape.BLOCK_N)
     at = (((own_shares + share) * sequences + sequence) * rows).to(tl.int64) * shape.H + head
-    if begin >= end:  # the grid is that of a longer prefix
+    if share == 0:  # no program writes the partials of shares that nobody took
+        slot = tl.arange(0, BLOCK_SHARES)[None, :]
+        left = ((own_shares + slot) * sequences + sequence[:, None]) * rows
+        absent = real[:, None] & (slot >= used) & (slot < prefix_shares)
+        tl.store(
+            partial[1] + left.to(tl.int64) * shape.H + head[:, None], -float("inf"), mask=absent
+        )
+    if begin >= end:  # the prefix is too short for so many shares
         tl.store(partial[1] + at, -float("inf"), mask=real)
         return
     q = load_rows(query, row, head, real, shape)

@@ -58,17 +58,17 @@ def sweep(query, own, history, kv_head, entry, begin, whole, end, score, shape: 
             else:
                 keys = tl.load(key_place)  # [D, N]
                 values = tl.load(value_place)  # [N, D]
-            scores = scored(query, keys.to(query.dtype), score)  # [M, N]
+            scores, factor = scored(query, keys.to(query.dtype), score)  # [M, N]
             if MASKED:
                 seen = (place[None, :] <= own[:, None]) & there[None, :]
                 if score.window is not None:
                     seen = seen & (place[None, :] > own[:, None] - score.window)
                 scores = tl.where(seen, scores, -float("inf"))
 
-            highest = tl.maximum(largest, tl.max(scores, 1))
+            highest = tl.maximum(largest, tl.max(scores, 1) * factor)
             # A row that has seen nothing yet keeps weight zero instead of inf - inf.
             pivot = tl.where(highest == -float("inf"), 0.0, highest)
-            weights = tl.exp2(scores - pivot[:, None])  # [M, N]
+            weights = tl.exp2(scores * factor - pivot[:, None])  # [M, N]
             shrink = tl.exp2(largest - pivot)
             total = total * shrink + tl.sum(weights, 1)
             acc *= shrink[:, None]
@@ -80,16 +80,19 @@ def sweep(query, own, history, kv_head, entry, begin, whole, end, score, shape: 
 
 @triton.jit
 def scored(query, keys, score):
-    """Scores `[M, N]` in base 2 of `query` `[M, D]` and `keys` `[D, N]`."""
+    """Scores `[M, N]` of `query` `[M, D]` and `keys` `[D, N]`, and their factor to base 2.
+
+    The factor is left to the exponent, where it costs nothing beside the sum.
+    """
     scores = tl.dot(query, keys, input_precision="ieee")
     if score.softcap is None:
-        scores = scores * (score.scaling * LOG2_E)
+        factor = score.scaling * LOG2_E
     else:
         # tanh through one exponential, which neither overflows nor needs a library.
         scores = scores * (score.scaling / score.softcap)
         scores = score.softcap * (1.0 - 2.0 / (tl.exp2(scores * (2.0 * LOG2_E)) + 1.0))
-        scores = scores * LOG2_E
-    return scores
+        factor = LOG2_E
+    return scores, factor
 
 
 @triton.jit
