@@ -24,7 +24,7 @@ QUICK := analysis base kv_cache lab/workloads program protocol runtime scheduler
 PEERS := .peers
 LLAMA_CPP_PYTHON := 0.3.36
 XGRAMMAR := 0.2.8
-PEER_SERVING := 'transformers[serving]' accelerate==1.15.0 fastapi==0.165.0 openai==3.52.0
+PEER_SERVING := 'transformers[serving]' accelerate==1.15.0 fastapi==0.165.0 openai
 PEER_CLIENTS := httpx langgraph==1.2.22 langchain-core==1.7.2 langchain-openai==1.7.3
 LLAMA_CPP := $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON)
 # vLLM for CPUs and OpenVINO GenAI need other versions of the same packages, so each has an

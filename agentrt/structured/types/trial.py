@@ -25,7 +25,7 @@ _FORMAT = "1"
 
 
 def _version(package: str) -> str:
-    """Version of a package; that of a source tree which nobody installed is not known."""
+    """Version of a package; `source` for a tree that is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentrt.base.errors import EngineUnavailable
+from agentrt.base.errors import EngineUnavailable, UsageError
 from agentrt.cli.main import answer
 from agentrt.engine.process.hardware import gpu_info
 from agentrt.lab.arms.gpu_idle import idleness
@@ -112,6 +112,20 @@ def test_a_part_that_fails_is_told_and_the_rest_goes_on(
     assert list(found["parts"]) == ["kernels", "parity"]
 
 
+def test_parts_are_measured_one_at_a_time_into_one_file(tmp_path: Path) -> None:
+    plan, path = GpuPlan("cpu", (), ()), tmp_path / "gpu.json"
+    first = check_gpu(plan, path, ["parity"])
+    assert list(first["parts"]) == ["parity"]
+    kept = {**first, "parts": {"kernels": {"checks": []}}}
+    found = check_gpu(plan, path, ["parity"], kept)
+    assert set(found["parts"]) == {"parity", "kernels"}
+    assert json.loads(path.read_text("utf-8"))["parts"] == found["parts"]
+    with pytest.raises(UsageError, match="of another code"):
+        check_gpu(plan, path, ["parity"], {**first, "code": "older"})
+    with pytest.raises(UsageError, match="--parts speeds is not known"):
+        check_gpu(plan, path, ["speeds"])
+
+
 def test_what_is_wrong_is_named() -> None:
     parts = {
         "kernels": {"checks": [{"operation": "attend", "case": "one row", "right": False}]},
@@ -150,4 +164,11 @@ def test_idle_is_what_no_launch_covers() -> None:
     found = idleness([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 1.7)])
     assert (found.span_s, found.busy_s, found.launches) == (6.0, 4.0, 4)
     assert found.idle_share == pytest.approx(1 / 3)
+    assert found.between_s == 0.0
     assert idleness([]).idle_share == 0.0
+
+
+def test_gaps_that_no_host_is_behind_are_told_apart() -> None:
+    found = idleness([(0.0, 1.0), (1.000003, 2.0), (2.5, 3.0)])
+    assert found.between_s == pytest.approx(3e-6)
+    assert found.span_s - found.busy_s == pytest.approx(0.500003)
