@@ -78,6 +78,47 @@ def test_drafts_are_made_where_they_pay(
     assert least_share <= shares[-1] <= most_share
 
 
+def copying(position: int) -> int:
+    """A text of 60 tokens that is written again and again."""
+    return (7 * (position % 60)) % 249
+
+
+@pytest.mark.parametrize(
+    ("text", "waits"), [("copying", True), ("repeating", False)], ids=["copies", "only seems to"]
+)
+def test_a_step_waits_for_tokens_where_drafts_behind_them_pay(
+    text, waits, tokenizer_dir, engine
+) -> None:
+    """Of a machine that launches steps before the last one's tokens are known, four at once.
+
+    It stands still for a step before each that waits, which a draft has to be worth.
+    """
+    steering = {"copying": copying, "repeating": repeating}[text]
+    told: dict[str, list[list[int]]] = {}
+    rows: dict[str, float] = {}
+    for tokens in ("off", "auto"):
+        core = engine.hash_core(
+            tokenizer_dir,
+            speculate_tokens=tokens,
+            overlap="on",
+            runner=paced(steered(engine.hash_machine, steering), 0.01, 1e-5),
+            eos_bias=-9.0,
+        )
+        machine = core.executor.runner
+        machine.clock = core.clock
+        for number in range(3):
+            before = machine.named_by_slot
+            for at in range(4):
+                core.submit(engine.request(10 * number + at, [at], max_tokens=150))
+            served = engine.drain(core)
+            rows[tokens] = machine.named_by_slot - before
+        told[tokens] = [served.ids(10 * number + at) for at in range(4)]
+        core.close()
+    assert told["auto"] == told["off"]
+    assert (rows["auto"] < 0.5 * rows["off"]) == waits
+    assert waits or rows["auto"] >= 0.95 * rows["off"]
+
+
 def repeating(position: int) -> int:
     """A text in which what repeats goes on differently each time."""
     place, turn = position % 4, position // 4

@@ -20,6 +20,7 @@ LEAST_COST = 0.05
 """Cost of a row however cheap it seems, so that a source that always fails ends."""
 
 _LOOKUP_SMOOTHING = 0.1
+_WAIT_SMOOTHING = 0.1
 _PLAIN_STEPS = 4
 """One of so many steps without drafts and prompts is learned from: they are all alike."""
 
@@ -36,7 +37,7 @@ class DraftCosts:
     def __init__(self, model: DraftModel | None) -> None:
         self._model = model
         self._times = StepTimes()
-        self._lookup_s = 0.0
+        self._lookup_s = self._wait_s = 0.0
         self._plain_steps = 0
         self._work = (0, 0, 0)
         self._saved_s: float | None = None
@@ -45,6 +46,11 @@ class DraftCosts:
     def lookup(self) -> float:
         """Cost of a look-up."""
         return self._lookup_s / self._saved_token_s if self._saved_token_s > 0.0 else 0.0
+
+    @property
+    def wait(self) -> float:
+        """Cost of a step that is launched only when the tokens of the last one are known."""
+        return MARGIN * self._wait_s / self._saved_token_s if self._saved_token_s > 0.0 else 0.0
 
     @property
     def forward(self) -> float:
@@ -83,6 +89,10 @@ class DraftCosts:
     def note_lookups(self, sequences: int, took_s: float) -> None:
         """Learn from the time in which the drafts of so many sequences were looked up."""
         self._lookup_s += _LOOKUP_SMOOTHING * (took_s / sequences - self._lookup_s)
+
+    def note_wait(self, waited_s: float) -> None:
+        """Learn from a step before which the device waited so long."""
+        self._wait_s += _WAIT_SMOOTHING * (waited_s - self._wait_s)
 
     @property
     def _saved_token_s(self) -> float:

@@ -63,9 +63,11 @@ class Drafter:
         if model is not None:
             for sequence, _ in scheduled:
                 model.roll_back(sequence)
-        if before_tokens or not (choice.limit or any(one.forced_draft for one, _ in scheduled)):
+        if not (choice.limit or any(one.forced_draft for one, _ in scheduled)):
             return {}
         self._costs.begin_step(scheduled)
+        if before_tokens:
+            return {}
         rows = [sequence for sequence, count in scheduled if _is_sampled(sequence, count)]
         lookups = choice.look_up(rows)
         if model is None and not lookups:
@@ -96,14 +98,19 @@ class Drafter:
             drafts |= self._draft_by_model(model, orders, scheduled)
         return drafts
 
-    def expects_drafts(self, sequences: Iterable[Sequence]) -> bool:
-        """Whether a draft is likely behind the tokens that are being sampled for `sequences`."""
-        return self._choice.limit > 0 and any(
-            sequence.complete
-            and not sequence.request.scored
-            and self._choice.expects_draft(sequence)
+    def awaits_tokens(self, sequences: Iterable[Sequence]) -> bool:
+        """Whether the tokens that are being sampled are worth the wait, for the drafts behind them.
+
+        Drafts of one sequence have to save more than all lose by a device that waits.
+        """
+        if not self._choice.limit:
+            return False
+        gain = sum(
+            self._choice.expected_gain(sequence)
             for sequence in sequences
+            if sequence.complete and not sequence.request.scored
         )
+        return gain > (self._costs.wait if self.is_adaptive else 0.0)
 
     def note_verified(self, verified: Rows[Verification]) -> None:
         """Learn from the drafts of a step."""
@@ -120,6 +127,10 @@ class Drafter:
         """Learn from the time of a step, of whose rows so many were of drafts."""
         self._costs.note_step(step, draft_rows, self._drafting_s)
         self._drafting_s = 0.0
+
+    def note_wait(self, waited_s: float) -> None:
+        """Learn how long a device waits for a step that was launched when all tokens were known."""
+        self._costs.note_wait(waited_s)
 
     def forget(self, sequence: Sequence) -> None:
         """Keep the output of a finished sequence for its call site, and nothing else."""

@@ -161,14 +161,20 @@ class SourceChoice:
             drafted = list(found)
         return found
 
-    def expects_draft(self, sequence: Sequence) -> bool:
-        """Whether a draft is likely behind the token that is being sampled for a sequence."""
-        if self._model is not None and self._model_draft(self._model, sequence, 1.0)[0] > 1:
-            return True
+    def expected_gain(self, sequence: Sequence) -> float:
+        """Steps that a draft is expected to save behind the token that is being sampled."""
+        gain = 0.0
+        if self._model is not None:
+            tokens, gain = self._model_draft(self._model, sequence, 1.0)
+            gain = gain if tokens > 1 else 0.0
         if self._rests.will_rest(sequence):
-            return False
-        guess = self.drafts_of(sequence).best_guess(2)
-        return guess is not None and len(guess.token_ids) > 1
+            return gain
+        guess = self.drafts_of(sequence).best_guess(1 + min(self.limit, _left_tokens(sequence)))
+        if guess is None:
+            return gain
+        cost = self._costs.row(0) if self.is_adaptive else 0.0
+        behind = guess.chances[1:]  # the first is of the token that is being sampled
+        return max(gain, sum(chance - cost for chance in behind if chance > cost))
 
     def will_draft_by_model(self, sequence: Sequence) -> bool:
         """Whether the model is likely to draft for a sequence once its prompt is computed."""

@@ -97,6 +97,9 @@ class StepRunner:
         scheduled = ScheduledBatch(sequences, began_s, waiting, before_tokens, max_steps, drafts)
         decodes = [one.computed_tokens >= one.prompt_tokens for one, _ in scheduled.sequences]
         batch = self._executor.launch(scheduled)
+        if self._executor.overlaps and not before_tokens and self._ended_s > 0.0:
+            # A longer wait than a step is one for work.
+            self._drafter.note_wait(min(self._clock.now_s() - self._ended_s, self.step_s))
         steps = batch.steps
         self.forwards += steps
         self.decode_forwards += steps * any(decodes)
@@ -124,15 +127,15 @@ class StepRunner:
     def may_overlap(self, step: InFlightStep) -> bool:
         """Whether the next step may be launched before the tokens of this one are known.
 
-        A draft follows known tokens only, and saves more than the wait for them costs. The chunk of
-        a prompt that is only expected has a step of its own.
+        A draft follows known tokens only, and may save more than the wait for them costs. The chunk
+        of a prompt that is only expected has a step of its own.
         """
         if not self._executor.overlaps or step.scheduled.drafts:
             return False
         if any(sequence.request.ahead for sequence, _ in step.scheduled.sequences):
             return False
         unfinished = filter(self._is_unfinished, step.batch.sampled)  # others are forgotten
-        return not self._drafter.expects_drafts(unfinished)
+        return not self._drafter.awaits_tokens(unfinished)
 
     def sample(self, step: InFlightStep) -> None:
         """Start to sample a token for each row with exactly the tokens that the batch assumed."""

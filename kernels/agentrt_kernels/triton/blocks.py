@@ -1,6 +1,6 @@
 """How large a tile each kernel works on: a table, read at load, written by `agentrt_kernels.tune`.
 
-Entries that were measured, on an H200, stand in `blocks.json` beside this file, or, for this machine
+Entries that were measured stand in `blocks.json` beside this file (on an H200), or, for this machine
 alone, in the cache directory. A case without an entry takes a default. Defaults are reasoned, not
 measured:
 
