@@ -99,3 +99,20 @@ def test_what_is_declared_is_pinned() -> None:
     assert all("==" in line for line in lines if line and not line.startswith("#"))
     declared = [*PROJECT["dependencies"], *(one for extra in EXTRAS.values() for one in extra)]
     assert {name_of(one) for one in declared} <= pinned
+
+
+def test_the_makefile_contradicts_no_pin() -> None:
+    """What an environment of a peer asks for by version, and installs under the constraints."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = dict(re.split(r"==", line) for line in lines if line and not line.startswith("#"))
+    text = (ROOT / "Makefile").read_text("utf-8")
+    for name, value in re.findall(r"^(\w+) := (.+)$", text, re.MULTILINE):
+        text = text.replace(f"$({name})", value)
+    asked = {
+        (name_of(name), version)
+        for line in text.splitlines()
+        if "-c constraints.txt" in line
+        for name, version in re.findall(r"([\w.-]+)==([\w.]+)", line)
+    }
+    assert ("langgraph", "1.2.22") in asked
+    assert not {one for one in asked if pinned.get(one[0], one[1]) != one[1]}

@@ -1,7 +1,7 @@
 """How large a tile each kernel works on: a table, read at load, written by `agentrt_kernels.tune`.
 
-Entries that were measured stand in `blocks.json` beside this file (on an H200), or, for this machine
-alone, in the cache directory. A case without an entry takes a default. Defaults are reasoned, not
+Entries that were measured stand in `blocks.json` beside this file (of an H200), or, for one machine
+alone, in its cache directory. A case without an entry takes a default. Defaults are reasoned, not
 measured:
 
 * A Hopper multiprocessor has 228 KB of shared memory and, for reads to run at full rate, needs some
