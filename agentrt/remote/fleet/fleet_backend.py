@@ -248,11 +248,8 @@ class FleetBackend:
         self._hand(route, worker)
 
     def _hand(self, route: FleetRoute, worker: FleetWorker) -> None:
-        request_id = route.request.request_id
         route.worker, route.leaves = worker, None
-        worker.requests.add(request_id)
-        worker.sent_at_s = anyio.current_time()
-        worker.wake.set()
+        worker.take(route.request.request_id)
         self.placement.send(route, worker, self._clock.now_s())
         worker.backend.submit(route.request)
 

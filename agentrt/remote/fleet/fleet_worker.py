@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+import anyio
+
 from agentrt.base.errors import AgentrtError
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import Backend
@@ -33,7 +35,8 @@ class FleetWorker:
         is_drained: Whether it gets no new requests.
         why: Error that made it down or unfit, or None.
         requests: Requests that it has.
-        sent_at_s: Instant of the last request sent to it, on the event loop's clock.
+        owes_since_s: Instant of the first request sent to it since its last bytes, on the event
+            loop's clock.
         kv_tokens: KV memory that our runs may count on there; 0.0 if unknown.
         is_suspect: Whether it has lost a request since it was last asked.
         wake: Set when something has changed that its keeper has to look at.
@@ -50,7 +53,7 @@ class FleetWorker:
     is_drained: bool = False
     why: AgentrtError | None = None
     requests: set[RequestId] = field(default_factory=set)
-    sent_at_s: float = -math.inf
+    owes_since_s: float = -math.inf
     kv_tokens: float = 0.0
     is_suspect: bool = False
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,7 +72,18 @@ class FleetWorker:
     @property
     def quiet_since_s(self) -> float:
         """Instant since which nothing has come from it, on the event loop's clock."""
-        return max(self.remote.heard_at_s, self.sent_at_s)
+        return max(self.remote.heard_at_s, self.owes_since_s)
+
+    def take(self, request_id: RequestId) -> None:
+        """Note a request that is sent to it.
+
+        A further one does not begin its silence anew: else a server that hangs would never be found
+        out as long as it is sent more.
+        """
+        if self.remote.heard_at_s >= self.owes_since_s:
+            self.owes_since_s = anyio.current_time()
+        self.requests.add(request_id)
+        self.wake.set()
 
     def ready_at_s(self, now_s: float, tokens: float) -> float:
         """Instant at which it may be sent a request; infinite if something has to end first."""

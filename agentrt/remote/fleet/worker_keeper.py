@@ -59,7 +59,8 @@ class WorkerKeeper:
                 self._become("down")
                 continue
             self.tried.set()
-            self._abandon()
+            if anyio.current_time() - worker.quiet_since_s >= self._times.quiet_s:
+                self._abandon()
             await anyio.sleep(pause_s)
             pause_s = min(self._times.most_pause_s, 2 * pause_s)
 
@@ -143,14 +144,13 @@ class WorkerKeeper:
                 worker.wake.clear()
                 continue
             asked_at_s = anyio.current_time()
-            if not await self._asked() and worker.quiet_since_s < asked_at_s:
+            if not await self._asked() and worker.remote.heard_at_s < asked_at_s:
                 self._abandon()
                 return
 
     def _abandon(self) -> None:
         """Give up the requests of a worker that does not answer and sends nothing."""
         worker = self._worker
-        is_quiet = anyio.current_time() - worker.quiet_since_s >= self._times.quiet_s
-        if worker.requests and is_quiet:
+        if worker.requests:
             why = "is gone" if worker.why is None else f"is gone: {worker.why.message}"
             self._on_hung(worker, EngineDied(f"the worker at {worker.name} {why}"))
