@@ -163,6 +163,7 @@ class FleetBackend:
         if route is None:
             return
         if route.worker is not None:
+            route.leaves = None  # it may just have been taken back, to be sent to another worker
             route.worker.backend.cancel(request_id, reason)
         elif route.is_lost:
             self._forget(route)
