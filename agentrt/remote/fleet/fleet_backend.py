@@ -112,6 +112,11 @@ class FleetBackend:
         """Features that all servers have; the context length is the shortest of them."""
         return self._members.capabilities
 
+    @property
+    def workers(self) -> tuple[FleetWorker, ...]:
+        """The servers, as the fleet sees them now."""
+        return self._members.workers
+
     async def start(self) -> None:
         await self._members.start()
         if self.feeds is not None:
