@@ -11,7 +11,17 @@ import httpx
 from agentrt.base.loopback import is_loopback
 
 CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-_PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+GONE_S = 30
+"""Time after which a peer that acknowledges nothing is gone: no reset comes from a host without
+power."""
+
+# No probe is sent while bytes are yet to be acknowledged: these have a limit of their own.
+_PROBES = {
+    "TCP_KEEPIDLE": 15,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": GONE_S * 1000,
+}
 _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *(
@@ -20,7 +30,6 @@ _KEEP_ALIVE = [
         if hasattr(socket, name)
     ),
 ]
-"""A peer that answers no probe for 30 s is gone: no reset comes from a host without power."""
 
 
 def direct_transport(url: str) -> httpx.AsyncHTTPTransport | None:
