@@ -23,6 +23,11 @@ REQUESTS = 64
 """Requests that a worker computes at once."""
 KV_TOKENS = 32_768
 _KEY = "FLEET_KEY"
+_FORMS = '{"backend": "guidance", "disable_any_whitespace": true}'
+_VLLM = (
+    *("--structured-outputs-config", _FORMS),
+    *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ def _plans(kind: str, count: int, *, isolated: bool) -> list[WorkerPlan]:
         replicas = [replica_plan(plan, core, REQUESTS) for core in cores_of(count)]
         return [
             WorkerPlan(
-                ["{host}" if part == "127.0.0.1" else part for part in one.command],
+                [*("{host}" if part == "127.0.0.1" else part for part in one.command), *_VLLM],
                 one.model,
                 "vllm",
                 one.env,
