@@ -129,11 +129,9 @@ async def measure(given: argparse.Namespace, *, isolated: bool) -> dict[str, Any
             await new_play().run(given.width, 0.0)  # grammars are compiled, lengths learned
             calm, disturbed = new_play(), new_play()
             await calm.run(1, given.calm_s)
-            first_rate, disturbances = (
-                calm.rate,
-                Disturbances(
-                    fleet.workers, kinds, given.every_s, given.away_s, given.most_faults, given.seed
-                ),
+            first_rate, most = calm.rate, given.most_faults
+            disturbances = Disturbances(
+                fleet.workers, kinds, given.every_s, given.away_s, most, given.seed
             )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(disturbances.play)
