@@ -31,6 +31,7 @@ class Disturbances:
     most: int
     seed: int = 0
     done: Counter[str] = field(default_factory=Counter)
+    _away: set[int] = field(default_factory=set)
 
     async def play(self) -> None:
         """Disturb until cancelled; a worker that is stopped or cut off is always let go again."""
@@ -40,10 +41,14 @@ class Disturbances:
             while self.done.total() < self.most:
                 await anyio.sleep_until(next_at_s)
                 next_at_s += self.every_s
+                free = [one for one in self.workers if one.number not in self._away]
+                if not free:
+                    continue
                 turns = turns or chance.sample(self.kinds, len(self.kinds))
-                kind, worker = turns.pop(), chance.choice(self.workers)
-                self.done[kind] += 1
-                tasks.start_soon(self._disturb, worker, kind, chance.uniform(1, self.most_away_s))
+                fault, worker = turns.pop(), chance.choice(free)
+                self.done[fault] += 1
+                self._away.add(worker.number)
+                tasks.start_soon(self._disturb, worker, fault, chance.uniform(1, self.most_away_s))
 
     async def _disturb(self, worker: WorkerProcess, fault: Fault, away_s: float) -> None:
         await anyio.to_thread.run_sync(worker.disturb, fault)
@@ -52,3 +57,4 @@ class Disturbances:
                 await anyio.sleep(away_s)
             finally:
                 worker.restore(fault)
+        self._away.discard(worker.number)
