@@ -21,6 +21,7 @@ from agentrt.remote.answers.output_ids import OutputIds
 from agentrt.remote.body import build_request, forms_of, left_out
 from agentrt.remote.constraints.answer_check import AnswerCheck
 from agentrt.remote.constraints.constraint_forms import ConstraintForm
+from agentrt.remote.constraints.refused_forms import RefusedForms
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import FormRefused, Http
 from agentrt.remote.protocols.answer_parts import AnswerPart
@@ -59,6 +60,7 @@ class Attempts:
         self._clock = clock
         self._write = write
         self._order = order
+        self._refused = RefusedForms()
         self._check = AnswerCheck(server.codec.call_frame if server.codec is not None else FRAME)
 
     def close(self) -> None:
@@ -70,7 +72,9 @@ class Attempts:
         request = exchange.request
         if len(request.output_ids) >= request.sampling.max_tokens:
             return "length"  # it broke off behind its last token
-        exchange.forms = exchange.forms or list(forms_of(request, self.server))
+        if not exchange.forms:
+            known_forms = forms_of(request, self.server)
+            exchange.forms = self._refused.left(request.constraint, known_forms)
         first: RequestRejected | None = None
         while True:
             server = self.server
@@ -86,16 +90,25 @@ class Attempts:
                 if known := self.server.after_refusal(refusal.message):
                     self.server = known
                 elif len(exchange.forms) > 1:
-                    self._note_refused(exchange.forms)
+                    self._note_refused(request.constraint, exchange.forms)
                     del exchange.forms[0]
                 else:
                     raise RequestRejected(first.message, hint=first.hint) from None
 
-    def _note_refused(self, forms: list[ConstraintForm | None]) -> None:
-        """Remember that strict schemas with bounds are refused, if those without are yet to try."""
+    def _note_refused(
+        self, spec: ConstraintSpec | None, forms: list[ConstraintForm | None]
+    ) -> None:
+        """Remember a form as refused: for all constraints if it was for its bounds, else for one.
+
+        It was for its bounds as far as is known, if the form without them is yet to try.
+        """
         refused, following = forms[0], forms[1]
-        if refused is not None and following is not None and refused.name == following.name:
+        if refused is None or spec is None:
+            return
+        if following is not None and refused.name == following.name:
             self.server = replace(self.server, takes_bounds=False)
+        else:
+            self._refused.note(spec, refused)
 
     async def _stream_form(self, exchange: Exchange, server: RemoteServer) -> FinishReason:
         request, form = exchange.request, exchange.form

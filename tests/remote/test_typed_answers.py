@@ -260,6 +260,33 @@ def test_a_form_that_is_refused_in_the_stream_gives_way_to_the_next(played):
     assert finished(seen).attributes["agentrt.constraint.form"] == "response_format, not strict"
 
 
+def test_a_form_that_was_refused_for_a_constraint_is_not_sent_for_it_again(played):
+    """Each of eight answers would cost a request that is refused; other schemas are not judged."""
+
+    def refuses(body):
+        schema = json.dumps(body.get("response_format", {}))
+        strict = '"strict": true' in schema
+        if strict and "pieces" in schema:
+            tried.append(1)
+        return "this schema is too large" if strict and "pieces" in schema else None
+
+    tried: list[int] = []
+    script = Script([text('{"pieces":12}'), text('{"value":7}')], {"json"}, refuses)
+
+    async def body():
+        first = [await ASK.generate(Parcel)]
+        script.answers, script.seen = [text('{"pieces":12}')], []
+        first += [await ASK.generate(Parcel) for _ in range(7)]
+        script.answers, script.seen = [text('{"value":7}')], []
+        return first, await ASK.generate(int)
+
+    (parcels, number), _ = played(script, body)
+    assert [one.pieces for one in parcels] == [12] * 8
+    assert number == 7
+    assert len(tried) <= 2  # with its bounds, and without
+    assert script.seen[0]["response_format"]["json_schema"]["strict"]
+
+
 def test_a_refusal_that_no_form_mends_is_reported_as_it_was(played):
     script = Script(
         [], refuses=lambda body: None if len(body["messages"]) == 1 else "No such thing."
