@@ -7,6 +7,7 @@ of its KV cache they hold the same part as of its requests.
 from __future__ import annotations
 
 import math
+from collections import deque
 
 from agentrt.remote.admission.engine_load import EngineCapacity, EngineLoad
 
@@ -15,6 +16,14 @@ FIRST_REQUESTS = 8.0
 
 PROBED_SHARE = 1 / 16
 """Growth of a room that was full once, in a look that finds nothing waiting."""
+
+MOST_PAUSE_LOOKS = 32
+"""Looks between two such probes at most. Each probe that only made requests wait at the server
+doubles the pause: what waits there can no longer be moved."""
+
+REMEMBERED_LOOKS = 8
+"""Looks of which the one with the most running requests counts. A single look may fall between the
+end of a request and the begin of the next one, which is in the server's queue already."""
 
 LEAST_SHARE = 1 / 16
 """Share of the KV memory that counts as ours however much others hold: some of it comes free."""
@@ -33,6 +42,8 @@ class ServerRoom:
         self.kv_tokens = 0.0
         self._capacity = EngineCapacity()
         self._was_full = False
+        self._running: deque[float] = deque(maxlen=REMEMBERED_LOOKS)
+        self._probe = _Probe()
 
     @property
     def is_first(self) -> bool:
@@ -67,7 +78,42 @@ class ServerRoom:
             self.requests = max(1.0, self._capacity.slots - others)
         elif load.waiting and in_flight:
             self._was_full = True
-            self.requests = max(1.0, math.floor(load.running * (1.0 - others_share)))
-        elif min(there, in_flight) >= self.requests:  # it has them all, and keeps up
-            more = max(1.0, self.requests * PROBED_SHARE) if self._was_full else self.requests
-            self.requests += more
+            self._running.append(math.floor(load.running * (1.0 - others_share)))
+            room = max(1.0, *self._running)
+            self._probe.note_wait(failed=room < self.requests)
+            self.requests = room
+        elif min(there, in_flight) >= math.floor(self.requests):  # it has them all, and keeps up
+            self._running.append(math.floor(load.running * (1.0 - others_share)))
+            if not self._was_full:
+                self.requests *= 2
+            elif self._probe.is_due():
+                self.requests += max(1.0, self.requests * PROBED_SHARE)
+
+
+class _Probe:
+    """The pauses between probes of a room that was full once, in looks."""
+
+    def __init__(self) -> None:
+        self._pause = 1
+        self._left = 0
+        self._is_on = False
+
+    def note_wait(self, *, failed: bool) -> None:
+        """Note a look that found requests waiting.
+
+        Args:
+            failed: Whether there was room for fewer than had been thought.
+        """
+        if self._is_on and failed:
+            self._pause = min(MOST_PAUSE_LOOKS, 2 * self._pause)
+        self._left, self._is_on = self._pause - 1, False
+
+    def is_due(self) -> bool:
+        """Whether to probe now, after a look that found a full room and nothing waiting."""
+        if self._left > 0:
+            self._left -= 1
+            return False
+        if self._is_on:  # the last probe found room
+            self._pause = 1
+        self._is_on = True
+        return True

@@ -1,12 +1,18 @@
 """The room of a server, learned from its load: how much may be with it, and its KV memory."""
 
+import itertools
 import math
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.remote.admission.engine_load import EngineCapacity, EngineLoad
-from agentrt.remote.admission.server_room import FIRST_REQUESTS, ServerRoom
+from agentrt.remote.admission.server_room import (
+    FIRST_REQUESTS,
+    MOST_PAUSE_LOOKS,
+    REMEMBERED_LOOKS,
+    ServerRoom,
+)
 
 
 def test_a_queue_at_the_server_shows_what_it_serves_at_once():
@@ -58,6 +64,41 @@ def test_a_server_that_shows_nothing_is_not_held_back():
     room.note_capacity(EngineCapacity(slots=2))
     room.note_unknown()
     assert room.requests == 2
+
+
+def test_a_look_between_two_requests_makes_no_room_smaller():
+    room = ServerRoom()
+    room.note_load(EngineLoad(running=2, waiting=6), in_flight=8)
+    assert room.requests == 2
+    room.note_load(EngineLoad(running=1, waiting=1), in_flight=2)
+    assert room.requests == 2, "one has ended, and the next one has not begun"
+    for _ in range(REMEMBERED_LOOKS):
+        room.note_load(EngineLoad(running=1, waiting=1), in_flight=2)
+    assert room.requests == 1, "it computes one at a time now"
+
+
+def test_probes_in_vain_become_rare():
+    room = ServerRoom()
+    room.note_load(EngineLoad(running=2, waiting=6), in_flight=8)
+    probes = []
+    for look in range(200):
+        full = room.requests > 2
+        probes += [look] if full else []
+        room.note_load(EngineLoad(running=2, waiting=float(full)), in_flight=int(room.requests))
+    gaps = [after - before for before, after in itertools.pairwise(probes)]
+    assert gaps[:3] == sorted(gaps[:3])
+    assert max(gaps) <= MOST_PAUSE_LOOKS + 2
+    assert len(probes) < 15
+
+
+def test_probes_that_find_room_go_on():
+    room = ServerRoom()
+    room.note_load(EngineLoad(running=16, waiting=6), in_flight=22)
+    before = room.requests
+    for _ in range(16):
+        most = int(room.requests)
+        room.note_load(EngineLoad(running=most, waiting=0), in_flight=most)
+    assert room.requests > 1.8 * before
 
 
 @settings(max_examples=200, derandomize=True, deadline=None)
