@@ -315,7 +315,7 @@ class FleetBackend:
         """Take a request off the account of its worker."""
         worker.requests.discard(end.request_id)
         route.worker = route.task = None
-        self.placement.end(route, end, self._clock.now_s())
+        self.placement.end(route, worker, end, self._clock.now_s())
 
     def _last(self, route: FleetRoute, end: End) -> End:
         """The end of a request as the runtime gets it."""

@@ -9,13 +9,19 @@ from agentrt.base.canonical_json import dumps
 from agentrt.program.messages import messages_of
 from agentrt.program.prompt_size import likely_prompt_tokens
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.protocol.step_output import End
+from agentrt.protocol.step_output import End, Ledger
 from agentrt.remote.fleet.fleet_route import FleetRoute
 from agentrt.remote.fleet.fleet_worker import FleetWorker
 from agentrt.scheduler.placement.held_blocks import PrefixChange, id_key
 from agentrt.scheduler.placement.place import Placement
 from agentrt.scheduler.placement.placer import Placer
-from agentrt.scheduler.placement.worker_load import PlacementRequest
+from agentrt.scheduler.placement.worker_load import PlacementRequest, TokenCosts
+
+MOST_BLOCK_TOKENS = 128
+"""Largest block of an engine: the first reports of a server may have a larger divisor."""
+
+TEMPLATE_SHARE = 0.1
+"""Share of a prompt of messages by which its tokens and its bytes may be spread differently."""
 
 
 class FleetPlacement:
@@ -31,6 +37,7 @@ class FleetPlacement:
         self._gap_s = gap_s
         self._placer = Placer()
         self._runs: dict[str, float] = {}
+        self._block_tokens: dict[str, int] = {}
         for worker in workers:
             self._placer.add(worker.name, weight=worker.weight)
 
@@ -52,19 +59,47 @@ class FleetPlacement:
 
     def send(self, route: FleetRoute, worker: FleetWorker, now_s: float) -> None:
         """Note that a request goes to a worker."""
-        self._placer.send(route.request.request_id, _facts(route, now_s), worker.name)
+        self._placer.send(route.request.request_id, _facts(route, now_s), worker.name, now_s)
 
     def note_output(self, route: FleetRoute) -> None:
         """Note the first output of a request: its prompt is computed."""
         self._placer.computed(route.request.request_id)
 
-    def end(self, route: FleetRoute, end: End, now_s: float) -> None:
+    def end(self, route: FleetRoute, worker: FleetWorker, end: End, now_s: float) -> None:
         """Note the end of a request at its worker, whatever ended it."""
         ledger = end.ledger
-        answered = end.reason in ("stop", "length") and ledger.prompt_tokens > 0
-        share = ledger.cached_tokens / ledger.prompt_tokens if answered else None
-        self._placer.end(route.request.request_id, cached_share=share)
+        answered = end.reason in ("stop", "length")
+        if answered and ledger.prompt_tokens > 0:
+            share = ledger.cached_tokens / ledger.prompt_tokens
+            slack_tokens = self._slack_tokens(route, worker, ledger)
+            slack_share = slack_tokens / ledger.prompt_tokens
+        else:
+            share, slack_share = None, 0.0
+        self._placer.end(
+            route.request.request_id,
+            cached_share=share,
+            slack_share=slack_share,
+            now_s=now_s,
+            output_tokens=float(ledger.output_tokens) if answered else None,
+        )
         self._runs[route.request.run_id] = now_s
+
+    def _slack_tokens(self, route: FleetRoute, worker: FleetWorker, ledger: Ledger) -> float:
+        """Tokens by which a report of cached tokens may fall short of what a worker holds.
+
+        Engines share whole blocks, whose size all of their reports are multiples of. Of a prompt
+        of messages the template is unknown: its share of the tokens is not that of the bytes.
+        """
+        before = self._block_tokens.get(worker.name, 0)
+        block = self._block_tokens[worker.name] = math.gcd(before, ledger.cached_tokens)
+        template = 0.0
+        if not isinstance(route.request.prompt, TokenPrompt):
+            template = TEMPLATE_SHARE * ledger.prompt_tokens
+        return min(block, MOST_BLOCK_TOKENS) + template
+
+    def costs_of(self, worker: FleetWorker) -> TokenCosts:
+        """Costs of tokens at a worker, as far as answers have shown them."""
+        return self._placer.workers[worker.name].costs or self._placer.costs
 
     def note_restart(self, worker: FleetWorker) -> None:
         """Note that a worker was away, and holds no prefix any more."""

@@ -39,6 +39,10 @@ SIBLING_WEIGHT = 1.0
 A fork of some requests stays together, and a fan of hundreds spreads although its prefix is dear.
 """
 
+WAIT_WEIGHT = 4.0
+"""Multiple of the time of computing a prefix again for which a request waits for a full worker
+while another one has room. It is less than what moves a continuation: that room stands empty."""
+
 RECENT_SHARE = 0.3
 """Share of the work sent of late that counts as ahead of a new run. The runs behind that work are
 going to send more to the same worker."""
@@ -76,7 +80,7 @@ def place(
         request: The request.
         workers: The workers.
         matched_tokens: Tokens of the prompt that each worker is believed to hold; 0 if left out.
-        costs: Costs of tokens.
+        costs: Costs of tokens at workers of which nothing is learned.
         sibling_s: Work ahead at each worker that is of the same run; 0 if left out.
         home: Worker of the last request of the run; "" if there is none.
 
@@ -84,8 +88,7 @@ def place(
         The placement. A worker without room is chosen if waiting for it is expected to be better,
         but not once the request has waited for longer than its prefix is worth.
     """
-    output_s = request.output_tokens * costs.decode_s
-    token_s = (CONTINUATION_WEIGHT if home else NEW_RUN_WEIGHT) * costs.prefill_s
+    again_weight = CONTINUATION_WEIGHT if home else NEW_RUN_WEIGHT
     recent_share = 0.0 if home else RECENT_SHARE
     best: WorkerLoad | None = None
     best_key: tuple[float, bool, float] = (0.0, False, 0.0)
@@ -99,7 +102,9 @@ def place(
         eligible += 1
         matched = matched_tokens.get(name, 0.0)
         longest = max(longest, matched)
-        again_s = token_s * (request.prompt_tokens - matched)
+        own = worker.costs or costs
+        output_s = request.output_tokens * own.decode_s
+        again_s = again_weight * own.prefill_s * (request.prompt_tokens - matched)
         ahead_s = worker.in_flight_s + recent_share * worker.recent_s
         if sibling_s:
             ahead_s += SIBLING_WEIGHT * sibling_s.get(name, 0.0)
@@ -111,10 +116,12 @@ def place(
             free, free_key = worker, key
     if best is None:
         return None
-    worth_s = token_s * matched_tokens.get(best.name, 0.0)
+    own = best.costs or costs
+    worth_s = WAIT_WEIGHT * own.prefill_s * matched_tokens.get(best.name, 0.0)
     if free is not None and free is not best and request.waited_s > worth_s / best.weight:
         best, best_key = free, free_key
     matched = matched_tokens.get(best.name, 0.0)
+    own = best.costs or costs
     reason: PlacementReason
     if best.room < 1:
         reason = "full" if free is None else "wait"
@@ -129,7 +136,7 @@ def place(
         ("longest_match_tokens", longest),
         ("ahead_s", best.in_flight_s),
         ("recent_s", best.recent_s),
-        ("work_s", costs.work_s(request.prompt_tokens - matched, request.output_tokens)),
+        ("work_s", own.work_s(request.prompt_tokens - matched, request.output_tokens)),
         ("score_s", best_key[0]),
     )
     return Placement(best.name, best.room < 1, reason, terms)

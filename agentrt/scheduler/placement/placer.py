@@ -10,10 +10,15 @@ from types import MappingProxyType
 from agentrt.base.errors import InternalError
 from agentrt.scheduler.placement.place import Placement, place
 from agentrt.scheduler.placement.prefix_map import PrefixMap, SentPrefix
+from agentrt.scheduler.placement.server_pace import ServerPace
 from agentrt.scheduler.placement.worker_load import PlacementRequest, TokenCosts, WorkerLoad
 
 RECENT_S = 15.0
 """Time under full load in which the share of older work that counts as recent falls to 1/e."""
+
+OWN_ANSWERS = 16
+"""Answers of a worker from which on its own pace counts: few say more about themselves than about
+it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +38,9 @@ class _InFlight:
         run: Run of the request; None if it belongs to none.
         key: Prompt of the request.
         sent: The prompt in the map.
+        prompt_tokens: Length of the prompt.
+        lacking_tokens: Tokens of it that the worker was believed to lack.
+        is_timed: Whether the pace of the worker counts it.
         prefill_s: Work of the prompt that is left, in seconds.
         output_s: Work of the output.
     """
@@ -41,6 +49,9 @@ class _InFlight:
     run: _Run | None
     key: bytes
     sent: SentPrefix
+    prompt_tokens: float
+    lacking_tokens: float
+    is_timed: bool
     prefill_s: float
     output_s: float
 
@@ -55,8 +66,11 @@ class _InFlight:
 class Placer:
     """Places requests over workers. Deterministic: no clock, no I/O.
 
+    Waits and the worth of a prefix are compared in real seconds, so the costs of tokens have to be
+    those of the servers: they are learned, one pace a worker, if instants are handed in.
+
     Args:
-        costs: Costs of tokens on a worker of weight 1.
+        costs: Costs of tokens on a worker of weight 1, until answers have shown better ones.
         bytes_per_token: Bytes of a key that make a token: 4.0 for ids, the learned ratio for text.
         block_bytes: Bytes of a key that engines share at least.
 
@@ -84,6 +98,7 @@ class Placer:
         self._workers: dict[str, WorkerLoad] = {}
         self._in_flight: dict[int, _InFlight] = {}
         self._runs: dict[str, _Run] = {}
+        self._paces: dict[str, ServerPace] = {}
 
     @property
     def workers(self) -> Mapping[str, WorkerLoad]:
@@ -101,12 +116,14 @@ class Placer:
         if worker in self._workers:
             raise InternalError(f"worker {worker!r} is placed on already")
         self._workers[worker] = WorkerLoad(worker, weight)
+        self._paces[worker] = ServerPace(self.costs)
         self.prefixes.add(worker, kv_tokens)
 
     def remove(self, worker: str) -> None:
         """Remove a worker; its requests in flight and the homes of its runs are forgotten."""
         self.prefixes.remove(worker)
         load = self._workers.pop(worker)
+        del self._paces[worker]
         self._in_flight = {
             number: one for number, one in self._in_flight.items() if one.worker is not load
         }
@@ -148,8 +165,16 @@ class Placer:
             "" if run is None else run.home.name,
         )
 
-    def send(self, request_id: int, request: PlacementRequest, worker: str) -> None:
+    def send(
+        self, request_id: int, request: PlacementRequest, worker: str, now_s: float | None = None
+    ) -> None:
         """Note that a request goes to a worker, or waits for it.
+
+        Args:
+            request_id: The request.
+            request: Facts of the request.
+            worker: Name of the worker.
+            now_s: The instant, if the worker's pace is to be learned from it.
 
         Raises:
             InternalError: The request is in flight already.
@@ -159,13 +184,20 @@ class Placer:
         load = self._workers[worker]
         matched = self._tokens_of(request, self.prefixes.match(request.key).get(worker, 0))
         sent = self.prefixes.record(worker, request.key)
-        prefill_s = self.costs.work_s(request.prompt_tokens - matched, 0.0)
-        output_s = self.costs.work_s(0.0, request.output_tokens)
+        costs, lacking = load.costs or self.costs, request.prompt_tokens - matched
+        prefill_s = costs.work_s(lacking, 0.0)
+        output_s = costs.work_s(0.0, request.output_tokens)
         run = self._runs.setdefault(request.run_id, _Run(load)) if request.run_id else None
         if run is not None:
             run.home = load
-        one = _InFlight(load, run, request.key, sent, prefill_s, output_s)
+        one = _InFlight(
+            *(load, run, request.key, sent, request.prompt_tokens, lacking, now_s is not None),
+            prefill_s=prefill_s,
+            output_s=output_s,
+        )
         one.count(prefill_s + output_s)
+        if now_s is not None:
+            self._paces[worker].begin(now_s)
         self._in_flight[request_id] = one
         self._note_recent(load, prefill_s + output_s)
 
@@ -178,7 +210,14 @@ class Placer:
             self.prefixes.settle(one.sent)
 
     def end(
-        self, request_id: int, *, cached_share: float | None = None, output_key: bytes = b""
+        self,
+        request_id: int,
+        *,
+        cached_share: float | None = None,
+        slack_share: float = 0.0,
+        output_key: bytes = b"",
+        now_s: float | None = None,
+        output_tokens: float | None = None,
     ) -> None:
         """Note the end of a request, whatever ended it; one that is not in flight is ignored.
 
@@ -186,17 +225,77 @@ class Placer:
             request_id: The request.
             cached_share: Share of the tokens of its prompt that the engine found in its KV cache;
                 None if it does not say. A share, since how many bytes make a token is unknown here.
+            slack_share: Share of the prompt by which that may fall short though nothing was
+                evicted: engines share whole blocks, and bytes are no exact measure of tokens.
             output_key: Bytes that the engine now holds behind the prompt.
+            now_s: The instant; needed if it was given when the request was sent.
+            output_tokens: Length of the output; None if the worker has not answered.
         """
         one = self._in_flight.pop(request_id, None)
         if one is None:
             return
         one.count(-one.prefill_s - one.output_s)
         if cached_share is not None:
-            self.prefixes.confirm(one.sent, ceil(cached_share * len(one.key)))
+            found = ceil(cached_share * len(one.key))
+            self.prefixes.confirm(one.sent, found, ceil(slack_share * len(one.key)))
         self.prefixes.settle(one.sent)
         if output_key:
             self.prefixes.settle(self.prefixes.record(one.worker.name, one.key + output_key))
+        if one.is_timed and now_s is not None:
+            self._learn(one, now_s, cached_share, output_tokens)
+
+    def _learn(
+        self, one: _InFlight, now_s: float, cached_share: float | None, output_tokens: float | None
+    ) -> None:
+        """Learn the pace of a worker from the end of a request."""
+        pace = self._paces[one.worker.name]
+        if output_tokens is None:
+            pace.fail(now_s)
+            return
+        lacking = one.lacking_tokens
+        if cached_share is not None:
+            lacking = one.prompt_tokens * (1.0 - cached_share)
+        before = pace.costs
+        pace.end(now_s, lacking, output_tokens)
+        if pace.costs is not before:
+            self._note_costs()
+
+    def _note_costs(self) -> None:
+        """Give each worker its costs; one with few answers is taken to be like all together."""
+        loads = self._workers
+        found = {
+            name: (pace.answers, pace.costs.times(loads[name].weight))
+            for name, pace in self._paces.items()
+        }
+        answers = sum(count for count, _ in found.values())
+        usual = TokenCosts(
+            sum(count * costs.prefill_s for count, costs in found.values()) / answers,
+            sum(count * costs.decode_s for count, costs in found.values()) / answers,
+        )
+        for name, load in loads.items():
+            count, own = found[name]
+            before, load.costs = load.costs or self.costs, own if count >= OWN_ANSWERS else usual
+            self._rescale(load, self._slowness(load.costs) / self._slowness(before))
+
+    def _slowness(self, costs: TokenCosts) -> float:
+        """Time of work that half prompts and half outputs make, by that of the first costs."""
+        prefill, decode = (
+            costs.prefill_s / self.costs.prefill_s,
+            costs.decode_s / self.costs.decode_s,
+        )
+        return (prefill + decode) / 2
+
+    def _rescale(self, load: WorkerLoad, factor: float) -> None:
+        """Count all work of a worker, which other costs were counted by, by its new ones."""
+        load.in_flight_s *= factor
+        load.recent_s *= factor
+        for one in self._in_flight.values():
+            if one.worker is load:
+                one.prefill_s *= factor
+                one.output_s *= factor
+        for run in self._runs.values():
+            if load.name in run.in_flight_s:
+                run.in_flight_s[load.name] *= factor
 
     def end_run(self, run_id: str) -> None:
         """Note that a run sends nothing more; one that has sent nothing is ignored."""

@@ -179,7 +179,7 @@ class PrefixMap:
         if held is not None:
             held.unsettled.discard(sent.tick)
 
-    def confirm(self, sent: SentPrefix, cached_bytes: int) -> None:
+    def confirm(self, sent: SentPrefix, cached_bytes: int, slack_bytes: int = 0) -> None:
         """Correct the map by what an engine reports to have found of a prompt.
 
         A shortfall of up to a block says nothing: engines compute the last token again. Neither
@@ -188,12 +188,14 @@ class PrefixMap:
         Args:
             sent: The prompt.
             cached_bytes: Bytes of its prefix that were in the KV cache.
+            slack_bytes: Shortfall beyond a block that says nothing either, such as the rest of a
+                larger block of the engine.
         """
         worker = sent.worker
         held = self._workers.get(worker)
         if held is None:
             return
-        if cached_bytes >= sent.believed_bytes - self._block:
+        if cached_bytes >= sent.believed_bytes - self._block - slack_bytes:
             if held.limit_bytes < held.stated_bytes and 8 * held.held_bytes > 7 * held.limit_bytes:
                 grown = held.limit_bytes + int(held.limit_bytes * _REGAINED_SHARE)
                 held.limit_bytes = min(held.stated_bytes, grown)

@@ -24,6 +24,10 @@ class TokenCosts:
         """Work of a request."""
         return uncached_tokens * self.prefill_s + output_tokens * self.decode_s
 
+    def times(self, factor: float) -> TokenCosts:
+        """The costs of a worker that needs so many times as long."""
+        return TokenCosts(self.prefill_s * factor, self.decode_s * factor)
+
 
 @record
 class PlacementRequest:
@@ -59,6 +63,7 @@ class WorkerLoad:
         room: Requests that it may still be sent now; infinite if unknown.
         in_flight_s: Learned work of the requests that it has, or that wait for it.
         recent_s: Learned work that it was sent of late; older work fades as the fleet gets more.
+        costs: Costs of tokens there, as learned, times its weight; None if nothing has shown them.
     """
 
     name: str
@@ -68,6 +73,7 @@ class WorkerLoad:
     room: float = math.inf
     in_flight_s: float = 0.0
     recent_s: float = 0.0
+    costs: TokenCosts | None = None
 
     @property
     def eligible(self) -> bool:

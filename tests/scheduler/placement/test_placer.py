@@ -1,5 +1,6 @@
 """The placer: the account of work, and the map behind it."""
 
+from dataclasses import replace
 from math import exp
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.errors import InternalError
-from agentrt.scheduler.placement.placer import RECENT_S, Placer
+from agentrt.scheduler.placement.placer import OWN_ANSWERS, RECENT_S, Placer
 from agentrt.scheduler.placement.worker_load import PlacementRequest, TokenCosts
 
 COSTS = TokenCosts(prefill_s=0.001, decode_s=0.01)
@@ -185,3 +186,77 @@ def test_the_account_is_empty_once_all_has_ended(todo: list[tuple[str, int]]) ->
         placer.end_run(f"r{number}")
     for load in placer.workers.values():
         assert load.in_flight_s == pytest.approx(0.0, abs=1e-9)
+
+
+def answered(placer: Placer, worker: str, slowness: float, count: int, at_s: float = 0.0) -> float:
+    """A worker answers some requests of new text, one after the other; returns the last instant."""
+    for number in range(count):
+        text = f"{worker} {number} ".encode() * 100
+        placer.send(number, prompt(text), worker, at_s)
+        at_s += slowness * COSTS.work_s(len(text) / 4, 100)
+        placer.end(number, now_s=at_s, output_tokens=100.0)
+    return at_s
+
+
+def test_a_prefix_is_worth_more_at_a_slow_server() -> None:
+    """Ten times the time of its tokens: a wait that is too long elsewhere is not there."""
+    kept = {}
+    for slowness in (1.0, 10.0):
+        placer = fleet()
+        at_s = max(answered(placer, one, slowness, 2 * OWN_ANSWERS) for one in "ab")
+        placer.send(900, prompt(SHARED), "a", at_s)
+        placer.end(900, now_s=at_s + slowness * 2, output_tokens=100.0)
+        placer.workers["a"].room = 0.0
+        late = replace(prompt(SHARED), waited_s=20.0)
+        found = placer.place(late)
+        assert found is not None
+        kept[slowness] = found.worker
+    assert kept == {1.0: "b", 10.0: "a"}
+
+
+def test_the_slower_server_gets_less_work() -> None:
+    placer = fleet()
+    at_s = answered(placer, "a", 1.0, 2 * OWN_ANSWERS)
+    answered(placer, "b", 8.0, 2 * OWN_ANSWERS)
+    placer.end_run("")
+    sent = {"a": 0, "b": 0}
+    for number in range(1000, 1090):
+        request = prompt(f"{number} ".encode() * 100)
+        found = placer.place(request)
+        assert found is not None
+        placer.send(number, request, found.worker, at_s)
+        sent[found.worker] += 1
+    assert sent["a"] > 3 * sent["b"] > 0
+
+
+def test_a_server_with_few_answers_is_taken_to_be_like_the_others() -> None:
+    placer = fleet()
+    answered(placer, "a", 5.0, 2 * OWN_ANSWERS)
+    costs = {name: load.costs for name, load in placer.workers.items()}
+    assert costs["a"] == costs["b"]
+    assert costs["b"] is not None
+    assert costs["b"].decode_s == pytest.approx(5 * COSTS.decode_s, rel=0.2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 100.0), st.integers(1, 60))
+def test_no_work_is_left_once_all_has_ended(slowness: float, count: int) -> None:
+    placer = fleet()
+    placer.send(5000, prompt(SHARED, "run"), "a", 0.0)
+    at_s = answered(placer, "a", slowness, count)
+    assert placer.workers["a"].in_flight_s >= 0
+    placer.computed(5000)
+    placer.end(5000, now_s=at_s, output_tokens=100.0)
+    assert placer.workers["a"].in_flight_s == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_shortfall_of_an_engines_larger_block_is_no_eviction() -> None:
+    for slack_share, believed in ((0.0, False), (0.05, True)):
+        placer = fleet()
+        placer.send(1, prompt(b"o" * 4000), "a")
+        placer.end(1)
+        placer.send(2, prompt(SHARED), "a")
+        placer.end(2)
+        placer.send(3, prompt(SHARED), "a")
+        placer.end(3, cached_share=0.96, slack_share=slack_share)
+        assert ("a" in placer.prefixes.match(b"o" * 4000)) is believed
