@@ -108,6 +108,7 @@ class ArmProcess:
         self.arm = arm
         self._server = server
         self._patience_s = _OPEN_S
+        self._failure: BenchFailed | None = None
         self._group = ProcessGroup(arm.command, arm.env, talks=True)
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, name=f"arm {arm.name}", daemon=True)
@@ -121,6 +122,11 @@ class ArmProcess:
         if server is not None:
             self.about["server"] = server.about
         self._patience_s = patience_s
+
+    def give_up(self, failure: BenchFailed) -> None:
+        """Let the call under way fail, from another thread; the process is killed."""
+        self._failure = failure
+        self._group.kill()
 
     @property
     def pid(self) -> int:
@@ -181,6 +187,8 @@ class ArmProcess:
                     f"{self.arm.name} gave no answer within {self._patience_s:.0f} s",
                     hint="Measure fewer tokens, or leave this arm out",
                 ) from None
+            if self._failure is not None:
+                raise self._failure
             if not line:
                 code = self._group.process.wait()
                 raise BenchFailed(f"{self.arm.name} ended with {code}: {self._group.last_words()}")

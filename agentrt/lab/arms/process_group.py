@@ -90,6 +90,10 @@ class ProcessGroup:
         self._reaper.close()
         self._log.close()
 
+    def kill(self) -> None:
+        """Kill all processes; `close` is still to be called."""
+        self._signal(signal.SIGKILL)
+
     def last_words(self) -> str:
         """The last lines of the log."""
         if self._log.closed:

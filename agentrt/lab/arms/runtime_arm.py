@@ -24,6 +24,7 @@ from agentrt.engine.process.backend import EmbeddedBackend
 from agentrt.lab.arms.answering import answer_lines
 from agentrt.lab.arms.engine_settings import config_of
 from agentrt.lab.arms.play_options import PlayOptions
+from agentrt.lab.arms.program_arrivals import ProgramArrivals
 from agentrt.lab.arms.replay import Play, program_of
 from agentrt.lab.arms.replay_backend import ReplayBackend
 from agentrt.lab.arms.wire import CallSample, ProgramLine, ProgramSample, WaitSample
@@ -135,25 +136,34 @@ class RuntimeArm:
         backend = ReplayBackend(engine, self._plays, scheduler.policy)
         return backend, Codec.load(config.model_path)
 
-    async def play(self, programs: list[ProgramLine]) -> Json:
-        """Play programs, each from its arrival on."""
+    async def play(self, programs: list[ProgramLine], arrivals: str = "") -> Json:
+        """Play programs, each from its arrival on.
+
+        Args:
+            programs: The programs.
+            arrivals: Address of the bench that rings for them; "" goes by their seconds.
+        """
         plays = dict(enumerate(Play(line, self._options) for line in programs))
         ended: dict[int, EndedPlay] = {}
         began_at_s = time.monotonic()
         self._observer.begin(began_at_s)
 
-        async def one(at: int) -> None:
-            due_at_s = began_at_s + programs[at]["at_s"]
-            await anyio.sleep(max(0.0, due_at_s - time.monotonic()))
-            ended[at] = await self._play(plays.pop(at), began_at_s)
+        coming = ProgramArrivals(
+            [line["at_s"] for line in programs], lambda: time.monotonic() - began_at_s
+        )
 
-        async with anyio.create_task_group() as tasks:
+        async def one(at: int) -> None:
+            arrived_s = await coming.wait(at)
+            ended[at] = await self._play(plays.pop(at), began_at_s, arrived_s)
+            coming.end(at)
+
+        async with coming.followed(arrivals), anyio.create_task_group() as tasks:
             for at in range(len(programs)):
                 tasks.start_soon(one, at)
         samples = [ended[at].sample(began_at_s) for at in range(len(programs))]
         return {"samples": samples, "steps": list(self._observer.steps)}
 
-    async def _play(self, play: Play, began_at_s: float) -> EndedPlay:
+    async def _play(self, play: Play, began_at_s: float, arrived_s: float) -> EndedPlay:
         line = play.line
         self._runs += 1
         run_id = RunId(f"{self._runs:016x}")
@@ -174,7 +184,8 @@ class RuntimeArm:
             error = f"{type(raised).__name__}: {raised}"
         del self._plays[run_id]
         ended_s = time.monotonic() - began_at_s
-        return EndedPlay(play, self._observer.records.get(run_id), ended_s, error)
+        record = self._observer.records.get(run_id)
+        return EndedPlay(play, record, (arrived_s, ended_s), error)
 
 
 class EndedPlay:
@@ -185,13 +196,15 @@ class EndedPlay:
     Args:
         play: The play.
         record: Record of its run.
-        ended_s: Instant of its result.
+        span_s: Instants of its arrival and of its result.
         error: Message of the error that ended it, or "".
     """
 
-    def __init__(self, play: Play, record: RunRecord | None, ended_s: float, error: str) -> None:
+    def __init__(
+        self, play: Play, record: RunRecord | None, span_s: tuple[float, float], error: str
+    ) -> None:
         gens = {name: node for name, node in play.nodes.items() if isinstance(node, Gen)}
-        self._line, self._record, self._ended_s = play.line, record, ended_s
+        self._line, self._record, self._span_s = play.line, record, span_s
         self._error = error or ("" if record is not None else "its run left no record")
         self._node_ids = {name: node.id for name, node in play.nodes.items()}
         self._answers = {
@@ -209,8 +222,8 @@ class EndedPlay:
         line, record = self._line, self._record
         found: ProgramSample = {
             "name": line["name"],
-            "arrived_s": line["at_s"],
-            "ended_s": self._ended_s,
+            "arrived_s": self._span_s[0],
+            "ended_s": self._span_s[1],
             "calls": [],
             "waits": [],
             "given_up": self._given_up,

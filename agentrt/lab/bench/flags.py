@@ -184,7 +184,8 @@ class FleetBenchFlags:
         plays: Plays of each draw by each arm.
         scale: Scale of lengths, times and counts, as in life,output=0.2.
         widths: Programs under way at most that may be the client's best; 0 for no limit.
-        rate: Programs a second; auto finds the rate at which the client is slow.
+        rate: Programs for every 1,000 tokens served; auto finds the rate at which the client is
+            slow.
         first_rate: Rate at which that search begins.
         slowdown: Mean slowdown of the client at that rate.
         dtype: Dtype of the servers; float32 if none is given.
@@ -202,12 +203,13 @@ class FleetBenchFlags:
     scale: str = "life,context=0.125,output=0.2,time=0.02,count=0.5,think=0"
     widths: str = "0,8,16,32"
     rate: str = "auto"
-    first_rate: float = 1.0
+    first_rate: float = 6.0
     slowdown: float = 5.0
     dtype: str = ""
     seed: Seed = 0
     busy: str = "note"
     json_path: JsonPath = None
+    resume: ResumePath = None
 
     @property
     def width_list(self) -> tuple[int, ...]:
@@ -224,6 +226,11 @@ class FleetBenchFlags:
         """Way to take it if others use the machine."""
         check_known("--busy", (self.busy,), BUSY)
         return cast("Busy", self.busy)
+
+    @property
+    def written(self) -> Path | None:
+        """File that holds the plays so far."""
+        return self.resume or self.json_path
 
 
 @record

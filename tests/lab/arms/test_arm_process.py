@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,14 @@ def test_an_answer_that_takes_too_long_ends_the_process() -> None:
     with pytest.raises(BenchFailed, match="no answer within 0 s"):
         hasty.ask("hang")
     assert not hasty.is_running
+
+
+def test_another_thread_can_give_a_call_up(echo: ArmProcess) -> None:
+    killer = threading.Timer(0.0, echo.give_up, [BenchFailed("the server has ended")])
+    killer.start()
+    with pytest.raises(BenchFailed, match="the server has ended"):
+        echo.ask("hang")
+    killer.join()
 
 
 def test_closing_ends_a_halted_process(echo: ArmProcess) -> None:

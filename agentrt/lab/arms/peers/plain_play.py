@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import httpx
 from answering import Json
 from gbnf import gbnf_of
+from program_arrivals import PeerArrivals
 
 T = TypeVar("T")
 
@@ -293,28 +294,34 @@ class PlainClient(ABC):
     def prepare(self, program: Json, played: ProgramInPlay) -> Callable[[], Awaitable[None]]:
         """Make a program ready, as a client has it before its input comes."""
 
-    async def play(self, programs: list[Json], programs_at_once: int = 0) -> Json:
+    async def play(
+        self, programs: list[Json], programs_at_once: int = 0, arrivals: str = ""
+    ) -> Json:
         """Play every program from its arrival on, all in this event loop.
 
         Args:
             programs: The programs.
             programs_at_once: Most programs under way; others wait in the order of arrival. 0 lets
                 all of them begin.
+            arrivals: Address of the bench that rings for them; "" goes by their seconds.
         """
         watch = Stopwatch()
         played = [ProgramInPlay(program, watch) for program in programs]
         ready = [self.prepare(*pair) for pair in zip(programs, played, strict=True)]
         turns = asyncio.Semaphore(programs_at_once or _NO_LIMIT)
         watch.start()
+        coming = PeerArrivals([program["at_s"] for program in programs], watch.now_s)
 
         async def one(at: int) -> Json:
             sample = played[at].sample
-            await asyncio.sleep(max(0.0, sample["arrived_s"] - watch.now_s()))
             try:
+                sample["arrived_s"] = await coming.wait(at)
                 async with turns:
                     await ready[at]()
             except Exception as error:
                 sample["error"] = f"{type(error).__name__}: {error}"[:500]
+            coming.end(at)
             return sample
 
-        return {"samples": await asyncio.gather(*(one(at) for at in range(len(programs))))}
+        async with coming.followed(arrivals):
+            return {"samples": await asyncio.gather(*(one(at) for at in range(len(programs))))}

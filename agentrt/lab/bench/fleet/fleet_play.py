@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from agentrt.analysis.statistics import mean, percentile
 from agentrt.base.record import record
 from agentrt.lab.bench.compound.figures import PlayedProgram
 from agentrt.lab.bench.fleet.token_clock import TokenClock
+
+PlayKey: TypeAlias = tuple[str, int, int, float, int]
+"""Arm, draw, play, rate and width."""
 
 
 @record
@@ -22,7 +26,7 @@ class FleetPlay:
         arm: Name of the arm.
         draw: Number of the draw.
         play: Number of the play.
-        rate: Programs a second that arrived.
+        rate: Programs that arrived for every 1,000 tokens that the fleet put out.
         names: Names of the programs that count, in the order of their arrival.
         latencies_tokens: Tokens that the fleet put out from the arrival of each to its result.
         own_tokens: Output tokens of each, those of calls that were given up not included.
@@ -32,6 +36,7 @@ class FleetPlay:
         served_tokens: Tokens that the fleet put out.
         took_s: Seconds of the play.
         others_cores: Cores that other processes used meanwhile; None if unknown.
+        width: Programs under way at most; 0 for no limit.
     """
 
     arm: str
@@ -47,6 +52,12 @@ class FleetPlay:
     served_tokens: float
     took_s: float
     others_cores: float | None = None
+    width: int = 0
+
+    @property
+    def key(self) -> PlayKey:
+        """Equal for the same play in another part of a bench."""
+        return (self.arm, self.draw, self.play, self.rate, self.width)
 
     @property
     def slowdowns(self) -> list[float]:
@@ -76,8 +87,7 @@ class FleetPlay:
 
 
 def fleet_play(
-    arm: str,
-    key: tuple[int, int, float],
+    key: PlayKey,
     programs: Sequence[PlayedProgram],
     clock: TokenClock,
     *,
@@ -87,14 +97,13 @@ def fleet_play(
     """The figures of a play.
 
     Args:
-        arm: Name of the arm.
-        key: Draw, play and rate.
+        key: Arm, draw, play, rate and width.
         programs: Samples in the order of arrival.
         clock: Clock of the play.
         took_s: Seconds of the play.
         others_cores: Cores that others used meanwhile; None if unknown.
     """
-    draw, play, rate = key
+    arm, draw, play, rate, width = key
     count = programs[len(programs) // 10 :]
     return FleetPlay(
         arm,
@@ -110,4 +119,13 @@ def fleet_play(
         served_tokens=clock.read(math.inf),
         took_s=took_s,
         others_cores=others_cores,
+        width=width,
     )
+
+
+def play_from_json(told: Mapping[str, Any]) -> FleetPlay:
+    """A play from a file; lists are what JSON has for tuples."""
+    values: dict[str, Any] = {
+        name: tuple(one) if isinstance(one, list) else one for name, one in told.items()
+    }
+    return FleetPlay(**values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +31,7 @@ def replica_plan(plan: ServerPlan, core: int, requests: int) -> ServerPlan:
 
 
 class Replicas:
-    """Servers that run and have loaded their model, as the server of an arm.
+    """Servers that run and have loaded their model, as the server of an arm. All start at once.
 
     Args:
         plans: A plan a replica.
@@ -44,11 +45,13 @@ class Replicas:
     """
 
     def __init__(self, plans: Sequence[ServerPlan], stack: contextlib.ExitStack) -> None:
-        self.servers: list[ServerProcess] = []
-        for plan in plans:
-            server = ServerProcess(plan)
-            stack.callback(server.close)
-            self.servers.append(server)
+        with ThreadPoolExecutor(len(plans)) as pool:
+            starts = [pool.submit(ServerProcess, plan) for plan in plans]
+            wait(starts)
+        for start in starts:
+            if start.exception() is None:
+                stack.callback(start.result().close)
+        self.servers = [start.result() for start in starts]
 
     @property
     def url(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 
@@ -14,7 +14,8 @@ from agentrt.lab.arms.program_arm import play
 from agentrt.lab.bench.compound.figures import played
 from agentrt.lab.bench.compound.load_draw import LoadDraw
 from agentrt.lab.bench.compound.plan import Round
-from agentrt.lab.bench.fleet.fleet_play import FleetPlay, fleet_play
+from agentrt.lab.bench.fleet.arrival_bell import ArrivalBell
+from agentrt.lab.bench.fleet.fleet_play import FleetPlay, PlayKey, fleet_play
 from agentrt.lab.bench.fleet.fleet_targets import CLIENT
 from agentrt.lab.bench.fleet.replicas import Replicas
 from agentrt.lab.bench.fleet.token_clock import TokenClock
@@ -22,7 +23,10 @@ from agentrt.lab.operating_point import RateProbe, RateSearch, find_rate
 from agentrt.lab.progress import log
 from agentrt.lab.quiet_machine import QuietMachine, read_cpu
 
-_SEARCH = RateSearch(near=0.15, factor=1.6, most_halvings=4, most_probes=6)
+_SEARCH = RateSearch(near=0.15, factor=1.25, most_halvings=3, most_probes=5)
+_RATE_TOKENS = 1000.0
+_SEARCHED = -1
+"""Number of a play that is part of the search."""
 
 RoundAt = Callable[[LoadDraw, float, str], Round]
 """The round of a draw at a rate, with text of its own."""
@@ -34,7 +38,7 @@ class StrongestClient:
 
     Attributes:
         width: Programs under way at most; 0 for no limit.
-        rate: Programs a second.
+        rate: Programs for every 1,000 tokens served.
         slowdown: Mean slowdown there.
         widths: Mean slowdown by width at one rate.
         tried: Mean slowdown by rate.
@@ -54,15 +58,27 @@ class FleetRun:
         replicas: The servers.
         round_at: Makes rounds.
         quiet: Check before each play.
+        kept: Plays of an earlier part, which are not played again.
+        on_play: Called after each play.
 
     Attributes:
         plays: Plays so far, those of the search included.
         arms: Opened arms by name.
     """
 
-    def __init__(self, replicas: Replicas, round_at: RoundAt, quiet: QuietMachine) -> None:
-        self.plays: list[FleetPlay] = []
+    def __init__(
+        self,
+        replicas: Replicas,
+        round_at: RoundAt,
+        quiet: QuietMachine,
+        *,
+        kept: Iterable[FleetPlay] = (),
+        on_play: Callable[[Sequence[FleetPlay]], None] | None = None,
+    ) -> None:
+        self.plays: list[FleetPlay] = list(kept)
         self.arms: dict[str, ArmProcess] = {}
+        self._known: dict[PlayKey, FleetPlay] = {one.key: one for one in self.plays}
+        self._on_play = on_play
         self._replicas = replicas
         self._round_at = round_at
         self._quiet = quiet
@@ -74,38 +90,53 @@ class FleetRun:
         self.arms[name] = process
 
     def play(
-        self, arm: str, draw: LoadDraw, rate: float, number: int = 0, **options: int
+        self, arm: str, draw: LoadDraw, rate: float, number: int = 0, width: int = 0
     ) -> FleetPlay:
-        """Let an arm play a draw; every play has text of its own.
+        """Let an arm play a draw, unless it has; every play has text of its own.
+
+        Args:
+            arm: Name of the arm.
+            draw: The programs.
+            rate: Programs for every 1,000 tokens served.
+            number: Number of the play.
+            width: Programs under way at most; 0 for no limit.
 
         Raises:
-            BenchFailed: The arm failed, or did other work than it had to.
+            BenchFailed: The arm or a server failed, or the arm did other work than it had to.
         """
+        key = (arm, draw.number, number, rate, width)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._played(key, draw)
+            self.plays.append(found)
+            log(_told(found))
+            if self._on_play is not None:
+                self._on_play(self.plays)
+        return found
+
+    def _played(self, key: PlayKey, draw: LoadDraw) -> FleetPlay:
+        arm, _, _, rate, width = key
         self._quiet.check()
         self._texts += 1
         lines = self._round_at(draw, rate, str(self._texts)).lines(arm)
         process = self.arms[arm]
+        options = {"programs_at_once": width} if width else {}
         before, began_s = read_cpu(process.groups), time.monotonic()
-        with self._replicas.running(), TokenClock(self._served) as clock:
-            found = play(process, lines, **options)
+        with (
+            self._replicas.running(),
+            ArrivalBell([_RATE_TOKENS * line["at_s"] for line in lines]) as bell,
+            TokenClock(self._served, on_look=bell.look, on_failure=process.give_up) as clock,
+        ):
+            found = play(process, lines, arrivals=bell.address, **options)
         took_s, after = time.monotonic() - began_s, read_cpu(process.groups)
         pairs = zip(lines, found.samples, strict=True)
-        done = fleet_play(
-            arm,
-            (draw.number, number, rate),
+        return fleet_play(
+            key,
             [played(line, sample, arm=arm) for line, sample in pairs],
             clock,
             took_s=took_s,
             others_cores=after.others_cores(before) if before and after else None,
         )
-        self.plays.append(done)
-        log(
-            f"{arm}, draw {draw.number}, {rate:.3g} programs a second{_shown(options)}: mean "
-            f"slowdown {done.mean_slowdown:.2f}, p99 {done.p99_slowdown:.1f}, mean latency "
-            f"{done.mean_latency_tokens:.0f} tokens or {done.mean_latency_s:.2f} s, cached "
-            f"{done.cached_tokens / max(1, done.prompt_tokens):.3f}, {took_s:.0f} s"
-        )
-        return done
 
     def strongest_client(
         self,
@@ -123,7 +154,7 @@ class FleetRun:
             widths: Numbers of programs under way that may be the best; 0 for no limit.
             first_rate: Rate at which the search begins.
             slowdown: Mean slowdown to be found.
-            rate: Programs a second if they are given; 0 searches.
+            rate: Programs for every 1,000 tokens served if they are given; 0 searches.
 
         Raises:
             BenchFailed: The client failed.
@@ -132,7 +163,7 @@ class FleetRun:
 
         def probe(width: int, every: Sequence[LoadDraw]) -> Callable[[float], RateProbe]:
             def at(rate: float) -> RateProbe:
-                done = [self.play(CLIENT, one, rate, programs_at_once=width) for one in every]
+                done = [self.play(CLIENT, one, rate, _SEARCHED, width) for one in every]
                 tried.append((rate, mean([one.mean_slowdown for one in done])))
                 return RateProbe(rate, 0, tried[-1][1], 0.0)
 
@@ -140,7 +171,7 @@ class FleetRun:
 
         start = rate or find_rate(probe(0, draws[:1]), first_rate, slowdown, _SEARCH).rate
         found = {
-            width: self.play(CLIENT, draws[0], start, programs_at_once=width).mean_slowdown
+            width: self.play(CLIENT, draws[0], start, _SEARCHED, width).mean_slowdown
             for width in widths
         }
         best = min(found, key=found.__getitem__)
@@ -162,23 +193,35 @@ class FleetRun:
         Raises:
             BenchFailed: An arm failed.
         """
-        names = list(self.arms)
+        names, rate = list(self.arms), client.rate
+        widths = {name: client.width if name == CLIENT else 0 for name in names}
+        todo = [
+            (name, draw, number)
+            for at, (number, draw) in enumerate(
+                (number, draw) for number in range(plays) for draw in draws
+            )
+            for name in names[at % len(names) :] + names[: at % len(names)]
+        ]
+        missing = {
+            name
+            for name, draw, number in todo
+            if (name, draw.number, number, rate, widths[name]) not in self._known
+        }
         for name in names:
-            if name != CLIENT:
-                self.play(name, warm, client.rate)
-        found: list[FleetPlay] = []
-        for at, (number, draw) in enumerate(
-            (number, draw) for number in range(plays) for draw in draws
-        ):
-            turn = at % len(names)
-            for name in names[turn:] + names[:turn]:
-                options = {"programs_at_once": client.width} if name == CLIENT else {}
-                found.append(self.play(name, draw, client.rate, number, **options))
-        return found
+            if name in missing and name != CLIENT:  # what an earlier part has learned is gone
+                self._known.pop((name, warm.number, 0, rate, 0), None)
+                self.play(name, warm, rate)
+        return [self.play(name, draw, rate, number, widths[name]) for name, draw, number in todo]
 
     def _served(self) -> int:
         return self._replicas.counts()["output_tokens"]
 
 
-def _shown(options: Mapping[str, int]) -> str:
-    return "".join(f", {name.replace('_', ' ')} {value}" for name, value in options.items())
+def _told(done: FleetPlay) -> str:
+    width = f", width {done.width}" if done.width else ""
+    return (
+        f"{done.arm}, draw {done.draw}, {done.rate:.3g} programs for 1,000 tokens{width}: mean "
+        f"slowdown {done.mean_slowdown:.2f}, p99 {done.p99_slowdown:.1f}, mean latency "
+        f"{done.mean_latency_tokens:.0f} tokens or {done.mean_latency_s:.2f} s, cached "
+        f"{done.cached_tokens / max(1, done.prompt_tokens):.3f}, {done.took_s:.0f} s"
+    )
