@@ -39,9 +39,10 @@ SIBLING_WEIGHT = 1.0
 A fork of some requests stays together, and a fan of hundreds spreads although its prefix is dear.
 """
 
-WAIT_WEIGHT = 4.0
+WAIT_WEIGHT = 1.0
 """Multiple of the time of computing a prefix again for which a request waits for a full worker
-while another one has room. It is less than what moves a continuation: that room stands empty."""
+while another one has room. That room stands empty, and the wait has no known end: so it costs at
+most what it may spare."""
 
 RECENT_SHARE = 0.3
 """Share of the work sent of late that counts as ahead of a new run. The runs behind that work are

@@ -207,7 +207,7 @@ def test_a_prefix_is_worth_more_at_a_slow_server() -> None:
         placer.send(900, prompt(SHARED), "a", at_s)
         placer.end(900, now_s=at_s + slowness * 2, output_tokens=100.0)
         placer.workers["a"].room = 0.0
-        late = replace(prompt(SHARED), waited_s=20.0)
+        late = replace(prompt(SHARED), waited_s=5.0)
         found = placer.place(late)
         assert found is not None
         kept[slowness] = found.worker
