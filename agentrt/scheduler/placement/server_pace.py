@@ -41,8 +41,8 @@ class ServerPace:
         >>> pace = ServerPace(TokenCosts(0.001, 0.01))
         >>> pace.begin(100.0)
         >>> pace.end(104.0, prompt_tokens=1000.0, output_tokens=100.0)
-        >>> pace.costs
-        TokenCosts(prefill_s=0.002, decode_s=0.02)
+        >>> round(pace.costs.prefill_s, 6), round(pace.costs.decode_s, 6)
+        (0.002, 0.02)
     """
 
     def __init__(self, guess: TokenCosts) -> None:
