@@ -203,7 +203,7 @@ class FleetBenchFlags:
     scale: str = "life,context=0.125,output=0.2,time=0.02,count=0.5,think=0"
     widths: str = "0,8,16,32"
     rate: str = "auto"
-    first_rate: float = 6.0
+    first_rate: float = 6.4
     slowdown: float = 5.0
     dtype: str = ""
     seed: Seed = 0
