@@ -13,7 +13,7 @@ from typing import Any
 from agentrt.base.engines.engine_kind import KindHint
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.scheduler.order.order import Order
-from agentrt.scheduler.order.wire_priority import wire_priority
+from agentrt.scheduler.order.wire_priority import LAST_PRIORITY, wire_priority
 
 
 def hint_fields(
@@ -30,7 +30,12 @@ def hint_fields(
     for hint in hints:
         if hint.name == "session":
             found[hint.field] = request.run_id
-        elif request.info is not None:
-            value = wire_priority(order, request.info)
+        elif (value := _priority(request, order)) is not None:
             found[hint.field] = -value if hint.first == "largest" else value
     return found
+
+
+def _priority(request: GenerateRequest, order: Order) -> int | None:
+    if request.ahead:
+        return LAST_PRIORITY
+    return None if request.info is None else wire_priority(order, request.info)

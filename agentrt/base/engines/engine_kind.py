@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 from agentrt.base.constraint_spec import ConstraintKind
 from agentrt.base.engines.kind_tokens import KindDialects, KindTokens, dialects_in, tokens_in
+from agentrt.base.engines.kind_warming import KindWarming, warming_in
 
 ANY_KIND = "openai-compatible"
 CHAT_COMPLETIONS = "chat_completions"
@@ -104,6 +105,7 @@ class EngineKind:
         health: Path of its health check beside the API; "" if it has none.
         tokens: Door at which it takes prompts as token ids; None if it has none.
         kv_events: Address of the document of its KV events; "" if it publishes none.
+        warming: How its prefix cache is warmed; None if it has none, or charges for each prompt.
     """
 
     name: str
@@ -124,6 +126,7 @@ class EngineKind:
     health: str
     tokens: KindTokens | None
     kv_events: str
+    warming: KindWarming | None
 
 
 @cache
@@ -180,6 +183,7 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
         table.get("health", ""),
         tokens_in(table["tokens"], sources) if "tokens" in table else None,
         sources[table["kv_events"]["from"]] if "kv_events" in table else "",
+        warming_in(table["warming"], sources) if "warming" in table else None,
     )
 
 

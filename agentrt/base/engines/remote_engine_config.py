@@ -26,7 +26,9 @@ from agentrt.base.prices import Prices
 
 SECRET_HEADER = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_BESIDE_MEMBERS = frozenset({"members", "name", "limits", "fallbacks", "drain", "response_cache"})
+_BESIDE_MEMBERS = frozenset(
+    {"members", "name", "limits", "fallbacks", "drain", "response_cache", "warm_ahead"}
+)
 _UNSET: tuple[object, ...] = ("", None, {}, 0, ())
 _NOT_TAKEN = frozenset(
     {"host", "content-length", "content-type", "transfer-encoding", "connection"}
@@ -138,11 +140,13 @@ class RemoteEngineConfig:
         addresses: Addresses of several equal servers, a fleet: these settings hold for each, and
             the key is sent to all of them. `concurrency` and the rates are those of each server.
         members: Other engines that are one fleet, with weights. They keep their own settings; of
-            these here only `limits`, `fallbacks`, `drain` and `response_cache` count.
+            these here only `limits`, `fallbacks`, `drain`, `response_cache` and `warm_ahead` count.
         drain: Addresses of a fleet, or names of its members, that get no new requests.
         kv_events: Where the server publishes the events of its KV cache, for the placement of a
             fleet; None follows none.
         response_cache: Whether generations use the response cache unless they say otherwise.
+        warm_ahead: Whether prompts that wait for a value are computed up to there meanwhile, if the
+            server has room to spare; see `warms`.
         name: Name for people; "" takes the address.
 
     Raises:
@@ -171,6 +175,7 @@ class RemoteEngineConfig:
     members: tuple[FleetMember, ...] = ()
     drain: tuple[str, ...] = ()
     kv_events: KvEvents | None = None
+    warm_ahead: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in kind_names():
@@ -241,6 +246,18 @@ class RemoteEngineConfig:
         if self.priority == "off":
             return others
         return (KindHint("priority", "priority", self.priority), *others)
+
+    @property
+    def warms(self) -> bool:
+        """Whether the prefix cache of the server may be warmed ahead.
+
+        Each request of an engine with prices costs, and rates are kept for requests that are sure
+        to be needed.
+        """
+        if not self.warm_ahead or self.is_fleet:
+            return self.warm_ahead and any(one.engine.warms for one in self.workers)
+        is_limited = bool(self.requests_per_minute or self.tokens_per_minute)
+        return self.described.warming is not None and self.prices is None and not is_limited
 
     @property
     def url(self) -> str:

@@ -49,3 +49,6 @@ def _signed(value: int) -> int:
 
 
 _ORDINARY = ((_SIGNED * 2 * _SIGNED + _SIGNED) * 4 + 1) * _LEVELS + _MEDIUM_LEVEL
+
+LAST_PRIORITY = 2 * (2 * _SIGNED) ** 2 * 4 * _LEVELS - _ORDINARY
+"""A priority behind those of all requests."""
