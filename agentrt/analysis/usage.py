@@ -18,6 +18,8 @@ class Usage:
         input_tokens: Tokens of prompts.
         cached_tokens: Prompt tokens found in the prefix cache.
         ahead_tokens: Prompt tokens that were there when the last input of their prompt came.
+        warmed_tokens: Prompt tokens that warm-ups at remote engines computed; they are no part of
+            `input_tokens`.
         output_tokens: Tokens produced, those of cancelled generations included.
         forced_tokens: Output tokens forced by a grammar.
         cancelled_tokens: Output tokens of cancelled generations.
@@ -32,6 +34,7 @@ class Usage:
     input_tokens: int = 0
     cached_tokens: int = 0
     ahead_tokens: int = 0
+    warmed_tokens: int = 0
     output_tokens: int = 0
     forced_tokens: int = 0
     cancelled_tokens: int = 0
@@ -51,6 +54,7 @@ class Usage:
         self.input_tokens += ledger.prompt_tokens + ledger.retried_prompt_tokens
         self.cached_tokens += ledger.cached_tokens
         self.ahead_tokens += ledger.ahead_tokens
+        self.warmed_tokens += ledger.warmed_tokens
         self.output_tokens += ledger.output_tokens + ledger.retried_tokens
         self.forced_tokens += ledger.forced_tokens
         self.retried_tokens += ledger.retried_tokens

@@ -121,6 +121,8 @@ class Ledger:
         saved_pico: Cost of that answer when an engine computed it.
         server_queue_s: Part of `queue_s` that a remote engine reports for its own queue; 0.0 if it
             reports none.
+        warmed_tokens: Prompt tokens that warm-ups at a remote engine computed while a part of the
+            prompt was pending; `ahead_tokens` are those that the request found again.
     """
 
     received_at_s: float = 0.0
@@ -156,6 +158,7 @@ class Ledger:
     is_cached: bool = False
     saved_pico: int = 0
     server_queue_s: float = 0.0
+    warmed_tokens: int = 0
 
     @property
     def cost(self) -> Decimal | None:
@@ -246,6 +249,8 @@ class End:
         server: Address of the remote engine that ended it; "" for any other engine.
         by_fallback: Whether a fallback of the engine gave the answer.
         prompt: How a remote engine was sent the prompt: `tokens` or `messages`; "" for any other.
+        not_warmed: Why the known part of the prompt was not computed at a remote engine while the
+            rest was pending; "" if it was, or if there was nothing to compute.
     """
 
     request_id: RequestId
@@ -261,6 +266,7 @@ class End:
     server: str = ""
     by_fallback: bool = False
     prompt: Literal["", "tokens", "messages"] = ""
+    not_warmed: str = ""
 
 
 @record

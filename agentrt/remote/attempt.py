@@ -124,7 +124,7 @@ class Attempts:
         def late() -> dict[str, Any]:
             return hint_fields(exchange.request, self.server.hints, self._order)
 
-        headers = {"traceparent": _traceparent(request.run_id)}
+        headers = {"traceparent": traceparent(request.run_id)}
         events = self._http.answer(server.protocol, sent.body, headers, exchange.retries, late)
         silent = await self._read(exchange, answer, events)
         finish = reader.finish
@@ -222,6 +222,6 @@ class Attempts:
             self._write(exchange, held)
 
 
-def _traceparent(run_id: RunId) -> str:
+def traceparent(run_id: RunId) -> str:
     """Trace context, so that a tracing server adds its spans to the trace of the run."""
     return f"00-{trace_id_of(run_id)}-{root_span_id_of(run_id)}-01"

@@ -12,7 +12,6 @@ import anyio
 
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintKind, ConstraintSpec
-from agentrt.base.engines.engine_kind import load_door
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
@@ -49,7 +48,7 @@ from agentrt.remote.attempt import Attempts
 from agentrt.remote.exchange import Exchange
 from agentrt.remote.http import Http
 from agentrt.remote.limits import DEFAULT_LIMITS, RemoteLimits
-from agentrt.remote.load_watch import LoadWatch
+from agentrt.remote.load_watch import LoadWatch, load_watch
 from agentrt.remote.opening.capability_store import CapabilityStore
 from agentrt.remote.opening.listed_window import ListedWindow
 from agentrt.remote.opening.model_list import names_listed
@@ -60,6 +59,7 @@ from agentrt.remote.step_report import StepReport
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
+    from agentrt.remote.warming.warm_ups import WarmUps
 
 MIN_KV_CHANGE = 0.05
 """Share by which the KV memory of a server must change before it is reported."""
@@ -111,6 +111,8 @@ class RemoteBackend:
         self._clock = clock
         self._attempts: Attempts | None = None
         self._watch: LoadWatch | None = None
+        self._warming = self._kind.warming if engine.warms and self._codec is not None else None
+        self._warm_ups: WarmUps | None = None
         self._window: ListedWindow | None = None
         self._learns_requests = not engine.concurrency
         self._kv_tokens = 0.0
@@ -141,6 +143,7 @@ class RemoteBackend:
             call_frame=JSON_ARRAY_FRAME if codec is None else codec.call_frame,
             resumes=codec is not None,
             resumes_state=False,
+            prefills_ahead=self._warming is not None,
         )
 
     @property
@@ -168,7 +171,21 @@ class RemoteBackend:
                     server = await with_token_ids(self._http, server, self._tokens, self._codec)
                 order = self._admission.order
                 self._attempts = Attempts(self._http, server, self._clock, self._write, order)
-                self._watch = self._load_watch(server)
+                pacer = self._admission.pacer
+                self._watch = load_watch(
+                    self._http, self._kind, server.family, pacer, self._note_room
+                )
+                if self._warming is not None:
+                    from agentrt.remote.warming.warm_ups import WarmUps  # few engines have them
+
+                    self._warm_ups = WarmUps(
+                        self._http,
+                        self._attempts,
+                        self._warming,
+                        self._admission,
+                        self._watch,
+                        self._report.add_end,
+                    )
                 if self._kind.lists_window and not server.window_tokens:
                     self._window = ListedWindow(self._http, server.model)
             if self._attempts is None:
@@ -178,6 +195,10 @@ class RemoteBackend:
                 )
 
     def submit(self, request: GenerateRequest) -> None:
+        if request.ahead:
+            assert self._warm_ups is not None, "it takes them if `prefills_ahead` says so"
+            self._warm_ups.submit(request)
+            return
         exchange = self._lost.pop(request.request_id, None)
         if exchange is None:
             turn = self._admission.turn()
@@ -197,7 +218,7 @@ class RemoteBackend:
         task.add_done_callback(partial(self._end, exchange))
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Do nothing: prompts are sent complete, as `holes` is false."""
+        """Do nothing: `WarmingBackend` has the holes of such engines."""
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Reorder requests that are held back, and close outputs that are due."""
@@ -221,6 +242,8 @@ class RemoteBackend:
         self._lost.pop(request_id, None)
         if request_id in self._tasks:
             self._tasks[request_id].cancel()
+        elif self._warm_ups is not None:
+            self._warm_ups.cancel(request_id)
 
     def hint(self, hint: PrefixHint) -> None:
         """Do nothing: the server keeps its own cache."""
@@ -232,10 +255,9 @@ class RemoteBackend:
         return self._queue.read()
 
     async def aclose(self) -> None:
-        if self._watch is not None:
-            await self._watch.aclose()
-        if self._window is not None:
-            await self._window.aclose()
+        for beside in (self._watch, self._window, self._warm_ups):
+            if beside is not None:
+                await beside.aclose()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -275,29 +297,16 @@ class RemoteBackend:
                 again = retries.note_failure() if exchange.reader.failed else retries.note_loss()
                 if not again:
                     raise
-                exchange.break_off(resumes=self._resumes(exchange.request))
+                resumes = self._codec is not None and not exchange.request.keeps_state
+                exchange.break_off(resumes=resumes)
                 if exchange.most_characters or exchange.request.gives_back:
                     return error
                 await retries.pause()
-
-    def _resumes(self, request: GenerateRequest) -> bool:
-        """Whether a request goes on behind its output if it breaks off."""
-        return self._codec is not None and not request.keeps_state
 
     async def _stream_again(self, exchange: Exchange) -> FinishReason | EngineDied:
         """Stream a request that has broken off, after a pause."""
         await exchange.retries.pause()
         return await self._stream(exchange)
-
-    def _load_watch(self, server: RemoteServer) -> LoadWatch | None:
-        """Looks at the server's load, if its kind shows it."""
-        door = self._kind.load or load_door(server.family)
-        if door is None:
-            return None
-        pacer = self._admission.pacer
-        watch = LoadWatch(self._http, door, pacer, self._note_room)
-        self._note_room(watch.room)
-        return watch
 
     def _note_room(self, room: ServerRoom) -> None:
         """Send no more than the server has room for, and report its KV memory."""
@@ -311,6 +320,8 @@ class RemoteBackend:
     def _note_admission(self, exchange: Exchange, admission: Admission) -> None:
         """Report that a request is sent to the server, and why not before."""
         exchange.times.admitted_at_s = admission.at_s
+        if self._warm_ups is not None:
+            self._warm_ups.yield_room()
         if exchange.request.info is not None:
             self._report.add_admission(admission)
 

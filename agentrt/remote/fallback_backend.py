@@ -18,7 +18,7 @@ import anyio
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.engines.fallback_reason import FallbackReason, reason_of
-from agentrt.base.errors import EngineUnavailable
+from agentrt.base.errors import EngineUnavailable, Unsupported, record_of
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import (
     Backend,
@@ -29,7 +29,7 @@ from agentrt.protocol.backend import (
     SchedulingInfo,
 )
 from agentrt.protocol.event_queue import EventQueue
-from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger
+from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger, StepDone
 from agentrt.remote.several_engines import joint_capabilities, with_spent
 
 
@@ -127,10 +127,15 @@ class FallbackBackend:
         if route is None:
             route = self._routes[request.request_id] = RequestRoute(request, self._first_choice())
         route.request = request
+        if request.ahead and not route.member.backend.capabilities.prefills_ahead:
+            error = record_of(Unsupported("the engine that takes over is not warmed"))
+            end = End(request.request_id, "failed", error=error)
+            self._queue.put(StepDone(None, (), (self._ended(end),)))
+            return
         route.member.backend.submit(request)
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Do nothing: prompts are sent complete, as `holes` is false."""
+        """Do nothing: `WarmingBackend` has the holes of such engines."""
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         for member in self._members:
@@ -198,6 +203,8 @@ class FallbackBackend:
 
     def _moves(self, member: FallbackMember, end: End) -> bool:
         """Whether another engine takes over a request that has ended; notes which one."""
+        if self._routes[end.request_id].request.ahead:
+            return False  # another engine has another cache
         reason = reason_of(end.error.type) if end.reason == "failed" and end.error else None
         if reason == "down":
             member.cool_until_s = self._clock.now_s() + self._cooldown_s

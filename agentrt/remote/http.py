@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -214,6 +215,11 @@ class Http:
         """The attempts of a new request; without a turn of its own it takes one without info."""
         turn = turn or self._admission.turn()
         return Retries(self.url, limits, self._clock, self._random, deadline_at_s, turn)
+
+    def one_attempt(self) -> Retries:
+        """A single attempt, which waits for no turn."""
+        limits = replace(self.limits, attempts=1, outage_s=0.0)
+        return Retries(self.url, limits, self._clock, self._random)
 
     async def aclose(self) -> None:
         self._admission.close()

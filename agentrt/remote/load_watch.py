@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from agentrt.base.engines.engine_kind import KindLoad
+from agentrt.base.engines.engine_kind import EngineKind, KindLoad, load_door
 from agentrt.base.errors import AgentrtError
 from agentrt.remote.admission.engine_load import capacity_in, load_in
 from agentrt.remote.admission.request_pacer import RequestPacer
@@ -70,14 +70,15 @@ class LoadWatch:
     async def _watch(self) -> None:
         try:
             while True:
-                await self._look()
+                await self.look()
                 await anyio.sleep(self._pause_s)
-                if not self._pacer.in_flight:
+                if not (self._pacer.in_flight or self._pacer.warm_ups):
                     return
         finally:
             self._task = None
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Look once."""
         room, found = self.room, False
         if not self._knows_capacity:
             described = await self._described()
@@ -113,3 +114,27 @@ class LoadWatch:
         except AgentrtError:
             return None
         return data.decode("utf-8", "replace")
+
+
+def load_watch(
+    http: Http,
+    kind: EngineKind,
+    family: str,
+    pacer: RequestPacer,
+    on_look: Callable[[ServerRoom], None],
+) -> LoadWatch | None:
+    """The looks at a server; None if servers of its kind and family do not show their load.
+
+    Args:
+        http: The server.
+        kind: Kind of the server.
+        family: Family that a probe has shown, or "".
+        pacer: Counts our requests with it.
+        on_look: Called with the room at once, and after each look.
+    """
+    door = kind.load or load_door(family)
+    if door is None:
+        return None
+    watch = LoadWatch(http, door, pacer, on_look)
+    on_look(watch.room)
+    return watch

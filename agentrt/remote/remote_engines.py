@@ -70,6 +70,16 @@ class RemoteEngines:
         Raises:
             UsageError: A variable that the settings name is empty.
         """
+        found, codec = self._with_fallbacks(engine), self.codec(engine)
+        if codec is None or not engine.warms:
+            return found
+        from agentrt.remote.warming.warming_backend import WarmingBackend  # few engines have codecs
+
+        kinds = [one.described.warming for one in _servers(engine) if one.warms]
+        block_tokens = max(kind.block_tokens for kind in kinds if kind is not None)
+        return WarmingBackend(found, self._clock, block_tokens)
+
+    def _with_fallbacks(self, engine: RemoteEngineConfig) -> Backend:
         fallbacks, codec = engine.fallbacks, self.codec(engine)
         others = fallbacks.engines() if fallbacks is not None else []
         has_fallback = any("down" in reasons for _, reasons in others)

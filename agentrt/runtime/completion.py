@@ -133,6 +133,8 @@ def _event(
         attributes["agentrt.prompt.form"] = end.prompt
     if end is not None and end.not_sent:
         attributes["agentrt.sampling.not_sent"] = end.not_sent
+    if end is not None and end.not_warmed:
+        attributes["agentrt.prefill.not_warmed"] = end.not_warmed
     if end is not None and end.server:
         attributes |= server_attributes(end.server)
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)

@@ -20,6 +20,7 @@ _QUEUE_MS, _PREFILL_MS, _DECODE_MS, _CONSTRAINT_MS, _KV_RELOAD_MS = (
 _COUNTS = {
     "prefill_chunks": names.PREFILL_CHUNKS,
     "ahead_tokens": names.PREFILL_AHEAD,
+    "warmed_tokens": names.PREFILL_WARMED,
     "recomputed_tokens": names.RECOMPUTED,
     "forced_tokens": names.FORCED,
     "thinking_tokens": names.THINKING_TOKENS,

@@ -2,7 +2,7 @@
 
 `scripted` answers from a script, `thread` and `process` are the embedded engine, `remote` is a
 client of a real server in another process, `remote-plain` of one that enforces nothing, and
-`own-server` a client of our own server.
+`own-server` a client of our own server. `warming` is one that sends it token ids and takes holes.
 """
 
 import itertools
@@ -21,6 +21,7 @@ import pytest
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text, ToolSchema
@@ -29,6 +30,7 @@ from agentrt.prompt import Codec
 from agentrt.protocol.backend import Backend, GenerateRequest, MessagePrompt, TokenPrompt
 from agentrt.protocol.step_output import BackendDown, End, StepDone
 from agentrt.remote import RemoteBackend
+from agentrt.remote.warming.warming_backend import WarmingBackend
 from agentrt.testing import ScriptedBackend, calls_text
 
 KINDS = (
@@ -39,6 +41,7 @@ KINDS = (
     "remote",
     "remote-plain",
     "own-server",
+    "warming",
 )
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 
@@ -222,6 +225,11 @@ def make_bench(request: pytest.FixtureRequest, tiny: EngineConfig) -> Callable[[
         if kind == "own-server":
             url = request.getfixturevalue("own_server_url")
             return Bench(RemoteBackend(url, clock=clock), None)
+        if kind == "warming":
+            url = request.getfixturevalue("own_server_url")
+            served = RemoteEngineConfig(kind="agentrt", address=url, model="tiny")
+            remote = RemoteBackend(served, clock=clock, codec=codec)
+            return Bench(WarmingBackend(remote, clock, 16), codec)
         if kind.startswith("remote"):
             url = request.getfixturevalue("server_url")
             model = kind.replace("remote", "tiny")

@@ -50,6 +50,11 @@ class AdmissionQueue:
         self._timer: asyncio.TimerHandle | None = None
         self.watchers: list[Callable[[], None]] = []
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return len(self._waiting)
+
     def turn(self) -> RequestTurn:
         """The turn of a new request."""
         return RequestTurn(next(self._numbers))

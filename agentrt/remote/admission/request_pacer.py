@@ -67,6 +67,7 @@ class RequestPacer:
     Attributes:
         in_flight: Requests that the server has.
         room: Requests that it may have at once, as far as its load shows.
+        warm_ups: Requests that only warm its prefix cache. None is held back because of them.
 
     Args:
         concurrency: Maximum number of requests in flight; 0 sets none.
@@ -89,7 +90,7 @@ class RequestPacer:
         self._not_before_s = -math.inf
         self._halved_at_s = -math.inf
         self._is_starting = True
-        self.in_flight = 0
+        self.in_flight = self.warm_ups = 0
         self._most_in_flight = 0
         self.room = math.inf
 
@@ -104,8 +105,8 @@ class RequestPacer:
         return "in_flight"
 
     def take_most_in_flight(self) -> int:
-        """Most requests that were in flight at once since the last call."""
-        most, self._most_in_flight = self._most_in_flight, self.in_flight
+        """Most requests that were in flight at once since the last call, warm-ups included."""
+        most, self._most_in_flight = self._most_in_flight, self.in_flight + self.warm_ups
         return most
 
     def ready_at_s(self, now_s: float, tokens: float) -> float:
@@ -122,11 +123,24 @@ class RequestPacer:
     def begin(self, now_s: float, tokens: float) -> None:
         """Note a request that is sent, with the tokens that it may take."""
         self.in_flight += 1
-        self._most_in_flight = max(self._most_in_flight, self.in_flight)
+        self._note_most()
         if self._requests is not None:
             self._requests.take(now_s, 1.0)
         if self._tokens is not None:
             self._tokens.take(now_s, tokens)
+
+    def is_open(self, now_s: float) -> bool:
+        """Whether the server takes requests now: it has not asked to send none for a time."""
+        return now_s >= self._not_before_s
+
+    def begin_warm_up(self) -> None:
+        """Note a warm-up that is sent."""
+        self.warm_ups += 1
+        self._note_most()
+
+    def end_warm_up(self) -> None:
+        """Note the end of a warm-up."""
+        self.warm_ups -= 1
 
     def end(self, now_s: float, *, answered: bool, unused_tokens: float = 0.0) -> None:
         """Note the end of a request.
@@ -156,6 +170,9 @@ class RequestPacer:
         if sent_at_s >= self._halved_at_s:
             self._halved_at_s = now_s
             self._window = max(1.0, min(self._window, float(self.in_flight)) / 2)
+
+    def _note_most(self) -> None:
+        self._most_in_flight = max(self._most_in_flight, self.in_flight + self.warm_ups)
 
 
 def _bucket(what: str, per_minute: int) -> RateBucket | None:

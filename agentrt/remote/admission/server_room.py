@@ -35,9 +35,11 @@ class ServerRoom:
     Attributes:
         requests: Requests that may be in flight at once.
         kv_tokens: KV that our runs may count on; 0.0 if unknown.
+        waiting: Requests in the server's own queue, when it was last looked at.
     """
 
     def __init__(self) -> None:
+        self.waiting = 0.0
         self.requests = FIRST_REQUESTS
         self.kv_tokens = 0.0
         self._capacity = EngineCapacity()
@@ -59,6 +61,7 @@ class ServerRoom:
 
     def note_unknown(self) -> None:
         """Note that the server does not show its load."""
+        self.waiting = 0.0
         if not self._capacity.slots:
             self.requests = math.inf
 
@@ -69,6 +72,7 @@ class ServerRoom:
             load: The load.
             in_flight: Most of our requests that were with the server since the last look.
         """
+        self.waiting = load.waiting
         there = load.running + load.waiting
         others = max(0.0, there - in_flight)
         others_share = others / there if there else 0.0

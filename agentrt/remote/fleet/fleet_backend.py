@@ -52,6 +52,7 @@ from agentrt.remote.fleet.fleet_pacer import FleetPacer
 from agentrt.remote.fleet.fleet_placement import FleetPlacement
 from agentrt.remote.fleet.fleet_route import FleetRoute, fault_of
 from agentrt.remote.fleet.fleet_times import DEFAULT_TIMES, FleetTimes
+from agentrt.remote.fleet.fleet_warming import FleetWarming
 from agentrt.remote.fleet.fleet_worker import FleetWorker
 from agentrt.remote.fleet.worker_retries import WorkerFault, WorkerRetries
 from agentrt.remote.limits import RemoteLimits
@@ -107,6 +108,10 @@ class FleetBackend:
             workers, times, drains, limits.opening_s, self._opened, self._changed, self._take_back
         )
 
+        self._warming = FleetWarming(
+            self.placement, self.queue, self._members.by_name, self._events, clock
+        )
+
     @property
     def capabilities(self) -> Capabilities:
         """Features that all servers have; the context length is the shortest of them."""
@@ -123,6 +128,9 @@ class FleetBackend:
             self.feeds.start(self.placement)
 
     def submit(self, request: GenerateRequest) -> None:
+        if request.ahead:
+            self._warming.submit(request)
+            return
         route = self._routes.get(request.request_id)
         now_s = self._clock.now_s()
         if route is None:
@@ -142,7 +150,7 @@ class FleetBackend:
             self._ticker = asyncio.create_task(self._tick())
 
     def fill_hole(self, request_id: RequestId, fill: HoleFill) -> None:
-        """Do nothing: prompts are sent complete, as `holes` is false."""
+        """Do nothing: `WarmingBackend` has the holes of such engines."""
 
     def update(self, updates: tuple[SchedulingInfo, ...]) -> None:
         """Reorder requests that wait, and close outputs that are due."""
@@ -166,8 +174,8 @@ class FleetBackend:
     def cancel(self, request_id: RequestId, reason: str) -> None:
         route = self._routes.get(request_id)
         if route is None:
-            return
-        if route.worker is not None:
+            self._warming.cancel(request_id)
+        elif route.worker is not None:
             route.leaves = None  # it may just have been taken back, to be sent to another worker
             route.worker.backend.cancel(request_id, reason)
         elif route.is_lost:
@@ -284,6 +292,7 @@ class FleetBackend:
         async for event in worker.backend.events():
             if isinstance(event, BackendDown):
                 raise InternalError(f"{worker.name} lost requests that are the fleet's to lose")
+            event = self._warming.take_ends(event)
             if event.kv_room_tokens:
                 worker.kv_tokens = event.kv_room_tokens
                 self.placement.note_kv(worker)

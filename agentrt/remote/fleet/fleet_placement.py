@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from agentrt.base.canonical_json import dumps
+from agentrt.base.ids import RequestId
 from agentrt.program.messages import messages_of
 from agentrt.program.prompt_size import likely_prompt_tokens
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
@@ -38,6 +39,7 @@ class FleetPlacement:
         self._placer = Placer()
         self._runs: dict[str, float] = {}
         self._block_tokens: dict[str, int] = {}
+        self._warm_ups: dict[RequestId, tuple[str, bytes, int]] = {}
         for worker in workers:
             self._placer.add(worker.name, weight=worker.weight)
 
@@ -46,10 +48,7 @@ class FleetPlacement:
 
         A worker that has just failed it is chosen only if there is no other.
         """
-        for worker in self._workers:
-            load = self._placer.workers[worker.name]
-            load.healthy, load.draining = worker.health == "up", worker.is_drained
-            load.room = worker.room
+        self._note_loads()
         request = _facts(route, now_s)
         placed = self._placer.place(request)
         if placed is None and route.excluded:
@@ -84,18 +83,32 @@ class FleetPlacement:
         )
         self._runs[route.request.run_id] = now_s
 
-    def _slack_tokens(self, route: FleetRoute, worker: FleetWorker, ledger: Ledger) -> float:
-        """Tokens by which a report of cached tokens may fall short of what a worker holds.
+    def begin_warm_up(self, request: GenerateRequest, now_s: float) -> str | None:
+        """The worker for a warm-up, which is taken to hold the prefix now; None if it has to wait.
 
-        Engines share whole blocks, whose size all of their reports are multiples of. Of a prompt
-        of messages the template is unknown: its share of the tokens is not that of the bytes.
+        Args:
+            request: The warm-up.
+            now_s: Now.
         """
-        before = self._block_tokens.get(worker.name, 0)
-        block = self._block_tokens[worker.name] = math.gcd(before, ledger.cached_tokens)
-        template = 0.0
-        if not isinstance(route.request.prompt, TokenPrompt):
-            template = TEMPLATE_SHARE * ledger.prompt_tokens
-        return min(block, MOST_BLOCK_TOKENS) + template
+        self._note_loads()
+        key, prompt_tokens = _prompt(request)
+        others = frozenset(one.name for one in self._workers if not one.warms)
+        facts = PlacementRequest(key, prompt_tokens, run_id=request.run_id, excluded=others)
+        placed = self._placer.place(facts)
+        if placed is None or placed.waits:
+            return None
+        held_bytes = self._placer.prefixes.match(key).get(placed.worker, 0)
+        self._warm_ups[request.request_id] = (placed.worker, key, held_bytes)
+        self._placer.send(request.request_id, facts, placed.worker)
+        self._runs[request.run_id] = now_s
+        return placed.worker
+
+    def end_warm_up(self, end: End) -> None:
+        """Note the end of a warm-up. One that was broken off has computed a part of the prefix."""
+        worker, key, held_bytes = self._warm_ups.pop(end.request_id)
+        self._placer.end(end.request_id)
+        if end.reason == "failed":
+            self._placer.cut(worker, key, held_bytes)
 
     def costs_of(self, worker: FleetWorker) -> TokenCosts:
         """Costs of tokens at a worker, as far as answers have shown them."""
@@ -139,6 +152,25 @@ class FleetPlacement:
         for run_id in over:
             del self._runs[run_id]
             self._placer.end_run(run_id)
+
+    def _slack_tokens(self, route: FleetRoute, worker: FleetWorker, ledger: Ledger) -> float:
+        """Tokens by which a report of cached tokens may fall short of what a worker holds.
+
+        Engines share whole blocks, whose size all of their reports are multiples of. Of a prompt
+        of messages the template is unknown: its share of the tokens is not that of the bytes.
+        """
+        before = self._block_tokens.get(worker.name, 0)
+        block = self._block_tokens[worker.name] = math.gcd(before, ledger.cached_tokens)
+        template = 0.0
+        if not isinstance(route.request.prompt, TokenPrompt):
+            template = TEMPLATE_SHARE * ledger.prompt_tokens
+        return min(block, MOST_BLOCK_TOKENS) + template
+
+    def _note_loads(self) -> None:
+        for worker in self._workers:
+            load = self._placer.workers[worker.name]
+            load.healthy, load.draining = worker.health == "up", worker.is_drained
+            load.room = worker.room
 
 
 def _facts(route: FleetRoute, now_s: float) -> PlacementRequest:

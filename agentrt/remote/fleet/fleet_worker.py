@@ -64,6 +64,11 @@ class FleetWorker:
         return self.health == "up" and not self.is_drained
 
     @property
+    def warms(self) -> bool:
+        """Whether its prefix cache may be warmed ahead."""
+        return self.is_open and self.backend.capabilities.prefills_ahead
+
+    @property
     def room(self) -> float:
         """Requests that it may still be sent now."""
         taken = max(len(self.requests), self.pacer.in_flight)

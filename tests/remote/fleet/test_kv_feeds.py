@@ -98,7 +98,7 @@ async def rig(tokenizer: str):
             for server, source in zip(servers, published, strict=True)
         ]
         clock = MonotonicClock()
-        engine = RemoteEngineConfig(members=tuple(members))
+        engine = RemoteEngineConfig(members=tuple(members), warm_ahead=False)
         remotes = RemoteEngines(clock, {"AGENTRT_CAPABILITIES": "off"}, {}, "rwa", TIMES)
         backend, codec = remotes.backend(engine), remotes.codec(engine)
         runtime = Runtime({"default": (backend, codec)}, clock=clock)
