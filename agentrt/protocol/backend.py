@@ -107,15 +107,18 @@ class TokenPrompt:
 
 @record
 class MessagePrompt:
-    """A complete prompt as segments, for engines that take messages and apply a chat template.
+    """A prompt as segments, for engines that take messages and apply a chat template.
 
     Attributes:
-        segments: Whole messages, without holes.
+        segments: Whole messages, without holes if it is complete.
         tools: Tools offered to the model.
+        complete: False while a hole of the prompt or of the constraint is open and `fill_hole`
+            will bring the segments anew.
     """
 
     segments: tuple[Segment, ...]
     tools: tuple[ToolSchema, ...] = ()
+    complete: bool = True
 
 
 @record
@@ -237,11 +240,14 @@ class HoleFill:
         token_ids: Ids appended to the prompt.
         complete: True with the last part.
         constraint: The constraint with every hole filled; None leaves it as it is.
+        segments: All segments of a prompt of messages as they are known now, in place of those
+            before; () for token ids.
     """
 
     token_ids: tuple[int, ...]
     complete: bool
     constraint: ConstraintSpec | None = None
+    segments: tuple[Segment, ...] = ()
 
 
 @record

@@ -111,7 +111,7 @@ class RemoteBackend:
         self._clock = clock
         self._attempts: Attempts | None = None
         self._watch: LoadWatch | None = None
-        self._warming = self._kind.warming if engine.warms and self._codec is not None else None
+        self._warming = engine.warming(has_ids=self._codec is not None)
         self._warm_ups: WarmUps | None = None
         self._window: ListedWindow | None = None
         self._learns_requests = not engine.concurrency

@@ -71,13 +71,13 @@ class RemoteEngines:
             UsageError: A variable that the settings name is empty.
         """
         found, codec = self._with_fallbacks(engine), self.codec(engine)
-        if codec is None or not engine.warms:
+        kinds = [one.warming(has_ids=codec is not None) for one in _servers(engine)]
+        blocks = [kind.block_tokens for kind in kinds if kind is not None]
+        if not engine.warm_ahead or not blocks:
             return found
-        from agentrt.remote.warming.warming_backend import WarmingBackend  # few engines have codecs
+        from agentrt.remote.warming.warming_backend import WarmingBackend  # many have no holes
 
-        kinds = [one.described.warming for one in _servers(engine) if one.warms]
-        block_tokens = max(kind.block_tokens for kind in kinds if kind is not None)
-        return WarmingBackend(found, self._clock, block_tokens)
+        return WarmingBackend(found, self._clock, max(blocks))
 
     def _with_fallbacks(self, engine: RemoteEngineConfig) -> Backend:
         fallbacks, codec = engine.fallbacks, self.codec(engine)

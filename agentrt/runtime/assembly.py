@@ -41,7 +41,8 @@ def new_state(
     incomplete = [
         role
         for role, engine in engines.items()
-        if engine.capabilities.holes and engine.codec is not None
+        if engine.capabilities.holes
+        and (engine.codec is not None or engine.capabilities.prompt == "messages")
     ]
     return State(
         incomplete_roles=incomplete,

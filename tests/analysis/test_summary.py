@@ -57,6 +57,7 @@ def test_object_has_its_keys_in_order() -> None:
         "input_tokens": 100,
         "cached_tokens": 60,
         "ahead_tokens": 0,
+        "warmed_tokens": 0,
         "output_tokens": 20,
         "forced_tokens": 5,
         "cancelled_tokens": 0,

@@ -133,22 +133,26 @@ def swapped(value, old, new):
 MALFORMED = [
     ("empty", b"", "malformed frame"),
     ("not msgpack", b"\xc1", "malformed frame"),
-    ("trailing bytes", msgpack.packb(["HoleFill", [1], True, None]) + b"\x00", "malformed frame"),
+    (
+        "trailing bytes",
+        msgpack.packb(["HoleFill", [1], True, None, []]) + b"\x00",
+        "malformed frame",
+    ),
     ("unknown class", msgpack.packb(["Nope"]), "one of"),
-    ("missing field", msgpack.packb(["HoleFill", [1]]), "HoleFill of 4 fields expected"),
+    ("missing field", msgpack.packb(["HoleFill", [1]]), "HoleFill of 5 fields expected"),
     (
         "wrong type",
-        msgpack.packb(["HoleFill", ["x"], True, None]),
+        msgpack.packb(["HoleFill", ["x"], True, None, []]),
         "HoleFill.token_ids: int expected",
     ),
     (
         "bool for int",
-        msgpack.packb(["HoleFill", [True], True, None]),
+        msgpack.packb(["HoleFill", [True], True, None, []]),
         "HoleFill.token_ids: int expected",
     ),
     (
         "scalar for array",
-        msgpack.packb(["HoleFill", 7, True, None]),
+        msgpack.packb(["HoleFill", 7, True, None, []]),
         "HoleFill.token_ids: an array expected",
     ),
     ("unknown extension", msgpack.packb(msgpack.ExtType(9, b"")), "extension 9"),

@@ -17,6 +17,7 @@ from agentrt.base.engines.engine_kind import (
     kind_names,
 )
 from agentrt.base.engines.fallback_reason import REASONS, FallbackReason
+from agentrt.base.engines.kind_warming import KindWarming
 from agentrt.base.engines.kv_events import KvEvents
 from agentrt.base.engines.server_limits import check_limit
 from agentrt.base.engines.setting_errors import meant
@@ -146,7 +147,7 @@ class RemoteEngineConfig:
             fleet; None follows none.
         response_cache: Whether generations use the response cache unless they say otherwise.
         warm_ahead: Whether prompts that wait for a value are computed up to there meanwhile, if the
-            server has room to spare; see `warms`.
+            server has room to spare; see `warming`.
         name: Name for people; "" takes the address.
 
     Raises:
@@ -247,17 +248,20 @@ class RemoteEngineConfig:
             return others
         return (KindHint("priority", "priority", self.priority), *others)
 
-    @property
-    def warms(self) -> bool:
-        """Whether the prefix cache of the server may be warmed ahead.
+    def warming(self, *, has_ids: bool) -> KindWarming | None:
+        """How the prefix cache of the server is warmed ahead; None if it is not.
 
         Each request of an engine with prices costs, and rates are kept for requests that are sure
         to be needed.
+
+        Args:
+            has_ids: Whether prompts are sent as token ids; else the server has to show its prompts.
         """
-        if not self.warm_ahead or self.is_fleet:
-            return self.warm_ahead and any(one.engine.warms for one in self.workers)
+        kind = self.described.warming
+        if not self.warm_ahead or kind is None or self.prices is not None:
+            return None
         is_limited = bool(self.requests_per_minute or self.tokens_per_minute)
-        return self.described.warming is not None and self.prices is None and not is_limited
+        return kind if not is_limited and (has_ids or kind.template_path) else None
 
     @property
     def url(self) -> str:

@@ -13,6 +13,7 @@ from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import End, Ledger
 from agentrt.remote.fleet.fleet_route import FleetRoute
 from agentrt.remote.fleet.fleet_worker import FleetWorker
+from agentrt.remote.warming.rendered_prefix import known_segments
 from agentrt.scheduler.placement.held_blocks import PrefixChange, id_key
 from agentrt.scheduler.placement.place import Placement
 from agentrt.scheduler.placement.placer import Placer
@@ -195,7 +196,8 @@ def _prompt(request: GenerateRequest) -> tuple[bytes, float]:
         return id_key(prompt.token_ids, request.cache_salt), float(len(prompt.token_ids))
     salt = request.cache_salt.encode("utf-8", "surrogatepass")
     tools = "".join(map(repr, prompt.tools)).encode("utf-8", "surrogatepass")
-    text = dumps(messages_of(prompt.segments)).encode("utf-8", "surrogatepass")
+    segments = prompt.segments if prompt.complete else known_segments(prompt.segments)
+    text = dumps(messages_of(segments)).encode("utf-8", "surrogatepass")
     size_bytes = len(tools) + len(text)
     # The end of the list is where a longer prompt goes on.
     return salt + tools + text.removesuffix(b"]"), math.ceil(likely_prompt_tokens(size_bytes))

@@ -6,8 +6,15 @@ from dataclasses import dataclass, replace
 
 from agentrt.base.ids import RequestId
 from agentrt.base.sampling_params import SamplingParams
-from agentrt.protocol.backend import GenerateRequest, HoleFill, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import (
+    GenerateRequest,
+    HoleFill,
+    MessagePrompt,
+    SchedulingInfo,
+    TokenPrompt,
+)
 from agentrt.protocol.step_output import End
+from agentrt.remote.warming.rendered_prefix import likely_ids
 
 _SAMPLING = SamplingParams(max_tokens=1, temperature=0.0)
 
@@ -26,6 +33,8 @@ class HeldRequest:
         warmed_tokens: Tokens that warm-ups have computed for it.
         not_warmed: Why the last warm-up was not sent or failed; "" if there was none such.
         is_refused: Whether it was, and neither the prompt nor the room has changed since.
+        prefix_tokens: Tokens of the longest prefix that a warm-up has computed, as reported.
+        likely_ids: Numbers in the place of ids for a prompt of messages; None until they are read.
     """
 
     request: GenerateRequest
@@ -37,18 +46,29 @@ class HeldRequest:
     warmed_tokens: int = 0
     not_warmed: str = ""
     is_refused: bool = False
+    prefix_tokens: int = 0
+    likely_ids: tuple[int, ...] | None = None
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """The known beginning of its prompt."""
+        """The known beginning of its prompt; likely ids for a prompt of messages."""
         prompt = self.request.prompt
-        return prompt.token_ids if isinstance(prompt, TokenPrompt) else ()
+        if isinstance(prompt, TokenPrompt):
+            return prompt.token_ids
+        if self.likely_ids is None:
+            self.likely_ids = likely_ids(prompt.segments, prompt.tools)
+        return self.likely_ids
 
     def fill(self, fill: HoleFill) -> None:
         """Append to its prompt."""
         self.is_refused = False
         self.known_tokens = len(self.token_ids)
-        prompt = TokenPrompt(self.token_ids + fill.token_ids, fill.complete)
+        prompt: TokenPrompt | MessagePrompt
+        if isinstance(self.request.prompt, MessagePrompt):
+            prompt = MessagePrompt(fill.segments, self.request.prompt.tools, fill.complete)
+            self.likely_ids = None
+        else:
+            prompt = TokenPrompt(self.token_ids + fill.token_ids, fill.complete)
         constraint = fill.constraint or self.request.constraint
         self.request = replace(self.request, prompt=prompt, constraint=constraint)
 
@@ -67,14 +87,21 @@ class HeldRequest:
         It is of the same run, salt and model, and has neither constraint nor deadline.
         """
         self.warm_up, self.warming_tokens = request_id, tokens
-        request = self.request
+        request, constraint = self.request, None
+        prompt: TokenPrompt | MessagePrompt
+        if isinstance(request.prompt, MessagePrompt):
+            # Servers that are not held to it are told of it, at the beginning of the chat.
+            prompt, constraint = request.prompt, request.constraint
+        else:
+            prompt = TokenPrompt(self.token_ids[:tokens], complete=False)
         return GenerateRequest(
             request_id,
             request.run_id,
             request.node_id,
             request.site,
-            TokenPrompt(self.token_ids[:tokens], complete=False),
+            prompt,
             _SAMPLING,
+            constraint,
             demanded=False,
             cache_salt=request.cache_salt,
             ahead=True,
@@ -90,17 +117,19 @@ class HeldRequest:
             return False
         self.reached_tokens = max(self.reached_tokens, self.warming_tokens)
         prompt_tokens = ledger.prompt_tokens or self.warming_tokens
+        self.prefix_tokens = max(self.prefix_tokens, prompt_tokens)
         self.warmed_tokens += max(0, prompt_tokens - ledger.cached_tokens)
         self.not_warmed = ""
         return True
 
     def ended(self, end: End) -> End:
         """The end of the request with the account of its warm-ups."""
-        ledger = end.ledger
+        ledger, has_ids = end.ledger, isinstance(self.request.prompt, TokenPrompt)
+        known_tokens = self.known_tokens if has_ids else self.prefix_tokens
         ledger = replace(
             ledger,
             received_at_s=min(self.held_at_s, ledger.received_at_s),
             warmed_tokens=self.warmed_tokens,
-            ahead_tokens=min(ledger.cached_tokens, self.known_tokens),
+            ahead_tokens=min(ledger.cached_tokens, known_tokens),
         )
         return replace(end, ledger=ledger, not_warmed=self.not_warmed)

@@ -16,17 +16,25 @@ from typing import Any
 import anyio
 
 from agentrt.base.engines.kind_warming import KindWarming
-from agentrt.base.errors import AgentrtError, EngineUnavailable, InternalError, record_of
+from agentrt.base.errors import (
+    AgentrtError,
+    EngineUnavailable,
+    InternalError,
+    Unsupported,
+    record_of,
+)
 from agentrt.base.ids import RequestId
-from agentrt.protocol.backend import GenerateRequest
+from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import End, Ledger
 from agentrt.remote.admission.admission_queue import AdmissionQueue
 from agentrt.remote.attempt import Attempts, traceparent
-from agentrt.remote.body import build_request
+from agentrt.remote.body import build_request, forms_of
 from agentrt.remote.http import FormRefused, Http
 from agentrt.remote.load_watch import LoadWatch
+from agentrt.remote.protocols import WIRE_PROTOCOLS, WireProtocol
 from agentrt.remote.protocols.answer_parts import ErrorPart, UsagePart
 from agentrt.remote.warming.leftover_room import SpareRoom
+from agentrt.remote.warming.rendered_prefix import MARKERS, rendered_prefix, with_marker
 from agentrt.remote.wire_hints import hint_fields
 
 
@@ -126,9 +134,7 @@ class WarmUps:
             raise
 
     async def _attempt(self, request: GenerateRequest) -> Ledger:
-        server = self._attempts.server
-        sampling = replace(request.sampling, max_tokens=self._kind.output_tokens)
-        sent = build_request(replace(request, sampling=sampling), server)
+        protocol, body = await self._written(request)
 
         def late() -> dict[str, Any]:
             return hint_fields(request, self._attempts.server.hints, self._admission.order)
@@ -136,7 +142,7 @@ class WarmUps:
         headers = {"traceparent": traceparent(request.run_id)}
         usage = UsagePart()
         once = self._http.one_attempt()
-        stream = self._http.answer(server.protocol, sent.body, headers, once, late)
+        stream = self._http.answer(protocol, body, headers, once, late)
         async with aclosing(stream) as events:
             async for parts in events:
                 for part in parts:
@@ -149,6 +155,35 @@ class WarmUps:
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
         )
+
+    async def _written(self, request: GenerateRequest) -> tuple[WireProtocol, dict[str, Any]]:
+        """A warm-up as it is sent, and the protocol of it."""
+        server, prompt = self._attempts.server, request.prompt
+        if isinstance(prompt, TokenPrompt):
+            return server.protocol, build_request(request, server).body
+        if request.constraint is not None and request.constraint.holes:
+            raise Unsupported("its constraint is still pending")
+        form = forms_of(request, server)[0]
+        chats: list[dict[str, Any]] = []
+        for marker in MARKERS:
+            marked = replace(prompt, segments=with_marker(prompt.segments, marker))
+            chats.append(build_request(replace(request, prompt=marked), server, form).body)
+        prefix = await rendered_prefix(self._http, self._kind, chats)
+        if not prefix:
+            raise Unsupported("the template writes the beginning by what follows")
+        body = {
+            "model": server.model,
+            "prompt": prefix,
+            "max_tokens": self._kind.output_tokens,
+            "temperature": 0.0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if server.family == "vllm":
+            body["return_token_ids"] = True
+        if request.cache_salt:
+            body[server.fields["cache_salt"]] = request.cache_salt
+        return WIRE_PROTOCOLS["completions"], body
 
     def _check_room(self) -> None:
         """Refuse a warm-up for which there is no room."""

@@ -26,6 +26,7 @@ from agentrt.protocol.backend_layer import BackendLayer
 from agentrt.protocol.step_output import BackendDown, BackendEvent, Delta, End
 from agentrt.remote.warming.held_request import HeldRequest
 from agentrt.remote.warming.known_prefixes import KnownPrefixes
+from agentrt.remote.warming.rendered_prefix import likely_ids
 from agentrt.remote.warming.warm_prefix import prefix_to_warm
 
 MOST_AT_ONCE = 8
@@ -69,7 +70,7 @@ class WarmingBackend(BackendLayer):
         return len(self._warm_ups)
 
     def submit(self, request: GenerateRequest) -> None:
-        if not isinstance(request.prompt, TokenPrompt) or request.prompt.complete:
+        if request.prompt.complete:
             self._send(request)
             return
         held = self._held[request.request_id] = HeldRequest(request, self._clock.now_s())
@@ -123,7 +124,10 @@ class WarmingBackend(BackendLayer):
     def _send(self, request: GenerateRequest) -> None:
         prompt = request.prompt
         if isinstance(prompt, TokenPrompt):
-            self._sent[request.request_id] = (request, [*prompt.token_ids, *request.output_ids])
+            token_ids = [*prompt.token_ids, *request.output_ids]
+        else:
+            token_ids = [*likely_ids(prompt.segments, prompt.tools)]
+        self._sent[request.request_id] = (request, token_ids)
         self._backend.submit(request)
 
     def _let_go(self, held: HeldRequest) -> None:
@@ -167,7 +171,7 @@ class WarmingBackend(BackendLayer):
 
     def _note_output(self, delta: Delta) -> None:
         if sent := self._sent.get(delta.request_id):
-            sent[1].extend(delta.token_ids)
+            sent[1].extend(delta.token_ids)  # those of messages end with the prompt
 
     def _ended(self, end: End) -> End:
         """The end of a request, with its warm-ups; the cache has its prompt and output now."""

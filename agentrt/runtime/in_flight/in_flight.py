@@ -7,9 +7,16 @@ from typing import Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
+from agentrt.base.segments import Segment
 from agentrt.program import Each, Gen, Tagged, TaggedText
 from agentrt.program.budget import Budget
-from agentrt.protocol.backend import Capabilities, GenerateRequest, SchedulingInfo, TokenPrompt
+from agentrt.protocol.backend import (
+    Capabilities,
+    GenerateRequest,
+    MessagePrompt,
+    SchedulingInfo,
+    TokenPrompt,
+)
 from agentrt.protocol.events import Event, FirstToken, ItemClosed
 from agentrt.protocol.step_output import Delta, TokenLogprob
 from agentrt.runtime.in_flight.coalescing import CoalescedRequest
@@ -133,6 +140,14 @@ class InFlight:
         if not isinstance(prompt, TokenPrompt) or prompt.complete:
             return self.sent
         return replace(self.sent, prompt=TokenPrompt(self.prompt_ids))
+
+    def fill_messages(self, prompt: TokenPrompt | MessagePrompt) -> tuple[Segment, ...]:
+        """Keep a prompt of messages as it is known now; gives its segments, () for token ids."""
+        if isinstance(prompt, TokenPrompt):
+            return ()
+        assert self.sent is not None
+        self.sent = replace(self.sent, prompt=prompt)
+        return prompt.segments
 
     def fill_constraint(self, constraint: ConstraintSpec | None) -> ConstraintSpec | None:
         """Keep the constraint for engines to come; it is returned if this one lacks it yet."""

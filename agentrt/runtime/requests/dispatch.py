@@ -322,7 +322,8 @@ class RequestDispatcher:
         """Send the part of a prompt that has become known, or join a like request."""
         run, backend, events = request.run, request.engine.backend, list[Event]()
         more = prompt.token_ids[len(request.prompt_ids) :]
-        if more or prompt.complete:
+        segments = request.fill_messages(prompt.sent)
+        if more or segments or prompt.complete:
             request.prompt_ids, request.prompt_complete = prompt.token_ids, prompt.complete
             constraint = request.fill_constraint(prompt.constraint)
             if self._retention.is_on:
@@ -332,7 +333,8 @@ class RequestDispatcher:
                 backend.cancel(request.request_id, "a like one is under way")
                 events.append(joined)
             else:
-                backend.fill_hole(request.request_id, HoleFill(more, prompt.complete, constraint))
+                fill = HoleFill(more, prompt.complete, constraint, segments)
+                backend.fill_hole(request.request_id, fill)
         if prompt.complete:
             events.append(HoleFilled(run.run_id, request.gen.id, run.now_s()))
         return events

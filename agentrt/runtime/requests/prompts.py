@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.record import record
-from agentrt.base.segments import Generated, Segment, Text
+from agentrt.base.segments import Generated, Hole, Segment, Text
 from agentrt.program import Chat, Gen, Node
 from agentrt.prompt import Encoded
 from agentrt.prompt.large_text import LARGE_CHARACTERS
@@ -49,7 +49,7 @@ class Prompt:
     @property
     def complete(self) -> bool:
         """Whether no part of it is pending, and no option of its output."""
-        return not isinstance(self.sent, TokenPrompt) or self.sent.complete
+        return self.sent.complete
 
 
 class LargePrompt(Exception):
@@ -88,13 +88,16 @@ def prompt_of(
         else segment
         for segment in work.chat.segments()
     ]
+    has_holes = gen.id in run.declared_with_holes
     if engine.codec is None or takes.prompt == "messages":
-        messages = MessagePrompt(tuple(segments), work.chat.tools)
-        return Prompt(messages, work.sampling.max_tokens, constraint)
+        source = fills.begin_hole(run, gen, segments) if has_holes and takes.holes else None
+        is_known = not any(isinstance(one, Hole) for one in segments)
+        is_known = is_known and not (constraint is not None and constraint.holes)
+        messages = MessagePrompt(tuple(segments), work.chat.tools, is_known)
+        return Prompt(messages, work.sampling.max_tokens, constraint, source=source)
     large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
     if large > run.encoded_large_texts.get(gen.id, 0):
         raise LargePrompt(segments, large)
-    has_holes = gen.id in run.declared_with_holes
     source = fills.begin_hole(run, gen, segments) if has_holes else None
     encoded = engine.codec.encode(
         work.chat.tools, segments, work.chat.history, run.options.cache_salt

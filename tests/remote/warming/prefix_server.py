@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from anyio import lowlevel
+
 from agentrt import RemoteEngineConfig
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -23,7 +25,7 @@ from agentrt.protocol.step_output import End, StepDone
 from agentrt.remote import RemoteEngines
 from agentrt.remote.fleet.fleet_times import FleetTimes
 from tests.remote import strict_completions
-from tests.remote.hostile_server import DONE, event, head, serving
+from tests.remote.hostile_server import DONE, content, event, head, serving
 
 Json = dict[str, Any]
 BLOCK = 16
@@ -31,7 +33,12 @@ TIMES = FleetTimes(tick_s=0.02, join_s=0.05)
 
 
 def is_warm_up(body: Json) -> bool:
-    return bool(body["max_tokens"] == 1)
+    return bool(body["max_tokens"] <= 1)
+
+
+def rendered(messages: list[Json]) -> str:
+    text = "".join(f"<{one['role']}>{one['content']}</>" for one in messages)
+    return f"{text}<assistant>"
 
 
 class PrefixServer:
@@ -43,6 +50,9 @@ class PrefixServer:
         gate: Holds warm-ups back until it is set.
         waiting: Requests in its own queue, by its metrics.
         refuses: Why a request is refused with 400, or None.
+        chats: Bodies of chat completions.
+        shown: Chats whose prompts it has shown.
+        render: Its template; an id is a character.
     """
 
     def __init__(self, refuses: Callable[[Json], str | None] = lambda body: None) -> None:
@@ -53,6 +63,9 @@ class PrefixServer:
         self.waiting = self.running = self.looks = 0
         self.refuses = refuses
         self.blocks: set[tuple[int, ...]] = set()
+        self.chats: list[Json] = []
+        self.shown: list[Json] = []
+        self.render: Callable[[list[Json]], str] = rendered
 
     @property
     def warm_ups(self) -> list[Json]:
@@ -69,6 +82,15 @@ class PrefixServer:
             gauges = f"vllm:num_requests_running {self.running}\n"
             gauges += f"vllm:num_requests_waiting {self.waiting}\n"
             writer.write(head(kind="text/plain") + gauges.encode())
+        elif path in ("/tokenize", "/apply-template"):
+            self.shown.append(json.loads(body))
+            text = self.render(self.shown[-1]["messages"])
+            shown = {"tokens": list(map(ord, text))} if path == "/tokenize" else {"prompt": text}
+            writer.write(head(kind="application/json") + json.dumps(shown).encode())
+        elif path.endswith("/chat/completions"):
+            self.chats.append(json.loads(body))
+            reply = event(content("hi")) + event(content("", "stop")) + DONE
+            writer.write(head() + reply)
         elif path.endswith("/completions"):
             await self._complete(json.loads(body), writer)
         else:
@@ -78,11 +100,14 @@ class PrefixServer:
     async def _complete(self, body: Json, writer: asyncio.StreamWriter) -> None:
         self.bodies.append(body)
         self.came.set()
-        if wrong := strict_completions.fault(body) or self.refuses(body):
+        wrong = None if isinstance(body["prompt"], str) else strict_completions.fault(body)
+        if wrong := wrong or self.refuses(body):
             error = json.dumps({"error": {"message": wrong}}).encode()
             writer.write(head("400 Bad Request", "application/json") + error)
             return
-        prompt = body["prompt"]
+        prompt = (
+            list(map(ord, body["prompt"])) if isinstance(body["prompt"], str) else body["prompt"]
+        )
         cached = self._cached(prompt)
         if is_warm_up(body):
             writer.write(head())
@@ -90,7 +115,9 @@ class PrefixServer:
             await self.gate.wait()
         ends = range(BLOCK, len(prompt) + 1, BLOCK)
         self.blocks |= {tuple(prompt[:end]) for end in ends}
-        token = {"index": 0, "text": "x", "token_ids": [7], "finish_reason": "length"}
+        token: Json = {"index": 0, "text": "x", "token_ids": [7], "finish_reason": "length"}
+        if not body["max_tokens"]:
+            token = {"index": 0, "text": "", "finish_reason": "length"}
         usage: Json = {"prompt_tokens": len(prompt), "completion_tokens": 1}
         usage |= {"prompt_tokens_details": {"cached_tokens": cached}}
         data = event({"choices": [token]}) + event({"choices": [], "usage": usage}) + DONE
@@ -120,6 +147,11 @@ class Play:
             assert isinstance(step, StepDone)
             self.ends |= {end.request_id: end for end in step.ends}
             self.over.set()
+
+    async def idle(self) -> None:
+        """Wait until no warm-up is under way."""
+        while getattr(self.backend, "warm_ups", 0):
+            await lowlevel.checkpoint()
 
     async def end_of(self, number: int) -> End:
         while RequestId(number) not in self.ends:

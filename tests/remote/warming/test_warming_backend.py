@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from agentrt import RemoteEngineConfig
@@ -27,12 +26,6 @@ def codec(tiny):
     return Codec.load(tiny.model_path)
 
 
-async def idle(play):
-    """Wait until no warm-up is under way."""
-    while play.backend.warm_ups:
-        await anyio.lowlevel.checkpoint()
-
-
 async def settled(play, number=90):
     """Play a request of its own to its end: what was sent before has arrived then."""
     play.submit(number, range(5), complete=True)
@@ -47,7 +40,7 @@ def test_the_known_part_is_sent_before_the_rest_is_known(portal, codec):
             play.submit(1, range(1000))
             await server.until_came(1)
             assert len(server.bodies) == 1
-            await idle(play)
+            await play.idle()
             play.fill(1, range(1000, 1100), complete=True)
             end = await play.end_of(1)
         return server.bodies, end
@@ -71,10 +64,10 @@ def test_only_a_longer_prefix_is_worth_another_warm_up(portal, codec):
         async with playing(codec, server) as play:
             play.submit(1, range(300))
             await server.until_came(1)
-            await idle(play)
+            await play.idle()
             for start in range(300, 900, 32):  # as streamed fills come
                 play.fill(1, range(start, min(900, start + 32)))
-                await idle(play)
+                await play.idle()
             play.fill(1, range(900, 910), complete=True)
             await play.end_of(1)
         return [len(body["prompt"]) for body in server.bodies]
@@ -108,7 +101,7 @@ def test_a_warm_up_ends_at_once_with_the_last_fill(portal, codec):
             await server.until_came(1)
             play.fill(1, range(1000, 1001), complete=True)
             end = await play.end_of(1)
-            await idle(play)
+            await play.idle()
         return server.bodies, end
 
     bodies, end = portal.call(main)
@@ -126,7 +119,7 @@ def test_a_cancelled_request_takes_its_warm_up_along(portal, codec):
             await server.until_came(1)
             play.cancel(1)
             end = await play.end_of(1)
-            await idle(play)
+            await play.idle()
         return server.bodies, end
 
     bodies, end = portal.call(main)
@@ -140,7 +133,7 @@ def test_nothing_is_warmed_while_requests_wait_at_the_server(portal, codec):
         server.waiting, server.running = 3, 4
         async with playing(codec, server) as play:
             play.submit(1, range(1000))
-            await idle(play)
+            await play.idle()
             looks = server.looks
             play.fill(1, range(1000, 1001), complete=True)
             return server.warm_ups, looks, await play.end_of(1)
@@ -161,11 +154,11 @@ def test_nothing_is_warmed_if_the_server_is_full_or_requests_wait_here(portal, c
             await anyio.wait_all_tasks_blocked()
             play.submit(2, range(5000, 6000))
             play.submit(3, range(30), complete=True)
-            await idle(play)
+            await play.idle()
             first = len(server.warm_ups)
             await play.end_of(1)
             await play.end_of(3)
-            await idle(play)
+            await play.idle()
             play.fill(2, range(10), complete=True)
             await play.end_of(2)
         return first, [len(one["prompt"]) for one in server.warm_ups]
@@ -186,7 +179,7 @@ def test_requests_take_the_room_of_warm_ups(portal, codec):
             end = await play.end_of(2)
             await server.until_came(3)
             server.gate.set()
-            await idle(play)
+            await play.idle()
         return server.bodies, end
 
     bodies, end = portal.call(main)
@@ -202,7 +195,7 @@ def test_a_server_that_refuses_one_gets_no_more(portal, codec):
             ends = []
             for number in (1, 2):
                 play.submit(number, range(number * 10_000, number * 10_000 + 1000))
-                await idle(play)
+                await play.idle()
                 play.fill(number, range(3), complete=True)
                 ends.append(await play.end_of(number))
         return server.warm_ups, ends
@@ -222,7 +215,7 @@ def test_a_refused_priority_is_left_out(portal, codec):
         async with playing(codec, server) as play:
             play.submit(1, range(1000))
             await server.until_came(2)
-            await idle(play)
+            await play.idle()
             play.fill(1, range(3), complete=True)
             return server.bodies, await play.end_of(1)
 
@@ -242,7 +235,7 @@ def test_at_most_two_are_at_a_server_at_once(portal, codec):
             await settled(play)
             most = len(server.warm_ups)
             server.gate.set()
-            await idle(play)
+            await play.idle()
             for number in range(5):
                 play.fill(number, range(4), complete=True)
                 await play.end_of(number)
@@ -260,7 +253,7 @@ def test_prompts_with_the_same_beginning_are_warmed_once(portal, codec):
             for number in range(4):
                 play.submit(number, range(1000))
             await server.until_came(1)
-            await idle(play)
+            await play.idle()
             for number in range(4):
                 play.fill(number, range(number, number + 4), complete=True)
             ends = [await play.end_of(number) for number in range(4)]
@@ -278,7 +271,7 @@ def test_salts_have_prefixes_of_their_own(portal, codec):
             for number, salt in enumerate(("a", "b")):
                 play.submit(number, range(1000), cache_salt=salt)
             await server.until_came(2)
-            await idle(play)
+            await play.idle()
             for number in range(2):
                 play.fill(number, range(3), complete=True)
                 await play.end_of(number)
@@ -292,7 +285,7 @@ def test_salts_have_prefixes_of_their_own(portal, codec):
     [
         {"warm_ahead": False},
         {"requests_per_minute": 600},
-        {"tokenizer": ""},
+        {"kind": "sglang", "tokenizer": ""},
         {"kind": "transformers", "tokenizer": ""},
     ],
 )
@@ -311,7 +304,7 @@ def test_a_fleet_sends_the_prompt_where_it_was_warmed(portal, codec):
             for number in range(6):
                 begin = number * 3000
                 play.submit(number, range(begin, begin + 1000), run_id=f"{number:016}")
-                await idle(play)
+                await play.idle()
             for number in range(6):
                 play.fill(number, range(4), complete=True)
             ends = [await play.end_of(number) for number in range(6)]
@@ -375,7 +368,7 @@ def test_an_engine_that_takes_over_is_not_warmed(portal, codec):
             async with playing(codec, away, fallbacks=fallbacks, limits=limits) as play:
                 for number in (1, 2):
                     play.submit(number, range(number * 9000, number * 9000 + 1000))
-                    await idle(play)
+                    await play.idle()
                     play.fill(number, range(3), complete=True)
                     end = await play.end_of(number)
         return server, end
