@@ -137,15 +137,15 @@ def test_the_fastest_right_tile_is_chosen(tmp_path) -> None:
         return 2.0 if tile_of(kernels) == wrong else 0.5
 
     def timer(one, kernels, device) -> list[float]:
-        timed.append(tile_of(kernels))
-        at = timed.count(timed[-1]) - 1  # of both pieces of work; their product decides
-        return {slow: ([1.0, 1.0, 3.0], [8.0]), fast: ([2.0, 2.0, 9.0], [2.0])}[timed[-1]][at]
+        tiles.append(tile_of(kernels))
+        at = tiles.count(tiles[-1]) - 1  # of both pieces of work; their product decides
+        return {slow: ([1.0, 1.0, 3.0], [8.0]), fast: ([2.0, 2.0, 9.0], [2.0])}[tiles[-1]][at]
 
     def trials() -> Iterator[Trial]:
         yield Trial(case, (slow, fast, wrong, failing), (WORKS["decode"],) * 2, difference)
         yield Trial(case, (wrong, failing), (WORKS["decode"],), difference)
 
-    timed: list[Blocks] = []
+    tiles: list[Blocks] = []
     first, none = tune(trials(), CPU, timer)
     assert first.blocks == fast
     assert first.seconds == pytest.approx({slow: 8**0.5, fast: 2.0})

@@ -107,7 +107,6 @@ class FleetBackend:
         self._members = FleetMembers(
             workers, times, drains, limits.opening_s, self._opened, self._changed, self._take_back
         )
-
         self._warming = FleetWarming(
             self.placement, self.queue, self._members.by_name, self._events, clock
         )
@@ -302,7 +301,8 @@ class FleetBackend:
                 if not route.wrote:
                     route.wrote = True
                     self.placement.note_output(route)
-                self._note_progress(route)
+                route.note_progress()
+                self._answered_at_s = self._clock.now_s()
             ends = [(self._routes[end.request_id], end) for end in event.ends]
             moved = [(route, end, fault) for route, end in ends if (fault := fault_of(route, end))]
             for route, end in ends:
@@ -314,11 +314,6 @@ class FleetBackend:
             for route, end, fault in moved:
                 self._move(route, worker, end, fault)
             self.queue.reconsider()
-
-    def _note_progress(self, route: FleetRoute) -> None:
-        route.faults, route.excluded = 0, frozenset()
-        route.retries.note_progress()
-        self._answered_at_s = self._clock.now_s()
 
     def _leave(self, route: FleetRoute, worker: FleetWorker, end: End) -> None:
         """Take a request off the account of its worker."""
@@ -346,13 +341,8 @@ class FleetBackend:
         if fault == "loss":
             worker.is_suspect = True
             worker.wake.set()
-        retries, route.pause_s = route.retries, 0.0
-        route.faults += 1
-        if fault == "busy":
-            again = retries.note_busy(self._answered_at_s)
-        else:
-            again = retries.note_loss() if fault == "loss" else retries.note_failure()
-        if not again:
+        route.pause_s = 0.0
+        if not route.may_go_on(fault, self._answered_at_s):
             spent = route.spent[:-1]
             failed = with_spent(replace(end, reason="failed", error=error), spent)
             self._forget(route)
@@ -361,7 +351,7 @@ class FleetBackend:
             return
         route.excluded |= {worker.name}
         if fault != "loss" or route.faults > 1:
-            route.pause_s = retries.pause_s()
+            route.pause_s = route.retries.pause_s()
         route.again, route.waits_since_s = True, self._clock.now_s()
         if route.wrote or (route.request.gives_back and end.ledger.cost_pico > 0):
             route.wrote, route.is_lost = False, True

@@ -63,6 +63,23 @@ class FleetRoute:
     again: bool = False
     spent: list[Ledger] = field(default_factory=list)
 
+    def may_go_on(self, fault: WorkerFault, answered_at_s: float) -> bool:
+        """Count a fault of its worker; whether another worker may have the request.
+
+        Args:
+            fault: The fault.
+            answered_at_s: Instant at which any worker of the fleet last answered.
+        """
+        self.faults += 1
+        if fault == "busy":
+            return self.retries.note_busy(answered_at_s)
+        return self.retries.note_loss() if fault == "loss" else self.retries.note_failure()
+
+    def note_progress(self) -> None:
+        """Forget its faults: it has got output."""
+        self.faults, self.excluded = 0, frozenset()
+        self.retries.note_progress()
+
 
 def fault_of(route: FleetRoute, end: End) -> WorkerFault | None:
     """Fault of a worker that another one may make good; None if the request is over."""

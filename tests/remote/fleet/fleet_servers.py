@@ -14,7 +14,7 @@ from agentrt.runtime import Runtime
 from tests.remote.hostile_server import DONE, content, event, head, serving
 
 TIMES = FleetTimes(
-    quiet_s=0.1, answer_s=0.2, first_pause_s=0.01, most_pause_s=0.02, join_s=0.05, tick_s=0.02
+    quiet_s=0.1, answer_s=1.0, first_pause_s=0.01, most_pause_s=0.02, join_s=0.05, tick_s=0.02
 )
 
 
