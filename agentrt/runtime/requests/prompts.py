@@ -90,9 +90,11 @@ def prompt_of(
     ]
     has_holes = gen.id in run.declared_with_holes
     if engine.codec is None or takes.prompt == "messages":
-        source = fills.begin_hole(run, gen, segments) if has_holes and takes.holes else None
-        is_known = not any(isinstance(one, Hole) for one in segments)
-        is_known = is_known and not (constraint is not None and constraint.holes)
+        source, is_known = None, True
+        if takes.holes:  # others get it when all of it is known
+            source = fills.begin_hole(run, gen, segments) if has_holes else None
+            is_known = not any(isinstance(one, Hole) for one in segments)
+            is_known = is_known and not (constraint is not None and constraint.holes)
         messages = MessagePrompt(tuple(segments), work.chat.tools, is_known)
         return Prompt(messages, work.sampling.max_tokens, constraint, source=source)
     large = sum([type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments])
