@@ -191,7 +191,13 @@ class Placer:
         if run is not None:
             run.home = load
         one = _InFlight(
-            *(load, run, request.key, sent, request.prompt_tokens, lacking, now_s is not None),
+            load,
+            run,
+            request.key,
+            sent,
+            request.prompt_tokens,
+            lacking,
+            is_timed=now_s is not None,
             prefill_s=prefill_s,
             output_s=output_s,
         )
@@ -279,10 +285,8 @@ class Placer:
 
     def _slowness(self, costs: TokenCosts) -> float:
         """Time of work that half prompts and half outputs make, by that of the first costs."""
-        prefill, decode = (
-            costs.prefill_s / self.costs.prefill_s,
-            costs.decode_s / self.costs.decode_s,
-        )
+        prefill = costs.prefill_s / self.costs.prefill_s
+        decode = costs.decode_s / self.costs.decode_s
         return (prefill + decode) / 2
 
     def _rescale(self, load: WorkerLoad, factor: float) -> None:
