@@ -23,6 +23,9 @@ OUTLIER = 4.0
 PULL = 0.1
 """Weight of the ratio of the first guess, in windows: it decides if all windows are alike."""
 
+_LEAST_S = 1e-6
+"""Work and time of a window: with less, products of them might vanish."""
+
 _MOST_RATIO = 16.0
 """Factor by which the ratio of the two costs may differ from that of the first guess."""
 
@@ -98,7 +101,7 @@ class ServerPace:
 
     def _close_window(self) -> None:
         prefill_s, decode_s, time_s = self._prefill_s, self._decode_s, self._busy_s
-        if prefill_s + decode_s <= 0 or time_s <= 0:
+        if min(prefill_s + decode_s, time_s) < _LEAST_S:
             return  # it goes on until there is something to learn
         guess, costs = self._guess, self.costs
         if self._windows:
