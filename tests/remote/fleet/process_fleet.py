@@ -86,6 +86,7 @@ async def process_fleet(
             addresses=tuple(one.url for one in workers),
             model=plans[0].model,
             key=next((f"env:{name}" for name in plans[0].key), None),
+            warm_ahead=False,  # `backend` is the fleet itself, with nothing around it
         )
         opening = open_runtime(engine=engine, observers=observers)
         yield ProcessFleet(workers, await stack.enter_async_context(opening))
