@@ -56,6 +56,7 @@ from agentrt.remote.opening.server_opening import open_server, with_token_ids
 from agentrt.remote.remote_server import RemoteServer
 from agentrt.remote.retries import Retries
 from agentrt.remote.step_report import StepReport
+from agentrt.remote.task_ends import end_tasks
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
@@ -258,12 +259,8 @@ class RemoteBackend:
         for beside in (self._watch, self._window, self._warm_ups):
             if beside is not None:
                 await beside.aclose()
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
+        await end_tasks(self._tasks.values())
         with anyio.CancelScope(shield=True):
-            if tasks:
-                await asyncio.wait(tasks)
             await self._http.aclose()
         if self._attempts is not None:
             self._attempts.close()

@@ -18,6 +18,7 @@ from agentrt.remote.admission.engine_load import capacity_in, load_in
 from agentrt.remote.admission.request_pacer import RequestPacer
 from agentrt.remote.admission.server_room import ServerRoom
 from agentrt.remote.http import Http
+from agentrt.remote.task_ends import end_tasks
 
 LOOK_S = 0.5
 """Time between two looks."""
@@ -63,9 +64,7 @@ class LoadWatch:
     async def aclose(self) -> None:
         """Look no more."""
         if self._task is not None:
-            self._task.cancel()
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([self._task])
+            await end_tasks([self._task])
 
     async def _watch(self) -> None:
         try:

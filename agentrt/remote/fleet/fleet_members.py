@@ -17,6 +17,7 @@ from agentrt.remote.fleet.fleet_worker import FleetWorker
 from agentrt.remote.fleet.kv_room import FleetKvRoom
 from agentrt.remote.fleet.worker_keeper import WorkerKeeper
 from agentrt.remote.several_engines import joint_capabilities
+from agentrt.remote.task_ends import end_tasks
 
 _log = logging.getLogger("agentrt")
 
@@ -104,11 +105,7 @@ class FleetMembers:
     async def aclose_keepers(self) -> None:
         """Keep the workers no more."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        with anyio.CancelScope(shield=True):
-            if tasks:
-                await asyncio.wait(tasks)
+        await end_tasks(tasks)
 
     def note_drains(self) -> bool:
         """Look at what is drained now; whether that has changed."""

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import anyio
-
 from agentrt.base.engines.kv_events import KvEvents
 from agentrt.remote.fleet.fleet_placement import FleetPlacement
 from agentrt.remote.fleet.kv_subscription import (
@@ -17,6 +15,7 @@ from agentrt.remote.fleet.kv_subscription import (
     SubscriptionTimes,
     imported_zmq,
 )
+from agentrt.remote.task_ends import end_tasks
 from agentrt.scheduler.placement.held_blocks import ClearedBlocks, HeldBlocks, KvEvent
 
 _log = logging.getLogger("agentrt")
@@ -68,11 +67,7 @@ class KvFeeds:
     async def aclose(self) -> None:
         """Follow no events any more."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        with anyio.CancelScope(shield=True):
-            if tasks:
-                await asyncio.wait(tasks)
+        await end_tasks(tasks)
 
     def _note(self, name: str, events: Sequence[KvEvent]) -> None:
         if not self._has_ids:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-import anyio
-
 from agentrt.base.errors import AgentrtError
 from agentrt.remote.http import Http
 from agentrt.remote.opening.probe import identify
+from agentrt.remote.task_ends import end_tasks
 
 _log = logging.getLogger("agentrt")
 
@@ -49,9 +48,7 @@ class ListedWindow:
     async def aclose(self) -> None:
         """End a reading that is under way."""
         if self._reading is not None:
-            self._reading.cancel()
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([self._reading])
+            await end_tasks([self._reading])
 
     async def _read(self) -> None:
         try:

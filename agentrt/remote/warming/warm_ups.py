@@ -33,6 +33,7 @@ from agentrt.remote.http import FormRefused, Http
 from agentrt.remote.load_watch import LoadWatch
 from agentrt.remote.protocols import WIRE_PROTOCOLS, WireProtocol
 from agentrt.remote.protocols.answer_parts import ErrorPart, UsagePart
+from agentrt.remote.task_ends import end_tasks
 from agentrt.remote.warming.leftover_room import SpareRoom
 from agentrt.remote.warming.rendered_prefix import MARKERS, rendered_prefix, with_marker
 from agentrt.remote.wire_hints import hint_fields
@@ -87,12 +88,7 @@ class WarmUps:
 
     async def aclose(self) -> None:
         """Break off all of them."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        with anyio.CancelScope(shield=True):
-            if tasks:
-                await asyncio.wait(tasks)
+        await end_tasks(self._tasks.values())
 
     async def _warm(self, request: GenerateRequest) -> Ledger:
         """Send a warm-up if there is room.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -28,7 +27,7 @@ from agentrt.lab.bench.fleet.replicas import Replicas, cores_of, replica_plan
 from agentrt.lab.bench.fleet.run import FleetRun, StrongestClient
 from agentrt.lab.equal_facts import check_equal
 from agentrt.lab.quiet_machine import QuietMachine
-from agentrt.lab.result_file import commit, header, machine, write_json
+from agentrt.lab.result_file import commit, header, machine, read_json, write_json
 from agentrt.lab.sim.arms import arms_named
 from agentrt.lab.workloads.site_limits import site_limits
 from agentrt.lab.workloads.trace import prompt_tokens
@@ -132,10 +131,9 @@ def _kept(flags: FleetBenchFlags) -> list[FleetPlay]:
     """
     if flags.resume is None or not flags.resume.exists():
         return []
-    there, here = json.loads(flags.resume.read_text("utf-8")), _facts(flags)
-    name = str(flags.resume.name)
-    for fact in ("schema", "commit"):
-        check_equal(there.get(fact), here[fact], f"{name}: {fact}")
+    there = read_json(flags.resume, SCHEMA, "Give --resume a file of agentrt bench fleet")
+    here, name = _facts(flags), flags.resume.name
+    check_equal(there.get("commit"), here["commit"], f"{name}: commit")
     for fact in ("processor", "cores", "python"):
         check_equal(there["machine"].get(fact), here["machine"][fact], f"{name}: {fact}")
     for flag in here["flags"].keys() - set(_FREE_FLAGS):

@@ -1,7 +1,11 @@
 """A run over a fleet: the search of the client's rate, and what a later part plays again."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
+import pytest
+
+from agentrt.cli.main import answer
 from agentrt.lab.bench.compound.load_draw import LoadDraw
 from agentrt.lab.bench.fleet.fleet_play import FleetPlay, PlayKey
 from agentrt.lab.bench.fleet.fleet_targets import CLIENT, KNOWING, OURS
@@ -57,3 +61,14 @@ def test_a_later_part_plays_what_is_missing_and_learns_anew() -> None:
     third = _Run(second.plays)
     assert third.compare(DRAWS, 2, FOUND, WARM) == whole
     assert not third.made
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"schema": "agentrt.bench.gpu/2"}'])
+def test_a_file_that_is_none_of_the_bench_is_refused(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fleet.json"
+    path.write_text(content, "utf-8")
+    assert answer(["bench", "fleet", "--resume", str(path)]) == 2
+    assert "Give --resume a file of agentrt bench fleet" in capsys.readouterr().err
+    assert path.read_text("utf-8") == content
