@@ -83,15 +83,17 @@ def copying(position: int) -> int:
     return (7 * (position % 60)) % 249
 
 
+@pytest.mark.parametrize("sequences", [4, 16])
 @pytest.mark.parametrize(
     ("text", "waits"), [("copying", True), ("repeating", False)], ids=["copies", "only seems to"]
 )
 def test_a_step_waits_for_tokens_where_drafts_behind_them_pay(
-    text, waits, tokenizer_dir, engine
+    text, waits, sequences, tokenizer_dir, engine
 ) -> None:
-    """Of a machine that launches steps before the last one's tokens are known, four at once.
+    """Of a machine that launches steps before the last one's tokens are known, several at once.
 
-    It stands still for a step before each that waits, which a draft has to be worth.
+    It stands still for a step before each that waits, which a draft has to be worth. No request
+    has another's text to draw on.
     """
     steering = {"copying": copying, "repeating": repeating}[text]
     told: dict[str, list[list[int]]] = {}
@@ -101,18 +103,22 @@ def test_a_step_waits_for_tokens_where_drafts_behind_them_pay(
             tokenizer_dir,
             speculate_tokens=tokens,
             overlap="on",
+            device="cuda",
             runner=paced(steered(engine.hash_machine, steering), 0.01, 1e-5),
             eos_bias=-9.0,
         )
         machine = core.executor.runner
         machine.clock = core.clock
-        for number in range(3):
+        for number in range(4):
             before = machine.named_by_slot
-            for at in range(4):
-                core.submit(engine.request(10 * number + at, [at], max_tokens=150))
+            names = [100 * number + at for at in range(sequences)]
+            for name in names:
+                core.submit(
+                    engine.request(name, [name % 100], max_tokens=150, cache_salt=str(name))
+                )
             served = engine.drain(core)
             rows[tokens] = machine.named_by_slot - before
-        told[tokens] = [served.ids(10 * number + at) for at in range(4)]
+        told[tokens] = [served.ids(name) for name in names]
         core.close()
     assert told["auto"] == told["off"]
     assert (rows["auto"] < 0.5 * rows["off"]) == waits

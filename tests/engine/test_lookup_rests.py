@@ -15,7 +15,7 @@ def looked_up(cost: float, steps: int) -> list[int]:
     for step in range(steps):
         if not rests.is_resting("sequence"):
             found.append(step)
-            rests.begin("sequence")
+            rests.note("sequence", found=False)
     return found
 
 
@@ -32,8 +32,14 @@ def test_a_draft_ends_the_rests() -> None:
     rests: Any = LookupRests()
     rests.note_cost(1.0)
     for _ in range(9):
-        rests.begin("sequence")
-    assert rests.will_rest("sequence")
-    rests.forget("sequence")
-    assert not rests.will_rest("sequence")
+        rests.note("sequence", found=False)
+    assert rests.is_resting("sequence")
+    rests.note("sequence", found=True)
+    assert not rests.is_resting("sequence")
+
+
+def test_there_are_no_rests_where_lookups_cost_nothing() -> None:
+    rests: Any = LookupRests()
+    for _ in range(9):
+        rests.note("sequence", found=False)
     assert not rests.is_resting("sequence")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Rows
 
 from agentrt.engine.drafts.draft_model import DraftModel
-from agentrt.engine.drafts.step_times import StepTimes
+from agentrt.engine.drafts.step_times import CUDA_ROW_SHARE, ROW_SHARE, StepTimes
 from agentrt.engine.sequence.sequence import Sequence
 from agentrt.protocol.step_output import StepRecord
 
@@ -32,11 +32,12 @@ class DraftCosts:
 
     Args:
         model: The draft model, or None.
+        on_cuda: Whether steps are those of a GPU.
     """
 
-    def __init__(self, model: DraftModel | None) -> None:
+    def __init__(self, model: DraftModel | None, *, on_cuda: bool = False) -> None:
         self._model = model
-        self._times = StepTimes()
+        self._times = StepTimes(CUDA_ROW_SHARE if on_cuda else ROW_SHARE)
         self._lookup_s = self._wait_s = 0.0
         self._plain_steps = 0
         self._work = (0, 0, 0)

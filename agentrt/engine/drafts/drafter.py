@@ -43,7 +43,7 @@ class Drafter:
         self._allocator = allocator
         self._model = model
         self._step_tokens = config.step_tokens
-        self._costs = DraftCosts(model)
+        self._costs = DraftCosts(model, on_cuda=config.device == "cuda")
         self._choice = SourceChoice(config, clock, self._costs, model)
         self.is_adaptive = self._choice.is_adaptive
         self._keys: dict[Sequence, RateKey] = {}
@@ -74,7 +74,8 @@ class Drafter:
             return {}
         orders = choice.model_tokens(rows, lookups)
         free_tokens = self._step_tokens - sum(count for _, count in scheduled)
-        choice.share([one for at, one in lookups.items() if at not in orders], free_tokens)
+        texts = [one for at, one in lookups.items() if at not in orders]
+        choice.share(texts, free_tokens, waits=bool(orders))
         drafts: dict[Sequence, Draft] = {}
         for sequence in rows:
             lookup = lookups.get(sequence)
@@ -105,10 +106,8 @@ class Drafter:
         """
         if not self._choice.limit:
             return False
-        gain = sum(
-            self._choice.expected_gain(sequence)
-            for sequence in sequences
-            if sequence.complete and not sequence.request.scored
+        gain = self._choice.expected_gain(
+            one for one in sequences if one.complete and not one.request.scored
         )
         return gain > (self._costs.wait if self.is_adaptive else 0.0)
 

@@ -31,19 +31,20 @@ class LookupRests:
 
     def is_resting(self, sequence: Sequence) -> bool:
         """Whether the sequence is passed over in this step; counts the step."""
+        if self.longest_steps == 0:
+            return False
         left = self._left.get(sequence, 0)
         if left > 0:
             self._left[sequence] = left - 1
         return left > 0
 
-    def will_rest(self, sequence: Sequence) -> bool:
-        """Whether the sequence is passed over in its next step."""
-        return self.longest_steps > 0 and self._left.get(sequence, 0) > 0
-
-    def begin(self, sequence: Sequence) -> None:
-        """Begin a rest behind a look-up in vain; each one after another is a step longer."""
-        misses = self._misses[sequence] = self._misses.get(sequence, 0) + 1
-        self._left[sequence] = max(0, min(misses - _FREE_MISSES, self.longest_steps))
+    def note(self, sequence: Sequence, *, found: bool) -> None:
+        """Note a look-up; behind one in vain a rest begins, each after another a step longer."""
+        if found:
+            self.forget(sequence)
+        elif self.longest_steps:
+            misses = self._misses[sequence] = self._misses.get(sequence, 0) + 1
+            self._left[sequence] = max(0, min(misses - _FREE_MISSES, self.longest_steps))
 
     def forget(self, sequence: Sequence) -> None:
         """Forget a sequence that got a draft, or has finished."""

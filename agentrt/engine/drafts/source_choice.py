@@ -6,7 +6,7 @@ is expected to save more steps than that of the best text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 from math import inf
@@ -32,8 +32,8 @@ _MAX_CUDA_DRAFT_TOKENS = 7
 _PROBE_SEQUENCES = 16
 """Sequences of which one tries the draft model anew, whatever is known of it at its call site."""
 
-_TIMED_STEPS = 8
-"""Steps of which one is timed, to know what look-ups cost."""
+_TIMED_TURNS = 8
+"""Turns of look-ups of which one is timed, to know what they cost."""
 
 MODEL_KEY: RateKey = ("model", True)
 """Key of the acceptance rate of a draft model."""
@@ -94,39 +94,40 @@ class SourceChoice:
         self._sequences: dict[Sequence, SequenceDrafts] = {}
         self._rests = LookupRests()
         self._probes = Probes()
-        self._opened = self._steps = 0
+        self._due: set[DraftSource] = set()
+        self._opened = self._turns = 0
 
     def look_up(self, rows: Rows[Sequence]) -> dict[Sequence, Lookup]:
         """Drafts of sequences from texts, each within its own limits, and of forced bytes."""
-        self._steps += 1
-        is_timed = self.is_adaptive and self._steps % _TIMED_STEPS == 1
-        began_s = self._clock.now_s() if is_timed else 0.0
-        rests, can_rest = self._rests, self.is_adaptive and self._rests.longest_steps > 0
+        rests = self._rests
         found: dict[Sequence, Lookup] = {}
-        tried = 0
+        began_s, tried = self._begin_look_ups(), 0
         for sequence in rows:
             left_tokens = _left_tokens(sequence)
             forced = sequence.forced_draft[: max(0, left_tokens)]
             limit = min(self.limit, left_tokens)
             lookup = None
-            if limit > len(forced) and not (can_rest and rests.is_resting(sequence)):
+            if limit > len(forced) and not rests.is_resting(sequence):
                 tried += 1
                 lookup = self._look_up(sequence, forced, limit)
-                if lookup is not None:
-                    rests.forget(sequence)
-                elif can_rest:
-                    rests.begin(sequence)
+                rests.note(sequence, found=lookup is not None)
             if lookup is not None:
                 found[sequence] = lookup
             elif forced:
                 found[sequence] = Lookup(Draft(forced, len(forced)))
-        if is_timed and tried:
-            self._costs.note_lookups(tried, self._clock.now_s() - began_s)
-            rests.note_cost(self._costs.lookup)
+        self._end_look_ups(began_s, tried)
+        self._due.clear()
         return found
 
-    def share(self, lookups: Rows[Lookup], free_rows: int) -> None:
-        """Shorten drafts from texts to what pays in a step with all of them."""
+    def share(self, lookups: Rows[Lookup], free_rows: int, *, waits: bool) -> None:
+        """Shorten drafts from texts to what pays in a step with all of them.
+
+        Args:
+            lookups: The drafts.
+            free_rows: Most rows of them.
+            waits: Whether the next step waits for this one's tokens anyway. If not, it does for
+                these drafts, and they have to be worth it.
+        """
         if not self.is_adaptive or not lookups:
             return
         forced_rows = sum(one.draft.forced_tokens for one in lookups)
@@ -137,6 +138,12 @@ class SourceChoice:
         )
         for one, length in zip(lookups, lengths, strict=True):
             one.keep(length)
+        if not (waits or forced_rows):
+            cost = self._costs.row(0)
+            gain = sum(chance - cost for one in lookups for chance in one.chances)
+            if gain <= self._costs.wait:
+                for one in lookups:
+                    one.keep(0)
 
     def model_tokens(
         self, rows: Rows[Sequence], lookups: Mapping[Sequence, Lookup]
@@ -161,20 +168,26 @@ class SourceChoice:
             drafted = list(found)
         return found
 
-    def expected_gain(self, sequence: Sequence) -> float:
-        """Steps that a draft is expected to save behind the token that is being sampled."""
-        gain = 0.0
-        if self._model is not None:
-            tokens, gain = self._model_draft(self._model, sequence, 1.0)
-            gain = gain if tokens > 1 else 0.0
-        if self._rests.will_rest(sequence):
-            return gain
-        guess = self.drafts_of(sequence).best_guess(1 + min(self.limit, _left_tokens(sequence)))
-        if guess is None:
-            return gain
-        cost = self._costs.row(0) if self.is_adaptive else 0.0
-        behind = guess.chances[1:]  # the first is of the token that is being sampled
-        return max(gain, sum(chance - cost for chance in behind if chance > cost))
+    def expected_gain(self, rows: Iterable[Sequence]) -> float:
+        """Steps that drafts are expected to save behind the tokens that are being sampled.
+
+        Infinite if a source is to be tried, whatever it costs.
+        """
+        began_s, tried = self._begin_look_ups(), 0
+        total = 0.0
+        for sequence in rows:
+            gain = 0.0
+            if self._model is not None:
+                tokens, gain = self._model_draft(self._model, sequence, 1.0)
+                gain = gain if tokens > 1 else 0.0
+            if not self._rests.is_resting(sequence):
+                tried += 1
+                found = self._gain_behind(sequence)
+                self._rests.note(sequence, found=found > 0.0)
+                gain = max(gain, found)
+            total += gain
+        self._end_look_ups(began_s, tried)
+        return total
 
     def will_draft_by_model(self, sequence: Sequence) -> bool:
         """Whether the model is likely to draft for a sequence once its prompt is computed."""
@@ -239,7 +252,8 @@ class SourceChoice:
             length = sum(chance > cost for chance in chances[:length])
             if length:
                 self._probes.note_paying(guess.key[0])
-            elif self._probes.is_due(guess.key[0]):
+            elif guess.key[0] in self._due or self._probes.is_due(guess.key[0]):
+                self._due.discard(guess.key[0])
                 length, chances = 1, [inf]
         token_ids = guess.token_ids[: len(forced) + length]
         if len(token_ids) > len(forced):
@@ -248,6 +262,33 @@ class SourceChoice:
             return None
         draft = Draft(token_ids, len(forced), guess.key[0])
         return Lookup(draft, guess.key, chances[: len(token_ids) - len(forced)])
+
+    def _gain_behind(self, sequence: Sequence) -> float:
+        """Steps that a draft from a text saves behind the next token, infinite for a probe."""
+        guess = self.drafts_of(sequence).best_guess(1 + min(self.limit, _left_tokens(sequence)))
+        if guess is None:
+            return 0.0
+        behind = guess.chances[1:]  # the first is of the token that is being sampled
+        if not self.is_adaptive:
+            return sum(behind)
+        cost = self._costs.row(0)
+        gain = sum(chance - cost for chance in behind if chance > cost)
+        if not gain and behind and self._probes.is_due(guess.key[0]):
+            self._due.add(guess.key[0])
+            return inf
+        return gain
+
+    def _begin_look_ups(self) -> float | None:
+        """The instant, if these look-ups are timed."""
+        self._turns += 1
+        is_timed = self.is_adaptive and self._turns % _TIMED_TURNS == 1
+        return self._clock.now_s() if is_timed else None
+
+    def _end_look_ups(self, began_s: float | None, sequences: int) -> None:
+        """Learn what look-ups of so many sequences cost."""
+        if began_s is not None and sequences:
+            self._costs.note_lookups(sequences, self._clock.now_s() - began_s)
+            self._rests.note_cost(self._costs.lookup)
 
     def _gain(self, lookup: Lookup | None) -> float:
         """Steps that a draft from a text is expected to save, less its cost; 0 for a probe."""

@@ -29,8 +29,9 @@ _USUAL_ERROR = 0.2
 _SOLVE_STEPS = 16
 _SWEEPS = 12
 
-_PRIOR = (1.0, 0.06, 0.0, 0.0, 0.0, 0.0, 0.06)
-"""Coefficients by the time of a step, while steps do not determine them."""
+ROW_SHARE = 0.06
+CUDA_ROW_SHARE = 0.005
+"""Share of a step by which a row lengthens it, while steps do not tell: a GPU has cores to spare."""
 
 _SIZES = (0.0, 4.0, 8.0, 16.0, 64.0, 4.0, 4.0)
 """Size of each part at which an error of the prior counts as one of half a step."""
@@ -39,9 +40,14 @@ _PRIOR_STEPS = 0.5
 
 
 class StepTimes:
-    """Learns the time of a step from steps as they come; knows nothing before the first."""
+    """Learns the time of a step from steps as they come; knows nothing before the first.
 
-    def __init__(self) -> None:
+    Args:
+        row_share: Share of a step that a row takes, and a draft row once more, while it is unknown.
+    """
+
+    def __init__(self, row_share: float = ROW_SHARE) -> None:
+        self._prior = (1.0, row_share, 0.0, 0.0, 0.0, 0.0, row_share)
         self._products = [[0.0] * _PARTS for _ in range(_PARTS)]
         self._times = [0.0] * _PARTS
         self._known = [0.0] * _PARTS
@@ -102,14 +108,14 @@ class StepTimes:
         """Minimize by one coefficient after the other, from the last solution on."""
         known, level_s = self._known, self._level_s
         if not any(known):
-            known[:] = [share * level_s for share in _PRIOR]
+            known[:] = [share * level_s for share in self._prior]
         prior_weight = _PRIOR_STEPS * self._weight / (level_s * level_s)
         lines = []
         for at, (line, size) in enumerate(zip(self._products, _SIZES, strict=True)):
             weight = prior_weight * size * size
             diagonal = line[at] + weight
             if diagonal > 0.0:
-                right = self._times[at] + weight * _PRIOR[at] * level_s
+                right = self._times[at] + weight * self._prior[at] * level_s
                 lines.append((at, line, weight, diagonal, right))
         for _ in range(_SWEEPS):
             for at, line, weight, diagonal, right in lines:
