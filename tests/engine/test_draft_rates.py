@@ -17,7 +17,7 @@ from agentrt.engine.drafts.acceptance import (
 from agentrt.engine.drafts.draft_costs import LEAST_COST
 from agentrt.engine.drafts.probes import MOST_ROWS, Probes
 from agentrt.engine.drafts.row_sharing import share_rows
-from agentrt.engine.drafts.step_times import StepTimes
+from agentrt.engine.drafts.step_times import CUDA_ROW_SHARE, ROW_SHARE, StepTimes
 
 SITE: RateKey = ("site", True)
 
@@ -122,6 +122,16 @@ def test_the_cost_of_a_row_is_learned_by_the_rows_before_it(
     for rows in (1, 2, 30, 50, 90):
         expected_s = row_s * (rows >= knee) + 0.02 * base_s
         assert times.draft_row_s(rows) == pytest.approx(expected_s, rel=0.3, abs=0.03 * base_s)
+
+
+@pytest.mark.parametrize("row_share", [CUDA_ROW_SHARE, ROW_SHARE])
+def test_a_slow_first_step_is_soon_forgotten(row_share: float) -> None:
+    """It compiles kernels; what no step has shown yet is then thought to cost its usual share."""
+    times = StepTimes(row_share)
+    times.add(4096, 4096, 0, 2.0)
+    for number in range(20):
+        times.add(16, 5000 + 16 * number, 0, 0.002)
+    assert times.draft_row_s(16) <= 3 * 2 * row_share * 0.002
 
 
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)

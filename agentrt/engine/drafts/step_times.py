@@ -40,7 +40,7 @@ _PRIOR_STEPS = 0.5
 
 
 class StepTimes:
-    """Learns the time of a step from steps as they come; knows nothing before the first.
+    """Learns the time of a step from steps as they come; knows nothing before the second.
 
     Args:
         row_share: Share of a step that a row takes, and a draft row once more, while it is unknown.
@@ -66,6 +66,9 @@ class StepTimes:
         """
         if took_s <= 0.0:
             return
+        self._steps += 1
+        if self._steps == 1:  # it compiles kernels, and may take a thousand times as long
+            return
         parts = _parts(rows, kv_tokens, draft_rows)
         expected_s = sum(self._known[at] * size for at, size in parts)
         scale_s, trust = took_s, 1.0
@@ -80,14 +83,14 @@ class StepTimes:
             for other, other_size in parts:
                 line[other] += weighed * other_size
             self._times[at] += weighed * took_s
-        share = max(0.05, 1.0 / (1.0 + self._steps))
-        self._level_s += share * (min(took_s, 2.0 * (self._level_s or took_s)) - self._level_s)
-        self._steps += 1
+        share = max(0.05, 1.0 / self._steps)
+        level_s = self._level_s or took_s
+        self._level_s = level_s * (min(took_s, 2.0 * level_s) / level_s) ** share
         if self._weight > _LARGEST_WEIGHT:
             self._shrink()
 
     def step_s(self, rows: int, kv_tokens: int) -> float:
-        """Seconds of a step without drafts; 0 before the first one."""
+        """Seconds of a step without drafts; 0 before the second one."""
         known = self._solved()
         return sum(known[at] * size for at, size in _parts(rows, kv_tokens, 0))
 
@@ -99,7 +102,9 @@ class StepTimes:
 
     def _solved(self) -> list[float]:
         """Coefficients; solved again every few steps, and more often while there are few."""
-        if self._steps - self._solved_steps >= min(_SOLVE_STEPS, 1 + self._solved_steps // 2):
+        if self._level_s and self._steps - self._solved_steps >= min(
+            _SOLVE_STEPS, 1 + self._solved_steps // 2
+        ):
             self._solve()
             self._solved_steps = self._steps
         return self._known

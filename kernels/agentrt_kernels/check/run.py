@@ -144,6 +144,8 @@ def _batches(width: int, dtype: torch.dtype) -> Iterator[Attention]:
         )
         yield Attention((600, 100), (4, 3), 16, 1, width, dtype=dtype, softcap=30.0)
         yield Attention((1500, 40, 700), (8, 1, 5), 32, 8, width, dtype=dtype)  # behind drafts
+        yield Attention((0, 1000, 64), (300, 129, 64), 28, 4, width, page=32, dtype=dtype)
+        yield Attention((700, 7, 0), (1, 1, 2), 64, 1, width, page=8, dtype=dtype)
 
 
 def _attention(kernels: Kernels, device: torch.device, *cases: Attention) -> Iterator[Check]:

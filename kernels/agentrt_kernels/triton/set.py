@@ -9,6 +9,7 @@ import triton
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
+from agentrt_kernels.triton import hopper_extend
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
 from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.gate_mul import gate_mul
@@ -94,7 +95,14 @@ class TritonKernels:
             alone = rows.kv_tokens.shape[0] == 1
             blocks = self._blocks("paged_extend", query)
             fewest = 1 if alone else 2
-            paged_extend(query, layer_pages, rows, score, out, fewest_rows=fewest, blocks=blocks)
+            if hopper_extend.fits(query, layer_pages, rows, score):
+                hopper_extend.hopper_extend(
+                    query, layer_pages, rows, score, out, fewest_rows=fewest
+                )
+            else:
+                paged_extend(
+                    query, layer_pages, rows, score, out, fewest_rows=fewest, blocks=blocks
+                )
             if alone:
                 return
             most_rows = 1
