@@ -19,7 +19,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from agentrt_kernels.contract import HeadNorms, PagedRows, Score, SharedPrefix
-from agentrt_kernels.triton import dependent_launch
+from agentrt_kernels.triton import dependent_launch, hopper_extend
 from agentrt_kernels.triton import set as chosen
 from agentrt_kernels.triton.set import TritonKernels
 
@@ -47,7 +47,7 @@ def compile_only(run):
         USED[self.fn.__name__] = {
             "shared_bytes": made.metadata.shared,
             "matrix_instructions": ptx.count("wgmma.mma") + ptx.count("mma.sync"),
-            "async_copies": ptx.count("cp.async.cg"),
+            "async_copies": ptx.count("cp.async.cg") + ptx.count("cp.async.bulk.tensor"),
             "waits": ptx.count("griddepcontrol.wait"),
             **resources(made.asm["cubin"]),
         }
@@ -83,6 +83,7 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
     mixed = PagedRows(whole(0, 1, 2, 3, 512), whole(*[1000] * 4), table, 512, 1024)
     for rows in (decode, mixed):
         kernels.attend(query, pages, rows, Score(0.1), query)
+    kernels.attend(query, pages, mixed, Score(0.1, window=100), query)  # on every capability
     x, weight = torch.empty(4, hidden, dtype=dtype), torch.empty(width, dtype=dtype)
     kernels.add_rms_norm(x, x, torch.empty(hidden, dtype=dtype), 1e-6, x)
     kernels.gate_mul(torch.empty(4, 2 * hidden, dtype=dtype), x)
@@ -103,7 +104,7 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
 
 if __name__ == "__main__":
     driver.set_active(Hopper())
-    for module in (dependent_launch, chosen):  # its tiles, and launches that overlap
+    for module in (dependent_launch, chosen, hopper_extend):  # its tiles, overlap, instructions
         vars(module)["capability"] = lambda device: 90
     JITFunction.run = compile_only(JITFunction.run)
     call_all(torch.bfloat16, 8, 2, int(sys.argv[1]))

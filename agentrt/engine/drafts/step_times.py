@@ -31,7 +31,7 @@ _SWEEPS = 12
 
 ROW_SHARE = 0.06
 CUDA_ROW_SHARE = 0.005
-"""Share of a step by which a row lengthens it, while steps do not tell: a GPU has cores to spare."""
+"""Share of a step that a row takes, while steps do not tell: a GPU has units to spare."""
 
 _SIZES = (0.0, 4.0, 8.0, 16.0, 64.0, 4.0, 4.0)
 """Size of each part at which an error of the prior counts as one of half a step."""

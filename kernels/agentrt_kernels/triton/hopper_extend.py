@@ -1,9 +1,9 @@
 """Attention of prompts on Hopper: its warps have different tasks, so that they overlap.
 
 One warp asks for pages of keys and values, which the memory accelerator (TMA) brings. Two groups of
-four warps compute, half of the rows each: while the matrix units multiply for one of them, the other
-works out its softmax; and within a group the product of the next scores runs beside the softmax of
-the last ones.
+four warps compute, half of the rows each: while the matrix units multiply for one of them, the
+other works out its softmax; and within a group the product of a tile's weights with its values runs
+beside the softmax of the next tile.
 
 Source: FlashAttention-3 (Shah et al., 2024). Triton does not order instructions so by itself; this
 is written in Gluon, its language for explicit layouts and asynchronous instructions.
@@ -11,7 +11,6 @@ is written in Gluon, its language for explicit layouts and asynchronous instruct
 
 from __future__ import annotations
 
-import triton
 from torch import Tensor
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
