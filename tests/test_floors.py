@@ -79,6 +79,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
             "loop_threads",
             "tenant_usage",
             "loop_watch",
+            "content_capture",
             "message_capture",
             "model_role",
             "observers",

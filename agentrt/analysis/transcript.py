@@ -151,7 +151,7 @@ class TranscriptNode:
         tools: Names of the tools that its model was told of.
         answer: Answer of a generation, as far as it came; None without any.
         finish_reason: Finish reason of a generation.
-        model: Role of the engine of a generation; "" for the default.
+        model: Model that a generation was sent to, or "".
         prompt_tokens: Length of its prompt.
         output_tokens: Length of its answer.
         shared: `joined` if an equal generation in flight gave the answer, `cached` if the response
@@ -160,7 +160,7 @@ class TranscriptNode:
         arguments: Arguments of a tool or program as JSON, or the text of a question; None if there
             are none.
         result: Result of a tool or program, or the answer to a question, as text; None without.
-        cut_bytes: Bytes of its texts that were cut.
+        cut_characters: Characters of its texts that were left out.
         record: Kind of line.
     """
 
@@ -188,7 +188,7 @@ class TranscriptNode:
     call_id: str = ""
     arguments: str | None = None
     result: str | None = None
-    cut_bytes: int = 0
+    cut_characters: int = 0
     record: Literal["node"] = "node"
 
 
@@ -220,7 +220,7 @@ class NodeTurn:
     Attributes:
         node: The node.
         messages: The new messages of its prompt.
-        continues: The node whose answer comes before them, or "".
+        continues: The node whose answer comes last before them, or "".
         repeats: Whether earlier nodes have shown a beginning of its prompt.
     """
 
@@ -262,13 +262,20 @@ class Transcript:
         answers: set[str] = set()
         for node in self.nodes:
             messages: list[TranscriptMessage] = []
-            continues, repeats, at = "", False, node.prompt
+            at = node.prompt
             while at is not None and (here := self.prompts.get(at)) is not None:
                 if at in shown or (here.answer_of and here.answer_of in answers):
-                    continues, repeats = here.answer_of, True
                     break
                 shown.add(at)
                 messages[:0] = here.messages
                 at = here.after
             answers.add(node.node)
-            yield NodeTurn(node, tuple(messages), continues, repeats)
+            yield NodeTurn(node, tuple(messages), self._answer_before(at), at is not None)
+
+    def _answer_before(self, at: int | None) -> str:
+        """The last node whose answer is in a prompt up to `at`, or ""."""
+        while at is not None and (here := self.prompts.get(at)) is not None:
+            if here.answer_of:
+                return here.answer_of
+            at = here.after
+        return ""

@@ -40,6 +40,17 @@ class Text:
 
 
 @record
+class ValueText(Text):
+    """Text of a message that is the value of a node.
+
+    Attributes:
+        node: Id of the node.
+    """
+
+    node: str
+
+
+@record
 class CallMade:
     """One tool call inside an assistant message.
 

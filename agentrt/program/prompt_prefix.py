@@ -134,6 +134,16 @@ class PromptPrefix(Generic[AnswerT]):
         return self._tools
 
     @property
+    def parent(self) -> Self | None:
+        """The prefix that this one extends, or None."""
+        return self._parent
+
+    @property
+    def own_pieces(self) -> tuple[Piece, ...]:
+        """The pieces by which this link is longer than its parent."""
+        return self._pieces
+
+    @property
     def role(self) -> Role | None:
         """Role of the message by which this link is longer than its parent, or None."""
         first = self._pieces[0] if self._pieces else None

@@ -125,6 +125,8 @@ def _event(
     run: Run, node: Node[Any], outcome: Outcome, error: Exception | None, end: End | None
 ) -> NodeFinished:
     waited, stop = run.forget(node.id)
+    if run.on_content is not None:
+        run.on_content(run.told.content_of(run.run_id, node))
     finish_reason = "" if end is None else end.reason
     attributes = captured_content(node, finish_reason) if run.captures_content else {}
     if end is not None and end.constraint is not None:

@@ -22,6 +22,8 @@ from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.program.ports import LastWait, OwningScope
 from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
+from agentrt.protocol.node_content import NodeContent
+from agentrt.runtime.content_capture import ToldPrompts
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
@@ -72,6 +74,8 @@ class Run:
         task_set: The asyncio tasks of the run.
         has_sent: Whether a generation has been handed to an engine.
         captures_content: Whether events carry prompts and outputs.
+        on_content: Takes the content of each node that ends, or None.
+        told: Prompts of which `on_content` has been told.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Run:
         post: Callable[[InternalEvent], None],
         progress_of: Callable[[Run], RunProgress],
         captures_content: bool = False,
+        on_content: Callable[[NodeContent], None] | None = None,
     ) -> None:
         self.run_id = run_id
         self.root: Node[Any] | None = None
@@ -108,6 +113,8 @@ class Run:
         self.task_set = TaskSet()
         self.has_sent = False
         self.captures_content = captures_content
+        self.on_content = on_content
+        self.told = ToldPrompts()
         self.now_s = clock.now_s
         self._engines = engines
         self._limits = limits

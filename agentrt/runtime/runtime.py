@@ -276,6 +276,7 @@ class Runtime:
             post=loop.post,
             progress_of=self._progress_of,
             captures_content=self._config.capture_content or self.observers.want_content,
+            on_content=self.observers.on_content if self.observers.take_content else None,
         )
         return run
 

@@ -1,4 +1,7 @@
-"""Message content in traces: captured on request only, redacted, and of bounded length."""
+"""Message content in traces: captured on request only, redacted, and of bounded length.
+
+Transcripts have content by default; it is redacted by the same rules.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
+from agentrt.base.redaction import redacted
 from agentrt.telemetry.names import CONTENT
 from agentrt.telemetry.span import Attributes
 
@@ -59,7 +63,7 @@ def sanitize_json(text: str) -> str:
         value = json.loads(text)
     except ValueError:
         return sanitize_text(text)
-    value = _redact_deep(value)
+    value = redact_deep(value)
     for longest in (LIMIT_BYTES, 1024, 256, 64, 16):
         dumped = json.dumps(_shorten(value, longest), ensure_ascii=False, separators=(",", ":"))
         if len(dumped.encode()) <= LIMIT_BYTES:
@@ -73,8 +77,27 @@ def sanitize_text(text: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Text without anything that looks like a key."""
-    return _SECRET_VALUE.sub(REDACTED, text)
+    """Text without anything that looks like a key, and as the user's own function redacts it."""
+    if "sk-" in text or "earer" in text:
+        text = _SECRET_VALUE.sub(REDACTED, text)
+    return redacted(text)
+
+
+def redact_deep(value: Any) -> Any:
+    """A value as JSON has it, with each text redacted, and texts under secret keys left out."""
+    if isinstance(value, dict):
+        return {
+            key: REDACTED if _is_secret(key) and isinstance(part, str) else redact_deep(part)
+            for key, part in value.items()
+        }
+    if isinstance(value, list):
+        return [redact_deep(part) for part in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def may_hold_secrets(text: str) -> bool:
+    """Whether a JSON text may hold a value under a secret key."""
+    return bool(_SECRET_KEY.search(text))
 
 
 def truncate(text: str, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -101,17 +124,6 @@ def _sanitize_value(key: str, value: Any) -> Any:
 @lru_cache(maxsize=1024)
 def _is_secret(key: str) -> bool:
     return bool(_SECRET_KEY.search(key)) and not _COUNTED.search(key)
-
-
-def _redact_deep(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: REDACTED if _is_secret(key) and isinstance(part, str) else _redact_deep(part)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [_redact_deep(part) for part in value]
-    return redact(value) if isinstance(value, str) else value
 
 
 def _shorten(value: Any, longest: int) -> Any:

@@ -1,0 +1,134 @@
+"""Content of nodes for observers that want it: what no content of the run has told before.
+
+A chat is read back to the first link that the run has told, so that the cost of a node does not
+grow with the length of its chat. Nothing of a program is kept by it: chats that are still
+referenced keep their KV cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentrt.base.ids import RunId
+from agentrt.base.plain_copy import PlainCopy
+from agentrt.base.segments import Generated, Segment, Text, ValueText
+from agentrt.program import AskWork, Chat, Gen, Node, ProgramWork, ToolWork
+from agentrt.protocol.node_content import NodeContent, PromptLink
+
+
+class ToldPrompts:
+    """The links of prompts that the content of a run has told."""
+
+    __slots__ = ("_serials",)
+
+    def __init__(self) -> None:
+        self._serials: set[int] = set()
+
+    def content_of(self, run_id: RunId, node: Node[Any]) -> NodeContent:
+        """The content of a node that has ended."""
+        if isinstance(node, Gen):
+            return self._generation(run_id, node)
+        work, copy = node.work, PlainCopy()
+        call_id, arguments_json = "", ""
+        arguments: Any = None
+        if isinstance(work, ToolWork):
+            if work.call is not None:
+                call_id, arguments_json = work.call.call_id, work.call.arguments_json
+            else:
+                arguments = copy.of(work.arguments)
+        elif isinstance(work, ProgramWork):
+            arguments = copy.of(
+                {name: _argument(value, copy) for name, value in work.arguments.items()}
+            )
+        elif isinstance(work, AskWork):
+            arguments = work.question
+        has_result = node.error is None
+        return NodeContent(
+            run_id,
+            node.id,
+            call_id=call_id,
+            arguments=arguments,
+            arguments_json=arguments_json,
+            result=copy.of(_argument(node.value, copy)) if has_result else None,
+            has_result=has_result,
+            characters=copy.characters + len(arguments_json),
+        )
+
+    def _generation(self, run_id: RunId, gen: Gen[Any]) -> NodeContent:
+        prompt, links = self._new_links(gen)
+        answer = _answer_of(gen)
+        characters = 0 if answer is None else len(answer.text) + len(answer.thinking)
+        for link in links:
+            for segment in link.segments:
+                if isinstance(segment, Text):
+                    characters += len(segment.text)
+        return NodeContent(
+            run_id,
+            gen.id,
+            tuple(links),
+            prompt,
+            gen.replaced_prompt is not None,
+            tuple([tool.name for tool in gen.prompt.tools]),
+            answer,
+            gen.attempts,
+            characters=characters,
+        )
+
+    def _new_links(self, gen: Gen[Any]) -> tuple[int | None, list[PromptLink]]:
+        """Number of the last link of a prompt, and the links that are new, the first one first."""
+        new: list[Chat] = []
+        told, link = self._serials, gen.prompt
+        before: int | None = None
+        while link is not None:
+            if link.own_pieces:
+                if link.serial in told:
+                    before = link.serial
+                    break
+                told.add(link.serial)
+                new.append(link)
+            link = link.parent
+        found: list[PromptLink] = []
+        for link in reversed(new):
+            found.append(_link(link, before, gen))
+            before = link.serial
+        return before, found
+
+
+def _link(link: Chat, before: int | None, gen: Gen[Any]) -> PromptLink:
+    answer = link.answer
+    if answer is not None and answer.scope.run is gen.scope.run:
+        return PromptLink(link.serial, before, (), answer.id)
+    segments = tuple(
+        [
+            _value_of(piece, link, gen) if isinstance(piece, Node) else piece
+            for piece in link.own_pieces
+        ]
+    )
+    return PromptLink(link.serial, before, segments)
+
+
+def _value_of(node: Node[Any], link: Chat, gen: Gen[Any]) -> Segment:
+    """The value of a node as the prompt has it."""
+    try:
+        segment = node.segment(as_answer=link.answer is node, style=gen.prompt.json_style)
+    except Exception as error:  # there was no prompt then
+        return ValueText(f"[failed: {type(error).__name__}]", node.id)
+    return ValueText(segment.text, node.id) if type(segment) is Text else segment
+
+
+def _answer_of(gen: Gen[Any]) -> Generated | None:
+    """The answer of a generation without its token ids, as far as it came."""
+    generated = gen.generated
+    thinking = "".join(gen.reasoning).strip() or generated.thinking
+    text = generated.text or "".join(gen.chunks)
+    if not text and not thinking and not generated.calls:
+        return None
+    visible = generated.content if generated.text else text
+    return Generated(text, (), "", generated.calls, visible, thinking)
+
+
+def _argument(value: Any, copy: PlainCopy) -> Any:
+    """A value of the language by its name, any other as it is."""
+    if isinstance(value, Node):
+        return f"<{value.id}>"
+    return f"<{type(value).__name__}>" if isinstance(value, Chat) else value

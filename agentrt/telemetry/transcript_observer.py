@@ -1,0 +1,235 @@
+"""The observer that writes the transcript of each run to a file of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agentrt.analysis.transcript import SUFFIX
+from agentrt.base.content_config import ContentConfig
+from agentrt.base.ids import RunId, trace_id_of
+from agentrt.base.private_files import make_private_file, make_private_folder
+from agentrt.protocol.events import Event, RunStarted
+from agentrt.protocol.node_content import NodeContent
+from agentrt.protocol.step_output import BackendDown, StepDone
+from agentrt.telemetry.observer import FLUSH_S, MAX_REMEMBERED
+from agentrt.telemetry.run_files import RunFiles, run_file_name
+from agentrt.telemetry.settings import RUNS_FOLDER
+from agentrt.telemetry.transcript_lines import RunLines
+
+WRITE_EVERY_S = 0.2
+"""Longest time for which what a run has said is in memory only."""
+MAX_WAITING_CHARACTERS = 64 << 20
+"""Characters that wait to be written; what comes while there are as many is left out."""
+_log = logging.getLogger("agentrt.telemetry")
+
+
+class TranscriptObserver:
+    """Writes what was said in each run to a file in a folder, while the run goes on.
+
+    The loop pays for an append; a thread makes the lines and writes them. Nothing here ever raises
+    into the run: an error is reported once, in one line. See `agentrt.analysis.transcript` for the
+    format, and `redact_content` for redaction.
+
+    Example:
+        ```python
+        with TranscriptObserver(Path("transcripts")) as transcripts:
+            async with open_runtime(observers=[transcripts]) as runtime:
+                print(await runtime.run(finance, "Which returned more, AAPL or IBM?"))
+        ```
+
+    Attributes:
+        files: Transcript of each of the latest runs that have ended.
+
+    Args:
+        folder: Folder of the files, whose number and size are bounded; created if missing.
+        config: Limits of size.
+        batch_id: Id of the batch that the runs belong to, in hex; "" outside a batch.
+        warn: Reports an error; None logs it.
+    """
+
+    def __init__(
+        self,
+        folder: Path = RUNS_FOLDER,
+        *,
+        config: ContentConfig | None = None,
+        batch_id: str = "",
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._config = config or ContentConfig()
+        self._batch_id = batch_id
+        self._warn = warn or _log.warning
+        self._warned = False
+        self._pruning = RunFiles(folder, SUFFIX)
+        self._queue: deque[Sequence[Event] | NodeContent | threading.Event] = deque()
+        self._given_characters = 0  # written by the loop alone
+        self._taken_characters = 0  # written by the thread alone
+        self._runs: dict[RunId, RunLines] = {}
+        self._paths: dict[RunId, Path] = {}
+        self._thread: threading.Thread | None = None
+        self._work = threading.Event()
+        self._hurry = threading.Event()
+        self._is_awake = False
+        self._closed = False
+        self.files: dict[RunId, Path] = {}
+
+    def __enter__(self) -> TranscriptObserver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def on_events(self, events: Sequence[Event]) -> None:
+        """Take a batch of events; returns at once."""
+        if not self._closed and any(type(event) not in _OF_ENGINES for event in events):
+            self._queue.append(events)
+            self._wake()
+
+    def on_content(self, content: NodeContent) -> None:
+        """Take the content of a node; returns at once."""
+        if self._closed:
+            return
+        if self._given_characters - self._taken_characters > MAX_WAITING_CHARACTERS:
+            content = _left_out(content)
+        self._given_characters += content.characters
+        self._queue.append(content)
+        self._wake()
+
+    def file_of(self, run_id: RunId, timeout_s: float = FLUSH_S) -> Path | None:
+        """The transcript of a run that has ended; None if it could not be written."""
+        if run_id not in self.files:
+            self.flush(timeout_s)
+        return self.files.get(run_id)
+
+    def flush(self, timeout_s: float = FLUSH_S) -> bool:
+        """Wait until all that was said is written, at most `timeout_s`."""
+        if self._thread is None or not self._thread.is_alive():
+            return True
+        done = threading.Event()
+        self._queue.append(done)
+        self._hurry.set()
+        self._work.set()
+        return done.wait(timeout_s)
+
+    def close(self, timeout_s: float = FLUSH_S) -> None:
+        """Write what is left, in at most `timeout_s`. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._thread is not None:
+            self._hurry.set()
+            self._work.set()
+            self._thread.join(timeout_s)
+
+    def _wake(self) -> None:
+        if self._is_awake:
+            return
+        self._is_awake = True
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="agentrt-transcripts", daemon=True
+            )
+            self._thread.start()
+        self._work.set()
+
+    def _run(self) -> None:
+        while True:
+            self._work.wait()
+            self._hurry.wait(WRITE_EVERY_S)  # lets more come: each write costs its own
+            self._work.clear()
+            self._hurry.clear()
+            self._is_awake = False
+            closed = self._closed
+            self._drain()
+            if closed:
+                return
+
+    def _drain(self) -> None:
+        written: list[threading.Event] = []
+        while self._queue:
+            found = self._queue.popleft()
+            if isinstance(found, threading.Event):
+                written.append(found)
+                continue
+            try:
+                self._take(found)
+            except Exception as error:
+                self._warn_once(f"a part of a transcript is lost: {error!r}")
+        for run_id in tuple(self._runs):
+            try:
+                self._write(run_id)
+            except OSError as error:
+                self._runs.pop(run_id, None)
+                self._warn_once(f"the transcript of run {run_id} is lost: {error}")
+        for done in written:
+            done.set()
+
+    def _take(self, found: Sequence[Event] | NodeContent) -> None:
+        if isinstance(found, NodeContent):
+            self._taken_characters += found.characters
+            if run := self._runs.get(found.run_id):
+                run.add_content(found)
+            return
+        for event in found:
+            if isinstance(event, (StepDone, BackendDown)):
+                continue
+            if isinstance(event, RunStarted):
+                self._runs[event.run_id] = RunLines(event, self._config)
+            elif run := self._runs.get(event.run_id):
+                run.add_event(event)
+
+    def _write(self, run_id: RunId) -> None:
+        """Append the new lines of a run to its file."""
+        run = self._runs[run_id]
+        data = run.take_bytes()
+        if not data:
+            return
+        path = self._paths.get(run_id)
+        if path is None:
+            path = self._paths[run_id] = self._begin(run)
+        with path.open("ab") as opened:
+            opened.write(data)
+        if run.is_over:
+            del self._runs[run_id], self._paths[run_id]
+            self._pruning.prune(keep=path)
+            self.files[run_id] = path
+            if len(self.files) > MAX_REMEMBERED:
+                del self.files[next(iter(self.files))]
+
+    def _begin(self, run: RunLines) -> Path:
+        """Create the file of a run; a file of another run with that id is replaced."""
+        started = run.started
+        make_private_folder(self._folder)
+        path = self._folder / run_file_name(
+            started.unix_ns // 1000,
+            started.program,
+            self._batch_id,
+            trace_id_of(started.run_id),
+            SUFFIX,
+        )
+        path.unlink(missing_ok=True)
+        make_private_file(path)
+        return path
+
+    def _warn_once(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(f"telemetry: {text}")
+
+
+_OF_ENGINES = (StepDone, BackendDown)
+
+
+def _left_out(content: NodeContent) -> NodeContent:
+    """The content of a node without its texts, because too many wait to be written."""
+    return NodeContent(
+        content.run_id,
+        content.node_id,
+        call_id=content.call_id,
+        result="[left out: too much was waiting to be written]",
+        has_result=content.has_result,
+    )
