@@ -39,6 +39,7 @@ from agentrt.base.errors import (
 )
 from agentrt.base.one_of import OneOf
 from agentrt.base.prices import Prices
+from agentrt.base.redaction import redact_content
 from agentrt.program import (
     Calls,
     Chat,
@@ -155,6 +156,7 @@ __all__ = [
     "open_runtime",
     "program",
     "race",
+    "redact_content",
     "regex",
     "tag",
     "tool",

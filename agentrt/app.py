@@ -24,6 +24,7 @@ from agentrt.base.engine_identity import engine_identity
 from agentrt.base.engine_roles import EngineChoice, engines_of_roles, prices_of
 from agentrt.base.engine_selection import EngineSelection, EngineSettings
 from agentrt.base.engines.engine_file import engine_file
+from agentrt.base.engines.kept_content import content_config
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.prices import check_currencies
@@ -40,7 +41,7 @@ from agentrt.runtime.response_cache.location import response_store
 from agentrt.runtime.response_cache.store import ResponseStore
 from agentrt.runtime.warmup import start_warmup
 from agentrt.scheduler import Estimates
-from agentrt.telemetry import collector_of
+from agentrt.telemetry import collector_of, transcripts_of
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
@@ -218,8 +219,8 @@ def run_here(
 
     The engine is that of `selection`; if there is none, the environment names it.
 
-    Traces go to a collector where `OTEL_EXPORTER_OTLP_ENDPOINT` names one; files are written by the
-    command line only.
+    Traces go to a collector where `OTEL_EXPORTER_OTLP_ENDPOINT` names one, and transcripts to files
+    where `AGENTRT_CONTENT` or `agentrt.toml` asks for them; the command line alone writes more.
 
     Raises:
         UsageError: An event loop is running already.
@@ -236,12 +237,14 @@ def run_here(
         )
 
     selection = selection or EngineSelection.from_environment(os.environ)
-    collector = collector_of(os.environ)
+    content = content_config(os.environ)
+    kept = (collector_of(os.environ, content.keep), transcripts_of(os.environ, content))
+    observers = [one for one in kept if one is not None]
 
     async def main() -> Any:
         opening = open_runtime(
             engine=selection.settings(engine_file(os.environ), embedded.path()),
-            observers=[collector] if collector else [],
+            observers=observers,
             programs=[program],
         )
         try:
@@ -254,8 +257,8 @@ def run_here(
     try:
         return anyio.run(main)
     finally:
-        if collector is not None:
-            collector.close()
+        for one in observers:
+            one.close()
 
 
 def _engines(choices: Mapping[str, EngineSettings]) -> str:

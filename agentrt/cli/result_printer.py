@@ -55,7 +55,11 @@ class ResultPrinter:
         self.write_error: OSError | UnicodeError | None = None
 
     def print(self, index: int, outcome: RunOutcome) -> None:
-        """Print the result, the error and, outside a batch or with -v, the latency line."""
+        """Print the result, the error and, outside a batch or with -v, the latency line.
+
+        With `--show`, what was said in the run comes first.
+        """
+        self._summary.show(outcome.run_id)
         self.report(outcome.error, self._inputs[index])
         if self._batch is not None:
             if index not in self._batch.standing:

@@ -21,7 +21,10 @@ FORMS = {
     for name, form in get_type_hints(RunSettings, include_extras=True).items()
     if get_origin(form) is Annotated
 }
-SWITCHES = {"-q", "--quiet", "-v", "--verbose", "--json", "--speculate", "--bound", "-h", "--help"}
+SWITCHES = {
+    *("-q", "--quiet", "-v", "--verbose", "--json", "--speculate", "--bound", "--show"),
+    *("-h", "--help"),
+}
 
 
 def flags_in(form: Any) -> list[str]:

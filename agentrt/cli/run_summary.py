@@ -18,8 +18,10 @@ from agentrt.analysis import (
     usage,
 )
 from agentrt.base.clock import Clock
+from agentrt.base.content_config import ContentChoice, ContentConfig
 from agentrt.base.errors import ErrorRecord, record_of
 from agentrt.base.ids import NodeId, RunId
+from agentrt.cli.run_transcripts import RunTranscripts
 from agentrt.cli.settings import TraceTarget
 from agentrt.cli.trace_files import runs_folder
 from agentrt.program import Program
@@ -31,7 +33,7 @@ from agentrt.protocol.events import (
     RunFinished,
     RunStarted,
 )
-from agentrt.telemetry import Settings, SpanObserver, settings_of
+from agentrt.telemetry import Settings, SpanObserver, settings_of, with_content
 
 COLLECTOR = "http://localhost:4318"
 
@@ -42,21 +44,41 @@ class RunSummary:
     Args:
         target: Destination of traces.
         batch_id: Id of the batch that the runs belong to; "" outside a batch.
+        content: What is kept of prompts and answers; None as by default.
+        show: Whether what was said is shown.
 
     Attributes:
         observers: Observers for the runtime.
     """
 
-    def __init__(self, target: TraceTarget, batch_id: str = "") -> None:
+    def __init__(
+        self,
+        target: TraceTarget,
+        batch_id: str = "",
+        *,
+        content: ContentConfig | None = None,
+        show: bool = False,
+    ) -> None:
+        content = content or ContentConfig()
         self._records: dict[RunId, RunRecord] = {}
         self._not_begun: set[RunId] = set()
         self._recorder = RunRecorder(self._add_record)
-        settings = None if target.kind == "off" else trace_settings(target, batch_id)
+        settings = None
+        if target.kind != "off":
+            settings = trace_settings(target, batch_id, content.keep)
+        if content.keep is None:
+            is_traced = settings is not None and settings.enabled
+            content = replace(content, keep="transcript" if is_traced else "off")
+        self._transcripts = RunTranscripts(
+            target.folder or runs_folder(), content, batch_id=batch_id, show=show, warn=warn
+        )
         self._endpoint = settings.endpoint if settings else ""
         self._spans = SpanObserver(settings=settings, warn=warn) if settings else None
         self.observers: list[Observer] = [self._recorder]
         if self._spans is not None:
             self.observers.append(self._spans)
+        if self._transcripts.observer is not None:
+            self.observers.append(self._transcripts.observer)
 
     def line(self, run_id: RunId) -> str:
         """The latency line of a finished run, with the location of its trace; "" if unknown."""
@@ -104,8 +126,17 @@ class RunSummary:
     def close(self) -> None:
         """Write what is left, unfinished runs included."""
         self._recorder.finish_open()
+        self._transcripts.close()
         if self._spans is not None:
             self._spans.close()
+
+    def show(self, run_id: RunId) -> None:
+        """Print what was said in a run that has ended, where asked for."""
+        self._transcripts.show(run_id)
+
+    def forget(self) -> None:
+        """Remove transcripts that are not kept; nothing can be shown any more."""
+        self._transcripts.forget()
 
     def _add_record(self, record: RunRecord) -> None:
         self._records[record.run_id] = record
@@ -118,10 +149,13 @@ class RunSummary:
         return str(file) if file else self._spans.url_of(run_id) or self._endpoint
 
 
-def trace_settings(target: TraceTarget, batch_id: str = "") -> Settings:
+def trace_settings(
+    target: TraceTarget, batch_id: str = "", content: ContentChoice | None = None
+) -> Settings:
     """Telemetry settings for the target; the environment's `OTEL_*` complete them."""
     settings = settings_of(os.environ, target.folder or runs_folder())
     settings = replace(settings, batch_id=batch_id)
+    settings = with_content(settings, content)
     if target.kind == "file":
         settings = replace(settings, endpoint="")
     elif target.kind == "otlp" and (target.url or not settings.endpoint):

@@ -17,6 +17,7 @@ from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
+from agentrt.cli.content_flags import ServedContent
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def serve(
     requests: Annotated[
         int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,
+    content: ServedContent = "",
 ) -> int:
     """Serve a model to clients of the chat completions API; each request is a run of its own."""
     from agentrt.base.engine_extra import require_packages
@@ -95,9 +97,10 @@ def serve(
 
     from agentrt.app import open_runtime
     from agentrt.base.config import SchedulerConfig
+    from agentrt.base.engines.kept_content import content_config
     from agentrt.serve import ServeConfig
     from agentrt.serve import serve as run
-    from agentrt.telemetry import collector_of
+    from agentrt.telemetry import collector_of, transcripts_of
 
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
     engine = with_drafts(engine, speculate, draft_model)
@@ -107,7 +110,12 @@ def serve(
     name = name or (engine.model_path.resolve().name if model else "embedded")
     keys, hosts = _keys(api_key or ()), tuple(allow_host or ())
     config = ServeConfig(name, host, port, keys, requests, hosts=hosts)
-    collector = collector_of(os.environ)
+    kept_content = content_config(os.environ, content)
+    kept = (
+        collector_of(os.environ, kept_content.keep),
+        transcripts_of(os.environ, kept_content),
+    )
+    observers = [one for one in kept if one is not None]
 
     def tell(url: str) -> None:
         freeze_gc()
@@ -116,12 +124,12 @@ def serve(
     opening = open_runtime(
         engine=engine,
         models={},
-        observers=[collector] if collector else [],
+        observers=observers,
         scheduler=SchedulerConfig(policy=policy),  # type: ignore[arg-type]
     )
     with ExitStack() as stack:
-        if collector:
-            stack.callback(collector.close)
+        for one in observers:
+            stack.callback(one.close)
         # The quicker loop where it is installed, as uvicorn chooses.
         options = {"use_uvloop": find_spec("uvloop") is not None}
         anyio.run(lambda: run(config, opening, tell=tell), backend_options=options)

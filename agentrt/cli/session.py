@@ -73,7 +73,10 @@ class Session:
             labels=labels if batch is not None else {},
         )
         self._summary = RunSummary(
-            settings.trace_target, secrets.token_hex(4) if batch is not None else ""
+            settings.trace_target,
+            secrets.token_hex(4) if batch is not None else "",
+            content=settings.content_config,
+            show=settings.show,
         )
         self._printer = ResultPrinter(program, inputs, settings, results, self._summary, batch)
         self._printed = 0
@@ -104,6 +107,7 @@ class Session:
                 self._progress.close()
                 self._summary.close()
         self._print_due()
+        self._summary.forget()
         if self._settings.bound:
             self._print_bounds()
         if self._batch is not None and not self._settings.quiet:

@@ -12,6 +12,7 @@ import typer
 
 from agentrt import embedded
 from agentrt.base.config import REPLAY_POLICIES, Device, PolicyName
+from agentrt.base.content_config import ContentConfig
 from agentrt.base.engine_selection import (
     EngineSelection,
     EngineSettings,
@@ -19,9 +20,11 @@ from agentrt.base.engine_selection import (
     with_drafts,
 )
 from agentrt.base.engines.engine_file import engine_file
+from agentrt.base.engines.kept_content import content_config
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.cli.content_flags import ContentPlace
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
 
@@ -70,6 +73,8 @@ class RunSettings:
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
         trace: Destination of spans as given.
+        content: What is kept of prompts and answers, as given; "" leaves it to `agentrt.toml`.
+        show: Print what was said in each run.
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.
         verbose: Also print bars over time and tracebacks.
@@ -191,6 +196,10 @@ class RunSettings:
             help="Where spans go: a file for Jaeger, a collector, a folder of files, nowhere.",
         ),
     ] = "jaeger"
+    content: ContentPlace = ""
+    show: Annotated[
+        bool, typer.Option("--show", help="Print what was said: prompts, answers, tool calls.")
+    ] = False
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one agentrt.run/1 object a run.")
     ] = False
@@ -211,8 +220,10 @@ class RunSettings:
             raise UsageError("--resume goes on with a batch", hint="give --batch too")
         if self.again and self.resume is None:
             raise UsageError("--again replaces rows of a batch", hint="give --resume FILE too")
+        if self.show and self.quiet:
+            raise UsageError("--show prints what --quiet leaves out", hint="give one of them")
         # A wrong text is refused here.
-        _ = self.deadline_s, self.policy_name, self.trace_target
+        _ = self.deadline_s, self.policy_name, self.trace_target, self.content_config
         is_remote = isinstance(self._engine, RemoteEngineConfig)
         drafts = {
             "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
@@ -254,6 +265,11 @@ class RunSettings:
     def trace_target(self) -> TraceTarget:
         """Destination of spans."""
         return trace_target(self.trace)
+
+    @property
+    def content_config(self) -> ContentConfig:
+        """What is kept of prompts and answers."""
+        return content_config(os.environ, self.content)
 
     @property
     def engine_choice(self) -> EngineSettings:

@@ -56,9 +56,22 @@ def show(
         str, typer.Option("--why", metavar="NODE", help="Show where this node's time went.")
     ] = "",
     folder: Folder = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Show what was said: prompts, answers, tool calls.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="With --text: long texts whole.")] = False,
 ) -> int:
     """Show the nodes of a run with their times; with --why, why one of them waited."""
     from agentrt.cli.trace_files import find, runs_folder
+
+    if text:
+        from agentrt.cli.transcripts import show_transcript
+
+        if node:
+            raise UsageError("--why and --text are two reports", hint="give one of them")
+        return show_transcript(run, folder or runs_folder(), full=full)
+    if full:
+        raise UsageError("--full shows texts whole", hint="give --text too")
     from agentrt.cli.why import node_of, table, why
     from agentrt.telemetry.reading import read
     from agentrt.telemetry.waits import TraceNodes

@@ -7,19 +7,18 @@ import re
 from difflib import get_close_matches
 from pathlib import Path
 
+from agentrt import telemetry
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.base.state_folder import state_folder
-from agentrt.telemetry import RUNS_FOLDER
 
 LAST = "last"
-_FILE = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+?)(?:@[0-9a-f]+)?-([0-9a-f]{32})\.json")
-_RUN_ID = re.compile(r'"key":"agentrt\.run\.id","type":"string","value":"([^"]*)"')
+_NAME = r"(\d{8}T\d{6}\.\d{3}Z)-(.+?)(?:@[0-9a-f]+)?-([0-9a-f]{32})"
+_RUN_ID = re.compile(r'"(?:key":"agentrt\.run\.id","type":"string","value|run_id)":"([^"]*)"')
 
 
 @record
 class TraceFile:
-    """A trace file of a run.
+    """A trace file of a run, or its transcript.
 
     Attributes:
         path: Path of the file.
@@ -41,17 +40,21 @@ class TraceFile:
 
 
 def runs_folder() -> Path:
-    """The folder of trace files: `traces/runs` where a `traces` folder stands, else the user's."""
-    if RUNS_FOLDER.parent.is_dir():
-        return RUNS_FOLDER
-    return state_folder(os.environ) / RUNS_FOLDER
+    """The folder of trace files and transcripts."""
+    return telemetry.runs_folder(os.environ)
 
 
-def trace_files(folder: Path) -> list[TraceFile]:
-    """Trace files of a folder, newest first; [] if there is no folder."""
+def trace_files(folder: Path, suffix: str = ".json") -> list[TraceFile]:
+    """Trace files of a folder, newest first; [] if there is no folder.
+
+    Args:
+        folder: The folder.
+        suffix: End of the names; that of transcripts lists these instead.
+    """
     found = []
-    for path in folder.glob("*.json"):
-        match = _FILE.fullmatch(path.name)
+    form = re.compile(_NAME + re.escape(suffix))
+    for path in folder.glob(f"*{suffix}"):
+        match = form.fullmatch(path.name)
         if match:
             found.append(TraceFile(path, match[1], match[2], match[3]))
     return sorted(found, key=lambda one: one.path.name, reverse=True)
@@ -69,20 +72,33 @@ def find(wanted: str, folder: Path) -> Path:
     """
     if Path(wanted).is_file():
         return Path(wanted)
-    files = trace_files(folder)
+    return chosen(wanted, trace_files(folder), folder).path
+
+
+def chosen(wanted: str, files: list[TraceFile], folder: Path) -> TraceFile:
+    """One of some files of runs.
+
+    Args:
+        wanted: `last`, or the beginning of a run's or trace's id.
+        files: The files, the newest first.
+        folder: Their folder.
+
+    Raises:
+        UsageError: There is no such run, or there are several.
+    """
     if not files:
         raise UsageError(
             f"there are no traces in {folder}",
             hint="run a program first, or name the folder with --folder",
         )
     if wanted == LAST:
-        return files[0].path
+        return files[0]
     ids = {one: (one.trace_id, one.run_id) for one in files}
     meant = [
         one for one, known in ids.items() if wanted and any(i.startswith(wanted) for i in known)
     ]
     if len(meant) == 1:
-        return meant[0].path
+        return meant[0]
     if meant:
         some = ", ".join(f"{ids[one][1]} ({one.program})" for one in meant[:5])
         raise UsageError(

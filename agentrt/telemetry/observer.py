@@ -11,11 +11,12 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from agentrt.analysis import RunRecord, RunRecorder
+from agentrt.base.content_config import ContentChoice
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event
 from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile
-from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of
+from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of, with_content
 from agentrt.telemetry.span import Trace
 from agentrt.telemetry.steps import step_trace
 
@@ -156,13 +157,19 @@ class SpanObserver:
             self._warn(f"telemetry: {text}")
 
 
-def collector_of(environment: Mapping[str, str]) -> SpanObserver | None:
+def collector_of(
+    environment: Mapping[str, str], keep: ContentChoice | None = None
+) -> SpanObserver | None:
     """An observer that exports to the collector in the environment; None without one.
+
+    Args:
+        environment: Environment variables.
+        keep: What is kept of prompts and answers; None leaves it to the environment.
 
     Raises:
         UsageError: An `OTEL_*` variable has an unsupported value.
     """
-    settings = settings_of(environment)
+    settings = with_content(settings_of(environment), keep)
     if not settings.enabled or not settings.endpoint:
         return None
     return SpanObserver(settings=settings, environment=environment)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agentrt.base.content_config import ContentChoice
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RunId, trace_id_of
 from agentrt.base.record import record
+from agentrt.base.state_folder import state_folder
 from agentrt.telemetry.content import Capture, capture_of
 
 RUNS_FOLDER = Path("traces") / "runs"
@@ -45,6 +48,20 @@ class Settings:
         if not self.enabled or not self.endpoint or not viewer:
             return None
         return viewer.replace("{trace_id}", trace_id_of(run_id))
+
+
+def with_content(settings: Settings, keep: ContentChoice | None) -> Settings:
+    """The settings under a choice of what is kept of prompts and answers; None changes nothing."""
+    if keep == "off":
+        return replace(settings, capture="NO_CONTENT")
+    if keep == "spans" and settings.capture == "NO_CONTENT":
+        return replace(settings, capture="SPAN_ONLY")
+    return settings
+
+
+def runs_folder(environment: Mapping[str, str]) -> Path:
+    """The folder of trace files: `traces/runs` where a `traces` folder stands, else the user's."""
+    return RUNS_FOLDER if RUNS_FOLDER.parent.is_dir() else state_folder(environment) / RUNS_FOLDER
 
 
 def settings_of(environment: Mapping[str, str], folder: Path = RUNS_FOLDER) -> Settings:

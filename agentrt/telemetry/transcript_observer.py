@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentrt.analysis.transcript import SUFFIX
@@ -17,7 +17,7 @@ from agentrt.protocol.node_content import NodeContent
 from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.telemetry.observer import FLUSH_S, MAX_REMEMBERED
 from agentrt.telemetry.run_files import RunFiles, run_file_name
-from agentrt.telemetry.settings import RUNS_FOLDER
+from agentrt.telemetry.settings import RUNS_FOLDER, runs_folder
 from agentrt.telemetry.transcript_lines import RunLines
 
 WRITE_EVERY_S = 0.2
@@ -219,6 +219,15 @@ class TranscriptObserver:
         if not self._warned:
             self._warned = True
             self._warn(f"telemetry: {text}")
+
+
+def transcripts_of(
+    environment: Mapping[str, str], config: ContentConfig
+) -> TranscriptObserver | None:
+    """An observer that keeps transcripts where traces are kept; None if that was not asked for."""
+    if config.keep not in ("transcript", "spans"):
+        return None
+    return TranscriptObserver(runs_folder(environment), config=config)
 
 
 _OF_ENGINES = (StepDone, BackendDown)

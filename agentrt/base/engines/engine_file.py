@@ -1,4 +1,4 @@
-"""`agentrt.toml`: engines by name, and the roles of programs that they play."""
+"""`agentrt.toml`: engines by name, the roles of programs that they play, and what is kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentrt.base.content_config import ContentConfig
+from agentrt.base.engines.content_table import content_of_table
 from agentrt.base.engines.fallback_reason import REASONS
 from agentrt.base.engines.fleet_table import members_of
 from agentrt.base.engines.remote_engine_config import (
@@ -30,7 +32,7 @@ EMBEDDED = "embedded"
 DEFAULT_ROLE = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 COOLDOWN = "cooldown_s"
-_PARTS = ("engines", "roles")
+_PARTS = ("engines", "roles", "content")
 MEMBERS = "members"
 _APART = ("fallbacks", "prices", MEMBERS)
 
@@ -44,12 +46,14 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
+        content: What is kept of prompts and answers.
     """
 
     path: Path | None = None
     engines: Mapping[str, RemoteEngineConfig] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     embedded_prices: Prices | None = None
+    content: ContentConfig = field(default_factory=ContentConfig)
 
     def engine(self, name: str) -> RemoteEngineConfig:
         """The engine of that name.
@@ -106,7 +110,7 @@ def read_engine_file(path: Path) -> EngineFile:
         if part not in _PARTS:
             raise UsageError(
                 f"{path}: {part!r} is no part of it{meant(part, _PARTS)}",
-                hint="It has the tables [engines.NAME] and [roles]",
+                hint="It has the tables [engines.NAME], [roles] and [content]",
             )
     tables = _checked_table(path, "engines", table)
     embedded_prices = _embedded_prices(path, tables.pop(EMBEDDED, None))
@@ -130,7 +134,8 @@ def read_engine_file(path: Path) -> EngineFile:
         role: _role(path, role, given, engines)
         for role, given in _checked_table(path, "roles", table).items()
     }
-    return EngineFile(path, engines, roles, embedded_prices)
+    content = content_of_table(f"{path}: content", _checked_table(path, "content", table))
+    return EngineFile(path, engines, roles, embedded_prices, content)
 
 
 def _table(path: Path) -> dict[str, Any]:
