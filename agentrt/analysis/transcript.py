@@ -55,8 +55,8 @@ class TranscriptMessage:
     """A message.
 
     Attributes:
-        role: Its role.
-        parts: Its parts, in order.
+        role: Role of the message.
+        parts: Parts of the message, in order.
     """
 
     role: Role
@@ -68,8 +68,8 @@ class TranscriptError:
     """An error.
 
     Attributes:
-        type: Its class.
-        message: What happened.
+        type: Class of the error.
+        message: Text of the error.
     """
 
     type: str
@@ -98,7 +98,7 @@ class TranscriptRun:
         run_id: The run.
         program: Name of its program.
         source: `file:function` of the program.
-        unix_ns: Its start on the calendar.
+        unix_ns: Start of the run on the calendar.
         record: Kind of line.
     """
 
@@ -137,7 +137,7 @@ class TranscriptNode:
         node: Path in the run.
         number: Place in the order of declaration, from 0.
         kind: Kind of node.
-        name: Its name.
+        name: Name of the node.
         parent: The program that made it; "" for the run's own.
         site: `file:line` in the user's program.
         outcome: Kind of its end.
@@ -232,7 +232,7 @@ class NodeTurn:
 
 @record
 class Transcript:
-    """What was said in a run; `read_transcript` gives it.
+    """All that was said in a run; `read_transcript` gives it.
 
     Attributes:
         run: The first line.

@@ -44,7 +44,7 @@ class RunSummary:
     Args:
         target: Destination of traces.
         batch_id: Id of the batch that the runs belong to; "" outside a batch.
-        content: What is kept of prompts and answers; None as by default.
+        content: Settings of what is kept of prompts and answers; None takes the default.
         show: Whether what was said is shown.
 
     Attributes:

@@ -18,8 +18,8 @@ class RunTranscripts:
     """Transcripts of the runs of one command.
 
     Args:
-        folder: Folder of trace files; None if there are none.
-        config: What is kept. Without a choice it is as for traces.
+        folder: Folder of trace files.
+        config: Settings of what is kept; the choice has been made.
         batch_id: Id of the batch that the runs belong to; "" outside a batch.
         show: Whether transcripts are shown, those that are not kept included.
         warn: Reports an error.

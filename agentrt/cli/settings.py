@@ -73,7 +73,7 @@ class RunSettings:
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
         trace: Destination of spans as given.
-        content: What is kept of prompts and answers, as given; "" leaves it to `agentrt.toml`.
+        content: Choice of what is kept of prompts and answers, as given; "" leaves it to the file.
         show: Print what was said in each run.
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.
@@ -268,7 +268,7 @@ class RunSettings:
 
     @property
     def content_config(self) -> ContentConfig:
-        """What is kept of prompts and answers."""
+        """Settings of what is kept of prompts and answers."""
         return content_config(os.environ, self.content)
 
     @property

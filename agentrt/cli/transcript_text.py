@@ -36,7 +36,7 @@ class Block:
     """A paragraph of a transcript.
 
     Attributes:
-        label: What the text is; "" for a heading.
+        label: Kind of the text; "" for a heading.
         text: The text.
         style: Style of the text.
     """

@@ -1,4 +1,4 @@
-"""What was said to a node and by it, as plain values, for observers that want content."""
+"""Content of nodes, what was said to them and by them, as plain values for observers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PromptLink:
         serial: Number of the link within the process.
         after: Number of the link before it; None at the beginning of a prompt.
         segments: The messages; () if they are the answer of a node of the run.
-        answer_of: That node, or "".
+        answer_of: Node of whose answer the link consists, or "".
     """
 
     serial: int

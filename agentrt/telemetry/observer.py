@@ -164,7 +164,7 @@ def collector_of(
 
     Args:
         environment: Environment variables.
-        keep: What is kept of prompts and answers; None leaves it to the environment.
+        keep: Choice of what is kept of prompts and answers; None leaves it to the environment.
 
     Raises:
         UsageError: An `OTEL_*` variable has an unsupported value.

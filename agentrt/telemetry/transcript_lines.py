@@ -130,7 +130,7 @@ class RunLines:
         self._add(line)
 
     def _node(self, number: int, declared: NodeDeclared, finished: NodeFinished) -> Line:
-        """What is known of a node without its content."""
+        """A node without its content."""
         began_s = self.started.at_s
         line: Line = {
             "record": "node",

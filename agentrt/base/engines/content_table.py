@@ -19,7 +19,7 @@ def content_of_table(where: str, given: Mapping[str, Any]) -> ContentConfig:
         given: The table.
 
     Raises:
-        UsageError: It has an unknown name, or a value of another type or out of range.
+        UsageError: The table has an unknown name, or a value of another type or out of range.
     """
     known = [one.name for one in fields(ContentConfig)]
     for name, value in given.items():

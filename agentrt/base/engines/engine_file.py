@@ -46,7 +46,7 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
-        content: What is kept of prompts and answers.
+        content: Settings of what is kept of prompts and answers.
     """
 
     path: Path | None = None

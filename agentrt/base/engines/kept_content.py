@@ -1,4 +1,4 @@
-"""What is kept of prompts and answers here: by flag, by environment, or by `agentrt.toml`."""
+"""The choice of what is kept of prompts and answers: by flag, environment or `agentrt.toml`."""
 
 from __future__ import annotations
 

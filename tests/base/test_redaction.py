@@ -1,0 +1,36 @@
+"""A function of the user redacts content; where it fails, nothing of a text is left."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentrt import redact_content
+from agentrt.base.redaction import redacted
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    yield
+    redact_content(str)
+
+
+def test_the_last_function_given_holds() -> None:
+    @redact_content
+    def upper(text: str) -> str:
+        return text.upper()
+
+    assert upper("a") == "A"
+    assert redacted("name") == "NAME"
+    redact_content(lambda text: text.replace("Ada", "[name]"))
+    assert redacted("Ada") == "[name]"
+
+
+def test_a_function_that_fails_leaves_nothing() -> None:
+    def fail(text: str) -> Any:
+        raise ValueError(text)
+
+    redact_content(fail)
+    assert redacted("secret") == "[redaction failed: ValueError]"
+    redact_content(lambda text: None)  # type: ignore[arg-type, return-value]
+    assert redacted("secret") == "[redaction failed: NoneType]"
