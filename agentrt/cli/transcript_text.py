@@ -60,25 +60,21 @@ def write_transcript(transcript: Transcript, stream: TextIO, max_lines: int | No
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     width = min(console.width, MAX_WIDTH)
     for block in blocks_of(transcript):
-        if not block.label:
-            console.print(
-                Text(visible(block.text), style=block.style), width=width, soft_wrap=False
-            )
-            continue
-        text = fitted_json(visible(block.text), width - _LABEL - _INDENT)
-        lines: list[Text] = list(
-            Text(text, style=block.style).wrap(console, width - _LABEL - _INDENT)
-        )
+        indent = _INDENT + _LABEL if block.label else 0
+        text = visible(block.text)
+        if block.label:
+            text = fitted_json(text, width - indent)
+        lines: list[Text] = list(Text(text, style=block.style).wrap(console, width - indent))
         left_out = 0 if max_lines is None else len(lines) - max_lines
         if left_out > 1:
             mark = f"... {left_out} more lines; agentrt trace show RUN --text --full"
             lines = [*lines[:max_lines], Text(mark, style="yellow")]
-        for number, line in enumerate(lines):
-            label = block.label if number == 0 else ""
-            row = Text(" " * _INDENT + label.ljust(_LABEL), style="cyan")
-            row.append_text(line)
+        label = " " * _INDENT + block.label.ljust(_LABEL) if block.label else ""
+        for line in lines:
+            row = Text(label, style="cyan").append_text(line)
             row.rstrip()
             console.print(row, soft_wrap=True)
+            label = " " * indent
 
 
 def blocks_of(transcript: Transcript) -> Iterator[Block]:
@@ -109,7 +105,12 @@ def blocks_of(transcript: Transcript) -> Iterator[Block]:
 def visible(text: str) -> str:
     """The text without control characters, which could write anywhere on a terminal."""
     text = text.replace("\r\n", "\n").expandtabs(4)
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class _Values:
@@ -170,8 +171,9 @@ def _turn(turn: NodeTurn, values: _Values, *, is_root: bool) -> Iterator[Block]:
             yield Block("rejected", attempt.error, "yellow")
         else:
             yield Block(f"attempt {number}", attempt.error, "yellow")
-    if node.answer is not None:
-        yield from _message(node.answer, values, "answer")
+    answer = node.answer
+    if answer is not None and not _is_rejected(node):
+        yield from _message(answer, values, "answer")
     if node.result is not None and not is_root:
         yield Block("answer" if node.kind == "ask" else "result", node.result, "green")
     if node.error is not None and not is_root:
@@ -179,6 +181,14 @@ def _turn(turn: NodeTurn, values: _Values, *, is_root: bool) -> Iterator[Block]:
     if node.cut_characters:
         yield Block("cut", f"{node.cut_characters} characters are not in the transcript", "yellow")
     values.add(node)
+
+
+def _is_rejected(node: TranscriptNode) -> bool:
+    """Whether the answer is that of the last attempt, which has been shown."""
+    if not node.attempts or node.answer is None:
+        return False
+    text = "".join(part.content for part in node.answer.parts if part.type == "text")
+    return node.outcome != "ok" and text == node.attempts[-1].text
 
 
 def _heading(turn: NodeTurn, values: _Values) -> str:
