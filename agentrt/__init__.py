@@ -39,7 +39,6 @@ from agentrt.base.errors import (
 )
 from agentrt.base.one_of import OneOf
 from agentrt.base.prices import Prices
-from agentrt.base.redaction import redact_content
 from agentrt.program import (
     Calls,
     Chat,
@@ -83,6 +82,7 @@ from agentrt.tools import idempotency_key
 
 if TYPE_CHECKING:
     from agentrt.app import open_runtime
+    from agentrt.base.redaction import redact_content
     from agentrt.runtime import RunOptions, Runtime
 
 __all__ = [
@@ -166,11 +166,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names that only running needs, imported on first access."""
+    """Names that few programs or only running needs, imported on first access."""
     if name == "open_runtime":
         from agentrt.app import open_runtime
 
         return open_runtime
+    if name == "redact_content":
+        from agentrt.base.redaction import redact_content
+
+        return redact_content
     if name in ("RunOptions", "Runtime"):
         from agentrt import runtime
 

@@ -24,7 +24,6 @@ from agentrt.base.segments import Role
 from agentrt.protocol.events import NodeKind, Outcome
 
 SCHEMA = "agentrt.transcript/1"
-SUFFIX = ".transcript.jsonl"
 
 
 @record

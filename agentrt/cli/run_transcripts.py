@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentrt.analysis.transcript_reading import read_transcript
 from agentrt.base.content_config import ContentConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RunId
@@ -51,6 +50,7 @@ class RunTranscripts:
         path = self.observer.file_of(run_id) if self.observer and self._show else None
         if path is None:
             return
+        from agentrt.analysis.transcript_reading import read_transcript
         from agentrt.cli.transcript_text import MAX_LINES, write_transcript
 
         try:

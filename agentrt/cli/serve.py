@@ -17,7 +17,6 @@ from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
-from agentrt.cli.content_flags import ServedContent
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 
 if TYPE_CHECKING:
@@ -87,7 +86,15 @@ def serve(
     requests: Annotated[
         int, typer.Option(min=1, help="Most under way at once; more are refused for the moment.")
     ] = 256,
-    content: ServedContent = "",
+    content: Annotated[
+        str,
+        typer.Option(
+            "--content",
+            metavar="transcript|spans|off",
+            envvar="AGENTRT_CONTENT",
+            help="What is kept of prompts and answers: a file a request, also spans, or nothing.",
+        ),
+    ] = "",
 ) -> int:
     """Serve a model to clients of the chat completions API; each request is a run of its own."""
     from agentrt.base.engine_extra import require_packages

@@ -6,13 +6,12 @@ import os
 import re
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
 from agentrt import embedded
 from agentrt.base.config import REPLAY_POLICIES, Device, PolicyName
-from agentrt.base.content_config import ContentConfig
 from agentrt.base.engine_selection import (
     EngineSelection,
     EngineSettings,
@@ -20,13 +19,14 @@ from agentrt.base.engine_selection import (
     with_drafts,
 )
 from agentrt.base.engines.engine_file import engine_file
-from agentrt.base.engines.kept_content import content_config
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.cli.content_flags import ContentPlace
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
+
+if TYPE_CHECKING:
+    from agentrt.base.content_config import ContentConfig
 
 SECONDS_OF = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
@@ -196,7 +196,15 @@ class RunSettings:
             help="Where spans go: a file for Jaeger, a collector, a folder of files, nowhere.",
         ),
     ] = "jaeger"
-    content: ContentPlace = ""
+    content: Annotated[
+        str,
+        typer.Option(
+            "--content",
+            metavar="transcript|spans|off",
+            envvar="AGENTRT_CONTENT",
+            help="What is kept of prompts and answers: a file beside the trace, also spans, none.",
+        ),
+    ] = ""
     show: Annotated[
         bool, typer.Option("--show", help="Print what was said: prompts, answers, tool calls.")
     ] = False
@@ -269,6 +277,8 @@ class RunSettings:
     @property
     def content_config(self) -> ContentConfig:
         """Settings of what is kept of prompts and answers."""
+        from agentrt.base.engines.kept_content import content_config
+
         return content_config(os.environ, self.content)
 
     @property

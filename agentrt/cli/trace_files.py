@@ -4,21 +4,45 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from agentrt import telemetry
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 
 LAST = "last"
-_NAME = r"(\d{8}T\d{6}\.\d{3}Z)-(.+?)(?:@[0-9a-f]+)?-([0-9a-f]{32})"
-_RUN_ID = re.compile(r'"(?:key":"agentrt\.run\.id","type":"string","value|run_id)":"([^"]*)"')
+_FILE = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)-(.+?)(?:@[0-9a-f]+)?-([0-9a-f]{32})\.json")
+_RUN_ID = re.compile(r'"key":"agentrt\.run\.id","type":"string","value":"([^"]*)"')
+
+
+class RunFile(Protocol):
+    """A file of a run, as far as it can be chosen by a name on the command line."""
+
+    @property
+    def program(self) -> str:
+        """Program of the run."""
+        ...
+
+    @property
+    def trace_id(self) -> str:
+        """Trace id of the run."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run; "" if it is unknown."""
+        ...
+
+
+FileT = TypeVar("FileT", bound=RunFile)
 
 
 @record
 class TraceFile:
-    """A trace file of a run, or its transcript.
+    """A trace file of a run.
 
     Attributes:
         path: Path of the file.
@@ -44,17 +68,11 @@ def runs_folder() -> Path:
     return telemetry.runs_folder(os.environ)
 
 
-def trace_files(folder: Path, suffix: str = ".json") -> list[TraceFile]:
-    """Trace files of a folder, newest first; [] if there is no folder.
-
-    Args:
-        folder: The folder.
-        suffix: End of the names; that of transcripts lists these instead.
-    """
+def trace_files(folder: Path) -> list[TraceFile]:
+    """Trace files of a folder, newest first; [] if there is no folder."""
     found = []
-    form = re.compile(_NAME + re.escape(suffix))
-    for path in folder.glob(f"*{suffix}"):
-        match = form.fullmatch(path.name)
+    for path in folder.glob("*.json"):
+        match = _FILE.fullmatch(path.name)
         if match:
             found.append(TraceFile(path, match[1], match[2], match[3]))
     return sorted(found, key=lambda one: one.path.name, reverse=True)
@@ -75,7 +93,7 @@ def find(wanted: str, folder: Path) -> Path:
     return chosen(wanted, trace_files(folder), folder).path
 
 
-def chosen(wanted: str, files: list[TraceFile], folder: Path) -> TraceFile:
+def chosen(wanted: str, files: Sequence[FileT], folder: Path) -> FileT:
     """One of some files of runs.
 
     Args:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agentrt.protocol.events import Event, Observer
-from agentrt.protocol.node_content import NodeContent
+
+if TYPE_CHECKING:
+    from agentrt.protocol.node_content import NodeContent
 
 _log = logging.getLogger("agentrt")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import (
@@ -22,13 +22,15 @@ from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.program.ports import LastWait, OwningScope
 from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
-from agentrt.protocol.node_content import NodeContent
-from agentrt.runtime.content_capture import ToldPrompts
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.task import Task, TaskEnd, TaskSet
 from agentrt.scheduler import InternalEvent, internal_events
+
+if TYPE_CHECKING:
+    from agentrt.protocol.node_content import NodeContent
+    from agentrt.runtime.content_capture import ToldPrompts
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -75,7 +77,7 @@ class Run:
         has_sent: Whether a generation has been handed to an engine.
         captures_content: Whether events carry prompts and outputs.
         on_content: Takes the content of each node that ends, or None.
-        told: Prompts of which `on_content` has been told.
+        told: Prompts of which `on_content` has been told; None before the first.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class Run:
         self.has_sent = False
         self.captures_content = captures_content
         self.on_content = on_content
-        self.told = ToldPrompts()
+        self.told: ToldPrompts | None = None
         self.now_s = clock.now_s
         self._engines = engines
         self._limits = limits

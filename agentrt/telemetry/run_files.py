@@ -6,25 +6,26 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+TRANSCRIPT_SUFFIX = ".transcript.jsonl"
 MAX_FILES = 200
 MAX_BYTES = 64 * 1024 * 1024
 MAX_BATCHES = 4
 
 
-def run_file_name(start_us: int, program: str, batch_id: str, trace_id: str, suffix: str) -> str:
+def run_file_name(start_us: int, program: str, batch_id: str, file_id: str, suffix: str) -> str:
     """Name of a file of one run; names sort by the start of the run.
 
     Args:
         start_us: Start of the run on the calendar.
         program: Name of its program.
         batch_id: Id of the batch that it belongs to, in hex; "" outside a batch.
-        trace_id: Id of its trace.
+        file_id: Id of its trace, or its own, in hex.
         suffix: End of the name, such as `.json`.
     """
     at = datetime.fromtimestamp(start_us / 1e6, tz=UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", program)[:60].strip("._-") or "run"
     name += f"@{batch_id}" if batch_id else ""
-    return f"{at}Z-{name}-{trace_id}{suffix}"
+    return f"{at}Z-{name}-{file_id}{suffix}"
 
 
 class RunFiles:
@@ -52,7 +53,7 @@ class RunFiles:
         self._folder = folder
         self._max_files = max_files
         self._max_bytes = max_bytes
-        stem = r"\d{8}T\d{6}\.\d{3}Z-[^@]+(?:@([0-9a-f]+))?-[0-9a-f]{32}"
+        stem = r"\d{8}T\d{6}\.\d{3}Z-[^@]+(?:@([0-9a-f]+))?-[0-9a-f]{16,32}"
         self._ours = re.compile(stem + re.escape(suffix))
 
     def prune(self, keep: Path) -> None:

@@ -7,18 +7,20 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agentrt.analysis.transcript import SUFFIX
 from agentrt.base.content_config import ContentConfig
-from agentrt.base.ids import RunId, trace_id_of
+from agentrt.base.ids import RunId
 from agentrt.base.private_files import make_private_file, make_private_folder
 from agentrt.protocol.events import Event, RunStarted
 from agentrt.protocol.node_content import NodeContent
 from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.telemetry.observer import FLUSH_S, MAX_REMEMBERED
-from agentrt.telemetry.run_files import RunFiles, run_file_name
+from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX, RunFiles, run_file_name
 from agentrt.telemetry.settings import RUNS_FOLDER, runs_folder
-from agentrt.telemetry.transcript_lines import RunLines
+
+if TYPE_CHECKING:
+    from agentrt.telemetry.transcript_lines import RunLines
 
 WRITE_EVERY_S = 0.2
 """Longest time for which what a run has said is in memory only."""
@@ -64,7 +66,7 @@ class TranscriptObserver:
         self._batch_id = batch_id
         self._warn = warn or _log.warning
         self._warned = False
-        self._pruning = RunFiles(folder, SUFFIX)
+        self._pruning = RunFiles(folder, TRANSCRIPT_SUFFIX)
         self._queue: deque[Sequence[Event] | NodeContent | threading.Event] = deque()
         self._given_characters = 0  # written by the loop alone
         self._taken_characters = 0  # written by the thread alone
@@ -178,6 +180,10 @@ class TranscriptObserver:
             if isinstance(event, (StepDone, BackendDown)):
                 continue
             if isinstance(event, RunStarted):
+                from agentrt.telemetry.transcript_lines import (
+                    RunLines,  # a run waits for none of it
+                )
+
                 self._runs[event.run_id] = RunLines(event, self._config)
             elif run := self._runs.get(event.run_id):
                 run.add_event(event)
@@ -208,8 +214,8 @@ class TranscriptObserver:
             started.unix_ns // 1000,
             started.program,
             self._batch_id,
-            trace_id_of(started.run_id),
-            SUFFIX,
+            started.run_id,
+            TRANSCRIPT_SUFFIX,
         )
         path.unlink(missing_ok=True)
         make_private_file(path)

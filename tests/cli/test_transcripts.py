@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentrt.analysis.transcript import SUFFIX
 from agentrt.analysis.transcript_reading import read_transcript
+from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]
@@ -37,7 +37,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def transcripts(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*{SUFFIX}"))
+    return sorted(folder.glob(f"*{TRANSCRIPT_SUFFIX}"))
 
 
 def test_a_plain_run_can_be_read_at_once(served: Run, inside: Run, program: Write) -> None:
@@ -108,7 +108,7 @@ def test_one_switch_turns_it_off(
     assert (len(transcripts(runs)), len(list(runs.glob("*.json")))) == (0, 3)
     told = inside("trace", "show", "last", "--text")
     assert told.code == 2
-    assert "has no transcript in traces/runs" in told.err
+    assert "has no transcript beside traces/runs/" in told.err
     assert "--content" in told.err
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agentrt import chat, gather, program, redact_content, tool
-from agentrt.analysis.transcript import SUFFIX, Transcript
+from agentrt.analysis.transcript import Transcript
 from agentrt.analysis.transcript_reading import read_transcript
 from agentrt.base.content_config import ContentConfig
 from agentrt.base.errors import ErrorRecord, FailedAttempt
-from agentrt.base.ids import NodeId, RunId, trace_id_of
+from agentrt.base.ids import NodeId, RunId
 from agentrt.base.segments import CallMade, Close, Generated, Open, Text
 from agentrt.protocol.events import (
     Event,
@@ -29,6 +29,7 @@ from agentrt.protocol.node_content import NodeContent, PromptLink
 from agentrt.protocol.step_output import Ledger, StepDone
 from agentrt.runtime import Runtime
 from agentrt.telemetry import SpanObserver, TranscriptObserver
+from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX
 from agentrt.telemetry.transcript_observer import MAX_WAITING_CHARACTERS
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
 
@@ -67,7 +68,7 @@ def write(tmp_path: Path) -> Callable[..., Transcript]:
             else:
                 observer.on_events([one])
         observer.close()
-        (path,) = tmp_path.glob(f"*{SUFFIX}")
+        (path,) = tmp_path.glob(f"*{TRANSCRIPT_SUFFIX}")
         return read_transcript(path)
 
     return written
@@ -153,8 +154,8 @@ def test_the_file_is_private_and_beside_the_trace(tmp_path: Path, finance: list[
         path = transcripts.file_of(RUN)
     spans.close()
     assert path is not None
-    assert path.name == f"20231114T221320.000Z-root-{trace_id_of(RUN)}{SUFFIX}"
-    assert path.name.removesuffix(SUFFIX) == spans.files[RUN].name.removesuffix(".json")
+    assert path.name == f"20231114T221320.000Z-root-{RUN}{TRANSCRIPT_SUFFIX}"
+    assert path.name.startswith(spans.files[RUN].name[:-37])
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -226,7 +227,7 @@ def test_what_waits_to_be_written_is_bounded(tmp_path: Path) -> None:
     redact_content(hold)
     with TranscriptObserver(tmp_path) as observer:
         fill(observer)
-    (path,) = tmp_path.glob(f"*{SUFFIX}")
+    (path,) = tmp_path.glob(f"*{TRANSCRIPT_SUFFIX}")
     results = [node.result for node in read_transcript(path).nodes]
     assert results == ["text 0", "text 1", "[left out: too much was waiting to be written]"]
 
@@ -285,7 +286,7 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
 
 def test_the_oldest_transcripts_go_and_traces_stay(tmp_path: Path) -> None:
     for number in range(201):
-        name = f"20221114T221320.{number:03}Z-job-{number:032x}{SUFFIX}"
+        name = f"20221114T221320.{number:03}Z-job-{number:016x}{TRANSCRIPT_SUFFIX}"
         (tmp_path / name).write_text("")
     (tmp_path / f"20221114T221320.000Z-job-{0:032x}.json").write_text("")
     with TranscriptObserver(tmp_path) as observer:
@@ -335,7 +336,7 @@ def test_nothing_said_is_in_the_trace_and_all_is_in_the_transcript(tmp_path: Pat
     run_virtual(main)
     spans.close()
     transcripts.close()
-    (trace,), (transcript,) = tmp_path.glob("*.json"), tmp_path.glob(f"*{SUFFIX}")
+    (trace,), (transcript,) = tmp_path.glob("*.json"), tmp_path.glob(f"*{TRANSCRIPT_SUFFIX}")
     text = trace.read_text("utf-8")
     assert {word for word in CANARIES if word in text} == set()
     text = transcript.read_text("utf-8")

@@ -10,8 +10,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentrt.base.content_config import ContentConfig
-from agentrt.base.engines.content_table import content_of_table
 from agentrt.base.engines.fallback_reason import REASONS
 from agentrt.base.engines.fleet_table import members_of
 from agentrt.base.engines.remote_engine_config import (
@@ -25,6 +23,8 @@ from agentrt.base.prices import Prices
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+    from agentrt.base.content_config import ContentConfig
 
 FILE_NAME = "agentrt.toml"
 MAX_FILE_BYTES = 1 << 20
@@ -46,14 +46,14 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
-        content: Settings of what is kept of prompts and answers.
+        content: Settings of what is kept of prompts and answers, if the file has any.
     """
 
     path: Path | None = None
     engines: Mapping[str, RemoteEngineConfig] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     embedded_prices: Prices | None = None
-    content: ContentConfig = field(default_factory=ContentConfig)
+    content: ContentConfig | None = None
 
     def engine(self, name: str) -> RemoteEngineConfig:
         """The engine of that name.
@@ -134,7 +134,7 @@ def read_engine_file(path: Path) -> EngineFile:
         role: _role(path, role, given, engines)
         for role, given in _checked_table(path, "roles", table).items()
     }
-    content = content_of_table(f"{path}: content", _checked_table(path, "content", table))
+    content = _content(path, _checked_table(path, "content", table))
     return EngineFile(path, engines, roles, embedded_prices, content)
 
 
@@ -204,6 +204,14 @@ def _embedded_prices(path: Path, given: Any) -> Prices | None:
     from agentrt.base.engines.price_table import prices_of_table
 
     return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"])
+
+
+def _content(path: Path, given: dict[str, Any]) -> ContentConfig | None:
+    if not given:
+        return None
+    from agentrt.base.engines.content_table import content_of_table
+
+    return content_of_table(f"{path}: content", given)
 
 
 def _fallbacks(

@@ -19,7 +19,7 @@ def content_config(environment: Mapping[str, str], flag: str = "") -> ContentCon
     Raises:
         UsageError: The choice is unknown, or `agentrt.toml` is malformed.
     """
-    config = engine_file(environment).content
+    config = engine_file(environment).content or ContentConfig()
     if flag:
         choice = content_choice(flag, source="--content")
     else:
