@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentrt.base.errors import AgentrtError, NodeCancelled, record_of
 from agentrt.base.ids import NodeId
@@ -16,9 +16,6 @@ from agentrt.protocol.step_output import ConstraintUse, End
 from agentrt.runtime.run import Run
 from agentrt.runtime.task import Task, TaskEnd
 from agentrt.scheduler import InternalEvent, internal_events
-
-if TYPE_CHECKING:
-    from agentrt.protocol.node_content import NodeContent
 
 
 def succeeded(run: Run, node: Node[Any], value: Any, end: End | None = None) -> NodeFinished:
@@ -127,10 +124,9 @@ def _event(
     run: Run, node: Node[Any], outcome: Outcome, error: Exception | None, end: End | None
 ) -> NodeFinished:
     waited, stop = run.forget(node.id)
-    if run.on_content is not None:
-        _tell(run, node, run.on_content)
     finish_reason = "" if end is None else end.reason
-    attributes = _captured(node, finish_reason) if run.captures_content else {}
+    run.content.tell(run.run_id, node)
+    attributes = run.content.attributes_of(node, finish_reason)
     if end is not None and end.constraint is not None:
         attributes |= constraint_attributes(end.constraint)
     if end is not None and end.prompt:
@@ -159,19 +155,3 @@ def _event(
         after_item,
         None if stop is None else stop.at_s,
     )  # by position: keywords would take twice as long
-
-
-def _tell(run: Run, node: Node[Any], on_content: Callable[[NodeContent], None]) -> None:
-    """Hand on the content of a node that has ended."""
-    if run.told is None:
-        from agentrt.runtime.content_capture import ToldPrompts  # the first request is under way
-
-        run.told = ToldPrompts()
-    on_content(run.told.content_of(run.run_id, node))
-
-
-def _captured(node: Node[Any], finish_reason: str) -> dict[str, AttributeValue]:
-    """The content of a node as attributes of its span, which few runs want."""
-    from agentrt.runtime.message_capture import captured_content
-
-    return captured_content(node, finish_reason)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentrt.protocol.events import Event, Observer
+from agentrt.runtime.run_content import RunContent
 
 if TYPE_CHECKING:
     from agentrt.protocol.node_content import NodeContent
@@ -25,15 +26,20 @@ class Observers:
         self._observers = list(observers)
         self.dropped: list[tuple[Observer, Exception]] = []
 
-    @property
-    def want_content(self) -> bool:
-        """Whether an observer has a true attribute `wants_content`: events then carry messages."""
-        return any(getattr(observer, "wants_content", False) for observer in self._observers)
+    def content_of_run(self, *, in_events: bool) -> RunContent:
+        """Prompts and outputs of a run that begins now, as far as observers want them.
 
-    @property
-    def take_content(self) -> bool:
-        """Whether an observer has the method `on_content`; see `ContentObserver`."""
-        return any(hasattr(observer, "on_content") for observer in self._observers)
+        Observers with the method `on_content` get them (`ContentObserver`).
+
+        Args:
+            in_events: Whether events carry them in any case. They do, too, if an observer has a
+                true attribute `wants_content`.
+        """
+        wanted = any(getattr(observer, "wants_content", False) for observer in self._observers)
+        taken = any(hasattr(observer, "on_content") for observer in self._observers)
+        return RunContent(
+            in_events=in_events or wanted, on_content=self.on_content if taken else None
+        )
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Hand events to every observer; never raises."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import (
@@ -25,12 +25,9 @@ from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
+from agentrt.runtime.run_content import RunContent
 from agentrt.runtime.task import Task, TaskEnd, TaskSet
 from agentrt.scheduler import InternalEvent, internal_events
-
-if TYPE_CHECKING:
-    from agentrt.protocol.node_content import NodeContent
-    from agentrt.runtime.content_capture import ToldPrompts
 
 MARGIN_S = 0.25
 MARGIN_FRACTION = 0.1
@@ -75,9 +72,7 @@ class Run:
             made have ended. It makes no more nodes.
         task_set: The asyncio tasks of the run.
         has_sent: Whether a generation has been handed to an engine.
-        captures_content: Whether events carry prompts and outputs.
-        on_content: Takes the content of each node that ends, or None.
-        told: Prompts of which `on_content` has been told; None before the first.
+        content: Prompts and outputs of its nodes, as far as observers want them.
     """
 
     def __init__(
@@ -91,8 +86,7 @@ class Run:
         limits: NodeLimits,
         post: Callable[[InternalEvent], None],
         progress_of: Callable[[Run], RunProgress],
-        captures_content: bool = False,
-        on_content: Callable[[NodeContent], None] | None = None,
+        content: RunContent,
     ) -> None:
         self.run_id = run_id
         self.root: Node[Any] | None = None
@@ -114,9 +108,7 @@ class Run:
         self._kept = self.tasks, self.contexts, self.revised_pieces, self.encoded_large_texts
         self.task_set = TaskSet()
         self.has_sent = False
-        self.captures_content = captures_content
-        self.on_content = on_content
-        self.told: ToldPrompts | None = None
+        self.content = content
         self.now_s = clock.now_s
         self._engines = engines
         self._limits = limits

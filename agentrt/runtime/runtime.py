@@ -275,8 +275,7 @@ class Runtime:
             limits=limits,
             post=loop.post,
             progress_of=self._progress_of,
-            captures_content=self._config.capture_content or self.observers.want_content,
-            on_content=self.observers.on_content if self.observers.take_content else None,
+            content=self.observers.content_of_run(in_events=self._config.capture_content),
         )
         return run
 

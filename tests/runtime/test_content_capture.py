@@ -228,8 +228,15 @@ def test_content_keeps_no_chat_alive(bench: Any) -> None:
 
 def test_without_an_observer_of_content_nothing_is_made(bench: Any) -> None:
     rig = bench(planned)
-    assert not rig.runtime().observers.take_content
-    rig.run(react, 3)
+    made: list[NodeContent] = []
+
+    async def main(runtime: Any) -> None:
+        await runtime.run(react, 3)
+        rig.recorder.on_content = made.append  # it begins with the next run
+        await runtime.run(react, 3)
+
+    rig.main(main)
+    assert len({one.run_id for one in made}) == 1
 
 
 def test_an_observer_of_content_that_raises_is_dropped(bench: Any) -> None:
