@@ -28,39 +28,41 @@ def genai_messages(segments: Iterable[Segment]) -> list[dict[str, Any]]:
     A part that is the value of a node has its id as `node`, which is ours.
     """
     found: list[dict[str, Any]] = []
+    parts: list[Part] = []
     result: ResultOf | None = None
     for segment in segments:
+        if isinstance(segment, Text):
+            parts.append(_text(segment, result))
+            continue
         match segment:
-            case Open(role):
-                found.append({"role": role, "parts": []})
+            case Open():
+                parts = []
+                found.append({"role": segment.role, "parts": parts})
                 result = None
-            case ResultOf():
-                result = segment
-            case Text(text) if result is not None:
-                part = {"type": "tool_call_response", "id": result.call_id, "response": text}
-                found[-1]["parts"].append(_of_node(part, segment))
-            case Text(text):
-                part = {"type": "text", "content": text}
-                found[-1]["parts"].append(_of_node(part, segment))
-            case Generated(calls=calls):
-                if segment.thinking:
-                    found[-1]["parts"].append({"type": "reasoning", "content": segment.thinking})
-                if segment.visible_text:
-                    found[-1]["parts"].append({"type": "text", "content": segment.visible_text})
-                found[-1]["parts"] += [_call(call) for call in calls]
-            case CallMade():
-                found[-1]["parts"].append(_call(segment))
-            case Hole(node):
-                found[-1]["parts"].append({"type": "text", "content": f"[pending {node}]"})
-            case PromptIds(token_ids):
-                part = {"type": "text", "content": f"[{len(token_ids)} tokens]"}
-                found.append({"role": "user", "parts": [part]})
             case Close():
                 pass
+            case ResultOf():
+                result = segment
+            case Generated():
+                if segment.thinking:
+                    parts.append({"type": "reasoning", "content": segment.thinking})
+                if segment.visible_text:
+                    parts.append({"type": "text", "content": segment.visible_text})
+                parts += [_call(call) for call in segment.calls]
+            case CallMade():
+                parts.append(_call(segment))
+            case Hole():
+                parts.append({"type": "text", "content": f"[pending {segment.node}]"})
+            case PromptIds():
+                part = {"type": "text", "content": f"[{len(segment.token_ids)} tokens]"}
+                found.append({"role": "user", "parts": [part]})
     return found
 
 
-def _of_node(part: Part, text: Text) -> Part:
+def _text(text: Text, result: ResultOf | None) -> Part:
+    part: Part = {"type": "text", "content": text.text}
+    if result is not None:
+        part = {"type": "tool_call_response", "id": result.call_id, "response": text.text}
     if isinstance(text, ValueText):
         part["node"] = text.node
     return part

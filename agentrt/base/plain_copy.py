@@ -46,6 +46,10 @@ class PlainCopy:
         if kind in _PLAIN:
             return value
         try:
+            if kind is dict and depth < MAX_DEPTH:  # the ways of most values
+                return self._dict(value.items(), len(value), depth)
+            if kind is list and depth < MAX_DEPTH:
+                return self._list(value, depth)
             return self._parts_of(value, depth)
         except Exception:  # code of the value failed
             return _named(value)
@@ -74,7 +78,8 @@ class PlainCopy:
 
     def _dict(self, pairs: Any, count: int, depth: int) -> dict[str, Any]:
         taken = self._take(count)
-        copied = {str(key): self.of(one, depth + 1) for key, one in islice(pairs, taken)}
+        some = pairs if taken == count else islice(pairs, taken)
+        copied = {str(key): self.of(one, depth + 1) for key, one in some}
         if taken < count:
             copied[LEFT_OUT.format(count=count - taken)] = None
         return copied

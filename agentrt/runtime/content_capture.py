@@ -60,19 +60,25 @@ class ToldPrompts:
         characters = 0 if answer is None else len(answer.text) + len(answer.thinking)
         for link in links:
             for segment in link.segments:
-                if isinstance(segment, Text):
+                if type(segment) is Text or type(segment) is ValueText:
                     characters += len(segment.text)
+        tools = gen.prompt.tools
         return NodeContent(
             run_id,
             gen.id,
             tuple(links),
             prompt,
             gen.replaced_prompt is not None,
-            tuple([tool.name for tool in gen.prompt.tools]),
+            tuple([tool.name for tool in tools]) if tools else (),
             answer,
             gen.attempts,
-            characters=characters,
-        )
+            "",  # no call
+            None,
+            "",
+            None,
+            False,
+            characters,
+        )  # by position: keywords would take twice as long
 
     def _new_links(self, gen: Gen[Any]) -> tuple[int | None, list[PromptLink]]:
         """Number of the last link of a prompt, and the links that are new, the first one first."""
@@ -98,13 +104,11 @@ def _link(link: Chat, before: int | None, gen: Gen[Any]) -> PromptLink:
     answer = link.answer
     if answer is not None and answer.scope.run is gen.scope.run:
         return PromptLink(link.serial, before, (), answer.id)
-    segments = tuple(
-        [
-            _value_of(piece, link, gen) if isinstance(piece, Node) else piece
-            for piece in link.own_pieces
-        ]
-    )
-    return PromptLink(link.serial, before, segments)
+    segments = [
+        _value_of(piece, link, gen) if isinstance(piece, Node) else piece
+        for piece in link.own_pieces
+    ]
+    return PromptLink(link.serial, before, tuple(segments))
 
 
 def _value_of(node: Node[Any], link: Chat, gen: Gen[Any]) -> Segment:
@@ -119,7 +123,7 @@ def _value_of(node: Node[Any], link: Chat, gen: Gen[Any]) -> Segment:
 def _answer_of(gen: Gen[Any]) -> Generated | None:
     """The answer of a generation without its token ids, as far as it came."""
     generated = gen.generated
-    thinking = "".join(gen.reasoning).strip() or generated.thinking
+    thinking = "".join(gen.reasoning).strip() if gen.reasoning else generated.thinking
     text = generated.text or "".join(gen.chunks)
     if not text and not thinking and not generated.calls:
         return None

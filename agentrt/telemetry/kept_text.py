@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pydantic_core import to_json
+
 from agentrt.base.redaction import has_redaction
 from agentrt.telemetry.content import may_hold_secrets, redact, redact_deep
 
@@ -77,4 +79,12 @@ class KeptTexts:
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json_bytes(value).decode()
+
+
+def json_bytes(value: Any) -> bytes:
+    """A plain value as JSON, by an encoder that takes a fifth of the time of Python's."""
+    try:
+        return to_json(value, inf_nan_mode="constants")
+    except ValueError:  # a text that UTF-8 cannot carry
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

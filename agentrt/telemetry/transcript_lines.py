@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from typing import Any
 
 from agentrt.analysis.transcript import SCHEMA
@@ -22,7 +22,7 @@ from agentrt.protocol.events import (
     ToolEnded,
 )
 from agentrt.protocol.node_content import NodeContent
-from agentrt.telemetry.kept_text import KeptTexts
+from agentrt.telemetry.kept_text import KeptTexts, json_bytes
 
 _SHARED = ("joined", "cached")
 _ASSISTANT = Open("assistant")
@@ -77,25 +77,25 @@ class RunLines:
 
     def add_event(self, event: Event) -> None:
         """Take an event of the run."""
-        match event:
-            case NodeDeclared():
-                self._declared[event.node_id] = self._nodes, event
-                self._nodes += 1
-            case NodeFinished():
-                self._finish(event)
-            case RequestSent():
-                self._models[event.node_id] = event.model
-            case ToolEnded():
-                if event.error is not None:
-                    error = f"{event.error.type}: {event.error.message}"
-                    self._errors.setdefault(event.node_id, []).append(error)
-            case Scheduled():
-                if event.decision in _SHARED:
-                    self._shared[event.node_id] = event.decision
-            case RunFinished():
-                self._end(event)
-            case _:
-                pass
+        take = _TAKEN.get(type(event))
+        if take is not None:
+            take(self, event)
+
+    def _declare(self, declared: NodeDeclared) -> None:
+        self._declared[declared.node_id] = self._nodes, declared
+        self._nodes += 1
+
+    def _send(self, sent: RequestSent) -> None:
+        self._models[sent.node_id] = sent.model
+
+    def _end_tool(self, ended: ToolEnded) -> None:
+        if ended.error is not None:
+            error = f"{ended.error.type}: {ended.error.message}"
+            self._errors.setdefault(ended.node_id, []).append(error)
+
+    def _schedule(self, scheduled: Scheduled) -> None:
+        if scheduled.decision in _SHARED:
+            self._shared[scheduled.node_id] = scheduled.decision
 
     def _finish(self, finished: NodeFinished) -> None:
         node_id = finished.node_id
@@ -203,12 +203,19 @@ class RunLines:
         self.is_over = True
 
     def _add(self, line: Line) -> None:
-        data = _ENCODE(line).encode("utf-8", "replace") + b"\n"
-        self._rest_bytes -= len(data)
-        self._buffer.append(data)
+        data = json_bytes(line)
+        self._rest_bytes -= len(data) + 1
+        self._buffer += (data, b"\n")
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_TAKEN: dict[type, Callable[[RunLines, Any], None]] = {
+    NodeDeclared: RunLines._declare,
+    RequestSent: RunLines._send,
+    Scheduled: RunLines._schedule,
+    ToolEnded: RunLines._end_tool,
+    NodeFinished: RunLines._finish,
+    RunFinished: RunLines._end,
+}
 
 
 def _answer(answer: Generated, kept: KeptTexts) -> Line:

@@ -7,14 +7,22 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from agentrt.base.content_config import ContentConfig
 from agentrt.base.ids import RunId
 from agentrt.base.private_files import make_private_file, make_private_folder
-from agentrt.protocol.events import Event, RunStarted
+from agentrt.protocol.events import (
+    Event,
+    NodeDeclared,
+    NodeFinished,
+    RequestSent,
+    RunFinished,
+    RunStarted,
+    Scheduled,
+    ToolEnded,
+)
 from agentrt.protocol.node_content import NodeContent
-from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.telemetry.observer import FLUSH_S, MAX_REMEMBERED
 from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX, RunFiles, run_file_name
 from agentrt.telemetry.settings import RUNS_FOLDER, runs_folder
@@ -22,10 +30,19 @@ from agentrt.telemetry.settings import RUNS_FOLDER, runs_folder
 if TYPE_CHECKING:
     from agentrt.telemetry.transcript_lines import RunLines
 
-WRITE_EVERY_S = 0.2
+WRITE_EVERY_S = 0.5
 """Longest time for which what a run has said is in memory only."""
+TURN_ITEMS = 32
+"""Batches of events, or contents, of one turn, which takes some 0.2 ms."""
+PAUSE_S = 0.001
+"""Pause between two turns."""
 MAX_WAITING_CHARACTERS = 64 << 20
 """Characters that wait to be written; what comes while there are as many is left out."""
+_Taken = (
+    RunStarted | NodeDeclared | RequestSent | Scheduled | ToolEnded | NodeFinished | RunFinished
+)
+_TAKEN = frozenset(get_args(_Taken))
+"""Events that transcripts are made of; of others nothing is kept in memory."""
 _log = logging.getLogger("agentrt.telemetry")
 
 
@@ -67,7 +84,7 @@ class TranscriptObserver:
         self._warn = warn or _log.warning
         self._warned = False
         self._pruning = RunFiles(folder, TRANSCRIPT_SUFFIX)
-        self._queue: deque[Sequence[Event] | NodeContent | threading.Event] = deque()
+        self._queue: deque[list[_Taken] | NodeContent | threading.Event] = deque()
         self._given_characters = 0  # written by the loop alone
         self._taken_characters = 0  # written by the thread alone
         self._runs: dict[RunId, RunLines] = {}
@@ -87,8 +104,11 @@ class TranscriptObserver:
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Take a batch of events; returns at once."""
-        if not self._closed and any(type(event) not in _OF_ENGINES for event in events):
-            self._queue.append(events)
+        if self._closed:
+            return
+        taken = [event for event in events if type(event) in _TAKEN]
+        if taken:
+            self._queue.append(taken)
             self._wake()
 
     def on_content(self, content: NodeContent) -> None:
@@ -143,16 +163,22 @@ class TranscriptObserver:
             self._work.wait()
             self._hurry.wait(WRITE_EVERY_S)  # lets more come: each write costs its own
             self._work.clear()
+            in_haste = self._hurry.is_set()
             self._hurry.clear()
             self._is_awake = False
             closed = self._closed
-            self._drain()
+            self._drain(in_haste=in_haste)
             if closed:
                 return
 
-    def _drain(self) -> None:
+    def _drain(self, *, in_haste: bool) -> None:
+        """Make lines of all that waits, in short turns: the loop waits for each of them."""
         written: list[threading.Event] = []
+        taken = 0
         while self._queue:
+            taken += 1
+            if taken % TURN_ITEMS == 0 and not in_haste:
+                in_haste = self._hurry.wait(PAUSE_S)
             found = self._queue.popleft()
             if isinstance(found, threading.Event):
                 written.append(found)
@@ -170,15 +196,13 @@ class TranscriptObserver:
         for done in written:
             done.set()
 
-    def _take(self, found: Sequence[Event] | NodeContent) -> None:
+    def _take(self, found: list[_Taken] | NodeContent) -> None:
         if isinstance(found, NodeContent):
             self._taken_characters += found.characters
             if run := self._runs.get(found.run_id):
                 run.add_content(found)
             return
         for event in found:
-            if isinstance(event, (StepDone, BackendDown)):
-                continue
             if isinstance(event, RunStarted):
                 from agentrt.telemetry.transcript_lines import (
                     RunLines,  # a run waits for none of it
@@ -234,9 +258,6 @@ def transcripts_of(
     if config.keep not in ("transcript", "spans"):
         return None
     return TranscriptObserver(runs_folder(environment), config=config)
-
-
-_OF_ENGINES = (StepDone, BackendDown)
 
 
 def _left_out(content: NodeContent) -> NodeContent:

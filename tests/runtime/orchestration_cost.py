@@ -2,7 +2,8 @@
 
 One program makes that many nodes and awaits them all, on a scripted engine without any delay. The
 engine's own time is measured apart (the same requests straight to it) and taken off. CPU time of
-the whole process, median of 7; the second figure is with spans written to a Jaeger file.
+the whole process, median of 7; the second figure is with spans written to a Jaeger file, the third
+with transcripts written.
 """
 
 import sys
@@ -21,7 +22,7 @@ from agentrt.base.segments import Close, Open, Text
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.protocol.step_output import StepDone
 from agentrt.runtime import Runtime
-from agentrt.telemetry import SpanObserver
+from agentrt.telemetry import SpanObserver, TranscriptObserver
 from agentrt.testing import ScriptedBackend
 
 ASK = chat(system="Be brief.")
@@ -61,15 +62,16 @@ async def programs(n: int) -> int:
     return len(await gather(*(leaf() for _ in range(n))))
 
 
-async def run_once(program_to_run: object, nodes: int, traces: Path | None = None) -> float:
+async def run_once(
+    program_to_run: object, nodes: int, observer: SpanObserver | TranscriptObserver | None = None
+) -> float:
     backend = ScriptedBackend(lambda request, prompt: "y", clock=MonotonicClock(), max_running=4096)
-    spans = SpanObserver(folder=traces, environment={}) if traces is not None else None
-    observers = [spans] if spans is not None else []
+    observers = [observer] if observer is not None else []
     async with Runtime({"default": (backend, None)}, observers=observers) as runtime:
         started_s = time.process_time()
         await runtime.run(program_to_run, nodes)  # type: ignore[arg-type]
-        if spans is not None:
-            spans.close(timeout_s=60.0)
+        if observer is not None:
+            observer.close(timeout_s=60.0)
         return time.process_time() - started_s
 
 
@@ -104,17 +106,21 @@ async def engine_alone(nodes: int, at_once: int) -> float:
 def main() -> None:
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     for shape, at_once in ((generations, nodes), (chain, 1), (tools, 0), (programs, 0)):
-        whole, traced, alone = [], [], []
+        whole, traced, told, alone = [], [], [], []
         with TemporaryDirectory() as folder:
             for _ in range(ROUNDS):
                 whole.append(anyio.run(run_once, shape, nodes))
-                traced.append(anyio.run(run_once, shape, nodes, Path(folder)))
+                spans = SpanObserver(folder=Path(folder), environment={})
+                traced.append(anyio.run(run_once, shape, nodes, spans))
+                transcripts = TranscriptObserver(Path(folder))
+                told.append(anyio.run(run_once, shape, nodes, transcripts))
                 alone.append(anyio.run(engine_alone, nodes, at_once) if at_once else 0.0)
         us = 1e6 / nodes
         engine = median(alone) * us
         print(
             f"{shape.name:12} {median(whole) * us - engine:6.1f} us a node, with telemetry "
-            f"{median(traced) * us - engine:6.1f} (the scripted engine's {engine:.1f} taken off)"
+            f"{median(traced) * us - engine:6.1f}, with transcripts "
+            f"{median(told) * us - engine:6.1f} (the scripted engine's {engine:.1f} taken off)"
         )
 
 
