@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from agentrt.base.record import record
 from agentrt.base.segments import Role
 from agentrt.protocol.events import NodeKind, Outcome
 
-SCHEMA = "agentrt.transcript/1"
+SCHEMA: Final = "agentrt.transcript/1"
 
 
 @record
@@ -220,13 +220,13 @@ class NodeTurn:
         node: The node.
         messages: The new messages of its prompt.
         continues: The node whose answer comes last before them, or "".
-        repeats: Whether earlier nodes have shown a beginning of its prompt.
+        begins_as: An earlier node whose prompt begins in the same way, up to them; "" if none does.
     """
 
     node: TranscriptNode
     messages: tuple[TranscriptMessage, ...] = ()
     continues: str = ""
-    repeats: bool = False
+    begins_as: str = ""
 
 
 @record
@@ -249,31 +249,34 @@ class Transcript:
         """The prompt of a node, from its beginning; [] without one."""
         found: list[TranscriptPrompt] = []
         at = node.prompt
-        while at is not None and (here := self.prompts.get(at)) is not None:
-            found.append(here)
-            at = here.after
+        while at is not None:
+            found.append(self.prompts[at])
+            at = found[-1].after
         found.reverse()
         return found
 
     def turns(self) -> Iterator[NodeTurn]:
         """The nodes in the order of declaration, each with what is new in its prompt."""
-        shown: set[int] = set()
-        answers: set[str] = set()
+        shown: dict[int, str] = {}  # the node that has shown a prompt, by its number
+        answered: set[str] = set()
         for node in self.nodes:
             messages: list[TranscriptMessage] = []
-            at = node.prompt
-            while at is not None and (here := self.prompts.get(at)) is not None:
-                if at in shown or (here.answer_of and here.answer_of in answers):
+            begins_as, at = "", node.prompt
+            while at is not None:
+                here = self.prompts[at]
+                begins_as = here.answer_of if here.answer_of in answered else shown.get(at, "")
+                if begins_as:
                     break
-                shown.add(at)
+                shown[at] = node.node
                 messages[:0] = here.messages
                 at = here.after
-            answers.add(node.node)
-            yield NodeTurn(node, tuple(messages), self._answer_before(at), at is not None)
+            answered.add(node.node)
+            yield NodeTurn(node, tuple(messages), self._answer_before(at), begins_as)
 
     def _answer_before(self, at: int | None) -> str:
         """The last node whose answer is in a prompt up to `at`, or ""."""
-        while at is not None and (here := self.prompts.get(at)) is not None:
+        while at is not None:
+            here = self.prompts[at]
             if here.answer_of:
                 return here.answer_of
             at = here.after

@@ -156,8 +156,7 @@ def _turn(turn: NodeTurn, values: _Values, *, is_root: bool) -> Iterator[Block]:
     if not is_root:
         yield Block("", "")
         yield Block("", _heading(turn, values), _BROKEN.get(node.outcome, "bold"))
-    if turn.repeats and turn.messages and turn.continues:
-        yield Block("after", values.name(turn.continues), "dim")
+    yield from _beginning(turn, values)
     if tools := values.new_tools(node):
         yield Block("tools", tools, "dim")
     for message in turn.messages:
@@ -181,6 +180,18 @@ def _turn(turn: NodeTurn, values: _Values, *, is_root: bool) -> Iterator[Block]:
     if node.cut_characters:
         yield Block("cut", f"{node.cut_characters} characters are not in the transcript", "yellow")
     values.add(node)
+
+
+def _beginning(turn: NodeTurn, values: _Values) -> Iterator[Block]:
+    """The part of a prompt that has been shown, by the name of a node."""
+    if not turn.begins_as:
+        return
+    if not turn.messages and turn.begins_as != turn.continues:
+        yield Block("prompt", f"as in {values.name(turn.begins_as)}", "dim")
+    elif turn.continues:
+        yield Block("after", values.name(turn.continues), "dim")
+    else:
+        yield Block("begins", f"as in {values.name(turn.begins_as)}", "dim")
 
 
 def _is_rejected(node: TranscriptNode) -> bool:

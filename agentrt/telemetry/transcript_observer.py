@@ -203,6 +203,8 @@ class TranscriptObserver:
                 run.add_content(found)
             return
         for event in found:
+            if isinstance(event, (StepDone, BackendDown)):
+                continue
             if isinstance(event, RunStarted):
                 from agentrt.telemetry.transcript_lines import (
                     RunLines,  # a run waits for none of it

@@ -49,13 +49,13 @@ def written(folder: Path, lines: list[dict[str, Any]], tail: str = "") -> Path:
     return path
 
 
-def texts(transcript: Transcript) -> list[tuple[str, list[str], str, bool]]:
+def texts(transcript: Transcript) -> list[tuple[str, list[str], str, str]]:
     return [
         (
             turn.node.node[-1],
             [part.content for message in turn.messages for part in message.parts],
             turn.continues[-1:],
-            turn.repeats,
+            turn.begins_as[-1:],
         )
         for turn in transcript.turns()
     ]
@@ -64,9 +64,9 @@ def texts(transcript: Transcript) -> list[tuple[str, list[str], str, bool]]:
 def test_each_message_is_new_once_and_in_the_order_of_the_program(tmp_path: Path) -> None:
     read = read_transcript(written(tmp_path, LINES))
     assert texts(read) == [
-        ("1", ["Be brief.", "Two?"], "", False),
-        ("2", ["One?"], "", True),
-        ("3", ["Why?"], "2", True),
+        ("1", ["Be brief.", "Two?"], "", ""),
+        ("2", ["One?"], "", "1"),
+        ("3", ["Why?"], "2", "2"),
     ]
     assert [one.prompt for one in read.prompt_of(read.nodes[2])] == [0, 1, 3, 4]
     assert read.end is not None
@@ -75,7 +75,7 @@ def test_each_message_is_new_once_and_in_the_order_of_the_program(tmp_path: Path
 
 def test_a_killed_run_leaves_its_whole_lines(tmp_path: Path) -> None:
     read = read_transcript(written(tmp_path, LINES[:4], tail='{"record":"nod'))
-    assert texts(read) == [("2", ["Be brief.", "One?"], "", False)]
+    assert texts(read) == [("2", ["Be brief.", "One?"], "", "")]
     assert read.end is None
 
 
