@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from agentrt.base.content_config import ContentConfig
 from agentrt.base.ids import RunId
@@ -23,6 +23,7 @@ from agentrt.protocol.events import (
     ToolEnded,
 )
 from agentrt.protocol.node_content import NodeContent
+from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.telemetry.observer import FLUSH_S, MAX_REMEMBERED
 from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX, RunFiles, run_file_name
 from agentrt.telemetry.settings import RUNS_FOLDER, runs_folder
@@ -38,10 +39,9 @@ PAUSE_S = 0.001
 """Pause between two turns."""
 MAX_WAITING_CHARACTERS = 64 << 20
 """Characters that wait to be written; what comes while there are as many is left out."""
-_Taken = (
-    RunStarted | NodeDeclared | RequestSent | Scheduled | ToolEnded | NodeFinished | RunFinished
+_TAKEN = frozenset(
+    (RunStarted, NodeDeclared, RequestSent, Scheduled, ToolEnded, NodeFinished, RunFinished)
 )
-_TAKEN = frozenset(get_args(_Taken))
 """Events that transcripts are made of; of others nothing is kept in memory."""
 _log = logging.getLogger("agentrt.telemetry")
 
@@ -84,7 +84,7 @@ class TranscriptObserver:
         self._warn = warn or _log.warning
         self._warned = False
         self._pruning = RunFiles(folder, TRANSCRIPT_SUFFIX)
-        self._queue: deque[list[_Taken] | NodeContent | threading.Event] = deque()
+        self._queue: deque[list[Event] | NodeContent | threading.Event] = deque()
         self._given_characters = 0  # written by the loop alone
         self._taken_characters = 0  # written by the thread alone
         self._runs: dict[RunId, RunLines] = {}
@@ -196,7 +196,7 @@ class TranscriptObserver:
         for done in written:
             done.set()
 
-    def _take(self, found: list[_Taken] | NodeContent) -> None:
+    def _take(self, found: list[Event] | NodeContent) -> None:
         if isinstance(found, NodeContent):
             self._taken_characters += found.characters
             if run := self._runs.get(found.run_id):

@@ -187,6 +187,25 @@ def test_what_broke() -> None:
     ]
 
 
+def test_forks_name_what_they_share() -> None:
+    prompts = (
+        TranscriptPrompt(0, None, (message("system", text("Be brief.")),)),
+        TranscriptPrompt(1, 0, (message("user", text("One?")),)),
+        TranscriptPrompt(2, 0, (message("user", text("Two?")),)),
+        TranscriptPrompt(3, 1, answer_of="job#0/one#0"),
+    )
+    nodes = [node("one", 1, prompt=1), node("again", 2, prompt=1), node("two", 3, prompt=2)]
+    lines = shown(run_of(*nodes, node("more", 4, prompt=3), prompts=prompts))
+    assert [line for line in lines[1:] if not line.endswith("12.5 ms") and line] == [
+        "  system       Be brief.",
+        "  user         One?",
+        "  prompt       as in one#0",
+        "  begins       as in one#0",
+        "  user         Two?",
+        "  after        one#0",
+    ]
+
+
 def test_a_run_that_was_killed_says_so() -> None:
     killed = Transcript(TranscriptRun(SCHEMA, "00a1", "job"), {}, (node("look", 1, "tool"),), None)
     assert shown(killed)[0] == "job, run 00a1: no end: it is under way, or was killed"

@@ -5,7 +5,7 @@ from pathlib import Path
 from agentrt.analysis import RunRecord
 from agentrt.base.ids import RunId
 from agentrt.telemetry import JaegerFile, build
-from agentrt.telemetry.jaeger_file import MAX_BATCHES
+from agentrt.telemetry.run_files import MAX_BATCHES
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Work
 
