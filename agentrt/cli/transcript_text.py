@@ -81,7 +81,8 @@ def blocks_of(transcript: Transcript) -> Iterator[Block]:
     """The paragraphs of a transcript."""
     run, end = transcript.run, transcript.end
     root = next((node for node in transcript.nodes if not node.parent), None)
-    prefix = f"{root.node}/" if root is not None else ""
+    first = transcript.nodes[0].node if transcript.nodes else ""
+    prefix = first.partition("/")[0] + "/"
     how = "no end: it is under way, or was killed"
     if end is not None:
         how = f"{end.outcome} after {_duration(end.ended_ms)}"

@@ -94,9 +94,9 @@ class ToldPrompts:
                 new.append(link)
             link = link.parent
         found: list[PromptLink] = []
-        for link in reversed(new):
-            found.append(_link(link, before, gen))
-            before = link.serial
+        for one in reversed(new):
+            found.append(_link(one, before, gen))
+            before = one.serial
         return before, found
 
 
