@@ -83,7 +83,8 @@ class ToldPrompts:
     def _new_links(self, gen: Gen[Any]) -> tuple[int | None, list[PromptLink]]:
         """Number of the last link of a prompt, and the links that are new, the first one first."""
         new: list[Chat] = []
-        told, link = self._serials, gen.prompt
+        told = self._serials
+        link: Chat | None = gen.prompt
         before: int | None = None
         while link is not None:
             if link.own_pieces:
