@@ -37,9 +37,10 @@ class ToldPrompts:
             else:
                 arguments = copy.of(work.arguments)
         elif isinstance(work, ProgramWork):
-            arguments = copy.of(
-                {name: _argument(value, copy) for name, value in work.arguments.items()}
-            )
+            if _is_ours(work):
+                return NodeContent(run_id, node.id)
+            given = {name: _argument(value) for name, value in work.arguments.items()}
+            arguments = copy.of(given)
         elif isinstance(work, AskWork):
             arguments = work.question
         has_result = node.error is None
@@ -49,7 +50,7 @@ class ToldPrompts:
             call_id=call_id,
             arguments=arguments,
             arguments_json=arguments_json,
-            result=copy.of(_argument(node.value, copy)) if has_result else None,
+            result=copy.of(_argument(node.value)) if has_result else None,
             has_result=has_result,
             characters=copy.characters + len(arguments_json),
         )
@@ -132,7 +133,12 @@ def _answer_of(gen: Gen[Any]) -> Generated | None:
     return Generated(text, (), "", generated.calls, visible, thinking)
 
 
-def _argument(value: Any, copy: PlainCopy) -> Any:
+def _is_ours(work: ProgramWork) -> bool:
+    """Whether a program is one of this package, such as that of a served request."""
+    return work.fn is not None and work.fn.__module__.startswith("agentrt.")
+
+
+def _argument(value: Any) -> Any:
     """A value of the language by its name, any other as it is."""
     if isinstance(value, Node):
         return f"<{value.id}>"

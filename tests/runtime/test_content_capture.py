@@ -8,13 +8,24 @@ from typing import Any, Literal
 import anyio
 import pytest
 
-from agentrt import Chat, ToolFailed, ask, chat, gather, json_schema, program, race, tool
+from agentrt import (
+    AgentrtError,
+    Chat,
+    ToolFailed,
+    ask,
+    chat,
+    gather,
+    json_schema,
+    program,
+    race,
+    tool,
+)
 from agentrt.base.segments import Close, Generated, Open, ResultOf, Text, ValueText
 from agentrt.prompt import Codec
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.node_content import NodeContent
 from agentrt.runtime import RunOptions
-from agentrt.testing import calls_text
+from agentrt.testing import Reply, calls_text
 
 ASK = chat(system="Be brief.")
 SYSTEM = (Open("system"), Text("Be brief."), Close())
@@ -32,7 +43,7 @@ def content_of(bench: Any) -> Any:
         rig = bench(script, **given.pop("speeds", {}))
         contents: list[NodeContent] = []
         rig.recorder.on_content = contents.append
-        with suppress(Exception):  # what was said before is looked at
+        with suppress(AgentrtError, ValueError):  # what was said before is looked at
             rig.run(of, *args, **given)
         found = {one.node_id.rpartition("/")[2]: one for one in contents}
         assert len(found) == len(contents)
@@ -127,6 +138,28 @@ def test_each_attempt_is_there(content_of: Any, codec: Codec) -> None:
     assert found.attempts[0].reason
     assert found.answer.text == "[7]"
     assert [link.segments for link in found.links] == [SYSTEM, user(Text("Seven?"))]
+
+
+@pytest.mark.parametrize("deadline_s", [None, 1.85])
+def test_reasoning_is_apart_from_the_answer_also_where_it_was_cut(
+    content_of: Any, deadline_s: float | None
+) -> None:
+    @program
+    async def thinks() -> int:
+        asked = ASK.user("?")
+        given: Any = {"thinking": 50, "max_tokens": 120, "deadline": deadline_s, "name": "think"}
+        return await asked.generate(int, **given)
+
+    def script(request: GenerateRequest, prompt: str) -> Reply:
+        return Reply("42", thinking="Hm, let me see.")
+
+    found = content_of(script, thinks, speeds={"decode_tokens_per_s": 10.0})
+    answer = found["think#0"].answer
+    if deadline_s is None:
+        assert (answer.thinking, answer.visible_text) == ("Hm, let me see.", "42")
+    else:
+        assert "Hm, let me see.".startswith(answer.thinking)
+        assert (bool(answer.thinking), answer.visible_text) == (True, "")
 
 
 def test_what_was_said_before_a_node_broke(content_of: Any) -> None:

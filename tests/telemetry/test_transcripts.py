@@ -28,7 +28,7 @@ from agentrt.protocol.events import (
 from agentrt.protocol.node_content import NodeContent, PromptLink
 from agentrt.protocol.step_output import Ledger, StepDone
 from agentrt.runtime import Runtime
-from agentrt.telemetry import SpanObserver, TranscriptObserver
+from agentrt.telemetry import SpanObserver, TranscriptObserver, runs_folder, transcripts_of
 from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX
 from agentrt.telemetry.transcript_observer import MAX_WAITING_CHARACTERS
 from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
@@ -269,7 +269,7 @@ def test_text_that_no_file_can_hold_is_replaced(write: Write) -> None:
 
 def test_steps_of_engines_wake_nobody(tmp_path: Path) -> None:
     with TranscriptObserver(tmp_path) as observer:
-        observer.on_events([StepDone(None, (), ())])  # type: ignore[arg-type]
+        observer.on_events([StepDone(None, (), ())])
         assert observer.flush()
     assert list(tmp_path.iterdir()) == []
 
@@ -282,6 +282,19 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
         assert observer.file_of(RUN) is None
     assert len(told) == 1
     assert "the transcript of run 00000000000000a1 is lost" in told[0]
+
+
+def test_outside_the_command_line_they_are_kept_where_asked(tmp_path: Path) -> None:
+    place = {"XDG_STATE_HOME": str(tmp_path)}
+    assert transcripts_of(place, ContentConfig()) is None
+    assert transcripts_of(place, ContentConfig("off")) is None
+    observer = transcripts_of(place, ContentConfig("transcript"))
+    assert observer is not None
+    observer.on_events([STARTED, ENDED])
+    path = observer.file_of(RUN)
+    assert path is not None
+    observer.close()
+    assert path.parent == runs_folder(place)
 
 
 def test_the_oldest_transcripts_go_and_traces_stay(tmp_path: Path) -> None:
