@@ -158,7 +158,8 @@ class TranscriptNode:
         call_id: Id of the call by which a model asked for a tool, or "".
         arguments: Arguments of a tool or program as JSON, or the text of a question; None if there
             are none.
-        result: Result of a tool or program, or the answer to a question, as text; None without.
+        result: Result of a tool or program, the answer to a question, or the text that a tool had
+            yielded when it failed; None without.
         cut_characters: Characters of its texts that were left out.
         record: Kind of line.
     """

@@ -44,7 +44,8 @@ class NodeContent:
         arguments: Arguments of a tool or program by name, or the text of a question, as a plain
             copy; None without.
         arguments_json: Arguments of a tool as a model wrote them, instead of `arguments`; "".
-        result: Value of a tool, program or question as a plain copy; None without.
+        result: Value of a tool, program or question as a plain copy, or the text that a tool had
+            yielded when it failed; None without.
         has_result: Whether there is a result, which may be None itself.
         characters: Characters of all its texts, about.
     """

@@ -12,7 +12,7 @@ from typing import Any
 from agentrt.base.ids import RunId
 from agentrt.base.plain_copy import PlainCopy
 from agentrt.base.segments import Generated, Segment, Text, ValueText
-from agentrt.program import AskWork, Chat, Gen, Node, ProgramWork, ToolWork
+from agentrt.program import AskWork, Chat, Gen, Node, ProgramWork, ToolWork, YieldingNode
 from agentrt.protocol.node_content import NodeContent, PromptLink
 
 
@@ -43,14 +43,18 @@ class ToldPrompts:
             arguments = copy.of(given)
         elif isinstance(work, AskWork):
             arguments = work.question
-        has_result = node.error is None
+        result, has_result = None, node.error is None
+        if has_result:
+            result = copy.of(_argument(node.value))
+        elif isinstance(node, YieldingNode) and node.chunks:
+            result, has_result = copy.of("".join(node.chunks)), True  # the text before it broke
         return NodeContent(
             run_id,
             node.id,
             call_id=call_id,
             arguments=arguments,
             arguments_json=arguments_json,
-            result=copy.of(_argument(node.value)) if has_result else None,
+            result=result,
             has_result=has_result,
             characters=copy.characters + len(arguments_json),
         )

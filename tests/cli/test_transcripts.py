@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import agentrt
 from agentrt.analysis.transcript_reading import read_transcript
 from agentrt.telemetry.run_files import TRANSCRIPT_SUFFIX
 
@@ -144,6 +145,27 @@ def test_a_batch_keeps_one_for_each_record(
         '{"word":"one"}',
         '{"word":"two"}',
     ]
+
+
+def test_from_python_transcripts_are_kept_where_asked(
+    inside: Run, folder_here: Path, server_url: str, runs: Path, monkeypatch: Any
+) -> None:
+    @agentrt.tool(effects="pure")
+    def double(x: int) -> int:
+        return 2 * x
+
+    @agentrt.program
+    async def four() -> int:
+        return await double(2)
+
+    monkeypatch.setenv("AGENTRT_ENGINE", server_url)
+    monkeypatch.setenv("AGENTRT_MODEL", "tiny")
+    assert four.run() == 4
+    assert not runs.exists()
+    monkeypatch.setenv("AGENTRT_CONTENT", "transcript")
+    assert four.run() == 4
+    (path,) = transcripts(runs)
+    assert [node.result for node in read_transcript(path).nodes] == ["4", "4"]
 
 
 def test_a_program_redacts_what_is_kept(served: Run, program: Write, runs: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -196,6 +197,21 @@ def test_a_lost_race_and_a_failed_tool(content_of: Any) -> None:
     assert found["quick#0"].answer.text == "quick"
     assert set(found["slow#0"].answer.text) == {"s"}
     assert (found["broken#0"].has_result, found["broken#0"].arguments) == (False, {})
+
+
+def test_a_tool_that_broke_has_the_text_that_it_yielded(content_of: Any) -> None:
+    @tool(effects="read")
+    async def page() -> AsyncIterator[str]:
+        yield "one "
+        yield "two "
+        raise ValueError("no more")
+
+    @program
+    async def reading() -> str:
+        return await page()
+
+    found = content_of(planned, reading)["page#0"]
+    assert (found.result, found.has_result) == ("one two ", True)
 
 
 def test_a_prompt_with_a_failed_input_says_so(content_of: Any) -> None:
