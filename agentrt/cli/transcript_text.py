@@ -71,7 +71,7 @@ def write_transcript(transcript: Transcript, stream: TextIO, max_lines: int | No
             lines = [*lines[:max_lines], Text(mark, style="yellow")]
         label = " " * _INDENT + block.label.ljust(_LABEL) if block.label else ""
         for line in lines:
-            row = Text(label, style="cyan").append_text(line)
+            row = Text().append(label, style="cyan").append_text(line)
             row.rstrip()
             console.print(row, soft_wrap=True)
             label = " " * indent
