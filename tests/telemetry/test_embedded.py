@@ -1,7 +1,7 @@
 """The real engine's ledger accounts for the whole critical path."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +11,12 @@ from pydantic import Field
 
 from agentrt import chat, gather, program, tool
 from agentrt.analysis import LABELS, RunRecord, critical_path, split, summary
+from agentrt.analysis.transcript_reading import read_transcript
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig
+from agentrt.base.ids import NodeId
 from agentrt.protocol.events import Event
-from agentrt.telemetry import build
+from agentrt.telemetry import TranscriptObserver, build
 from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
 from agentrt.testing.tiny_model import tiny_engine
@@ -50,12 +52,20 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
+def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TranscriptObserver]:
+    with TranscriptObserver(tmp_path_factory.mktemp("said")) as observer:
+        yield observer
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory, transcripts: TranscriptObserver) -> RunRecord:
     config = tiny_engine(tmp_path_factory.mktemp("model"))
     seen = Seen()
 
     async def main(config: EngineConfig) -> None:
-        async with open_runtime(engine=config, observers=[seen], place="thread") as runtime:
+        async with open_runtime(
+            engine=config, observers=[seen, transcripts], place="thread"
+        ) as runtime:
             await runtime.run(branches, "How many?")
 
     anyio.run(main, config)
@@ -99,3 +109,24 @@ def test_shared_prefix_is_told(record: RunRecord) -> None:
 def test_sources_are_paths_of_this_file(record: RunRecord) -> None:
     sites = {Path(node.declared.site.partition(":")[0]).name for node in record.nodes.values()}
     assert sites == {Path(__file__).name}
+
+
+def test_what_the_engine_wrote_is_in_the_transcript(
+    record: RunRecord, transcripts: TranscriptObserver
+) -> None:
+    path = transcripts.file_of(record.run_id)
+    assert path is not None
+    root, first, second, half, report = read_transcript(path).turns()
+    assert [message.role for message in first.messages] == ["system", "user"]
+    assert (second.messages, second.begins_as) == ((), first.node.node)
+    counts = [turn.node.answer.parts[0].content for turn in (first, second) if turn.node.answer]
+    assert half.node.arguments == json.dumps(
+        {"number": sum(map(int, counts))}, separators=(",", ":")
+    )
+    said = [(part.content, part.node) for part in report.messages[0].parts]
+    assert said[1] == (half.node.result, half.node.node)
+    assert report.node.answer is not None
+    assert report.node.answer.parts[0].content == root.node.result
+    ledger = record.nodes[NodeId(first.node.node)].ledger
+    assert ledger is not None
+    assert first.node.output_tokens == ledger.output_tokens > 0
