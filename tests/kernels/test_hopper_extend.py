@@ -14,13 +14,13 @@ hopper_extend = pytest.importorskip(
 PROMPT = Attention((900, 0), (200, 1), 8, 2, 128, dtype=torch.bfloat16)
 
 
-def is_taken(case: Attention, monkeypatch: pytest.MonkeyPatch, capability: int = 90) -> bool:
-    monkeypatch.setattr(hopper_extend, "capability", lambda device: capability)
-    return takes(batch_of(case, torch.device("cpu")))
+def is_taken(case: Attention, capability: int = 90) -> bool:
+    return takes(batch_of(case, torch.device("cpu")), capability)
 
 
-def takes(batch: Batch) -> bool:
-    taken = hopper_extend.fits(batch.query, batch.layer_pages, batch.rows, batch.score)
+def takes(batch: Batch, capability: int = 90) -> bool:
+    operands = batch.query, batch.layer_pages, batch.rows, batch.score
+    taken = hopper_extend.fits(*operands, capability)
     assert isinstance(taken, bool)
     return taken
 
@@ -35,8 +35,8 @@ def takes(batch: Batch) -> bool:
         replace(PROMPT, before=(496, 0), rows=(32, 1)),  # as few as fill its tiles
     ],
 )
-def test_prompts_of_wide_heads_are_taken(case, monkeypatch) -> None:
-    assert is_taken(case, monkeypatch)
+def test_prompts_of_wide_heads_are_taken(case) -> None:
+    assert is_taken(case)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +52,18 @@ def test_prompts_of_wide_heads_are_taken(case, monkeypatch) -> None:
         replace(PROMPT, before=(0, 0)),
     ],
 )
-def test_other_prompts_are_left_to_the_kernel_for_all_devices(case, monkeypatch) -> None:
-    assert not is_taken(case, monkeypatch)
+def test_other_prompts_are_left_to_the_kernel_for_all_devices(case) -> None:
+    assert not is_taken(case)
 
 
 @pytest.mark.parametrize("capability", [0, 80, 89, 100])
-def test_other_devices_are_left_out(capability, monkeypatch) -> None:
+def test_other_devices_are_left_out(capability) -> None:
     """Newer ones have lost the instructions that it is made of."""
-    assert not is_taken(PROMPT, monkeypatch, capability)
+    assert not is_taken(PROMPT, capability)
 
 
-def test_heads_that_do_not_lie_side_by_side_are_left_out(monkeypatch) -> None:
+def test_heads_that_do_not_lie_side_by_side_are_left_out() -> None:
     """As a layer's pages are when heads are the outer dimension: no row of a matrix is a token."""
-    monkeypatch.setattr(hopper_extend, "capability", lambda device: 90)
     batch = batch_of(PROMPT, torch.device("cpu"))
     assert takes(batch)
     turned = batch.layer_pages.transpose(2, 3).contiguous().transpose(2, 3)

@@ -9,11 +9,11 @@ import triton
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score
-from agentrt_kernels.triton import hopper_extend
 from agentrt_kernels.triton.blocks import SHIPPED, Blocks, Case, Table, cached
 from agentrt_kernels.triton.dependent_launch import capability
 from agentrt_kernels.triton.gate_mul import gate_mul
 from agentrt_kernels.triton.grouped_gemm import grouped_gemm
+from agentrt_kernels.triton.hopper_extend import fits, hopper_extend
 from agentrt_kernels.triton.merge import FEWEST_SHARE_TOKENS, MOST_SHARES, Partials, merge
 from agentrt_kernels.triton.page_copy import copy_pages
 from agentrt_kernels.triton.paged_decode import paged_decode
@@ -95,10 +95,8 @@ class TritonKernels:
             alone = rows.kv_tokens.shape[0] == 1
             blocks = self._blocks("paged_extend", query)
             fewest = 1 if alone else 2
-            if hopper_extend.fits(query, layer_pages, rows, score):
-                hopper_extend.hopper_extend(
-                    query, layer_pages, rows, score, out, fewest_rows=fewest
-                )
+            if fits(query, layer_pages, rows, score, capability(query.device)):
+                hopper_extend(query, layer_pages, rows, score, out, fewest_rows=fewest)
             else:
                 paged_extend(
                     query, layer_pages, rows, score, out, fewest_rows=fewest, blocks=blocks
