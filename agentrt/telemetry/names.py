@@ -117,3 +117,6 @@ STEP_INDEX = "agentrt.step"
 BATCH_SIZE = "agentrt.batch.size"
 BATCH_TOKENS = "agentrt.batch.tokens"
 BATCH_PREFILL_TOKENS = "agentrt.batch.prefill_tokens"
+
+LISTS = frozenset({FINISH_REASONS, PATH_NODES, NODE_DEPS})
+"""Attributes with several texts, which Jaeger's JSON holds as one."""

@@ -25,8 +25,13 @@ def resources_of(environment: Mapping[str, str]) -> Resources:
     shared = {"service.version": _version(), **given}
     return {
         "runtime": {**shared, "service.name": service},
-        "engine": {**shared, "service.name": f"{service}-engine"},
+        "engine": {**shared, "service.name": engine_service(service)},
     }
+
+
+def engine_service(service: str) -> str:
+    """Name of the engine's service beside that of the runtime."""
+    return f"{service}-engine"
 
 
 def _version() -> str:

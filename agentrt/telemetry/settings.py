@@ -44,7 +44,8 @@ class Settings:
 
     def url_of(self, run_id: RunId) -> str | None:
         """Address of a page with the trace of a run; None if it is in a file, or unknown."""
-        viewer = self.viewer or _jaeger_beside(self.endpoint)
+        jaeger = jaeger_of(self.endpoint)
+        viewer = self.viewer or (f"{jaeger}/trace/{{trace_id}}" if jaeger else "")
         if not self.enabled or not self.endpoint or not viewer:
             return None
         return viewer.replace("{trace_id}", trace_id_of(run_id))
@@ -112,8 +113,8 @@ def _endpoint(environment: Mapping[str, str]) -> str:
     return endpoint
 
 
-def _jaeger_beside(endpoint: str) -> str:
-    """Viewer of a Jaeger at this endpoint: it takes OTLP at port 4318, its UI is at 16686."""
+def jaeger_of(endpoint: str) -> str:
+    """Address of Jaeger's UI beside a collector: it takes OTLP at port 4318; "" if unknown."""
     try:
         address = urlsplit(endpoint)
         port = address.port
@@ -121,4 +122,4 @@ def _jaeger_beside(endpoint: str) -> str:
         return ""
     if port != _OTLP_PORT or not address.hostname:
         return ""
-    return f"http://{address.hostname}:16686/trace/{{trace_id}}"
+    return f"http://{address.hostname}:16686"

@@ -8,6 +8,11 @@ from agentrt.telemetry import names
 from agentrt.telemetry.reading import number_of, words_of
 from agentrt.telemetry.span import Span, SpanEvent, Trace
 
+LABELS = (
+    *("inputs", "gate", "response cache", "queue", "grammar", "reload", "prefill", "decode"),
+    *("tool", "work", "other"),
+)
+"""Labels of waits, in the order in which a node has them."""
 _LEAST_MS = 0.01
 _CAUSE_TERM = names.TERM.format("passed_over_")
 
