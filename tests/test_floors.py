@@ -71,7 +71,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("tagged_text",),
         ("chat",),
         ("emit", "new_chat", "program", "trimming"),
-        ("source_texts", "static_scan"),
+        ("code", "source_texts", "static_scan"),
     ),
     "runtime": (
         (

@@ -1,0 +1,1 @@
+"""Programs as text: what can be told of one without running it."""
