@@ -14,6 +14,7 @@ from agentrt.base.engine_selection import named_engine
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig, base_url
 from agentrt.base.errors import EngineUnavailable, UsageError
+from agentrt.cli.completion import engine_names
 
 if TYPE_CHECKING:
     from agentrt.remote.fleet.fleet_status import WorkerStatus
@@ -28,6 +29,7 @@ EngineFlag = Annotated[
         "--engine",
         metavar="NAME|URL,URL",
         help="The fleet; without it, those of agentrt.toml.",
+        autocompletion=engine_names,
     ),
 ]
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Address of a server.")]

@@ -15,15 +15,12 @@ import typer
 
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
-from agentrt.cli.cache import cache
+from agentrt.cli.completion import completed_words, engine_names, joined_at_colon
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
-from agentrt.cli.fleet import fleet
-from agentrt.cli.kernels import kernels
+from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
-from agentrt.cli.runs import runs
 from agentrt.cli.serve import serve
-from agentrt.cli.trace import trace
 
 
 def main() -> NoReturn:
@@ -44,8 +41,12 @@ def answer(argv: Sequence[str]) -> int:
         target = target_in(argv)
         if target:
             program_folder = Path(target.rpartition(":")[0] or target).resolve().parent
-        app = application(run_command(target), called=argv[0] if argv else "", panels=bool(target))
-        code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
+        words = argv or completed_words(os.environ)
+        app = application(
+            run_command(target), called=words[0] if words else "", panels=bool(target)
+        )
+        with joined_at_colon(os.environ):
+            code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
         return complain(usage_error(error), None, verbose=False)
@@ -59,7 +60,7 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
 
     Args:
         run: The `run` command.
-        called: The command of this process. The laboratory is imported only for its own commands.
+        called: The command of this process; those of `late_commands` are imported if called.
         panels: Whether help groups a program's own flags. That takes rich's Markdown, 90 ms that
             help without a program does not need.
     """
@@ -74,36 +75,9 @@ def application(run: Callable[..., int], *, called: str = "", panels: bool) -> t
     app.command("doctor")(doctor)
     app.command("engines")(engines)
     app.command("serve")(serve)
-    app.add_typer(runs, name="runs")
-    app.add_typer(cache, name="cache")
-    app.add_typer(fleet, name="fleet")
-    app.add_typer(trace, name="trace")
-    app.add_typer(kernels, name="kernels")
-    for name in LABORATORY:
-        app.add_typer(laboratory(name, called=called == name), name=name)
+    add_late_commands(app, called)
     return app
 
-
-def laboratory(name: str, *, called: bool) -> typer.Typer:
-    """`agentrt bench` or `agentrt sim`; without its commands unless it is called.
-
-    The list of all commands shows one line for each and does not wait for the laboratory's import.
-    """
-    if not called:
-        app = typer.Typer(help=LABORATORY[name])
-        app.callback()(lambda: None)
-        return app
-    if name == "bench":
-        from agentrt.lab.commands.bench import bench as commands
-    else:
-        from agentrt.lab.commands.sim import sim as commands
-    return commands
-
-
-LABORATORY = {
-    "bench": "Measure the engine.",
-    "sim": "Simulate many programs on one engine or many, with the scheduler of production.",
-}
 
 EXIT_CODES = (
     "0 done; 1 the program or a tool raised; 2 wrong flag, argument or file; 3 no engine or model; "
@@ -140,6 +114,7 @@ def doctor(
             "--engine",
             metavar="NAME|URL",
             help="Look at this engine of agentrt.toml, or server. No request is paid for.",
+            autocompletion=engine_names,
         ),
     ] = "",
     api_key: Annotated[

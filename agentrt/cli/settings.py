@@ -22,6 +22,7 @@ from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
 
@@ -83,7 +84,12 @@ class RunSettings:
     """
 
     target: Annotated[
-        str, typer.Argument(metavar="FILE[:FN]", help="A Python file, and a program in it.")
+        str,
+        typer.Argument(
+            metavar="FILE[:FN]",
+            help="A Python file, and a program in it.",
+            autocompletion=program_names,
+        ),
     ]
     args: Annotated[
         str | None,
@@ -118,6 +124,7 @@ class RunSettings:
             metavar="NAME|URL|embedded",
             envvar="AGENTRT_ENGINE",
             help="What serves the model: an engine of agentrt.toml, an address, or this process.",
+            autocompletion=engine_names,
         ),
     ] = ""
     model: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -57,8 +57,15 @@ def find(target: str) -> Any:
         UsageError: The file or the program does not exist; lists what does.
     """
     file, name = split(target)
-    module = load(file)
-    programs = programs_of(module)
+    return chosen(file, name, programs_of(load(file)))
+
+
+def chosen(file: Path, name: str, programs: Mapping[str, Any]) -> Any:
+    """The program with a name; without one, that with the name of the file.
+
+    Raises:
+        UsageError: There is none; lists what there is.
+    """
     wanted = name or file.stem
     if wanted in programs:
         return programs[wanted]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agentrt.base.errors import UsageError
+from agentrt.cli.run_argument import Folder, run_argument
+from agentrt.cli.trace_diff import diff
+from agentrt.cli.trace_export import export
+from agentrt.cli.trace_open import open_run
 
 trace = typer.Typer(help="What past runs did, and why.", no_args_is_help=True)
 
-Folder = Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="Of trace files.")]
 
-
-@trace.command("list")
+@trace.command("list", hidden=True)  # its name before
+@trace.command("ls")
 def list_runs(
     folder: Folder = None,
     most: Annotated[int, typer.Option("--most", min=1, help="Show so many, the newest.")] = 20,
@@ -49,9 +51,7 @@ def list_runs(
 
 @trace.command("show")
 def show(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A trace file, `last`, or the start of an id.")
-    ],
+    run: Annotated[str, run_argument()],
     node: Annotated[
         str, typer.Option("--why", metavar="NODE", help="Show where this node's time went.")
     ] = "",
@@ -80,3 +80,8 @@ def show(
     lines = why(nodes, node_of(nodes, node)) if node else table(nodes)
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+trace.command("diff")(diff)
+trace.command("open")(open_run)
+trace.command("export")(export)

@@ -126,5 +126,5 @@ def chosen(wanted: str, files: Sequence[FileT], folder: Path) -> FileT:
     close = get_close_matches(wanted, known, n=1, cutoff=0.5)
     raise UsageError(
         f"no run in {folder} begins with {wanted!r}",
-        hint=f"did you mean {close[0]}?" if close else "agentrt trace list shows them",
+        hint=f"did you mean {close[0]}?" if close else "agentrt trace ls shows them",
     )

@@ -74,18 +74,18 @@ Say = Callable[..., tuple[int, list[str], list[str]]]
 
 
 def test_runs_are_listed_newest_first(folder: Path, say: Say) -> None:
-    code, out, _ = say("list")
+    code, out, _ = say("ls")
     assert code == 0
     assert [line.split()[0] for line in out] == ["run", "c3", "00b2", "00a1"]
     assert out[1].split()[1:] == ["20231114T221322.000Z", "1500.0", "4", "root"]
-    assert say("list", "--most", "1")[1][1:] == [out[1], "and 2 more"]
+    assert say("ls", "--most", "1")[1][1:] == [out[1], "and 2 more"]
 
 
 def test_where_nothing_ran_there_is_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert say("list") == (0, ["There are no traces in traces/runs"], [])
+    assert say("ls") == (0, ["There are no traces in traces/runs"], [])
     code, _, err = say("show", "last")
     assert code == 2
     assert err[0] == "error: UsageError: there are no traces in traces/runs"
@@ -166,12 +166,12 @@ def test_a_run_is_named_by_file_or_by_the_start_of_an_id(folder: Path, say: Say)
 WRONG: list[tuple[list[str], str, str]] = [
     (["show", "00"], "'00' is the beginning of 2 runs: 00b2 (root), 00a1 (root)", "more of it"),
     (["show", "00b3"], "no run in traces/runs begins with '00b3'", "did you mean 00b2?"),
-    (["show", "xyz"], "no run in traces/runs begins with 'xyz'", "agentrt trace list"),
-    (["show", ""], "no run in traces/runs begins with ''", "agentrt trace list"),
-    (["show", "traces/runs/notes.json"], "notes.json is no trace", "agentrt trace list"),
+    (["show", "xyz"], "no run in traces/runs begins with 'xyz'", "agentrt trace ls"),
+    (["show", ""], "no run in traces/runs begins with ''", "agentrt trace ls"),
+    (["show", "traces/runs/notes.json"], "notes.json is no trace", "agentrt trace ls"),
     (["show", "last", "--why", "generat0"], "no node 'generat0'", "did you mean generate0?"),
     (["show", "last", "--why", "%"], "run c3 has no node '%'", "show c3 lists its"),
-    (["list", "--folder", "absent"], "there is no folder absent", "name one"),
+    (["ls", "--folder", "absent"], "there is no folder absent", "name one"),
     (["shw", "last"], "No such command 'shw'", "show"),
 ]
 

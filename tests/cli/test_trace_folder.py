@@ -20,7 +20,7 @@ def test_without_a_folder_traces_go_to_the_state_of_the_user(
     assert not (tmp_path / "traces").exists()
     (trace,) = (tmp_path / "state" / "agentrt" / "traces" / "runs").glob("*.json")
     assert str(trace) in told.err
-    listed = inside("trace", "list").out
+    listed = inside("trace", "ls").out
     assert " job" in listed.splitlines()[1], "and are found there"
 
 
@@ -35,5 +35,5 @@ def test_a_batch_says_in_its_files_that_it_is_one(
     assert served("job.py", "--batch", "in.jsonl").code == 0
     names = [path.name for path in (tmp_path / "traces" / "runs").glob("*.json")]
     assert len({name.split("@")[1].split("-")[0] for name in names}) == 1
-    lines = inside("trace", "list").out.splitlines()
+    lines = inside("trace", "ls").out.splitlines()
     assert [line.split()[-1] for line in lines[1:]] == ["job", "job"]

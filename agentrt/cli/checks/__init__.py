@@ -1,0 +1,1 @@
+"""The checks of `agentrt check`, each a function from a program to findings."""

@@ -1,0 +1,109 @@
+"""`agentrt trace diff`: the table, the lists below it, and the exit code."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentrt.analysis import RunRecord
+from agentrt.base.errors import UsageError
+from agentrt.base.ids import RunId
+from agentrt.cli.trace_diff import percent_of
+from agentrt.protocol.events import RunFinished
+from agentrt.telemetry import JaegerFile, build
+from tests.oracles.random_runs import play
+from tests.oracles.statements import Statement, WaitStatement, Work
+
+SLOW: tuple[Statement, ...] = (
+    Work("generate", queue_s=0.2, prefill_s=0.1, decode_s=0.4),
+    WaitStatement(0),
+    Work("tool", deps=(0,), decode_s=0.5),
+    WaitStatement(1),
+)
+FAST: tuple[Statement, ...] = (
+    Work("generate", prefill_s=0.1, decode_s=0.4),
+    WaitStatement(0),
+    Work("tool", deps=(0,), decode_s=0.5),
+    WaitStatement(1),
+    Work("tool", deps=(1,), decode_s=0.0005),
+)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Traces of two runs, `a1` and `b2`, and of one that failed, `c3`."""
+    from agentrt.base.errors import ErrorRecord
+
+    for run_id, body in (("a1", SLOW), ("b2", FAST), ("c3", FAST)):
+        record = RunRecord()
+        for event in play(body, run_id=RunId(run_id)):
+            if isinstance(event, RunFinished) and run_id == "c3":
+                event = replace(
+                    event, outcome="failed", error=ErrorRecord("ValueError", "no such page")
+                )
+            record.add_event(event)
+        JaegerFile(tmp_path / "runs").export([build(record)])
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def diff(inside: Callable[..., Any], runs: Path) -> Callable[..., Any]:
+    return lambda *words: inside("trace", "diff", *words, "--folder", str(runs))
+
+
+def test_each_node_has_a_row_and_the_sums_stand_below(diff: Callable[..., Any]) -> None:
+    told = diff("a1", "b2")
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[0] == "A  a1  made_up.py:root  1200.0 ms  ok"
+    assert lines[3].split() == [
+        *("node", "kind", "A", "ms", "B", "ms", "diff", "queue", "grammar", "prefill", "decode"),
+        *("tool", "in", "cached", "out"),
+    ]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[4:8]}
+    assert rows["generate0"] == ["*", "generate", "700.0", "500.0", "-200.0", "-200.0"]
+    assert rows["tool2"] == [">", "tool", "-", "0.5"] or rows["tool2"] == ["tool", "-", "0.5"]
+    assert "faster: generate0 -200.0 ms (queue -200.0)" in lines
+    assert "slower: nothing" in lines
+    assert "only in B: tool2" in lines
+
+
+def test_the_same_as_data(diff: Callable[..., Any]) -> None:
+    told = diff("a1", "b2", "--json").json
+    assert told["schema"] == "agentrt.diff/1"
+    assert (told["a"]["run_id"], told["b"]["run_id"]) == ("a1", "b2")
+    assert told["faster"] == ["root/generate0"]
+    assert [one["a"] and one["a"]["id"] for one in told["nodes"]][-1] is None
+    assert told["a"]["total"]["queue_ms"] == pytest.approx(200.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("a1", "b2", "--max-slowdown", "0"), 0),
+        (("b2", "a1"), 0),
+        (("b2", "a1", "--max-slowdown", "10%"), 5),
+        (("b2", "a1", "--max-slowdown", "25"), 0),
+        (("a1", "c3"), 0),
+        (("a1", "c3", "--max-slowdown", "10"), 1),
+        (("c3", "c3", "--max-slowdown", "10"), 0),
+    ],
+)
+def test_the_exit_code_is_that_of_the_limit(
+    diff: Callable[..., Any], words: tuple[str, ...], code: int
+) -> None:
+    assert diff(*words).code == code
+
+
+def test_a_failed_run_is_told(diff: Callable[..., Any]) -> None:
+    assert "failed: ValueError" in diff("a1", "c3").out
+    assert json.loads(diff("a1", "c3", "--json").out)["b"]["ok"] is False
+
+
+@pytest.mark.parametrize("text", ["fast", "-1", "10 %%", "inf", "nan"])
+def test_a_limit_that_is_no_percentage(text: str) -> None:
+    with pytest.raises(UsageError, match="is no percentage"):
+        percent_of(text)
