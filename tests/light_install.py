@@ -54,6 +54,16 @@ NEEDS_ENGINE = (
 )
 """Commands for the embedded engine, each in its shortest form."""
 
+NEEDS_NONE = (
+    ("init", "start"),
+    ("check", "order.py"),
+    ("graph", "order.py", "--format", "svg"),
+    ("trace", "ls"),
+    ("trace", "diff", "last", "last"),
+    ("trace", "export", "last"),
+)
+"""Commands that work with programs and past runs alone."""
+
 
 class Hidden(MetaPathFinder):
     """Refuses to import the packages that a light install lacks."""
@@ -199,6 +209,7 @@ def main(mode: str) -> None:
             "doctor": vars(give("doctor")),
             "engines": vars(give("engines")),
             "doctor --engine": vars(give("doctor", "--engine", "known")),
+            "without an engine": {" ".join(args): vars(give(*args)) for args in NEEDS_NONE},
         }
     found["modules"] = sorted(sys.modules)
     found["site_bytes"] = site_bytes()

@@ -53,6 +53,8 @@ def check(found: Any) -> None:
     assert found["doctor"]["code"] == 3
     assert "not installed: torch" in found["doctor"]["out"]
     assert "pip install 'agentrt[engine]'" in found["doctor"]["out"]
+    for command, told in found["without an engine"].items():
+        assert told["code"] == 0, (command, told["err"])
     assert found["doctor --engine"]["code"] == found["engines"]["code"] == 0
     told = json.dumps(found)
     assert "Traceback" not in told

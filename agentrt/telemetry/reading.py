@@ -101,7 +101,10 @@ def _name_links(spans: tuple[Span, ...]) -> None:
         other = "item" if span.attributes.get(names.NODE_KIND) == "tool" else "fork"
         named: list[SpanLink] = []
         for link in span.links:
-            node_id = node_ids.get(link.span_id, "")
+            node_id = node_ids.get(link.span_id)
+            if node_id is None:  # a span of another trace
+                named.append(link)
+                continue
             how = "value" if node_id in needed else other
             if node_id in needed:
                 needed.remove(node_id)

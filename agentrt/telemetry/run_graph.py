@@ -63,7 +63,8 @@ def _needed(span: Span, by_span: dict[str, str]) -> Iterator[tuple[str, How]]:
         source = by_span.get(link.span_id)
         if source is not None:
             how = link.attributes.get(names.LINK)
-            yield source, "starts" if how == "item" else "value"
+            if how != "fork":  # a shared prefix is no value that is waited for
+                yield source, "starts" if how == "item" else "value"
 
 
 def _leaves_of(node_id: str, leaves: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from agentrt.analysis.graph.arrows import Box, way
 from agentrt.analysis.graph.dot import dot
 from agentrt.analysis.graph.layout import layers
 from agentrt.analysis.graph.mermaid import mermaid
@@ -68,6 +69,15 @@ def test_boxes_in_a_picture_do_not_overlap() -> None:
         for x2, y2, width2, height2 in boxes[:at]:
             apart = x + width <= x2 or x2 + width2 <= x or y + height <= y2 or y2 + height2 <= y
             assert apart
+
+
+def test_an_arrow_goes_around_a_box_in_its_way() -> None:
+    """From a to c it would be hidden behind b; the arrow of a loop goes around the other side."""
+    top, middle, bottom = (Box(100.0, y, 60.0, 20.0) for y in (10.0, 110.0, 210.0))
+    aside = Box(300.0, 110.0, 60.0, 20.0)
+    assert way(top, bottom, [aside], is_back=False).startswith("M100.0 20.0C100.0 ")
+    assert way(top, bottom, [middle, aside], is_back=False).startswith("M70.0 10.0C30.0 ")
+    assert way(bottom, top, [middle], is_back=True).startswith("M130.0 210.0C170.0 ")
 
 
 HOSTILE = '"]; <script>alert(1)</script> \\ {x} %% --> & #quot; `a`'

@@ -1,6 +1,7 @@
 """The graph of a recorded run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from agentrt.analysis import RunRecord
 from agentrt.analysis.graph.node_graph import NodeGraph
@@ -52,3 +53,12 @@ def test_the_value_of_a_program_comes_from_its_last_node(recorded: Recorded) -> 
     names = [node.lines[0] for node in found.nodes]
     assert len(names) == 3
     assert (names[1], names[2], "value", True) in arrows(found)
+
+
+def test_a_shared_prefix_is_no_arrow(recorded: Recorded) -> None:
+    record = recorded((Work("generate", decode_s=0.1), Work("generate", decode_s=0.2)))
+    first, second = (node for node in record.nodes.values() if node.kind == "generate")
+    second.declared = replace(second.declared, fork_of=first.node_id)
+    trace = build(record)
+    assert [link for span in trace.spans for link in span.links]
+    assert arrows(run_graph(trace)) == []
