@@ -41,7 +41,7 @@ def open_run(
 ) -> int:
     """Open a run in a Jaeger UI that has it, else write an HTML picture and open that.
 
-    The address is printed too. Without a display nothing is opened.
+    Its address or path is printed too. Without a display nothing is opened.
     """
     from agentrt.cli.trace_files import find, runs_folder
     from agentrt.telemetry.reading import read
@@ -49,7 +49,13 @@ def open_run(
     path = find(run, folder or runs_folder())
     trace = read(path)[0]
     address = "" if out is not None else page_of(trace, viewer, path)
-    show(address or picture_of(trace, out).resolve().as_uri())
+    if address:
+        sys.stdout.write(f"{address}\n")
+        show(address)
+        return 0
+    picture = picture_of(trace, out)
+    sys.stdout.write(f"{picture}\n")
+    show(picture.resolve().as_uri())
     return 0
 
 
@@ -145,10 +151,9 @@ def remove_old(folder: Path) -> None:
 
 
 def show(address: str) -> None:
-    """Print an address, and open it in a browser if there is a display."""
+    """Open an address in a browser if there is a display."""
     import webbrowser
 
-    sys.stdout.write(f"{address}\n")
     if not has_display(os.environ, sys.platform):
         sys.stderr.write("there is no display: open it on another machine, or set BROWSER\n")
     elif not webbrowser.open(address):

@@ -121,8 +121,23 @@ WARNINGS = {
     ),
     "a loop without an end": (
         job("while True:", "    await CLERK.user(x).generate()"),
-        0,
+        3,
         "job did not end within 500 nodes",
+    ),
+    "an answer that its check refuses": (
+        "from pydantic import BaseModel, model_validator\n"
+        "class Long(BaseModel):\n    text: str\n"
+        "    @model_validator(mode='after')\n    def checked(self) -> 'Long':\n"
+        "        if len(self.text) < 9:\n            raise ValueError('too short')\n"
+        "        return self\n"
+        + job("return (await CLERK.user(x).generate(Long, check=True)).text"),
+        10,
+        "with made-up answers job ends with CheckFailed: ",
+    ),
+    "no room for an answer": (
+        job("return await CLERK.user(x).generate(choice('a' * 30, 'b' * 40), max_tokens=2)"),
+        2,
+        "max_tokens leaves no room for the shortest answer",
     ),
     "a tool without a docstring": (
         "@tool\ndef look(x: str) -> str:\n    return x\n" + job("return await look(x)"),
@@ -152,6 +167,12 @@ SILENT = {
         "more = RULES + 'And these.'", "return await CLERK.user(more, x, '!').generate()"
     ),
     "the time at the end": job("return await CLERK.user(x, f'{datetime.date.today()}').generate()"),
+    "room in tokens, which are several bytes": job(
+        "return await CLERK.user(x).generate(choice('a' * 30, 'b' * 40), max_tokens=8)"
+    ),
+    "what the scripted engine cannot do": job(
+        "return await CLERK.user(x).generate(choice('a', 'b'), logprobs=2)"
+    ),
     "a default that no flag can give": job("return ''", of="x: object = None"),
     "each kind of output": job(
         "a = CLERK.user(x)",

@@ -81,6 +81,11 @@ def test_runs_are_listed_newest_first(folder: Path, say: Say) -> None:
     assert say("ls", "--most", "1")[1][1:] == [out[1], "and 2 more"]
 
 
+def test_the_name_of_the_list_before_still_works(folder: Path, say: Say) -> None:
+    assert say("list") == say("ls")
+    assert not [line for line in say("--help")[1] if line.strip().startswith("list ")]
+
+
 def test_where_nothing_ran_there_is_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say
 ) -> None:

@@ -12,26 +12,30 @@ from typing import Any, get_type_hints
 
 from agentrt.base.config import RunConfig
 from agentrt.base.errors import (
-    AgentrtError,
     BackendError,
-    LimitExceeded,
+    ConstraintError,
+    NoRun,
+    NotYetKnown,
     ProgramError,
-    ToolError,
+    RunTooLarge,
+    Truncated,
     Unsupported,
+    UsageError,
 )
 from agentrt.base.exception_groups import root_of
 from agentrt.cli.checks.finding import Finding, error_finding
-from agentrt.cli.checks.shortest_answers import FREE_TEXT, shortest_reply, shortest_value
+from agentrt.cli.checks.shortest_answers import FREE_TEXT, ShortestBackend, shortest_value
 from agentrt.cli.error_report import located
 from agentrt.cli.parameters import REQUIRED, Parameter, bare, is_chat
 from agentrt.program import Program, Tool, chat
 from agentrt.runtime import RunOptions, Runtime
-from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
+from agentrt.testing import LoopClock, run_virtual
 from agentrt.tools import WriteCall
 
 MOST_NODES = 500
+FAULTS = (ConstraintError, NoRun, NotYetKnown, UsageError)
+"""Errors that no answer of a model would mend."""
 MOST_S = 3600.0  # of virtual time
-_DECODE_TOKENS_PER_S = 100.0
 
 
 def run_findings(
@@ -82,7 +86,7 @@ async def _run(
     program: Program[..., Any], arguments: Mapping[str, Any], roles: Sequence[str]
 ) -> None:
     clock = LoopClock()
-    backend = ScriptedBackend(shortest_reply, clock=clock, decode_tokens_per_s=_DECODE_TOKENS_PER_S)
+    backend = ShortestBackend(clock)
     engines = dict.fromkeys(dict.fromkeys(("default", *roles)), (backend, None))
     config = RunConfig(max_nodes=MOST_NODES, deadline_s=MOST_S)
     options = RunOptions(on_write=_made_up_write, on_emit=_ignore, on_ask=_answer)
@@ -110,17 +114,19 @@ def _ignore(text: str) -> None:
 def _finding(error: BaseException, program: Program[..., Any], folder: Path) -> Finding:
     first = root_of(error)
     record = located(error, folder=folder)
-    if isinstance(first, LimitExceeded):
-        what = f"{program.name} did not end within {MOST_NODES} nodes and an hour of virtual time"
+    place = record.where.partition(" in ")[0].partition(",")[0] or program.site
+    if isinstance(first, RunTooLarge):
+        what = f"{program.name} did not end within {MOST_NODES} nodes"
         fix = "bound its loops; a model that never stops calling tools would go on like this"
-        return Finding("warning", "run", program.site, what, fix)
+        return Finding("warning", "run", place, what, fix)
+    if isinstance(first, Truncated):
+        what = "max_tokens leaves no room for the shortest answer"
+        return Finding("warning", "run", place, what, "raise max_tokens, or shorten the type")
     if isinstance(first, Unsupported | BackendError):
         return error_finding("run", record, program.site, "note")
-    is_programs = isinstance(first, ProgramError) and not isinstance(first, ToolError)
-    if is_programs:
+    if isinstance(first, FAULTS) or type(first) is ProgramError:
         return error_finding("run", record, program.site)
-    found = error_finding("run", record, program.site, "warning")
-    kind = "" if isinstance(first, AgentrtError) else f"{type(first).__name__}: "
+    kind = f"{type(first).__name__}: "
     what = f"with made-up answers {program.name} ends with {kind}{record.message}"
     fix = "check what a model answers before it is used, or give --args"
-    return Finding("warning", "run", found.where, what, fix)
+    return Finding("warning", "run", place, what, fix)
