@@ -44,8 +44,7 @@ class Settings:
 
     def url_of(self, run_id: RunId) -> str | None:
         """Address of a page with the trace of a run; None if it is in a file, or unknown."""
-        jaeger = jaeger_of(self.endpoint)
-        viewer = self.viewer or (f"{jaeger}/trace/{{trace_id}}" if jaeger else "")
+        viewer = self.viewer or _jaeger_beside(self.endpoint)
         if not self.enabled or not self.endpoint or not viewer:
             return None
         return viewer.replace("{trace_id}", trace_id_of(run_id))
@@ -113,8 +112,14 @@ def _endpoint(environment: Mapping[str, str]) -> str:
     return endpoint
 
 
+def _jaeger_beside(endpoint: str) -> str:
+    """Viewer of a trace in a Jaeger at this endpoint."""
+    jaeger = jaeger_of(endpoint)
+    return f"{jaeger}/trace/{{trace_id}}" if jaeger else ""
+
+
 def jaeger_of(endpoint: str) -> str:
-    """Address of Jaeger's UI beside a collector: it takes OTLP at port 4318; "" if unknown."""
+    """Address of Jaeger's UI at this endpoint: it takes OTLP at port 4318, its UI is at 16686."""
     try:
         address = urlsplit(endpoint)
         port = address.port
