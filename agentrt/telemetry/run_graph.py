@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from agentrt.analysis.graph.node_graph import GraphEdge, GraphNode, How, NodeGraph, Shape
@@ -24,9 +24,9 @@ def run_graph(trace: Trace) -> NodeGraph:
     nodes = TraceNodes(trace)
     run = run_figures(trace.trace_id, nodes)
     parents = {node_id.rpartition("/")[0] for node_id in nodes.nodes}
-    leaves = [node_id for node_id in nodes.nodes if node_id not in parents]
+    leaves = dict.fromkeys(node_id for node_id in nodes.nodes if node_id not in parents)
     found = [_box(node_figures(nodes, nodes.nodes[node_id])) for node_id in leaves]
-    path = [node_id for node_id in run.path if node_id in set(leaves)]
+    path = [node_id for node_id in run.path if node_id in leaves]
     edges = tuple(_edges(nodes, leaves, path))
     title = f"{run.program or trace.name}, run {run.run_id}: {run.compound_ms:.1f} ms"
     return NodeGraph(title, tuple(found), edges, _NOTES)
@@ -43,7 +43,7 @@ def _box(node: NodeFigures) -> GraphNode:
     return GraphNode(node.node_id, tuple(filter(None, lines)), shape, is_critical=is_critical)
 
 
-def _edges(nodes: TraceNodes, leaves: list[str], path: list[str]) -> Iterator[GraphEdge]:
+def _edges(nodes: TraceNodes, leaves: Mapping[str, None], path: list[str]) -> Iterator[GraphEdge]:
     by_span = {span.span_id: node_id for node_id, span in nodes.nodes.items()}
     along = set(pairwise(path))
     drawn: set[tuple[str, str]] = set()
@@ -67,7 +67,7 @@ def _needed(span: Span, by_span: dict[str, str]) -> Iterator[tuple[str, How]]:
                 yield source, "starts" if how == "item" else "value"
 
 
-def _leaves_of(node_id: str, leaves: list[str]) -> list[str]:
+def _leaves_of(node_id: str, leaves: Mapping[str, None]) -> list[str]:
     """The node itself, or the last node inside a program, which gives its result."""
     if node_id in leaves:
         return [node_id]

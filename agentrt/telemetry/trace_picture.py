@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from agentrt.analysis.chart_axis import Axis, axis, tick_label
@@ -49,8 +49,12 @@ def _svg(trace: Trace, nodes: TraceNodes, rows: list[NodeFigures]) -> str:
     height = _TOP + _ROW * len(rows) + 6
     scale = axis([0.0, length_ms], _NAMES, _WIDTH - _RIGHT, zero=True)
     parts = [*_grid(scale, height)]
+    stages: dict[object, list[Span]] = {}
+    for span in trace.spans:
+        if span.name in _STAGES:
+            stages.setdefault(span.attributes.get(names.NODE_ID), []).append(span)
     for number, row in enumerate(rows):
-        parts += _bar(trace, nodes, row, scale, _TOP + number * _ROW)
+        parts += _bar(nodes, row, stages.get(row.node_id, ()), scale, _TOP + number * _ROW)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
         f'width="{_WIDTH}" height="{height}" font-family="system-ui,sans-serif" font-size="12">'
@@ -66,7 +70,9 @@ def _grid(scale: Axis, height: int) -> Iterator[str]:
     yield '<text x="4" y="14" fill="#666">ms since the submit</text>'
 
 
-def _bar(trace: Trace, nodes: TraceNodes, row: NodeFigures, scale: Axis, y: int) -> Iterator[str]:
+def _bar(
+    nodes: TraceNodes, row: NodeFigures, stages: Sequence[Span], scale: Axis, y: int
+) -> Iterator[str]:
     span = nodes.nodes[row.node_id]
     indent = 4 + 10 * row.node_id.count("/")
     name = row.node_id.rpartition("/")[2]
@@ -75,9 +81,8 @@ def _bar(trace: Trace, nodes: TraceNodes, row: NodeFigures, scale: Axis, y: int)
     told = escape(f"{row.node_id}: {row.kind}, {row.figures.took_ms:.1f} ms, {row.site}")
     yield f'<g><title>{told}</title><text x="{indent}" y="{y + 10}"{weight}>{escape(shown)}</text>'
     yield _rectangle(scale, nodes, span, y, _KINDS.get(row.kind, "#ccc"))
-    for one in trace.spans:
-        if one.name in _STAGES and one.attributes.get(names.NODE_ID) == row.node_id:
-            yield _rectangle(scale, nodes, one, y, _STAGES[one.name][1])
+    for one in stages:
+        yield _rectangle(scale, nodes, one, y, _STAGES[one.name][1])
     if row.is_critical and row.kind != "program":
         left, right = (scale.place(ms) for ms in (nodes.start_ms(span), nodes.end_ms(span)))
         yield f'<path d="M{left:.1f} {y + _BAR + 1.5}H{max(right, left + 1):.1f}"'

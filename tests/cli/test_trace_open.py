@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -93,6 +94,11 @@ def test_without_a_viewer_a_picture_is_opened(
     assert path.stat().st_mode & 0o777 == 0o600
     text = path.read_text()
     assert all(name in text for name in ("generate0", "tool1", "critical path", "queue 200.0"))
+    bars = [
+        float(width) for width in re.findall(r'<rect x="[^"]*" y="[^"]*" width="([^"]*)"', text)
+    ]
+    assert len(bars) == 3 + 3  # three nodes, and the queue, prefill and decode of one
+    assert sum(bars[2:5]) == pytest.approx(bars[1], abs=3)
     assert "<script" not in text
 
 
