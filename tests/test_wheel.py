@@ -46,6 +46,11 @@ def test_the_embedded_model_is_shipped(files: set[str]) -> None:
     assert {str(path.relative_to(ROOT)) for path in data} <= files
 
 
+def test_the_files_of_init_are_shipped(files: set[str]) -> None:
+    found = {name for name in files if name.startswith("agentrt/cli/starter/")}
+    assert len(found) == 5
+
+
 def test_the_embedded_model_is_small() -> None:
     weights = sorted((ROOT / "agentrt" / "embedded").rglob("*.safetensors"))
     assert weights

@@ -176,6 +176,12 @@ def _lists(diff: TraceDiff) -> Iterator[str]:
     yield f"compound {diff.a.compound_ms:.1f} -> {diff.b.compound_ms:.1f} ms{share}{because}"
     yield f"slower: {_largest(diff.slower)}"
     yield f"faster: {_largest(diff.faster)}"
+    for mark, failed in (
+        ("A", [one for one in diff.nodes if one.a is not None and one.a.error is not None]),
+        ("B", [one for one in diff.nodes if one.b is not None and one.b.error is not None]),
+    ):
+        if failed:
+            yield f"failed in {mark}: {_names(failed)}"
     left, joined = _names(diff.left_path), _names(diff.joined_path)
     moved = [f"left it: {left}"] if left else []
     moved += [f"joined it: {joined}"] if joined else []

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from agentrt.analysis import RunRecord
-from agentrt.base.errors import UsageError
+from agentrt.base.errors import ErrorRecord, UsageError
 from agentrt.base.ids import RunId
 from agentrt.cli.trace_diff import percent_of
-from agentrt.protocol.events import RunFinished
+from agentrt.protocol.events import NodeFinished, RunFinished
 from agentrt.telemetry import JaegerFile, build
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Statement, WaitStatement, Work
@@ -35,15 +35,16 @@ FAST: tuple[Statement, ...] = (
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """Traces of two runs, `a1` and `b2`, and of one that failed, `c3`."""
-    from agentrt.base.errors import ErrorRecord
-
+    error = ErrorRecord("ValueError", "no such page")
     for run_id, body in (("a1", SLOW), ("b2", FAST), ("c3", FAST)):
         record = RunRecord()
         for event in play(body, run_id=RunId(run_id)):
-            if isinstance(event, RunFinished) and run_id == "c3":
-                event = replace(
-                    event, outcome="failed", error=ErrorRecord("ValueError", "no such page")
-                )
+            if run_id == "c3":
+                match event:
+                    case RunFinished():
+                        event = replace(event, outcome="failed", error=error)
+                    case NodeFinished(node_id="root/tool1"):
+                        event = replace(event, outcome="failed", error=error)
             record.add_event(event)
         JaegerFile(tmp_path / "runs").export([build(record)])
     return tmp_path / "runs"
@@ -98,7 +99,9 @@ def test_the_exit_code_is_that_of_the_limit(
     assert diff(*words).code == code
 
 
-def test_a_failed_run_is_told(diff: Callable[..., Any]) -> None:
+def test_a_failed_run_and_its_nodes_are_told(diff: Callable[..., Any]) -> None:
+    assert "failed in B: root, tool1" in diff("a1", "c3").out.splitlines()
+    assert "failed in" not in diff("a1", "b2").out
     assert "failed: ValueError" in diff("a1", "c3").out
     assert json.loads(diff("a1", "c3", "--json").out)["b"]["ok"] is False
 
