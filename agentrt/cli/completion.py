@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+from agentrt.cli.parameters import Parameter
+
 INSTRUCTION = "_AGENTRT_COMPLETE"
 _MOST_RUNS = 50
 
@@ -23,19 +25,24 @@ def completed_words(environment: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def joined_at_colon(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """Make one word again of `FILE:FN`, which bash splits at the colon, if that is completed.
+def joined_at_colons(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Make one word again of each `FILE:FN`, which bash splits at the colon, if a shell asks.
 
-    Bash replaces what is behind the colon, so that is all that is printed meanwhile.
+    Bash replaces what is behind the last colon, so that is all that is printed meanwhile.
     """
-    words = environment.get("COMP_WORDS", "").split()
+    given = environment.get("COMP_WORDS", "").split()
     at = environment.get("COMP_CWORD", "")
-    begin = _split_word(words, int(at)) if at.isdecimal() and INSTRUCTION in environment else None
-    if begin is None:
+    if INSTRUCTION not in environment or not at.isdecimal():
         yield
         return
-    environment["COMP_WORDS"] = " ".join([*words[:begin], "".join(words[begin:])])
-    environment["COMP_CWORD"] = str(begin)
+    words, begins = _joined(given)
+    index = max((new for new, old in enumerate(begins) if old <= int(at)), default=0)
+    is_new = int(at) >= len(given) and given[-1:] != [":"]
+    index += is_new
+    environment["COMP_WORDS"], environment["COMP_CWORD"] = " ".join(words), str(index)
+    if is_new or begins[index] == int(at):
+        yield
+        return
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
@@ -45,13 +52,17 @@ def joined_at_colon(environment: MutableMapping[str, str]) -> Iterator[None]:
         sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _split_word(words: Sequence[str], at: int) -> int | None:
-    """Index of the first part of the word that is completed; None if it is whole."""
-    if at < 2 or at > len(words):
-        return None
-    if words[at:] == [":"]:
-        return at - 1
-    return at - 2 if words[at - 1] == ":" and at > 2 else None
+def _joined(given: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Words with those around a colon joined, and the index of the first part of each."""
+    words: list[str] = []
+    begins: list[int] = []
+    for at, word in enumerate(given):
+        if words and (word == ":" or words[-1].endswith(":")):
+            words[-1] += word
+        else:
+            words.append(word)
+            begins.append(at)
+    return words, begins
 
 
 def run_names(incomplete: str) -> list[tuple[str, str]]:
@@ -88,12 +99,37 @@ def program_names(incomplete: str) -> list[str]:
 
 def programs_in(file: Path) -> list[str]:
     """Names of the programs in a file, read from its text; [] if it cannot be read."""
+    return list(_programs(file))
+
+
+def parameters_in(file: Path, name: str) -> list[Parameter]:
+    """Parameters of a program in a file, by its text: their names, and which of them are switches.
+
+    Args:
+        file: The file.
+        name: The program; "" takes that with the name of the file, or the only one.
+    """
+    programs = _programs(file)
+    if not name:
+        name = next(iter(programs)) if len(programs) == 1 else file.stem
+    if name not in programs:
+        return []
+    arguments = programs[name].args
+    found = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    return [Parameter(one.arg, bool if _is_switch(one) else str) for one in found]
+
+
+def _programs(file: Path) -> dict[str, ast.AsyncFunctionDef]:
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return []
-    functions = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)]
-    return [one.name for one in functions if any(map(_is_program, one.decorator_list))]
+        return {}
+    functions = (node for node in tree.body if isinstance(node, ast.AsyncFunctionDef))
+    return {one.name: one for one in functions if any(map(_is_program, one.decorator_list))}
+
+
+def _is_switch(argument: ast.arg) -> bool:
+    return isinstance(argument.annotation, ast.Name) and argument.annotation.id == "bool"
 
 
 def _is_program(decorator: ast.expr) -> bool:

@@ -15,7 +15,7 @@ import typer
 
 from agentrt.base.errors import UsageError
 from agentrt.base.exception_groups import root_of
-from agentrt.cli.completion import completed_words, engine_names, joined_at_colon
+from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
 from agentrt.cli.late_commands import add_late_commands
@@ -38,14 +38,13 @@ def answer(argv: Sequence[str]) -> int:
     """Run the command of the arguments; returns the exit code and reports errors in three lines."""
     program_folder: Path | None = None
     try:
-        target = target_in(argv)
-        if target:
-            program_folder = Path(target.rpartition(":")[0] or target).resolve().parent
-        words = argv or completed_words(os.environ)
-        app = application(
-            run_command(target), called=words[0] if words else "", panels=bool(target)
-        )
-        with joined_at_colon(os.environ):
+        with joined_at_colons(os.environ):
+            words = argv or completed_words(os.environ)
+            target = target_in(words)
+            if target:
+                program_folder = Path(target.rpartition(":")[0] or target).resolve().parent
+            run = run_command(target, completes=not argv)
+            app = application(run, called=words[0] if words else "", panels=bool(argv and target))
             code = app(args=list(argv), prog_name="agentrt", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import typer
 
 from agentrt.cli import target as targets
+from agentrt.cli.completion import parameters_in
 from agentrt.cli.parameters import Parameter, bare, is_many, metavar, parameters_of
 from agentrt.cli.results_alone import results_alone
 from agentrt.cli.settings import RunSettings
@@ -36,15 +37,24 @@ def flags_in(form: Any) -> list[str]:
 FLAGS = tuple(flag for form in FORMS.values() for flag in flags_in(form))
 
 
-def run_command(target: str) -> Callable[..., int]:
+def run_command(target: str, *, completes: bool = False) -> Callable[..., int]:
     """The `run` command with the flags of the program in `target`, if any.
+
+    Args:
+        target: `FILE[:FN]`; "" for the command without a program.
+        completes: Whether a shell asks for its flags. Then the file is read, but not run.
 
     Raises:
         UsageError: There is no such program. Errors of its file pass through.
     """
-    with results_alone():
-        program = targets.find(target) if target else None
-    own = parameters_of(program) if program is not None else ()
+    program = None
+    own: Sequence[Parameter] = ()
+    if target and completes:
+        own = parameters_in(*targets.split(target))
+    elif target:
+        with results_alone():
+            program = targets.find(target)
+        own = parameters_of(program)
 
     def command(**flags: Any) -> int:
         from agentrt.cli.run import execute

@@ -69,6 +69,16 @@ def test_bash_completes_behind_a_colon(completed: Callable[..., list[str]], comm
     assert completed(command, "two.py", ":", "se") == ["second"]
 
 
+def test_flags_of_a_program_are_read_from_its_text(completed: Callable[..., list[str]]) -> None:
+    Path("two.py").write_text(
+        TWO + "@agentrt.program\nasync def two(text: str, *, is_dry: bool = True) -> str: ...\n"
+    )
+    assert completed("run", "two.py", "--te") == ["--tenant", "--text"]
+    assert completed("run", "two.py", "--is") == ["--is-dry"]
+    assert completed("run", "two.py", ":", "first", "--x") == ["--x"]
+    assert completed("run", "absent.py", "--tex") == []
+
+
 def test_past_runs(completed: Callable[..., list[str]]) -> None:
     folder = Path("traces/runs")
     folder.mkdir()
