@@ -11,7 +11,6 @@ from agentrt.analysis.cost_model import (
 )
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.error_text import error_lines
-from agentrt.analysis.gantt import bars, gantt
 from agentrt.analysis.latency_bound import bound, bound_line
 from agentrt.analysis.latency_line import latency_line, trace_line
 from agentrt.analysis.latency_split import Split, split
@@ -43,12 +42,10 @@ __all__ = [
     "Step",
     "StepCosts",
     "Usage",
-    "bars",
     "bound",
     "bound_line",
     "critical_path",
     "error_lines",
-    "gantt",
     "latency_line",
     "model_work",
     "parallelism",

@@ -72,8 +72,8 @@ class ResultPrinter:
             return
         if self._settings.verbose:
             width = shutil.get_terminal_size((100, 24)).columns
-            bars = self._summary.bars(outcome.run_id, width)
-            sys.stderr.write(bars + "\n" if bars else "")
+            tree = self._summary.tree(outcome.run_id, width, sys.stderr.encoding)
+            sys.stderr.write(tree + "\n" if tree else "")
         if self._batch is None or self._settings.verbose:
             line = self._summary.line(outcome.run_id)
             sys.stderr.write(line + "\n" if line else "")

@@ -11,7 +11,6 @@ from agentrt.analysis import (
     RunRecord,
     RunRecorder,
     Usage,
-    gantt,
     latency_line,
     summary,
     trace_line,
@@ -22,6 +21,9 @@ from agentrt.base.content_config import ContentChoice, ContentConfig
 from agentrt.base.errors import ErrorRecord, record_of
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.run_transcripts import RunTranscripts
+from agentrt.cli.run_tree.from_record import tree_of_record
+from agentrt.cli.run_tree.glyphs import glyphs_for
+from agentrt.cli.run_tree.layout import tree_text
 from agentrt.cli.settings import TraceTarget
 from agentrt.cli.trace_files import runs_folder
 from agentrt.program import Program
@@ -87,10 +89,11 @@ class RunSummary:
             return trace_line(run_id, location) if location else ""
         return latency_line(record, location) if record else ""
 
-    def bars(self, run_id: RunId, width: int) -> str:
-        """Gantt chart of a finished run, as lines; "" if unknown."""
+    def tree(self, run_id: RunId, width: int, encoding: str | None) -> str:
+        """Tree of a finished run with all of its nodes, as lines; "" if unknown."""
         record = self._records.get(run_id)
-        return gantt(record, width) if record else ""
+        tree = tree_of_record(record, with_savings=True) if record else None
+        return tree_text(tree, width, glyphs_for(encoding)) if tree is not None else ""
 
     def usage_of(self, run_id: RunId) -> Usage:
         """Tokens of a run; none if it is unknown."""

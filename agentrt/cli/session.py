@@ -30,7 +30,7 @@ from agentrt.cli.result_printer import ResultPrinter
 from agentrt.cli.run_outcome import RunOutcome
 from agentrt.cli.run_summary import RunSummary
 from agentrt.cli.settings import RunSettings
-from agentrt.runtime import RunOptions, Runtime
+from agentrt.runtime import PersonQuestion, RunOptions, Runtime
 
 
 class Session:
@@ -66,17 +66,20 @@ class Session:
             i for i in range(len(inputs)) if i not in self._outcomes and i not in self._skipped
         ]
         labels = {self._run_ids[i]: f"{inputs[i].number}: " for i in self._to_run}
-        self._progress = progress(
-            quiet=settings.quiet,
-            runs=len(self._to_run),
-            clock=self._clock,
-            labels=labels if batch is not None else {},
-        )
         self._summary = RunSummary(
             settings.trace_target,
             secrets.token_hex(4) if batch is not None else "",
             content=settings.content_config,
             show=settings.show,
+        )
+        self._progress = progress(
+            quiet=settings.quiet,
+            runs=len(self._to_run),
+            clock=self._clock,
+            live=False if settings.as_json else None,
+            labels=labels if batch is not None else {},
+            # With -v the printer draws every node, with what each costs the run.
+            record_of=None if settings.verbose else self._summary.record_of,
         )
         self._printer = ResultPrinter(program, inputs, settings, results, self._summary, batch)
         self._printed = 0
@@ -98,6 +101,7 @@ class Session:
         with self._scope:
             try:
                 if self._to_run:
+                    self._progress.open("starting the engine")
                     async with self._open() as runtime:
                         freeze_gc()
                         await self._run_all(runtime)
@@ -184,7 +188,7 @@ class Session:
             tenant=self._settings.tenant,
             priority=self._settings.priority,
             on_emit=self._progress.emit,
-            on_ask=ask_on_terminal,
+            on_ask=self._ask,
             on_write=writes,
         )
         configured = runtime.with_options(options)
@@ -207,6 +211,11 @@ class Session:
             outcome = await self._logged(batch, index, outcome)
         self._outcomes[index] = outcome
         self._print_due()
+
+    async def _ask(self, question: PersonQuestion) -> str:
+        """Ask at the terminal, which no progress disturbs meanwhile."""
+        with self._progress.paused():
+            return await ask_on_terminal(question)
 
     async def _logged(self, batch: Batch, index: int, outcome: RunOutcome) -> RunOutcome:
         """Log the end of a record that tools have made or whose row is not due yet."""

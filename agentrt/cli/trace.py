@@ -55,28 +55,37 @@ def show(
     node: Annotated[
         str, typer.Option("--why", metavar="NODE", help="Show where this node's time went.")
     ] = "",
+    waits: Annotated[
+        bool, typer.Option("--waits", help="A table of what each node waited for, in ms.")
+    ] = False,
     folder: Folder = None,
     text: Annotated[
         bool, typer.Option("--text", help="Show what was said: prompts, answers, tool calls.")
     ] = False,
     full: Annotated[bool, typer.Option("--full", help="With --text: long texts whole.")] = False,
 ) -> int:
-    """Show the nodes of a run with their times; with --why, why one of them waited."""
+    """Show the nodes of a run as a tree over time; with --why, why one of them waited."""
     from agentrt.cli.trace_files import find, runs_folder
 
+    reports = {"--why": bool(node), "--waits": waits, "--text": text}
+    if len(given := [flag for flag, is_given in reports.items() if is_given]) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} are two reports", hint="give one of them")
     if text:
         from agentrt.cli.transcripts import show_transcript
 
-        if node:
-            raise UsageError("--why and --text are two reports", hint="give one of them")
         return show_transcript(run, folder or runs_folder(), full=full)
     if full:
         raise UsageError("--full shows texts whole", hint="give --text too")
+    from agentrt.cli.trace_tree import print_tree
     from agentrt.cli.why import node_of, table, why
     from agentrt.telemetry.reading import read
     from agentrt.telemetry.waits import TraceNodes
 
-    nodes = TraceNodes(read(find(run, folder or runs_folder()))[0])
+    found = read(find(run, folder or runs_folder()))[0]
+    if not node and not waits:
+        print_tree(found)
+        return 0
+    nodes = TraceNodes(found)
     lines = why(nodes, node_of(nodes, node)) if node else table(nodes)
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

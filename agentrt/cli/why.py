@@ -74,11 +74,12 @@ def node_of(trace: TraceNodes, wanted: str) -> Span:
 
 
 def table(trace: TraceNodes) -> Iterator[str]:
-    """The nodes of a run, with their start, duration and waits."""
+    """The nodes of a run, each child under its parent, with their start, duration and waits."""
     width = max(len(_indented(node_id)) for node_id in trace.nodes) if trace.nodes else 4
     heads = "".join(f"{head:>10}" for head in ("start ms", "took ms", *_WAITS))
     yield f"{'node':{width}}  {'kind':8}{heads}"
-    for node_id, span in trace.nodes.items():
+    for node_id in _parents_first(list(trace.nodes)):
+        span = trace.nodes[node_id]
         waits = {wait.label: wait.ms for wait in trace.waits(span)}
         figures = (trace.start_ms(span), length_ms(span), *(waits.get(one, 0.0) for one in _WAITS))
         tags = "".join(f"{figure:>10.1f}" for figure in figures)
@@ -131,6 +132,19 @@ def _decision(event: SpanEvent) -> Iterator[str]:
     if before:
         yield "    placed while it waited:"
         yield from (f"      {one}" for one in before.split(", "))
+
+
+def _parents_first(node_ids: list[str]) -> Iterator[str]:
+    """Ids in the order of a tree, siblings as they come."""
+    below: dict[str, list[str]] = {}
+    for node_id in node_ids:
+        below.setdefault(node_id.rpartition("/")[0], []).append(node_id)
+    known = set(node_ids)
+    waiting = [one for one in reversed(node_ids) if one.rpartition("/")[0] not in known]
+    while waiting:
+        node_id = waiting.pop()
+        yield node_id
+        waiting += reversed(below.get(node_id, []))
 
 
 def _indented(node_id: str) -> str:
