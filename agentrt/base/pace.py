@@ -32,13 +32,16 @@ def time_text(seconds: float) -> str:
     """A rough duration, in words.
 
     Example:
-        >>> time_text(0.4), time_text(59.7), time_text(125.0), time_text(7000.0)
-        ('1 s', '60 s', '2 min', '1 h 57 min')
+        >>> time_text(0.4), time_text(59.7), time_text(125.0), time_text(7000.0), time_text(3e5)
+        ('1 s', '60 s', '2 min', '1 h 57 min', '3 d 11 h')
     """
     if seconds < 90.0:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60.0)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 100:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def _rate(per_s: float) -> str:

@@ -111,7 +111,7 @@ class LiveTree(Progress):
             self._text = ""
             lines = self._final_lines()
             if lines:
-                self._console.print(DrawnLines(lines), end="")
+                self._console.print(DrawnLines(lambda: lines), end="")
 
     def _start(self) -> None:
         self._show()
@@ -121,8 +121,8 @@ class LiveTree(Progress):
     def _show(self) -> None:
         with self._lock:
             self._live = Live(
+                DrawnLines(self._picture),
                 console=self._console,
-                get_renderable=self._picture,
                 auto_refresh=False,
                 transient=True,
                 redirect_stdout=self._with_stdout,
@@ -141,12 +141,13 @@ class LiveTree(Progress):
         while not self._over.wait(pause_s):
             began_s = self._clock.now_s()
             try:
-                self._draw()
+                self.draw()
             except OSError:  # the terminal is closed
                 return
             pause_s = pause_after(self._clock.now_s() - began_s)
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw the present state, unless a question has the terminal."""
         with self._lock:
             if self._live is None:
                 return
@@ -160,12 +161,12 @@ class LiveTree(Progress):
         if text:
             self._console.print(Text(text), soft_wrap=True)
 
-    def _picture(self) -> DrawnLines:
+    def _picture(self) -> list[Line | str]:
         with self._lock:
             lines = self._lines()
             if self._text:
                 lines.append(tail(self._text, self._console.width))
-        return DrawnLines([*lines, " "])  # the cursor rests on a line of its own
+        return [*lines, " "]  # the cursor rests on a line of its own
 
     def _lines(self) -> list[Line | str]:
         width, height = self._console.size
@@ -248,13 +249,17 @@ class _VisibleCursor(Console):
 
 
 class DrawnLines:
-    """Lines as rich draws them, without its layout, which would cost ten times as much."""
+    """Lines as rich draws them, without its layout, which would cost ten times as much.
 
-    def __init__(self, lines: Sequence[Line | str]) -> None:
+    Args:
+        lines: Gives the lines each time that they are drawn.
+    """
+
+    def __init__(self, lines: Callable[[], Sequence[Line | str]]) -> None:
         self._lines = lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self._lines:
+        for line in self._lines():
             if isinstance(line, str):
                 yield Segment(line)
             else:

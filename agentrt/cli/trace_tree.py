@@ -26,4 +26,4 @@ def print_tree(trace: Trace) -> None:
 
     from agentrt.cli.live_tree import DrawnLines
 
-    Console(highlight=False).print(DrawnLines(lines), end="")
+    Console(highlight=False).print(DrawnLines(lambda: lines), end="")

@@ -1,4 +1,4 @@
-"""Progress is rows from events: live on a terminal, lines elsewhere."""
+"""Progress from events: a live tree on a capable terminal, lines elsewhere."""
 
 import io
 
@@ -6,8 +6,7 @@ import pytest
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.cli.progress import LiveRows, PlainLines, Progress, crowded, is_live, progress
-from agentrt.cli.progress_board import Board, BoardRow
+from agentrt.cli.progress import PlainLines, Progress, is_live, progress
 from agentrt.protocol.events import (
     Event,
     FirstToken,
@@ -42,15 +41,14 @@ def end() -> list[Event]:
     ]
 
 
-def test_a_row_follows_its_node() -> None:
-    board = Board()
-    board.on_events(beginning())
-    (row,) = board.rows.values()
-    assert (row.name, row.state, row.tokens) == ("plan#0", "decode", 2)
-    board.on_events(end())
-    assert (row.state, row.tokens, board.runs_done) == ("ok", 7, 1)
-    assert board.take_finished() == [row]
-    assert board.take_finished() == []
+def one_run(number: int, ended_at_s: float) -> list[Event]:
+    run = RunId(f"{number:016x}")
+    return [
+        RunStarted(run, "finance", "finance.py:finance", 0.0, 0),
+        NodeDeclared(run, ROOT, "program", "finance", None, (), "finance.py:40", 0.0),
+        NodeFinished(run, ROOT, "ok", ended_at_s),
+        RunFinished(run, "ok", ended_at_s),
+    ]
 
 
 def test_plain_lines_tell_each_end_once_and_text_as_it_comes() -> None:
@@ -66,28 +64,22 @@ def test_plain_lines_tell_each_end_once_and_text_as_it_comes() -> None:
     assert second.split() == ["plan#0", "generate", "ok", "400", "ms", "7", "tokens"]
 
 
-def test_a_batch_counts_runs() -> None:
+def test_a_batch_counts_runs_with_its_rate_and_the_time_left() -> None:
     out = io.StringIO()
     lines = PlainLines(3, out)
     lines.on_events(beginning())
     lines.emit("left out")
     lines.on_events(end())
-    assert out.getvalue() == "1/3 runs done\n"
+    assert out.getvalue() == "1/3 runs done, 1.7 a second, about 1 s left\n"
 
 
-def test_live_rows_draw_on_a_terminal() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    out = Terminal()
-    rows = LiveRows(1, FakeClock(1.0), out)
-    rows.on_events(beginning())
-    rows.emit("Hello")
-    rows.on_events(end())
-    rows.close()
-    assert "plan#0" in out.getvalue()
-    assert "Hello" in out.getvalue()
+def test_a_batch_writes_a_line_a_second_at_most_and_the_last_one() -> None:
+    out = io.StringIO()
+    lines = PlainLines(40, out)
+    for number in range(40):
+        lines.on_events(one_run(number, 0.1 * (number + 1)))
+    counts = [line.split()[0] for line in out.getvalue().splitlines()]
+    assert counts == ["1/40", "11/40", "21/40", "31/40", "40/40"]
 
 
 @pytest.mark.parametrize(
@@ -109,19 +101,3 @@ def test_when_rows_are_redrawn(terminal: bool, environ: dict[str, str], live: bo
 
 def test_quiet_shows_nothing() -> None:
     assert type(progress(quiet=True, runs=1, clock=FakeClock())) is Progress
-
-
-def test_many_rows_keep_what_is_under_way() -> None:
-    rows = [
-        BoardRow(RUN, str(i), "tool", 0.0, ended_at_s=None if i == 3 else 1.0) for i in range(99)
-    ]
-    kept = crowded(rows)
-    assert len(kept) == 24
-    assert [row.name for row in kept][-2:] == ["98", "3"]
-
-
-def test_rows_of_a_batch_begin_with_the_number_of_their_record() -> None:
-    board = Board({RUN: "12: "})
-    board.on_events(beginning())
-    (row,) = board.rows.values()
-    assert row.name == "12: plan#0"

@@ -3,18 +3,20 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentrt.analysis import RunRecord
+from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RunId, trace_id_of
 from agentrt.cli.main import answer
-from agentrt.protocol.events import Event, NodeDeclared, RequestSent, Scheduled
+from agentrt.protocol.events import Event, NodeDeclared, NodeFinished, RequestSent, Scheduled
 from agentrt.telemetry import RUNS_FOLDER, JaegerFile, build
 from tests.oracles.random_runs import play
-from tests.oracles.statements import Statement, WaitStatement, Work
+from tests.oracles.statements import CallStatement, Statement, WaitStatement, Work
 
 RUNS = RunId("00a1"), RunId("00b2"), RunId("c3")
 BODY: tuple[Statement, ...] = (
@@ -97,8 +99,56 @@ def test_where_nothing_ran_there_is_nothing(
     assert "--folder" in err[2]
 
 
-def test_the_nodes_of_a_run(folder: Path, say: Say) -> None:
+def test_a_run_is_drawn_as_a_tree(folder: Path, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = say("show", "last")
+    assert code == 0
+    assert [line[:45].rstrip() for line in out] == [
+        "                        0 to 1.50 s",
+        "root        ok          ─────────────────────",
+        "├ generate0 ok        * ···▒██████",
+        "├ tool1     ok        *           ■■■■■■■",
+        "└ generate2 ok        *                  ▒███",
+        "· queue  ▒ prefill  █ decode  ■ tool  * criti",
+    ]
+
+
+def test_children_stand_under_their_parent(tmp_path: Path, say: Say) -> None:
+    body = (
+        CallStatement((Work("tool", decode_s=0.1), Work("tool", decode_s=0.1))),
+        Work("tool", decode_s=0.1),
+    )
+    record = RunRecord()
+    record.on_events(play(body))
+    path = JaegerFile(tmp_path).export([build(record)])
+    _, out, _ = say("show", str(path))
+    assert [line.split("ok")[0].split()[-1] for line in out[1:-1]] == [
+        "root", "sub0", "tool0", "tool1", "tool3"
+    ]  # fmt: skip
+    _, rows, _ = say("show", str(path), "--waits")
+    assert [row.split()[0] for row in rows[1:-1]] == ["root", "sub0", "tool0", "tool1", "tool3"]
+
+
+def test_why_a_node_failed_stands_below_it(tmp_path: Path, say: Say) -> None:
+    events = [
+        replace(
+            one, outcome="failed", error=ErrorRecord("ToolFailed", "no funds", holds_content=False)
+        )
+        if isinstance(one, NodeFinished) and "tool" in one.node_id
+        else one
+        for one in play((Work("tool", decode_s=0.1),))
+    ]
+    record = RunRecord()
+    record.on_events(events)
+    path = JaegerFile(tmp_path).export([build(record)])
+    _, out, _ = say("show", str(path))
+    at = next(at for at, line in enumerate(out) if "tool0" in line)
+    assert out[at].split()[2] == "failed"
+    assert out[at + 1].strip() == "failed: no funds"
+
+
+def test_the_waits_of_the_nodes_of_a_run(folder: Path, say: Say) -> None:
+    code, out, _ = say("show", "last", "--waits")
     assert code == 0
     assert out[0].split() == [
         "node", "kind", "start", "ms", "took", "ms", "inputs", "gate", "queue", "grammar"

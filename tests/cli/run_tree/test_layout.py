@@ -114,7 +114,15 @@ def test_a_plan_its_tools_and_a_report() -> None:
     record.on_events(events_of(*PLAN))
     tree = tree_of_record(record, with_savings=True)
     assert tree is not None
-    assert tree_text(tree, 86, ASCII).splitlines() == []
+    assert tree_text(tree, 86, ASCII).splitlines() == [
+        "                        0 to 1.00 s             time tokens tok/s    KV   saves cached",
+        "root        ok          ____________________  1.00 s     40    40",
+        "|-generate0 ok        * ..==####              400 ms     20    95   120  400 ms     60",
+        "|-tool1     ok        *         tttttttt      400 ms                     300 ms",
+        "|-tool2     ok                  tt            100 ms",
+        "`-generate3 ok        *                 ####  200 ms     20    95   120  200 ms     60",
+        ". queue  = prefill  # decode  t tool  * critical path",
+    ]
 
 
 @pytest.mark.parametrize(
