@@ -18,6 +18,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
 from agentrt.base.errors import AgentrtError, NotInstalled
+from agentrt.cli.progress import waiting
 
 PACKAGES = (
     "agentrt",
@@ -37,7 +38,8 @@ _NO_COMPILER = (
 
 def print_report(model: str, *, as_json: bool) -> int:
     """Print the report; the exit code is that of the error at the engine's start."""
-    found, code = anyio.run(examine, Path(model) if model else embedded.path())
+    with waiting("starting the engine", quiet=as_json):
+        found, code = anyio.run(examine, Path(model) if model else embedded.path())
     if as_json:
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     else:

@@ -15,6 +15,7 @@ from agentrt.base.engine_selection import named_engine
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import AgentrtError
+from agentrt.cli.progress import waiting
 from agentrt.cli.server_report import examine_server
 
 SHOWN_MODELS = 8
@@ -41,7 +42,8 @@ def print_check(engine: str, model: str, api_key: str | None, *, probe: bool, as
     looked: list[tuple[dict[str, Any], int]] = []
     for one in servers:
         server = replace(one, model=model or one.model, key=api_key or one.key)
-        looked.append(anyio.run(examine_server if probe else check, server))
+        with waiting(f"asking {server.url}", quiet=as_json):
+            looked.append(anyio.run(examine_server if probe else check, server))
     if as_json:
         reports = [found for found, _ in looked]
         value = {"servers": reports} if config.is_fleet else reports[0]

@@ -35,12 +35,14 @@ def build(
     image runs on processors other than the one that makes it.
     """
     from agentrt.base.engine_extra import require_packages
+    from agentrt.cli.progress import waiting
 
     require_packages("agentrt kernels")
     from agentrt.engine.ops.kernel_build import build_kernels
 
     root = Path(folder).expanduser().absolute() if folder else None
-    path = build_kernels(processor, root)
+    with waiting("compiling the kernels"):
+        path = build_kernels(processor, root)
     sys.stdout.write(f"{path}\n")
     if root is not None:
         sys.stderr.write(f"engines find it by AGENTRT_KERNELS={shlex.quote(str(root))}\n")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from agentrt.analysis import RunRecord
-from agentrt.base.clock import Clock
+from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.ids import RunId
 from agentrt.base.money import money_text
 from agentrt.base.pace import pace_text
@@ -71,6 +71,23 @@ def progress(
 
         return LiveTree(runs, clock, to, labels, record_of)
     return PlainLines(runs, to)
+
+
+@contextmanager
+def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal what goes on, and for how long; elsewhere nothing.
+
+    Args:
+        what: The work, such as `starting the engine`.
+        quiet: Show nothing.
+    """
+    is_shown = not quiet and is_live(sys.stderr, os.environ)
+    shown = progress(quiet=not is_shown, runs=1, clock=MonotonicClock())
+    shown.open(what)
+    try:
+        yield
+    finally:
+        shown.close()
 
 
 def is_live(stream: TextIO, environ: Mapping[str, str]) -> bool:

@@ -105,6 +105,7 @@ def serve(
     from agentrt.app import open_runtime
     from agentrt.base.config import SchedulerConfig
     from agentrt.base.engines.kept_content import content_config
+    from agentrt.cli.progress import waiting
     from agentrt.serve import ServeConfig
     from agentrt.serve import serve as run
     from agentrt.telemetry import collector_of, transcripts_of
@@ -124,7 +125,10 @@ def serve(
     )
     observers = [one for one in kept if one is not None]
 
+    starting = ExitStack()
+
     def tell(url: str) -> None:
+        starting.close()
         freeze_gc()
         typer.echo(f"{name} is served at {url}")
 
@@ -137,6 +141,7 @@ def serve(
     with ExitStack() as stack:
         for one in observers:
             stack.callback(one.close)
+        stack.enter_context(starting).enter_context(waiting("starting the engine"))
         # The quicker loop where it is installed, as uvicorn chooses.
         options = {"use_uvloop": find_spec("uvloop") is not None}
         anyio.run(lambda: run(config, opening, tell=tell), backend_options=options)

@@ -25,7 +25,7 @@ from agentrt.cli.batch_summary import BatchSummary
 from agentrt.cli.error_report import exit_code_of
 from agentrt.cli.output import checked
 from agentrt.cli.parameters import location_of
-from agentrt.cli.progress import progress
+from agentrt.cli.progress import progress, waiting
 from agentrt.cli.result_printer import ResultPrinter
 from agentrt.cli.run_outcome import RunOutcome
 from agentrt.cli.run_summary import RunSummary
@@ -130,7 +130,8 @@ class Session:
         """Print how far each run was from its latency bound; the engine has ended by now."""
         from agentrt.cli.bound import BoundLimits
 
-        limits = BoundLimits(self._settings.engine_choice)
+        with waiting("measuring this machine", quiet=self._settings.quiet):
+            limits = BoundLimits(self._settings.engine_choice)
         for run_id in self._run_ids:
             record = self._summary.record_of(run_id)
             for line in limits.lines(record) if record is not None else ():

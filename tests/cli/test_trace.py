@@ -106,8 +106,8 @@ def test_a_run_is_drawn_as_a_tree(folder: Path, say: Say, monkeypatch: pytest.Mo
     assert [line[:45].rstrip() for line in out] == [
         "                        0 to 1.50 s",
         "root        ok          ─────────────────────",
-        "├ generate0 ok        * ···▒██████",
-        "├ tool1     ok        *           ■■■■■■■",
+        "├ generate0 ok        * ···▒███████",
+        "├ tool1     ok        *           ■■■■■■■■",
         "└ generate2 ok        *                  ▒███",
         "· queue  ▒ prefill  █ decode  ■ tool  * criti",
     ]

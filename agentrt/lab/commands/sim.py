@@ -28,7 +28,7 @@ def run(flags: RunFlags) -> None:
     from agentrt.lab.result_file import write_json
     from agentrt.lab.sim.command import run_once
 
-    found = run_once(flags)
+    found = run_once(flags, log)
     for name, value in found.items():
         typer.echo(f"{name:24} {value if isinstance(value, str | int) else f'{value:.6g}'}")
     write_json(flags.json_path, found)

@@ -110,7 +110,8 @@ def _fitted_to_plays(costs: SimCosts, config: EngineConfig, flags: CalibrateFlag
         engine = partial(
             real_time, model, kv_tokens=flags.play_kv_tokens, threads=flags.threads, stack=stack
         )
-        played = play_all({policy: player(engine(policy)) for policy in FIT_POLICIES}, workloads)
+        players = {policy: player(engine(policy)) for policy in FIT_POLICIES}
+        played = play_all(players, workloads, log)
     setup = Setup(costs, flags.play_kv_tokens, start_tokens=start_tokens(model), greedy=True)
     fitted, factors = fit_to_plays(setup, played, log)
     state = anyio.run(measure_state, replace(config, kv_pages=flags.play_kv_tokens // PAGE_TOKENS))

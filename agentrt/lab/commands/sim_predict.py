@@ -18,7 +18,7 @@ from agentrt.lab.bench.compound.real_time import real_time
 from agentrt.lab.code_version import code_version
 from agentrt.lab.commands.sim_plays import mix_at, player, start_tokens
 from agentrt.lab.flags import names, require
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.quiet_machine import QuietMachine
 from agentrt.lab.result_file import machine, write_json, write_text
 from agentrt.lab.sim.arms import real_policies
@@ -64,12 +64,13 @@ def run_prediction(flags: PredictFlags) -> None:
         return anyio.run(measure_state, config).since(calibrated)
 
     left = found.left(wanted)
+    pace = WorkPace("cases", len(left))
     for name in left:
         busy_cores = quiet.check()
         with ExitStack() as stack:
             case = _played(plans[name], setup, probe, model, stack, flags)
         found.cases[name] = case
-        log(f"{line_of(case)}; others took {busy_cores or 0.0:.2f} cores")
+        pace.done(f"{line_of(case)}; others took {busy_cores or 0.0:.2f} cores")
         write_json(flags.resume, found.to_json())
     for line in verdicts(list(found.cases.values())):
         typer.echo(line)

@@ -10,7 +10,7 @@ from typing import Protocol
 import anyio
 
 from agentrt.base.record import record
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.sessions.ideal import TokenTree
 from agentrt.lab.sessions.prompt_reader import PromptReader
 from agentrt.lab.sessions.samples import AgentSample, TurnSample, Watch
@@ -49,11 +49,13 @@ async def play_one_by_one(arm: SessionArm, sessions: Sequence[AgentSession]) -> 
     """Play sessions one after the other."""
     watch = Watch()
     agents: list[AgentSample] = []
+    pace = WorkPace("agents", len(sessions))
     for session in sessions:
         agent = await arm.play(session, watch)
         agents.append(agent)
         took_s = agent.ended_s - agent.arrived_s
-        log(f"{session.name}: {len(agent.turns)} turns in {took_s:.1f} s {agent.error}".rstrip())
+        text = f"{session.name}: {len(agent.turns)} turns in {took_s:.1f} s {agent.error}".rstrip()
+        pace.done(text)
     return SessionPlay(0.0, tuple(agents), _turns_in(sessions))
 
 
@@ -73,11 +75,13 @@ async def play_arriving(
         due_s.append(due_s[-1] + random.expovariate(rate))
     found: dict[int, AgentSample] = {}
     watch = Watch()
+    pace = WorkPace("agents", len(sessions))
 
     async def one(at: int) -> None:
         await anyio.sleep(max(0.0, due_s[at] - watch.now_s()))
         # Latency counts from the arrival that was due, whenever the loop came to it.
         found[at] = replace(await arm.play(sessions[at], watch), arrived_s=due_s[at])
+        pace.done()
 
     async with anyio.create_task_group() as tasks:
         for at in range(len(sessions)):

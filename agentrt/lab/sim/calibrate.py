@@ -18,6 +18,7 @@ import numpy as np
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.pace import time_text
 from agentrt.lab.sim.costs import SimCosts, StepWork
 from agentrt.lab.sim.fit import Fitted, ObservedSteps, fit
 from agentrt.lab.sim.measured_engine import MeasuredEngine, open_engine
@@ -113,7 +114,9 @@ async def calibrate(
                     break
                 observed += await _measure(engine, config, point, gaps)
             rounds += 1
-            log(f"round {rounds}: {len(observed)} samples")
+            left_s = seconds - (time.monotonic() - began_s)
+            left = f", about {time_text(left_s)} left" if left_s > 0 else ""
+            log(f"round {rounds}: {len(observed)} samples{left}")
     found = fit_without_odd(alike(observed))
     gap_s, gap_row_s = line_through(gaps)
     wait_s = await _wait_s(replace(config, kv_pages=_QUEUED_PAGES), found, seed)

@@ -15,6 +15,7 @@ import numpy as np
 
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.record import record
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.sim.validate import Play, PlayedWorkload
@@ -67,13 +68,27 @@ class FittedPlay:
     played: PlayedWorkload
 
 
-def play_all(players: Mapping[PolicyName, Play], workloads: Sequence[Workload]) -> list[FittedPlay]:
-    """Play all workloads by all policies; the first only warms up."""
+def play_all(
+    players: Mapping[PolicyName, Play],
+    workloads: Sequence[Workload],
+    note: Callable[[str], None] = lambda text: None,
+) -> list[FittedPlay]:
+    """Play all workloads by all policies; the first only warms up.
+
+    Args:
+        players: Engine of each policy.
+        workloads: The workloads.
+        note: Called with the progress.
+    """
     warm, *counted = workloads
     found: list[FittedPlay] = []
+    pace = WorkPace("plays", len(players) * len(workloads), note)
     for policy, play in players.items():
         play(warm)
-        found += [FittedPlay(policy, warm, one, play(one)) for one in counted]
+        pace.done()
+        for one in counted:
+            found.append(FittedPlay(policy, warm, one, play(one)))
+            pace.done()
     return found
 
 

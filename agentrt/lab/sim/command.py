@@ -29,8 +29,12 @@ SCALES: Mapping[str, Scale] = {
 has contexts of life size; `sizes` divides those of coding agents by eight."""
 
 
-def study_of(flags: StudyFlags) -> Study:
+def study_of(flags: StudyFlags, log: Log = lambda text: None) -> Study:
     """The mix with its engine.
+
+    Args:
+        flags: Mix and engine.
+        log: Called with the progress of runs that take long.
 
     Raises:
         UsageError: A name is unknown, or a number is out of range.
@@ -49,7 +53,7 @@ def study_of(flags: StudyFlags) -> Study:
         step_tokens=flags.step_tokens,
     )
     mixed = mixed_of(flags, flags.programs, tenants=flags.tenants, bursts=flags.bursts)
-    return Study(costs, mixed, setup, warm=flags.warm)
+    return Study(costs, mixed, setup, warm=flags.warm, log=log)
 
 
 def mixed_of(flags: MixFlags, programs: int, *, tenants: int = 1, bursts: float = 0.0) -> Mixed:
@@ -115,7 +119,7 @@ def run_sweep(flags: SweepFlags, log: Log) -> tuple[Sweep, dict[str, Any]]:
     arms, rate = arms_named(flags.policies), rate_of(flags.rates, "--rates")
     if flags.seeds < 1:
         raise UsageError("--seeds 0 compares nothing", hint="Give 1 or more; 5 for a claim")
-    study = study_of(flags)
+    study = study_of(flags, log)
     point = study.operating_point(
         kv_share=flags.kv_share,
         slowdown=flags.slowdown,
@@ -130,7 +134,7 @@ def run_sweep(flags: SweepFlags, log: Log) -> tuple[Sweep, dict[str, Any]]:
     return found, {**setting, "commit": commit(), "warm": flags.warm}
 
 
-def run_once(flags: RunFlags) -> dict[str, Any]:
+def run_once(flags: RunFlags, log: Log) -> dict[str, Any]:
     """One arm over one draw of programs: its figures as rows of a table.
 
     Raises:
@@ -144,7 +148,7 @@ def run_once(flags: RunFlags) -> dict[str, Any]:
             f"--kv-tokens {flags.kv_tokens} --rate {flags.rate} is out of range",
             hint="Give memory for a program, and a rate of 0 or more",
         )
-    study = study_of(flags)
+    study = study_of(flags, log)
     rate = flags.rate or 0.7 * study.full_rate
     point = study.point(arms[0], rate, flags.seed, flags.kv_tokens)
     return {

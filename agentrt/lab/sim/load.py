@@ -17,6 +17,7 @@ import numpy as np
 from agentrt.analysis.statistics import Floats, Interval, interval
 from agentrt.base.record import record
 from agentrt.lab.operating_point import RateProbe, RateSearch, find_rate
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.sim.arms import SimArm, arms_named
 from agentrt.lab.sim.draw_workers import DrawPlay
 from agentrt.lab.sim.study import StudyPoint
@@ -160,9 +161,10 @@ def load_curves(
 
     def points_of(plays: Sequence[DrawPlay]) -> list[StudyPoint]:
         fresh = [play for play in plays if play not in known]
+        pace = WorkPace("plays", len(fresh), log)
         for play, coming in zip(fresh, serve(fresh), strict=True):
             point = known[play] = coming.result()
-            log(f"{play.rate:.4g}/s, draw {play.draw}, {play.arm.name}: {point.in_words()}")
+            pace.done(f"{play.rate:.4g}/s, draw {play.draw}, {play.arm.name}: {point.in_words()}")
         return [known[play] for play in plays]
 
     def probe(at: float) -> RateProbe:

@@ -20,10 +20,12 @@ from agentrt.lab.operating_point import (
     RateSearch,
     operating_point,
 )
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.sim.alone import AMPLE_TOKENS, ample, played_alone
 from agentrt.lab.sim.arms import SimArm, arms_named
 from agentrt.lab.sim.costs import SimCosts
 from agentrt.lab.sim.outcome import ProgramOutcome, SimulationOutcome
+from agentrt.lab.sim.runs_counted import RunsCounted
 from agentrt.lab.sim.service import service_of
 from agentrt.lab.sim.simulation import Setup, Simulation
 from agentrt.lab.sim.token_ids import MESSAGE_TOKENS
@@ -175,14 +177,22 @@ class Study:
         mixed: The programs.
         setup: Other settings of the engine; its costs, memory and scheduler are set here.
         warm: True to begin with estimates learned from the programs of another seed.
+        log: Called with the progress of runs that take long.
 
     Attributes:
         mixed: The programs.
     """
 
     def __init__(
-        self, costs: SimCosts, mixed: Mixed, setup: Setup | None = None, *, warm: bool = True
+        self,
+        costs: SimCosts,
+        mixed: Mixed,
+        setup: Setup | None = None,
+        *,
+        warm: bool = True,
+        log: Callable[[str], None] = lambda text: None,
     ) -> None:
+        self._log = log
         self._setup = replace(setup or Setup(costs, 0), costs=costs)
         self.mixed = mixed
         self._warm = warm
@@ -207,7 +217,11 @@ class Study:
     def alone(self, seed: int) -> AloneLatencies:
         """Each program of a seed with an engine and memory of its own, cold."""
         if seed not in self._alone:
-            played = {one.name: played_alone(one, self._setup) for one in self.programs(seed)}
+            played = {}
+            pace = WorkPace("programs alone", self.mixed.programs, self._log)
+            for one in self.programs(seed):
+                played[one.name] = played_alone(one, self._setup)
+                pace.done()
             found = [one.outcome for one in played.values()]
             needs = {name: one.kv for name, one in played.items()}
             latency_s = np.array([one.latency_s for one in found])
@@ -316,7 +330,11 @@ class Study:
     ) -> SimulationOutcome:
         setup = replace(self._setup, kv_tokens=kv_tokens, scheduler=scheduler, hides_lengths=True)
         workload = self.mixed.arriving(self.programs(seed), rate, f"arrivals {seed}")
-        return Simulation(setup, self._estimates(), self.alone(seed).kv_needs).run(workload)
+        needs = self.alone(seed).kv_needs
+        return Simulation(setup, self._estimates(), needs, [self._counted()]).run(workload)
+
+    def _counted(self) -> RunsCounted:
+        return RunsCounted(WorkPace("programs served", self.mixed.programs, self._log))
 
     def _estimates(self) -> Estimates:
         """Estimates learned from another seed's programs, as a copy."""
@@ -327,7 +345,7 @@ class Study:
             setup = ample(self._setup)
             rate = _BUSY_SHARE * self.full_rate
             workload = self.mixed.arriving(self.mixed.drawn(-1), rate, "arrivals before")
-            Simulation(setup, self._learned).run(workload)
+            Simulation(setup, self._learned, observers=[self._counted()]).run(workload)
         return Estimates(self._learned.rows())
 
 

@@ -15,6 +15,7 @@ from agentrt.analysis.statistics import Interval, mean_interval, percentiles, ra
 from agentrt.analysis.target import Target
 from agentrt.base.record import record
 from agentrt.lab.operating_point import OperatingPoint
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.result_file import header
 from agentrt.lab.sim.arms import SimArm
 from agentrt.lab.sim.study import Study, StudyPoint
@@ -86,18 +87,21 @@ def sweep(
     points: dict[str, list[StudyPoint]] = {arm.name: [] for arm in arms}
     around: dict[str, list[StudyPoint]] = {arm.name: [] for arm in arms}
     kv_tokens = operating.kv_tokens
+    others = [factor for factor in AROUND if factor != 1.0] if curves else []
+    pace = WorkPace("points", len(arms) * (len(operating.found) + len(others)), log)
     for seed, probe in enumerate(operating.found):
         for arm in arms:
             point = study.point(arm, probe.rate, seed, kv_tokens)
             points[arm.name].append(point)
-            log(f"seed {seed}, {arm.name}: {point.in_words()}")
+            pace.done(f"seed {seed}, {arm.name}: {point.in_words()}")
     for factor in AROUND if curves else ():
         rate = factor * operating.found[0].rate
         for arm in arms:
             known = points[arm.name][0]
-            point = known if factor == 1.0 else study.point(arm, rate, 0, kv_tokens)
-            around[arm.name].append(point)
-            log(f"rate {point.rate:.4g}/s, {arm.name}: {point.in_words()}")
+            if factor != 1.0:
+                known = study.point(arm, rate, 0, kv_tokens)
+                pace.done(f"rate {known.rate:.4g}/s, {arm.name}: {known.in_words()}")
+            around[arm.name].append(known)
     return Sweep(operating, points, around)
 
 

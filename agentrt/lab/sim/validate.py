@@ -11,6 +11,7 @@ import numpy as np
 
 from agentrt.analysis.statistics import Floats, Interval, interval
 from agentrt.base.config import PolicyName, SchedulerConfig
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.sim.costs import Pace, SimCosts, StepWork
 from agentrt.lab.sim.outcome import SimulationOutcome
 from agentrt.lab.sim.ranking import Ranking, ranking_of
@@ -181,11 +182,13 @@ def validate(
     """
     twins = {policy: _Twins(policy, setup) for policy in players}
     cases: list[ValidationCase] = []
+    pace = WorkPace("plays", len(players) * (1 + repeats * (len(loads) - 1)), log)
     for at, (rate, workload) in enumerate(loads):
         found: dict[PolicyName, list[_Repeat]] = {policy: [] for policy in players}
         for _ in range(repeats if at else 1):
             for policy, play in players.items():
                 found[policy].append(twins[policy].play(play(workload), workload))
+                pace.done()
         if at:
             for policy, several in found.items():
                 cases.append(_case(policy, rate, several))

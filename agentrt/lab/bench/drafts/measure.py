@@ -21,7 +21,7 @@ from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.shapes import shape_named
 from agentrt.lab.checkpoints.weights import first_whole_word_id
 from agentrt.lab.errors import BenchFailed
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace, log
 from agentrt.lab.quiet_machine import group_cpu_s
 
 _SETTINGS = {OFF: "off", ON: "auto"}
@@ -33,6 +33,7 @@ def measure(points: Sequence[DraftsPoint], flags: DraftsFlags) -> Iterator[Point
     Raises:
         BenchFailed: An arm failed, or drafts changed an output.
     """
+    pace = WorkPace("rounds", len(points) * (1 + flags.counted))
     for point in points:
         log(f"measuring {point.name}")
         with ExitStack() as stack:
@@ -40,11 +41,11 @@ def measure(points: Sequence[DraftsPoint], flags: DraftsFlags) -> Iterator[Point
                 name: stack.enter_context(closing(ArmProcess(arm_of(point, flags, name))))
                 for name in (OFF, ON)  # the second computes with the threads of the first
             }
-            yield _take_turns(arms, point, flags)
+            yield _take_turns(arms, point, flags, pace)
 
 
 def _take_turns(
-    arms: Mapping[str, ArmProcess], point: DraftsPoint, flags: DraftsFlags
+    arms: Mapping[str, ArmProcess], point: DraftsPoint, flags: DraftsFlags, pace: WorkPace
 ) -> PointPairs:
     """Each arm once a round, in an order that turns round each time; the first round warms up."""
     samples: dict[str, list[DraftsSample]] = {name: [] for name in arms}
@@ -52,6 +53,7 @@ def _take_turns(
         question = _question(point, flags, number)
         names = (OFF, ON) if number % 2 else (ON, OFF)
         found = {name: _sample(arms[name], question) for name in names}
+        pace.done()
         if found[OFF].output_hash != found[ON].output_hash:
             raise BenchFailed(
                 f"drafts changed an output of {point.name}",

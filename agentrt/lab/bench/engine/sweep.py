@@ -14,7 +14,7 @@ from agentrt.lab.bench.engine.sample import Sample, check_equal_work, measure_ro
 from agentrt.lab.bench.engine.variants import CONSTRAINED, constrained_arm, our_arm, peer_arms
 from agentrt.lab.bench.flags import EngineFlags
 from agentrt.lab.checkpoints.checkpoint import checkpoint
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace, log
 
 _PROBES = 2
 """Rounds in which variants of a peer compete; none of them counts."""
@@ -59,6 +59,7 @@ def measure(
     files = peer_files(checkpoint(shape, with_weights=saved))
     files.check(*flags.peers)
     arms = ArmPool()
+    pace = WorkPace("points", len(points))
     try:
         for point in points:
             alike = [one for one in points if one.dtype == point.dtype]
@@ -76,7 +77,9 @@ def measure(
                 variants[peer] = peer_arms(
                     peer, point, shape, files, device=flags.device, cores=cores()
                 )
-            yield _measure_point(point, variants, shape, flags, arms)
+            found = _measure_point(point, variants, shape, flags, arms)
+            pace.done(point.name)
+            yield found
     finally:
         arms.close()
 

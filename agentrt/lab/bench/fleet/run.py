@@ -20,7 +20,7 @@ from agentrt.lab.bench.fleet.fleet_targets import CLIENT
 from agentrt.lab.bench.fleet.replicas import Replicas
 from agentrt.lab.bench.fleet.token_clock import TokenClock
 from agentrt.lab.operating_point import RateProbe, RateSearch, find_rate
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace, log
 from agentrt.lab.quiet_machine import QuietMachine, read_cpu
 
 _SEARCH = RateSearch(near=0.15, factor=1.25, most_halvings=3, most_probes=5)
@@ -202,16 +202,22 @@ class FleetRun:
             )
             for name in names[at % len(names) :] + names[: at % len(names)]
         ]
-        missing = {
+        missing = [
             name
             for name, draw, number in todo
             if (name, draw.number, number, rate, widths[name]) not in self._known
-        }
+        ]
         for name in names:
             if name in missing and name != CLIENT:  # what an earlier part has learned is gone
                 self._known.pop((name, warm.number, 0, rate, 0), None)
                 self.play(name, warm, rate)
-        return [self.play(name, draw, rate, number, widths[name]) for name, draw, number in todo]
+        pace, found = WorkPace("plays", len(missing)), []
+        for name, draw, number in todo:
+            before = len(self.plays)
+            found.append(self.play(name, draw, rate, number, widths[name]))
+            if len(self.plays) > before:  # no play of an earlier part
+                pace.done()
+        return found
 
     def _served(self) -> int:
         return self._replicas.counts()["output_tokens"]

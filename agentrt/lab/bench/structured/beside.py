@@ -9,12 +9,11 @@ import numpy as np
 
 from agentrt.lab.bench.structured.cases import ConstraintCase
 from agentrt.lab.bench.structured.libraries import LibraryArm
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace
 from agentrt.structured.vocabulary import Alphabet
 
 ROUNDS = 5
 KINDS = ("json", "pattern")
-_LOG_EVERY = 50
 
 
 def masks_beside(
@@ -35,15 +34,15 @@ def masks_beside(
     times: dict[str, dict[str, list[float]]] = {
         when: {"ours": [], "alone": []} for when in ("first", "again")
     }
-    for number, case in enumerate(schemas):
-        if number % _LOG_EVERY == 0:
-            log(f"masks of case {number + 1} of {len(schemas)}")
+    pace = WorkPace("cases", len(schemas))
+    for case in schemas:
         texts = [alphabet.tokenize(one.text.encode()) for one in case.texts if one.valid]
         answer = arm.ask("masks", kind=case.kind, source=case.source, texts=texts, rounds=ROUNDS)
         for walk in answer.get("walks", ()):
             for who, rounds_ns in walk.items():
                 times["first"][who] += [ns / 1e3 for ns in rounds_ns[0]]
                 times["again"][who] += [min(each) / 1e3 for each in zip(*rounds_ns, strict=True)]
+        pace.done()
     return {when: _compared(found) for when, found in times.items()}
 
 

@@ -15,7 +15,7 @@ from agentrt.lab.bench.structured.cases import (
     written,
 )
 from agentrt.lab.bench.structured.libraries import LibraryArm
-from agentrt.lab.progress import log
+from agentrt.lab.progress import WorkPace
 from agentrt.structured.vocabulary import Alphabet
 
 BEYOND = (1, 8, 40, 200)
@@ -26,7 +26,6 @@ SMALL = "embedded"
 ROWS = 64
 _ROW_CASES = 8
 _ROW_ROUNDS = 30
-_LOG_EVERY = 50
 
 
 @dataclass(slots=True)
@@ -86,15 +85,15 @@ def measure(
         vocabulary: Name of the vocabulary.
     """
     replies: dict[str, list[CaseReply]] = {library.name: [] for library in libraries}
+    pace = WorkPace(f"cases over {vocabulary}", len(cases))
     for number, case in enumerate(cases):
-        if number % _LOG_EVERY == 0:
-            log(f"{vocabulary}: case {number + 1} of {len(cases)}")
         for library in libraries if number % 2 else reversed(libraries):
             reply = _put(library, case, alphabet)
             if vocabulary == SMALL and library.name == OURS and reply.compiled:
                 budgets = {"more": BEYOND, "seed": number}
                 reply.closing = library.ask("closings", **_constraint(case), **budgets)
             replies[library.name].append(reply)
+        pace.done()
     return [
         Measured(
             library.name,

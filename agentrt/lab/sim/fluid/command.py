@@ -14,6 +14,7 @@ from agentrt.analysis.statistics import Floats
 from agentrt.base.config import PolicyName, SchedulerConfig
 from agentrt.base.errors import UsageError
 from agentrt.lab.flags import check_known, names
+from agentrt.lab.progress import WorkPace
 from agentrt.lab.result_file import header
 from agentrt.lab.sim.arms import PLAIN
 from agentrt.lab.sim.command import about, mixed_of
@@ -72,13 +73,14 @@ def run_fleet(flags: FleetFlags, log: Log) -> Json:
     order: PolicyName = "rwa" if flags.order == "rwa" else "fcfs"
     gated = SchedulerConfig(policy=order, gate_share=flags.gate_share)
     found = {}
+    pace = WorkPace("routings", len(names(flags.routing)), log)
     for routing in names(flags.routing):
         began_s = time.perf_counter()
         fleet = Fleet(_setup(flags, flags.engines, gated), library, routing, flags.seed)
         outcome = fleet.run(arrived_s, program)
         took_s = time.perf_counter() - began_s
         found[routing] = one = _figures(outcome, library.shapes) | {"took_s": took_s}
-        log(
+        pace.done(
             f"{routing}: mean {one['mean_s']:.2f} s, p99 {one['p99_s']:.1f} s, busy "
             f"{one['busy']:.2f}, computed again {one['computed_again']:.1%}, took {took_s:.0f} s"
         )
