@@ -39,7 +39,8 @@ class LiveTree(Progress):
     Text that programs emit goes above the rows, line by line. So does standard output if both are
     one terminal. Otherwise it must be left alone: it belongs in a file or a pipe.
 
-    The cursor stays visible, so that a killed process leaves the terminal as it was.
+    The cursor stays visible, so that a killed process leaves the terminal as it was. A terminal
+    that takes nothing, as after Ctrl-S, holds up the drawing alone: events never wait for it.
 
     Args:
         runs: Number of runs.
@@ -64,7 +65,8 @@ class LiveTree(Progress):
         self._console = _VisibleCursor(file=to, highlight=False, markup=False, emoji=False)
         self._glyphs = glyphs_for(to.encoding)
         self._with_stdout = is_same_file(sys.stdout, to)
-        self._lock = RLock()
+        self._state_lock = RLock()
+        self._screen_lock = RLock()
         self._opening: tuple[str, float] = ("", 0.0)
         self._text = ""
         self._live: Live | None = None
@@ -77,14 +79,14 @@ class LiveTree(Progress):
         self._start()
 
     def on_events(self, events: Sequence[Event]) -> None:
-        with self._lock:
+        with self._state_lock:
             self._runs_tree.on_events(events)
         if self._thread is None and not self._over.is_set():
             self._start()
 
     def emit(self, text: str) -> None:
         if self._runs == 1:
-            with self._lock:
+            with self._state_lock:
                 self._text += text
 
     @contextmanager
@@ -119,7 +121,7 @@ class LiveTree(Progress):
         self._thread.start()
 
     def _show(self) -> None:
-        with self._lock:
+        with self._screen_lock:
             self._live = Live(
                 DrawnLines(self._picture),
                 console=self._console,
@@ -130,7 +132,7 @@ class LiveTree(Progress):
             self._live.start()
 
     def _hide(self) -> None:
-        with self._lock:
+        with self._screen_lock:
             if self._live is not None:
                 live, self._live = self._live, None
                 live.stop()
@@ -148,10 +150,11 @@ class LiveTree(Progress):
 
     def draw(self) -> None:
         """Draw the present state, unless a question has the terminal."""
-        with self._lock:
+        with self._screen_lock:
             if self._live is None:
                 return
-            lines, newline, self._text = self._text.rpartition("\n")
+            with self._state_lock:
+                lines, newline, self._text = self._text.rpartition("\n")
             if newline:
                 self._write_text(lines)  # draws the tree below anew
             else:
@@ -162,7 +165,7 @@ class LiveTree(Progress):
             self._console.print(Text(text), soft_wrap=True)
 
     def _picture(self) -> list[Line | str]:
-        with self._lock:
+        with self._state_lock:
             lines = self._lines()
             if self._text:
                 lines.append(tail(self._text, self._console.width))

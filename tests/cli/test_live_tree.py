@@ -3,6 +3,7 @@
 import io
 import sys
 from random import Random
+from threading import Event, Thread
 
 import pytest
 
@@ -10,7 +11,8 @@ from agentrt.analysis import RunRecord
 from agentrt.base.clock import FakeClock
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.live_tree import LEAST_PAUSE_S, MOST_SHARE, LiveTree, pause_after, tail
-from agentrt.protocol.events import Event, NodeDeclared, RunStarted
+from agentrt.protocol import events as protocol_events
+from agentrt.protocol.events import NodeDeclared, RunStarted
 from tests.oracles.random_programs import random_body
 from tests.oracles.random_runs import play
 from tests.oracles.statements import WaitStatement, Work
@@ -55,7 +57,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
-def shown(terminal: Terminal, events: list[Event], *, runs: int = 1, keep: bool = True) -> LiveTree:
+def shown(
+    terminal: Terminal, events: list[protocol_events.Event], *, runs: int = 1, keep: bool = True
+) -> LiveTree:
     record = RunRecord()
     record.on_events(events)
     record_of = (lambda run_id: record if run_id == record.run_id else None) if keep else None
@@ -206,6 +210,29 @@ def test_a_batch_tells_its_pace(terminal: Terminal) -> None:
     assert lines[2].startswith("├ root +3")
     assert lines[3].startswith("└ 2: root")
     assert lines[5] == "1/3 runs done, 30.0 a minute, about 4 s left"
+    tree.close()
+
+
+def test_a_terminal_that_takes_nothing_holds_up_no_run(terminal: Terminal) -> None:
+    entered, goes_on = Event(), Event()
+
+    class Stopped(Terminal):
+        def write(self, text: str) -> int:
+            if text.strip() and not goes_on.is_set():
+                entered.set()
+                goes_on.wait(30.0)
+            return super().write(text)
+
+    events = play(PLAN, start_s=0.0)
+    tree = shown(Stopped(), events)
+    drawing = Thread(target=tree.draw)
+    drawing.start()
+    assert entered.wait(30.0)
+    tree.on_events(events)
+    tree.emit("said")
+    assert drawing.is_alive(), "the terminal still takes nothing"
+    goes_on.set()
+    drawing.join()
     tree.close()
 
 
