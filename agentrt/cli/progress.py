@@ -13,6 +13,7 @@ from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.ids import RunId
 from agentrt.base.money import money_text
 from agentrt.base.pace import pace_text
+from agentrt.cli.results_alone import is_same_file
 from agentrt.cli.run_tree.from_events import LiveRunTree
 from agentrt.cli.run_tree.node import TreeNode
 from agentrt.protocol.events import Event
@@ -121,6 +122,13 @@ class PlainLines(Progress):
             self._to.write(text)
             self._to.flush()
             self._inside_text = not text.endswith("\n")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Begin a line of its own after a question, unless the answer's own line end is shown."""
+        self._inside_text = True
+        yield
+        self._inside_text = not is_same_file(sys.stdin, self._to)
 
     def close(self) -> None:
         if self._inside_text:

@@ -64,6 +64,17 @@ def test_plain_lines_tell_each_end_once_and_text_as_it_comes() -> None:
     assert second.split() == ["plan#0", "generate", "ok", "400", "ms", "7", "tokens"]
 
 
+def test_a_line_after_a_question_that_was_answered_from_a_pipe_is_its_own() -> None:
+    out = io.StringIO()
+    lines = PlainLines(1, out)
+    lines.on_events(beginning())
+    with lines.paused():
+        out.write("\nSend it? ")
+    lines.on_events(end())
+    assert out.getvalue().splitlines()[1] == "Send it? "
+    assert out.getvalue().splitlines()[2].startswith("plan#0")
+
+
 def test_a_batch_counts_runs_with_its_rate_and_the_time_left() -> None:
     out = io.StringIO()
     lines = PlainLines(3, out)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from agentrt.base.record import record
 from agentrt.cli.run_tree.node import GROUPS, Group, RunTree, TreeNode, group_of
 
-_TRIES_A_ROW = 8
+_MOST_MISFITS = 8
+"""Nodes that did not fit the rows that are left, after which no more are tried."""
 
 
 @record
@@ -95,10 +96,11 @@ def rows_of(tree: RunTree, wanted: Iterable[TreeNode], most_rows: int | None) ->
     if most_rows is None or tree.root.counts.size <= most_rows:
         return list(_rows(tree.root, None))
     choice = _Choice(tree.root)
-    for tries, node in enumerate(wanted):
-        if choice.rows >= most_rows and tries > _TRIES_A_ROW * most_rows:
+    misfits = 0
+    for node in wanted:
+        misfits += not choice.try_to_keep(node, most_rows)
+        if choice.rows >= most_rows or misfits > _MOST_MISFITS:
             break
-        choice.try_to_keep(node, most_rows)
     return list(_rows(tree.root, choice.kept))
 
 
