@@ -81,6 +81,7 @@ class LiveTree(Progress):
     def on_events(self, events: Sequence[Event]) -> None:
         with self._state_lock:
             self._runs_tree.on_events(events)
+            self._runs_tree.take_finished()  # for lines; here they would only take memory
         if self._thread is None and not self._over.is_set():
             self._start()
 

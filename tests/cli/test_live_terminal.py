@@ -158,6 +158,7 @@ def test_an_interrupt_leaves_the_tree_as_it_was(job: Path, server_url: str) -> N
     assert not typed.screen.hidden_cursor
 
 
+@pytest.mark.slow
 def test_an_error_stands_below_the_tree(job: Path, server_url: str) -> None:
     (job / "go").touch()
     typed = Typed(job, "job.py", "--n", "2", "--fails", *remote(server_url))
@@ -177,7 +178,13 @@ CALM: list[tuple[str, tuple[str, ...], dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "env"), [one[1:] for one in CALM], ids=[one[0] for one in CALM])
+@pytest.mark.parametrize(
+    ("args", "env"),
+    [
+        pytest.param(*one[1:], id=one[0], marks=[pytest.mark.slow] if at else [])
+        for at, one in enumerate(CALM)
+    ],
+)
 def test_where_nothing_is_redrawn(
     job: Path, server_url: str, args: tuple[str, ...], env: dict[str, str]
 ) -> None:
@@ -190,6 +197,7 @@ def test_where_nothing_is_redrawn(
     assert (typed.raw == "") is is_quiet
 
 
+@pytest.mark.slow
 def test_no_colour_where_none_is_wanted(job: Path, server_url: str) -> None:
     (job / "go").touch()
     typed = Typed(job, "job.py", "--n", "2", *remote(server_url), env={"NO_COLOR": "1"})

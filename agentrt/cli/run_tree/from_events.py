@@ -233,6 +233,7 @@ class LiveRunTree:
         for request_id in self._requests_of.pop(node.key, ()):
             self._requests.pop(request_id, None)
         self._open.pop(node.key, None)
+        self._pending.pop(node.key, None)
         (self._failed if event.outcome == "failed" else self._latest).append(node)
         if node.parent is not None and node.parent.kind != "batch":
             self.finished.append(node)
@@ -258,6 +259,9 @@ class LiveRunTree:
         self.ended_at_s = event.at_s
         self.runs_failed += event.outcome == "failed"
         nodes = self._nodes.pop(event.run_id, {})
+        for node in nodes.values():  # whatever has not told its end
+            self._open.pop(node.key, None)
+            self._at_work.pop(node.key, None)
         if self._runs > 1 and nodes:
             root = next(iter(nodes.values()))
             root.children = []

@@ -262,7 +262,7 @@ class _Drawing:
         columns = self._columns.bar
         if not columns:
             return ()
-        stretches = [
+        stretches: list[tuple[str, float, float]] = [
             (stage.label, stage.started_at_s, stage.ended_at_s)
             for stage in node.stages_at(self._end_s)
         ]
@@ -275,8 +275,10 @@ class _Drawing:
 
     def _runs(self, cells: list[str]) -> Iterable[StyledText]:
         """Cells of one label in a row as one piece."""
-        marks: dict[str, str] = {**self._glyphs.marks, _PROGRAM: self._glyphs.program, "": " "}
-        colours: dict[str, str] = {**COLOURS, _PROGRAM: FAINT}
+        marks: dict[str, str] = {_PROGRAM: self._glyphs.program, "": " "}
+        marks.update(self._glyphs.marks)
+        colours: dict[str, str] = {_PROGRAM: FAINT}
+        colours.update(COLOURS)
         first = 0
         for place in range(1, len(cells) + 1):
             if place == len(cells) or cells[place] != cells[first]:

@@ -107,7 +107,7 @@ def begun(*events: Event, runs: int = 1) -> LiveRunTree:
 
 def states(live: LiveRunTree, name: str, *events: Event) -> list[str]:
     """States of a node after each event."""
-    found = []
+    found: list[str] = []
     for event in events:
         live.on_events([event])
         found += [one.state for one in nodes_of(live.tree) if one.name == name]
