@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agentrt.analysis.stage import Label
 from agentrt.base.record import record
 from agentrt.cli.run_tree.node import State
 
@@ -12,7 +11,7 @@ class Glyphs:
     """Characters of the tree, each one column wide.
 
     Attributes:
-        marks: Character of each kind of time.
+        marks: Character of each kind of time, by its label.
         program: Character of the time of a program, which is that of its nodes.
         branch: Beginning of a row with others below it, two columns.
         last: Beginning of the last row.
@@ -21,7 +20,7 @@ class Glyphs:
         cut: Mark of text that was cut.
     """
 
-    marks: dict[Label, str]
+    marks: dict[str, str]
     program: str
     branch: str
     last: str
@@ -73,7 +72,7 @@ UNICODE = Glyphs(
     cut="…",
 )
 
-COLOURS: dict[Label, str] = {
+COLOURS: dict[str, str] = {
     "admission": "yellow",
     "cache": "cyan",
     "queue": "yellow",

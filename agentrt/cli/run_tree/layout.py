@@ -275,10 +275,8 @@ class _Drawing:
 
     def _runs(self, cells: list[str]) -> Iterable[StyledText]:
         """Cells of one label in a row as one piece."""
-        marks: dict[str, str] = {_PROGRAM: self._glyphs.program, "": " "}
-        marks.update(self._glyphs.marks)
-        colours: dict[str, str] = {_PROGRAM: FAINT}
-        colours.update(COLOURS)
+        marks = {**self._glyphs.marks, _PROGRAM: self._glyphs.program, "": " "}
+        colours = {**COLOURS, _PROGRAM: FAINT}
         first = 0
         for place in range(1, len(cells) + 1):
             if place == len(cells) or cells[place] != cells[first]:

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agentrt.analysis import RunRecord
-from agentrt.analysis.stage import Stage
+from agentrt.analysis.stage import LABELS, Stage
 from agentrt.cli.run_tree.choice import rows_of
 from agentrt.cli.run_tree.from_events import LiveRunTree
 from agentrt.cli.run_tree.from_record import tree_of_record
-from agentrt.cli.run_tree.glyphs import ASCII, UNICODE, glyphs_for
+from agentrt.cli.run_tree.glyphs import ASCII, COLOURS, UNICODE, Glyphs, glyphs_for
 from agentrt.cli.run_tree.layout import View, painted, text_of, tree_lines, tree_text
 from agentrt.cli.run_tree.node import GROUPS, RunTree, State, TreeNode, group_of
 from agentrt.protocol.events import Event
@@ -187,6 +187,16 @@ def test_the_bars_of_random_runs_have_their_width(rng: Random) -> None:
     lines = tree_text(tree, width, ASCII).splitlines()
     assert len(lines) == len(record.nodes) + 2
     assert all(len(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize("glyphs", [ASCII, UNICODE], ids=["ascii", "unicode"])
+def test_each_kind_of_time_has_a_mark_and_a_colour(glyphs: Glyphs) -> None:
+    assert set(glyphs.marks) == set(COLOURS) == set(LABELS)
+    marks = [*glyphs.marks.values(), glyphs.program]
+    assert len(set(marks)) == len(marks)
+    assert {cell_len(one) for one in marks} == {1}
+    guides = (glyphs.branch, glyphs.last, glyphs.through, glyphs.more)
+    assert {cell_len(one) for one in guides} == {2}
 
 
 def test_ascii_where_the_stream_has_no_unicode() -> None:
