@@ -207,6 +207,8 @@ class LiveTree(Progress):
         if self._record_of is None:
             return []
         state = self._runs_tree
+        if self._runs > 1:
+            state.end_of_all("cancelled", self._clock.now_s())
         tree, wanted = state.tree, state.by_interest()
         record = None
         if self._runs == 1 and state.run_id is not None:

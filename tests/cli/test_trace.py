@@ -108,7 +108,7 @@ def test_a_run_is_drawn_as_a_tree(folder: Path, say: Say, monkeypatch: pytest.Mo
         "root        ok          ─────────────────────",
         "├ generate0 ok        * ···▒███████",
         "├ tool1     ok        *           ■■■■■■■■",
-        "└ generate2 ok        *                  ▒███",
+        "└ generate2 ok        *                  ████",
         "· queue  ▒ prefill  █ decode  ■ tool  * criti",
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentrt.analysis.stage import Label
 from agentrt.base.ids import NodeId, RequestId, RunId
@@ -263,9 +263,25 @@ class LiveRunTree:
             self._open.pop(node.key, None)
             self._at_work.pop(node.key, None)
         if self._runs > 1 and nodes:
-            root = next(iter(nodes.values()))
-            root.children = []
-            self._leave_out_old(root.parent)
+            self._forget_below(next(iter(nodes.values())), nodes.values())
+        if self._runs > 1 and self.runs_done == self._runs:
+            self.end_of_all("failed" if self.runs_failed else "ok", event.at_s)
+
+    def end_of_all(self, state: State, at_s: float) -> None:
+        """End the root of several runs, unless it has ended."""
+        if self.tree is not None and not self.tree.root.has_ended:
+            self.tree.change(self.tree.root, state)
+            self.tree.root.ended_at_s = at_s
+
+    def _forget_below(self, program: TreeNode, nodes: Iterable[TreeNode]) -> None:
+        """Forget the nodes of a run of many that has ended; they stay in the counts."""
+        program.children = []
+        gone = {node.key for node in nodes} - {program.key}
+        for ended in (self._latest, self._failed):
+            kept = [node for node in ended if node.key not in gone]
+            ended.clear()
+            ended.extend(kept)
+        self._leave_out_old(program.parent)
 
     def _leave_out_old(self, root: TreeNode | None) -> None:
         """Forget runs that ended long ago; they stay in the counts."""

@@ -215,6 +215,9 @@ def test_runs_of_a_batch_are_branches_of_one_tree() -> None:
     assert [one.name for one in nodes_of(live.tree)] == ["runs", "7: job#0", "job#0", "plan#0"]
     assert live.tree.root.counts.nodes["failed"] == 2, "what was forgotten is counted"
     assert (live.runs_done, live.runs_failed) == (1, 1)
+    assert [one.name for one in live.by_interest()] == ["7: job#0", "job#0", "plan#0"]
+    live.on_events([NodeFinished(OTHER, ROOT, "ok", 0.9), RunFinished(OTHER, "ok", 0.9)])
+    assert (live.tree.root.state, live.tree.root.ended_at_s) == ("failed", 0.9)
 
 
 def test_runs_that_ended_long_ago_are_left_out() -> None:
