@@ -18,7 +18,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
 from agentrt.base.errors import AgentrtError, NotInstalled
-from agentrt.cli.progress import waiting
+from agentrt.cli.progress_display import waiting
 
 PACKAGES = (
     "agentrt",

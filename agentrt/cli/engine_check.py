@@ -15,7 +15,7 @@ from agentrt.base.engine_selection import named_engine
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import AgentrtError
-from agentrt.cli.progress import waiting
+from agentrt.cli.progress_display import waiting
 from agentrt.cli.server_report import examine_server
 
 SHOWN_MODELS = 8

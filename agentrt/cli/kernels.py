@@ -35,7 +35,7 @@ def build(
     image runs on processors other than the one that makes it.
     """
     from agentrt.base.engine_extra import require_packages
-    from agentrt.cli.progress import waiting
+    from agentrt.cli.progress_display import waiting
 
     require_packages("agentrt kernels")
     from agentrt.engine.ops.kernel_build import build_kernels

@@ -21,9 +21,6 @@ from agentrt.base.content_config import ContentChoice, ContentConfig
 from agentrt.base.errors import ErrorRecord, record_of
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.run_transcripts import RunTranscripts
-from agentrt.cli.run_tree.from_record import tree_of_record
-from agentrt.cli.run_tree.glyphs import glyphs_for
-from agentrt.cli.run_tree.layout import tree_text
 from agentrt.cli.settings import TraceTarget
 from agentrt.cli.trace_files import runs_folder
 from agentrt.program import Program
@@ -91,6 +88,10 @@ class RunSummary:
 
     def tree(self, run_id: RunId, width: int, encoding: str | None) -> str:
         """Tree of a finished run with all of its nodes, as lines; "" if unknown."""
+        from agentrt.cli.run_tree.from_record import tree_of_record
+        from agentrt.cli.run_tree.glyphs import glyphs_for
+        from agentrt.cli.run_tree.layout import tree_text
+
         record = self._records.get(run_id)
         tree = tree_of_record(record, with_savings=True) if record else None
         return tree_text(tree, width, glyphs_for(encoding)) if tree is not None else ""

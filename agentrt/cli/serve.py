@@ -105,7 +105,7 @@ def serve(
     from agentrt.app import open_runtime
     from agentrt.base.config import SchedulerConfig
     from agentrt.base.engines.kept_content import content_config
-    from agentrt.cli.progress import waiting
+    from agentrt.cli.progress_display import waiting
     from agentrt.serve import ServeConfig
     from agentrt.serve import serve as run
     from agentrt.telemetry import collector_of, transcripts_of

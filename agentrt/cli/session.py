@@ -25,7 +25,7 @@ from agentrt.cli.batch_summary import BatchSummary
 from agentrt.cli.error_report import exit_code_of
 from agentrt.cli.output import checked
 from agentrt.cli.parameters import location_of
-from agentrt.cli.progress import progress, waiting
+from agentrt.cli.progress_display import progress, waiting
 from agentrt.cli.result_printer import ResultPrinter
 from agentrt.cli.run_outcome import RunOutcome
 from agentrt.cli.run_summary import RunSummary

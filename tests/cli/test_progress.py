@@ -6,7 +6,9 @@ import pytest
 
 from agentrt.base.clock import FakeClock
 from agentrt.base.ids import NodeId, RequestId, RunId
-from agentrt.cli.progress import PlainLines, Progress, is_live, progress
+from agentrt.cli.plain_lines import PlainLines
+from agentrt.cli.progress import Progress
+from agentrt.cli.progress_display import is_live, progress
 from agentrt.protocol.events import (
     Event,
     FirstToken,

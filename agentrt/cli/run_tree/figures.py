@@ -7,8 +7,8 @@ def duration(seconds: float) -> str:
     """A duration in at most seven characters.
 
     Example:
-        >>> duration(0.0123), duration(2.3), duration(75.0), duration(7300.0), duration(2e5)
-        ('12 ms', '2.30 s', '1m 15s', '2h 01m', '2d 07h')
+        >>> duration(0.0123), duration(2.3), duration(150.0), duration(7300.0), duration(2e5)
+        ('12 ms', '2.30 s', '2m 30s', '2h 01m', '2d 07h')
     """
     if seconds < 0.9995:
         return f"{max(0.0, seconds) * 1e3:.0f} ms"

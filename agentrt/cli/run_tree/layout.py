@@ -76,7 +76,7 @@ class _Columns:
 
 @record
 class _Sums:
-    """What the nodes in flight add to a branch: output tokens, and tokens of context."""
+    """Additions of the nodes in flight to a branch: output tokens, and tokens of context."""
 
     tokens: dict[str, int]
     kv_tokens: dict[str, int]
@@ -339,7 +339,7 @@ class _Drawing:
 
 
 def _more(row: Row) -> str:
-    """What the row of a branch that has ended says of the nodes that it hides."""
+    """Count of the nodes that a branch hides after its end, for its row."""
     return f" +{sum(row.counted.values())}" if row.counted and not row.is_count else ""
 
 

@@ -116,7 +116,7 @@ class TreeNode:
         return self.ended_at_s is not None
 
     def ancestors(self) -> list[TreeNode]:
-        """Its parent, that one's parent and so on up to the root."""
+        """The parent, that one's parent and so on up to the root."""
         found, node = [], self.parent
         while node is not None:
             found.append(node)
