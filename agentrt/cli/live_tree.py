@@ -9,6 +9,7 @@ from threading import Event as Flag
 from threading import RLock, Thread
 from typing import TextIO
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.segment import Segment
@@ -110,7 +111,9 @@ class LiveTree(Progress):
         self._thread.join()
         with suppress(OSError):  # the terminal is closed
             self._hide()
-            self._write_text(self._text)
+            rows, rest = rows_and_rest(self._text, self._console.width)
+            if rows or rest:
+                self._write([*rows, rest] if rest else rows)
             self._text = ""
             lines = self._final_lines()
             if lines:
@@ -155,21 +158,21 @@ class LiveTree(Progress):
             if self._live is None:
                 return
             with self._state_lock:
-                lines, newline, self._text = self._text.rpartition("\n")
-            if newline:
-                self._write_text(lines)  # draws the tree below anew
+                rows, self._text = rows_and_rest(self._text, self._console.width)
+            if rows:
+                self._write(rows)  # draws the tree below anew
             else:
                 self._live.refresh()
 
-    def _write_text(self, text: str) -> None:
-        if text:
-            self._console.print(Text(text), soft_wrap=True)
+    def _write(self, rows: Sequence[str]) -> None:
+        self._console.print(Text("\n".join(rows)), soft_wrap=True)
 
     def _picture(self) -> list[Line | str]:
         with self._state_lock:
             lines = self._lines()
             if self._text:
-                lines.append(tail(self._text, self._console.width))
+                _, rest = rows_and_rest(self._text, self._console.width)
+                lines.append("".join(char if char.isprintable() else " " for char in rest))
         return [*lines, " "]  # the cursor rests on a line of its own
 
     def _lines(self) -> list[Line | str]:
@@ -242,9 +245,21 @@ def pause_after(cost_s: float) -> float:
     return max(LEAST_PAUSE_S, cost_s / MOST_SHARE)
 
 
-def tail(text: str, width: int) -> str:
-    """The end of a line that is still growing, in one row."""
-    return "".join(char if char.isprintable() else " " for char in text[1 - width :])
+def rows_and_rest(text: str, width: int) -> tuple[list[str], str]:
+    """Rows that a growing text has filled, and the rest, which is shorter than a row.
+
+    Complete lines stay whole. A line that still grows is broken between words, so that all of it
+    can be read as it comes.
+    """
+    lines, newline, rest = text.rpartition("\n")
+    rows = lines.split("\n") if newline else []
+    while cell_len(rest) >= width:
+        fitting = len(set_cell_size(rest, width - 1).rstrip())
+        cut = rest.rfind(" ", 1, fitting + 1)
+        cut = cut if cut > 0 else max(1, fitting)
+        rows.append(rest[:cut])
+        rest = rest[cut:].removeprefix(" ")
+    return rows, rest
 
 
 class _VisibleCursor(Console):
