@@ -96,7 +96,8 @@ class LiveTree(Progress):
         """Take the tree off the terminal meanwhile."""
         self._pauses += 1
         if self._pauses == 1:
-            self._hide()
+            with suppress(OSError):  # the terminal is closed
+                self._hide()
         try:
             yield
         finally:
@@ -181,13 +182,8 @@ class LiveTree(Progress):
         if state.tree is None:
             what, since_s = self._opening
             return [f"{what} {time_text(self._clock.now_s() - since_s)}"] if what else []
-        view = View(
-            width,
-            height - 3,
-            self._clock.now_s(),
-            self._glyphs,
-            notes=tuple(self._notes()),
-        )
+        notes = tuple(self._notes())
+        view = View(width, height - 3, self._clock.now_s(), self._glyphs, notes=notes)
         return [*tree_lines(state.tree, view, state.by_interest(), state.in_flight())]
 
     def _notes(self) -> Iterable[str]:

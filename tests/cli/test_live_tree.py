@@ -6,7 +6,7 @@ from random import Random
 from threading import Event, Thread
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -14,6 +14,7 @@ from agentrt.analysis import RunRecord
 from agentrt.base.clock import FakeClock
 from agentrt.base.ids import NodeId, RunId
 from agentrt.cli.live_tree import LEAST_PAUSE_S, MOST_SHARE, LiveTree, pause_after, rows_and_rest
+from agentrt.cli.progress_display import waiting
 from agentrt.protocol import events as protocol_events
 from agentrt.protocol.events import NodeDeclared, RunStarted
 from tests.oracles.random_programs import random_body
@@ -253,8 +254,39 @@ def test_a_closed_terminal_ends_no_run(terminal: Terminal) -> None:
     tree = shown(closed, events)
     closed.is_closed = True
     tree.on_events(events)
+    with tree.paused():
+        pass
     tree.close()
     assert sys.stderr is not closed
+
+
+def test_what_takes_long_is_named_on_a_terminal_while_it_lasts(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_seen = Event()
+
+    class Watched(Terminal):
+        def write(self, text: str) -> int:
+            written = super().write(text)
+            if "compiling" in self.getvalue():
+                is_seen.set()
+            return written
+
+    watched = Watched()
+    monkeypatch.setattr(sys, "stderr", watched)
+    with waiting("compiling the kernels"):
+        assert is_seen.wait(30.0)
+    assert "compiling the kernels 1 s" in watched.getvalue()
+    assert watched.screen().text == ""
+
+
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_elsewhere_nothing_is_said_of_it(is_quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal() if is_quiet else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", out)
+    with waiting("compiling the kernels", quiet=is_quiet):
+        pass
+    assert out.getvalue() == ""
 
 
 def test_drawing_takes_its_share_at_most() -> None:
@@ -279,6 +311,7 @@ def test_a_line_that_grows_fills_rows(text: str, rows: list[str], rest: str) -> 
     assert rows_and_rest(text, 10) == (rows, rest)
 
 
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.text(alphabet="ab \n報\u0301", max_size=60), st.integers(3, 20))
 def test_no_text_is_lost(text: str, width: int) -> None:
     rows, rest = rows_and_rest(text, width)
