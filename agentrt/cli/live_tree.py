@@ -98,6 +98,7 @@ class LiveTree(Progress):
         if self._pauses == 1:
             with suppress(OSError):  # the terminal is closed
                 self._hide()
+                self._write_all()
         try:
             yield
         finally:
@@ -112,10 +113,7 @@ class LiveTree(Progress):
         self._thread.join()
         with suppress(OSError):  # the terminal is closed
             self._hide()
-            rows, rest = rows_and_rest(self._text, self._console.width)
-            if rows or rest:
-                self._write([*rows, rest] if rest else rows)
-            self._text = ""
+            self._write_all()
             lines = self._final_lines()
             if lines:
                 self._console.print(DrawnLines(lambda: lines), end="")
@@ -167,6 +165,14 @@ class LiveTree(Progress):
 
     def _write(self, rows: Sequence[str]) -> None:
         self._console.print(Text("\n".join(rows)), soft_wrap=True)
+
+    def _write_all(self) -> None:
+        """Write the emitted text that is left, a last line that may still grow too."""
+        with self._state_lock:
+            text, self._text = self._text, ""
+        rows, rest = rows_and_rest(text, self._console.width)
+        if rows or rest:
+            self._write([*rows, rest] if rest else rows)
 
     def _picture(self) -> list[Line | str]:
         with self._state_lock:

@@ -159,10 +159,11 @@ def test_a_question_has_the_terminal_to_itself(terminal: Terminal) -> None:
     events = play(PLAN, start_s=0.0)
     tree = shown(terminal, events)
     tree.on_events(events[:4])
+    tree.emit("Said before it.")
     tree.draw()
     with tree.paused(), tree.paused():
         tree.draw()
-        assert terminal.screen().text == ""
+        assert terminal.screen().text == "Said before it."
         terminal.write("Send it? ")
         before = terminal.getvalue()
         tree.draw()
@@ -170,8 +171,8 @@ def test_a_question_has_the_terminal_to_itself(terminal: Terminal) -> None:
         terminal.write("yes\n")
     tree.draw()
     lines = terminal.screen().text.splitlines()
-    assert lines[0] == "Send it? yes"
-    assert lines[2].startswith("root")
+    assert lines[:2] == ["Said before it.", "Send it? yes"]
+    assert lines[3].startswith("root")
     tree.close()
 
 

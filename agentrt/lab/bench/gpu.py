@@ -121,10 +121,9 @@ def check_gpu(
             for one in plan.drafts
         },
     }
-    for name, measure in parts.items():
-        if name.split()[0] not in kinds:
-            continue
-        log(f"{name} ({monotonic() - began_s:.0f} s gone)")
+    chosen = {name: one for name, one in parts.items() if name.split()[0] in kinds}
+    for number, (name, measure) in enumerate(chosen.items(), 1):
+        log(f"{name} (part {number} of {len(chosen)}, {monotonic() - began_s:.0f} s gone)")
         found["parts"][name] = result = _guarded(measure)
         if "error" in result:
             log(f"{name} failed: {result['error']}")
