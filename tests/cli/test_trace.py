@@ -226,6 +226,7 @@ WRONG: list[tuple[list[str], str, str]] = [
     (["show", "traces/runs/notes.json"], "notes.json is no trace", "agentrt trace ls"),
     (["show", "last", "--why", "generat0"], "no node 'generat0'", "did you mean generate0?"),
     (["show", "last", "--why", "%"], "run c3 has no node '%'", "show c3 lists its"),
+    (["show", "last", "--why", "x", "--waits"], "--why and --waits are two reports", "give one"),
     (["ls", "--folder", "absent"], "there is no folder absent", "name one"),
     (["shw", "last"], "No such command 'shw'", "show"),
 ]
