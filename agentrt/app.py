@@ -45,6 +45,7 @@ from agentrt.telemetry import collector_of, transcripts_of
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
+    from agentrt.recording import RunRecording
     from agentrt.remote import RemoteEngines
 
 _log = logging.getLogger("agentrt")
@@ -68,6 +69,7 @@ def open_runtime(
     programs: Sequence[Program[..., Any]] = (),
     remote_limits: Mapping[str, Any] | None = None,
     response_cache: str | None = None,
+    record: Path | str | None = None,
 ) -> RuntimeOpening:
     """A runtime with its engines; `async with` opens it for a block, `await` until `aclose()`.
 
@@ -106,10 +108,12 @@ def open_runtime(
         remote_limits: Fields of `agentrt.remote.RemoteLimits` that differ from the defaults.
         response_cache: Place of the answers of `generate(cache=True)`: a file, `redis://HOST:PORT`,
             or "off". None takes that of `AGENTRT_RESPONSE_CACHE`, or else a file of the user.
+        record: File for a recording of all runs, which tests can replay (docs/testing.md); a
+            recording that is there is replaced.
 
     Raises:
-        UsageError: The event loop is not one of asyncio, an engine is unknown, or `agentrt.toml` is
-            malformed.
+        UsageError: The event loop is not one of asyncio, an engine is unknown, `agentrt.toml` is
+            malformed, or `record` is a file that is no recording.
         EngineUnavailable: An engine does not answer or cannot start.
         NotInstalled: The packages of an embedded engine, or those for Redis, are not installed.
         ModelInvalid: A model directory cannot be loaded.
@@ -129,6 +133,7 @@ def open_runtime(
         programs=programs,
         remote_limits=remote_limits or {},
         response_cache=response_cache,
+        record=record,
     )
     return RuntimeOpening(opened)
 
@@ -149,8 +154,10 @@ async def _opened(
     programs: Sequence[Program[..., Any]],
     remote_limits: Mapping[str, Any],
     response_cache: str | None,
+    record: Path | str | None,
 ) -> AsyncIterator[Runtime]:
     """The block in which a runtime is open."""
+    recording = None if record is None else _recording(Path(record), clock)
     choices = engines_of_roles(
         engine,
         models,
@@ -185,7 +192,7 @@ async def _opened(
         runtime = Runtime(
             backends,
             clock=clock,
-            observers=observers,
+            observers=observers if recording is None else [*observers, recording],
             config=config,
             scheduler=scheduler,
             estimates=memory.estimates,
@@ -199,6 +206,10 @@ async def _opened(
         raise
     try:
         async with runtime:
+            if recording is not None:
+                recording.note_engines(
+                    {role: one.capabilities for role, one in runtime.engines.items()}
+                )
             if ready is not None:
                 await to_thread.run_sync(ready.join)  # long done, unless engines start at once
             yield runtime
@@ -259,6 +270,12 @@ def run_here(
     finally:
         for one in observers:
             one.close()
+
+
+def _recording(path: Path, clock: Clock) -> RunRecording:
+    from agentrt.recording import RunRecording  # with pydantic, for runs that are recorded
+
+    return RunRecording(path, clock)
 
 
 def _engines(choices: Mapping[str, EngineSettings]) -> str:

@@ -23,9 +23,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("protocol",),
     ("kv_cache", "structured", "prompt", "tools", "analysis"),
     ("program", "scheduler", "telemetry"),
-    ("engine", "remote", "testing"),
+    ("engine", "recording", "remote"),
     ("runtime",),
     ("app", "serve"),
+    ("testing",),
     ("lab",),
     ("cli",),
 )

@@ -8,6 +8,7 @@ turns segments into ids, a remote backend turns them into messages.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from agentrt.base.json_style import JsonStyle, styled_json
@@ -213,6 +214,14 @@ class CallFrame:
                 return arguments_json
             return styled_json(json.loads(arguments_json), self.style)
         return "".join(one.written(*item) for item in json.loads(arguments_json).items())
+
+    def calls_text(self, calls: Iterable[tuple[str, str]]) -> str:
+        """Calls as the model writes them, given by name and arguments as compact JSON."""
+        written = (
+            f"{self.before}{name}{self.middle}{self.arguments_text(arguments)}{self.after}"
+            for name, arguments in calls
+        )
+        return f"{self.first}{self.between.join(written)}{self.last}"
 
 
 def argument_texts(arguments_json: str, style: JsonStyle) -> dict[str, str]:

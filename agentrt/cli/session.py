@@ -170,6 +170,7 @@ class Session:
             ),
             programs=[self._program],
             remote_limits=self._settings.limits.of_servers,
+            record=self._settings.record,
         )
 
     async def _run_all(self, runtime: Runtime) -> None:

@@ -76,6 +76,7 @@ class RunSettings:
         trace: Destination of spans as given.
         content: Choice of what is kept of prompts and answers, as given; "" leaves it to the file.
         show: Print what was said in each run.
+        record: File for a recording of the runs, or None.
         as_json: One `agentrt.run/1` object a run on standard output.
         quiet: Nothing but errors on standard error.
         verbose: Also print bars over time and tracebacks.
@@ -215,6 +216,14 @@ class RunSettings:
     show: Annotated[
         bool, typer.Option("--show", help="Print what was said: prompts, answers, tool calls.")
     ] = False
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record",
+            metavar="FILE",
+            help="Record prompts, answers and times, for tests to replay (docs/testing.md).",
+        ),
+    ] = None
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one agentrt.run/1 object a run.")
     ] = False

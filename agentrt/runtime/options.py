@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentrt.base.ids import NodeId, RunId
-from agentrt.tools import OnWrite
+from agentrt.tools import OnTool, OnWrite
 
 if TYPE_CHECKING:
     from agentrt.base.money import Amount
@@ -75,6 +75,8 @@ class RunOptions:
         max_running: Bodies of programs, tools and questions that have not ended.
         max_cost: Money for all generations of the run, as `limits(cost=...)` around its program.
         on_write: Makes each call of a `write` tool, for example to log it first.
+        on_tool: Makes each attempt of any tool, in place of `on_write`; a replay gives its result
+            without making the call.
         keeps_prefixes: Whether later runs may continue from the prompts of this one, such as those
             of a chat that a client keeps; engines then keep the prefixes when the run ends.
     """
@@ -97,3 +99,4 @@ class RunOptions:
     max_running: int | None = None
     max_cost: Amount | None = None
     on_write: OnWrite | None = None
+    on_tool: OnTool | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,10 @@ from agentrt.base.errors import (
 from agentrt.base.ids import RequestId
 from agentrt.base.record import record
 from agentrt.protocol.backend import GenerateRequest
-from agentrt.protocol.step_output import FinishReason
-from agentrt.testing.script import Reply
+from agentrt.protocol.step_output import FinishReason, OptionScore, TokenLogprob
+from agentrt.testing.script import Reply, texts_of
 from agentrt.testing.spelling import Spelling
+from agentrt.testing.timed_output import TimedOutput, spread
 
 if TYPE_CHECKING:
     from agentrt.structured import CompiledConstraint
@@ -35,6 +37,9 @@ class ScriptedAnswer:
         closed_early: Whether it was closed before the script's end.
         error: Error of a failed answer.
         stopped_by: The stop string that ended it, or "".
+        logprobs: One entry a token, if they were asked for.
+        scores: One score an option of a scored choice.
+        timed: The same with times of its own; None if the engine's steps decide.
     """
 
     token_ids: tuple[int, ...]
@@ -43,7 +48,13 @@ class ScriptedAnswer:
     closed_early: bool = False
     error: ErrorRecord | None = None
     stopped_by: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    scores: tuple[OptionScore, ...] = ()
+    timed: TimedOutput | None = None
 
+
+LIKELY = 0.9
+"""Probability of the option that a script answers, if it gives none."""
 
 CANCELLED = ScriptedAnswer((), (), "cancelled")
 
@@ -54,26 +65,54 @@ def failed(error: AgentrtError) -> ScriptedAnswer:
 
 
 class Answerer:
-    """Makes answers obey their requests, as a real engine's do."""
+    """Makes answers obey their requests, as a real engine's do.
 
-    def __init__(self, spelling: Spelling) -> None:
+    Args:
+        spelling: Tokens of the engine.
+        prefill_s: Time of a prompt token at the engine's speed.
+        decode_s: Time of an output token at that speed.
+    """
+
+    def __init__(self, spelling: Spelling, prefill_s: float = 0.0, decode_s: float = 0.0) -> None:
         self._spelling = spelling
+        self._prefill_s = prefill_s
+        self._decode_s = decode_s
         self._compiled: dict[str, CompiledConstraint] = {}
         self._thoughts: dict[RequestId, tuple[int, ...]] = {}
 
-    def answer(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
+    def answer(
+        self, request: GenerateRequest, reply: Reply, prompt_tokens: int = 0
+    ) -> ScriptedAnswer:
         """The script's reply within the request's stop strings, limit and constraint."""
+        if reply.output is not None:
+            return _recorded(reply.output, reply.error)
+        try:
+            answer = self._thoughtful(request, reply)
+            answer = replace(
+                answer,
+                logprobs=_logprobs(request, reply, answer.token_ids),
+                scores=self._scores(request, reply),
+            )
+        except AgentrtError as error:
+            return failed(error)
+        times = reply.times(self._prefill_s * prompt_tokens, self._decode_s, len(answer.token_ids))
+        if times is None:
+            return answer
+        parts = spread(answer.pieces, answer.token_ids, answer.logprobs, times)
+        return replace(answer, timed=TimedOutput(parts, times, answer.reason))
+
+    def _thoughtful(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
+        """The reply behind its reasoning."""
         if request.thinking_tokens is None:
             return self._answer(request, reply)
         thought = self._thought(request.thinking_tokens, reply)
         left_tokens = request.sampling.max_tokens - len(thought)
         if left_tokens < 1:
-            error = ConstraintError(
+            raise ConstraintError(
                 f"the thought of {request.node_id} takes {len(thought)} tokens, max_tokens is "
                 f"{request.sampling.max_tokens}",
                 hint="Raise max_tokens",
             )
-            return failed(error)
         self._thoughts[request.request_id] = thought
         sampling = replace(request.sampling, max_tokens=left_tokens)
         answer = self._answer(replace(request, sampling=sampling), reply)
@@ -89,7 +128,8 @@ class Answerer:
         return (*opening, *ids(reply.thinking)[:max_tokens], *ids(frame.closing))
 
     def _answer(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
-        text, stop = _until_stop(reply.text, request.sampling.stop)
+        texts = texts_of(reply, request, self._spelling.call_frame)
+        text, stop = _until_stop(self._fitting(request, texts), request.sampling.stop)
         ids = self._spelling.ids(text)
         if reply.error is not None:
             answer = self._tokenized(request, ids, "failed")
@@ -104,6 +144,38 @@ class Answerer:
             return answer
         pieces = _without_tail(answer.pieces, len(stop))
         return replace(answer, pieces=pieces, stopped_by=stop)
+
+    def _fitting(self, request: GenerateRequest, texts: list[str]) -> str:
+        """The first text that the constraint accepts whole; the first of all if none is."""
+        if len(texts) == 1 or request.constraint is None:
+            return texts[0]
+        compiled = self._compile(request.constraint)
+        for text in texts:
+            state, ids = compiled.start(), self._spelling.ids(text)
+            if state.advance(ids) == len(ids) and state.can_stop():
+                return text
+        return texts[0]
+
+    def _scores(self, request: GenerateRequest, reply: Reply) -> tuple[OptionScore, ...]:
+        """Scores of the options of a scored choice."""
+        if not request.scored or request.constraint is None:
+            return ()
+        options = request.constraint.options
+        given = {str(option): one for option, one in (reply.scores or {}).items()}
+        if unknown := given.keys() - set(options):
+            raise RequestRejected(
+                f"the script scores {min(unknown)!r} for {request.node_id}",
+                hint=f"The options are {', '.join(map(repr, options))}",
+            )
+        if not given:
+            rest = (1 - LIKELY) / max(1, len(options) - 1)
+            given = dict.fromkeys(options, rest) | {str(reply.text): LIKELY}
+        return tuple(
+            OptionScore(
+                math.log(max(given.get(option, 0.0), _LEAST)), len(self._spelling.ids(option)) + 1
+            )
+            for option in options
+        )
 
     def close(self, request: GenerateRequest, written: tuple[int, ...]) -> ScriptedAnswer:
         """The shortest valid end after the tokens `written`; only the tokens to add."""
@@ -154,7 +226,10 @@ class Answerer:
         rest = "".join(self._spelling.pieces(ids[taken:], keep_special=True))
         what = f"goes wrong at {rest[:40]!r}" if rest else "is not whole"
         problem = f"the script's answer to {node_id} {what} after {written[-60:]!r}"
-        hint = "Let the script answer what the constraint allows (JSON is compact, without spaces)"
+        hint = (
+            "Let the script answer what the type allows: keys in the type's order, and tool calls "
+            "as call(name, ...)"
+        )
         raise RequestRejected(problem, hint=hint)
 
     def _tokenized(
@@ -176,6 +251,46 @@ class Answerer:
             spelling = self._spelling
             self._compiled[key] = compile_constraint(spec, spelling.vocab, spelling.call_frame)
         return self._compiled[key]
+
+
+_LEAST = 1e-12
+"""Probability of an option that a script gives none, since its logarithm has to be finite."""
+
+
+def _recorded(output: TimedOutput, error: Exception | None) -> ScriptedAnswer:
+    """A recorded output, as it was."""
+    ids = tuple(one for part in output.parts for one in part.token_ids or (0,) * part.tokens)
+    pieces = tuple(part.text for part in output.parts)
+    return ScriptedAnswer(
+        ids,
+        pieces,
+        output.reason,
+        output.closed_early,
+        None if error is None else record_of(error),
+        output.stopped_by,
+        scores=output.scores,
+        timed=output,
+    )
+
+
+def _logprobs(
+    request: GenerateRequest, reply: Reply, token_ids: tuple[int, ...]
+) -> tuple[TokenLogprob, ...]:
+    """Log-probabilities of the tokens, if they were asked for."""
+    if not request.sampling.logprobs:
+        return ()
+    given = reply.logprobs
+    values = [given] * len(token_ids) if isinstance(given, float | int) else list(given)
+    if len(values) != len(token_ids):
+        raise RequestRejected(
+            f"the script gives {len(values)} logprobs for the {len(token_ids)} tokens of "
+            f"{request.node_id}",
+            hint="Give one a token, or one number for all of them",
+        )
+    return tuple(
+        TokenLogprob(token_id, value, ((token_id, value),))
+        for token_id, value in zip(token_ids, values, strict=True)
+    )
 
 
 def _until_stop(text: str, stop: tuple[str, ...]) -> tuple[str, str]:

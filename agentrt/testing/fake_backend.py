@@ -24,6 +24,7 @@ from agentrt.base.errors import (
     EngineUnavailable,
     Unsupported,
     record_of,
+    revive,
 )
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import (
@@ -42,6 +43,7 @@ from agentrt.testing.request import ScriptedRequest
 from agentrt.testing.script import Answers, Reply, Script, prompt_text
 from agentrt.testing.seen import SeenByBackend
 from agentrt.testing.spelling import ByteSpelling, CodecSpelling, Spelling
+from agentrt.testing.timed_answers import TimedAnswers
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec
@@ -59,7 +61,8 @@ class ScriptedBackend:
         'scripted'
 
     Args:
-        script: `(request, prompt text) -> text or Reply`, or answers in order of admission.
+        script: `(request, prompt text) -> answer`, answers by name of the node, or answers in order
+            of admission.
         clock: Clock of its event loop; tests use `agentrt.testing.LoopClock`.
         prefill_tokens_per_s: Speed of prompts.
         decode_tokens_per_s: Steps a second; every running request gets one token a step.
@@ -71,6 +74,9 @@ class ScriptedBackend:
         kv_tokens: Reported capacity of the KV cache.
         host_kv_tokens: Reported capacity of the KV offload tier.
         resumes: Whether it goes on behind the output of an engine that was lost.
+        spelling: Tokens without a codec; None takes one a byte.
+        scores: Whether it scores choices.
+        logprobs: Whether it reports log-probabilities.
 
     Attributes:
         seen: Record of all calls.
@@ -79,7 +85,7 @@ class ScriptedBackend:
 
     def __init__(
         self,
-        script: Script,
+        script: Script | Answers,
         *,
         clock: Clock,
         prefill_tokens_per_s: float = math.inf,
@@ -92,6 +98,9 @@ class ScriptedBackend:
         kv_tokens: int = 0,
         host_kv_tokens: int = 0,
         resumes: bool = True,
+        spelling: Spelling | None = None,
+        scores: bool = True,
+        logprobs: bool = True,
     ) -> None:
         self.seen = SeenByBackend()
         self.pages = (0, 0)
@@ -99,10 +108,13 @@ class ScriptedBackend:
         self._prefill_s = 1 / prefill_tokens_per_s
         self._decode_s = 1 / decode_tokens_per_s
         self._max_running = max_running
-        self._spelling: Spelling = ByteSpelling() if codec is None else CodecSpelling(codec)
-        self._answers = Answers(script)
+        self._spelling: Spelling = spelling or ByteSpelling()
+        if codec is not None:
+            self._spelling = CodecSpelling(codec)
+        self._answers = script if isinstance(script, Answers) else Answers(script)
         self._replies: dict[RequestId, Reply] = {}
-        self._answerer = Answerer(self._spelling)
+        self._answerer = Answerer(self._spelling, self._prefill_s, self._decode_s)
+        self._timed = TimedAnswers(clock, self._is_ongoing, self._put_timed)
         takes = prompt or ("messages" if codec is None else "tokens")
         self.capabilities = Capabilities(
             backend="scripted",
@@ -122,6 +134,8 @@ class ScriptedBackend:
             thinking=self._spelling.think_frame,
             cache_salts=True,  # it keeps no prefixes at all
             resumes=resumes,
+            scores=scores,
+            logprobs=logprobs,
         )
         self._ongoing: dict[RequestId, ScriptedRequest] = {}
         self._refused: list[End] = []
@@ -212,6 +226,7 @@ class ScriptedBackend:
             self._stepping.cancel()
             await asyncio.wait([self._stepping])
             self._stepping = None
+        await self._timed.aclose()
         now_s = self._clock.now_s()
         ends = [*self._refused, *(one.end(CANCELLED, now_s) for one in self._ongoing.values())]
         self._refused = []
@@ -263,13 +278,27 @@ class ScriptedBackend:
         """Batch of the next step: demanded requests first, then by order of arrival."""
         waiting = [one for one in self._ongoing.values() if one.complete and one.answer is None]
         waiting.sort(key=lambda one: not one.demanded)
-        batch = [one for one in self._ongoing.values() if one.answer is not None]
-        for one in waiting[: self._max_running - len(batch)]:
-            request = one.request
+        running = [one for one in self._ongoing.values() if one.answer is not None]
+        for one in waiting[: self._max_running - len(running)]:
             reply = self._reply(one)
-            one.admit(self._answerer.answer(request, reply), self._clock.now_s())
-            batch.append(one)
-        return batch
+            answer = self._answerer.answer(one.request, reply, len(one.prompt_ids))
+            if answer.error is not None and reply.error is None:
+                self.seen.problems.append(revive(answer.error))
+            one.admit(answer, self._clock.now_s())
+            if answer.timed is not None:
+                self._timed.start(one, answer.timed)
+            running.append(one)
+        return [one for one in running if one.answer is not None and one.answer.timed is None]
+
+    def _is_ongoing(self, one: ScriptedRequest) -> bool:
+        return self._ongoing.get(one.request.request_id) is one and not one.cancelled
+
+    def _put_timed(self, one: ScriptedRequest, deltas: list[Delta], end: End | None) -> None:
+        """Deliver what a timed answer gives at one instant."""
+        if end is not None:
+            del self._ongoing[one.request.request_id]
+            self._notify()  # its place is free
+        self._deliver(None, deltas, [end] if end is not None else [])
 
     def _reply(self, one: ScriptedRequest) -> Reply:
         """The script's reply to a complete prompt."""
@@ -284,6 +313,7 @@ class ScriptedBackend:
             if request_id not in self._replies:
                 self._replies[request_id] = self._answers.reply(one.request, prompt)
         except AgentrtError as error:
+            self.seen.problems.append(error)
             return Reply(error=error)
         return self._replies[request_id]
 
@@ -310,7 +340,10 @@ class ScriptedBackend:
 
     def _close(self, one: ScriptedRequest, now_s: float) -> tuple[list[Delta], End]:
         try:
-            rest = self._answerer.close(one.request, one.written)
+            timed = one.answer.timed if one.answer is not None else None
+            is_recorded = timed is not None and timed.tokens is not None
+            written = self._spelling.ids(one.text) if is_recorded else one.written
+            rest = self._answerer.close(one.request, written)
         except AgentrtError as error:
             return [], one.end(failed(error), now_s)
         return one.close_with(rest, now_s)
@@ -332,10 +365,6 @@ class ScriptedBackend:
         takes = "messages" if isinstance(request.prompt, MessagePrompt) else "tokens"
         if takes != self.capabilities.prompt:
             return Unsupported(f"this engine takes {self.capabilities.prompt}, not {takes}")
-        if request.scored:
-            return Unsupported("a scripted engine scores nothing", hint="Leave scored out")
-        if request.sampling.logprobs:
-            return Unsupported("a scripted engine has no logprobs", hint="Leave logprobs at 0")
         return None
 
     def _ids_of(self, request: GenerateRequest) -> tuple[int, ...]:

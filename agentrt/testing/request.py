@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
-from agentrt.protocol.step_output import Delta, End, Ledger
+from agentrt.protocol.step_output import Delta, End, Ledger, UnmetAnswer
 from agentrt.testing.answer import ScriptedAnswer
+from agentrt.testing.timed_output import OutputPart, timed_ledger
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +24,7 @@ class ScriptedRequest:
         produced: Number of answer tokens delivered.
         cancelled: Whether it was aborted.
         accounted_until_s: Instant up to which its time is accounted for.
+        text: Text delivered so far, of a timed answer.
         ledger: Fields of its ledger, by name.
     """
 
@@ -35,6 +37,7 @@ class ScriptedRequest:
     produced: int = 0
     cancelled: bool = False
     accounted_until_s: float = 0.0
+    text: str = ""
     ledger: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -91,7 +94,23 @@ class ScriptedRequest:
         if "first_token_at_s" not in self.ledger:
             self.ledger["first_token_at_s"] = now_s
         self.produced = at + 1
-        return Delta(self.request.request_id, (answer.token_ids[at],), answer.pieces[at])
+        logprobs = answer.logprobs[at : at + 1]
+        request_id = self.request.request_id
+        return Delta(request_id, (answer.token_ids[at],), answer.pieces[at], logprobs=logprobs)
+
+    def timed_delta(self, part: OutputPart, now_s: float) -> Delta:
+        """The output of one instant of a timed answer."""
+        self.ledger.setdefault("first_token_at_s", now_s)
+        token_ids = part.token_ids or (0,) * part.tokens
+        self.produced += len(token_ids)
+        self.text += part.text
+        return Delta(
+            self.request.request_id,
+            token_ids,
+            part.text,
+            logprobs=part.logprobs,
+            reasoning=part.reasoning,
+        )
 
     def close_with(self, rest: ScriptedAnswer, now_s: float) -> tuple[list[Delta], End]:
         """Last tokens and end, with the rest of the answer replaced by `rest`."""
@@ -107,7 +126,8 @@ class ScriptedRequest:
         """End event of the request, as its answer ends."""
         figures = self.ledger
         figures["finished_at_s"] = now_s
-        if self.complete:
+        timed = self.answer.timed if self.answer is not None else None
+        if self.complete and timed is None:
             running = "decode_s" if self.produced else "prefill_s"
             self._account(running if self.answer else "queue_s", now_s)
         ledger = Ledger(
@@ -115,6 +135,8 @@ class ScriptedRequest:
             prompt_tokens=len(self.prompt_ids),
             output_tokens=self.produced,
         )
+        if timed is not None:
+            ledger = timed_ledger(ledger, timed, now_s)
         return End(
             self.request.request_id,
             answer.reason,
@@ -122,4 +144,6 @@ class ScriptedRequest:
             answer.closed_early,
             answer.error,
             answer.stopped_by,
+            answer.scores,
+            unmet=UnmetAnswer(timed.text, timed.unmet) if timed and timed.unmet else None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.base.errors import AgentrtError
 from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import GenerateRequest, HoleFill, PrefixHint, SchedulingInfo
 from agentrt.protocol.step_output import StepRecord
@@ -23,6 +24,7 @@ class SeenByBackend:
         hints: Every hint.
         prewarmed: Constraints announced ahead.
         steps: Every step.
+        problems: Faults of the script itself, such as an answer that no engine could give.
     """
 
     requests: list[GenerateRequest] = field(default_factory=list)
@@ -33,3 +35,4 @@ class SeenByBackend:
     hints: list[PrefixHint] = field(default_factory=list)
     prewarmed: list[ConstraintSpec] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
+    problems: list[AgentrtError] = field(default_factory=list)

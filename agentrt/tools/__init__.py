@@ -11,6 +11,7 @@ from agentrt.tools.write_calls import (
     writes_under_way,
 )
 from agentrt.tools.write_log import (
+    OnTool,
     OnWrite,
     WriteCall,
     idempotency_key,
@@ -23,6 +24,7 @@ __all__ = [
     "AttemptStarted",
     "Effects",
     "OnAttempt",
+    "OnTool",
     "OnWrite",
     "ToolSpec",
     "WriteCall",

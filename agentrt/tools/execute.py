@@ -24,7 +24,7 @@ from agentrt.tools.signature import raised_at
 from agentrt.tools.spec import ToolSpec
 from agentrt.tools.workers import run_in_worker
 from agentrt.tools.write_calls import WriteCalls, awaited_write, called_write
-from agentrt.tools.write_log import OnWrite, WriteCall
+from agentrt.tools.write_log import OnTool, OnWrite, WriteCall
 from agentrt.tools.yielded_text import OnText, YieldedText
 
 FIRST_BACKOFF_S = 0.1
@@ -44,6 +44,7 @@ async def execute(
     writes: WriteCalls | None = None,
     max_result_bytes: int = MAX_RESULT_BYTES,
     on_write: OnWrite | None = None,
+    on_tool: OnTool | None = None,
     call_path: str = "",
     on_text: OnText | None = None,
 ) -> Any:
@@ -58,7 +59,8 @@ async def execute(
         writes: Takes the call of a `write` tool, which may outlive the wait for it.
         max_result_bytes: Limit on the text of the result, for tools that set none.
         on_write: Makes the call of a `write` tool.
-        call_path: Path of the node of the call, for `on_write`.
+        on_tool: Makes each attempt of any tool, in place of `on_write`.
+        call_path: Path of the node of the call, for `on_write` and `on_tool`.
         on_text: Takes each text that the tool yields.
 
     Returns:
@@ -76,8 +78,9 @@ async def execute(
     writes = writes or WriteCalls()
     limit = spec.max_result_bytes or max_result_bytes
     around: Callable[[MakeCall], Coroutine[Any, Any, Any]] | None = None
-    if on_write is not None and spec.effects == "write":
-        around = partial(on_write, WriteCall(call_path, spec, kwargs))
+    wrap = on_tool or (on_write if spec.effects == "write" else None)
+    if wrap is not None:
+        around = partial(wrap, WriteCall(call_path, spec, kwargs))
     started_at_s = clock.now_s()
     for attempt in range(1, spec.retries + 2):
         try:
@@ -147,14 +150,15 @@ async def _attempt(
     if spec.effects == "write":
         bound = partial(awaited_write if spec.is_async else called_write, spec.name, bound)
     call: MakeCall = partial(awaited, bound)
+    release: Callable[[], None] = _nothing
     if not spec.is_async:
         release = partial(limiter.release_on_behalf_of, slot)
         call = partial(run_in_worker, partial(called, bound), release)
+    made = call if around is None else partial(_around, around, call, release)
     try:
         if spec.effects == "write":
-            made = call if around is None else partial(around, call)
             return await writes.result_of(spec.name, made, spec.timeout_s)
-        return await _timed(call, spec.timeout_s)
+        return await _timed(made, spec.timeout_s)
     except BaseException as raised:
         error = record_of(original(raised))
         if process is not None and spec.effects != "write":
@@ -164,6 +168,26 @@ async def _attempt(
         raise
     finally:
         report(AttemptEnded(attempt, clock.now_s(), error))
+
+
+async def _around(
+    around: Callable[[MakeCall], Coroutine[Any, Any, Any]],
+    call: MakeCall,
+    release: Callable[[], None],
+) -> Any:
+    """The result of a call that the caller makes; its worker is given back if there is no call."""
+    is_made = False
+
+    async def make() -> Any:
+        nonlocal is_made
+        is_made = True
+        return await call()
+
+    try:
+        return await around(make)
+    finally:
+        if not is_made:
+            release()
 
 
 async def _timed(call: Any, timeout_s: float | None) -> Any:
@@ -198,4 +222,8 @@ def _shown(arguments: Mapping[str, Any]) -> str:
 
 
 def _ignore(_: AttemptStarted | AttemptEnded | str) -> None:
+    return None
+
+
+def _nothing() -> None:
     return None

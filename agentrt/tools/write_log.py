@@ -1,4 +1,4 @@
-"""A function of the caller around each call of a `write` tool, and the key of a call."""
+"""Functions of the caller around calls of tools, and the key of a call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ tool_call_key: ContextVar[str] = ContextVar("agentrt_tool_call_key", default="")
 
 @record
 class WriteCall:
-    """A call of a `write` tool that is about to start.
+    """A call of a tool that is about to start, for `OnWrite` and `OnTool`.
 
     Attributes:
         call: Path of its node in the run, the same each time that the program takes the same way.
@@ -31,7 +31,10 @@ class WriteCall:
 
 
 OnWrite = Callable[[WriteCall, Callable[[], Coroutine[Any, Any, Any]]], Coroutine[Any, Any, Any]]
-"""Takes a call and the function that makes it, and gives its result."""
+"""Takes a call of a `write` tool and the function that makes it, and gives its result."""
+
+OnTool = OnWrite
+"""The same for each attempt of any tool; a replay gives the result without making the call."""
 
 
 def idempotency_key_of(*parts: str) -> str:

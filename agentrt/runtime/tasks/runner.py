@@ -116,6 +116,7 @@ class TaskRunner:
             writes=self.writes,
             max_result_bytes=self._max_result_bytes,
             on_write=run.options.on_write,
+            on_tool=run.options.on_tool,
             call_path=node.id,
             on_text=on_text,
         )

@@ -1,0 +1,242 @@
+"""The lines of a recording, one JSON object each.
+
+The first line names the schema and the engines. Each run follows when it has ended: its generations
+and tool calls in the order of their ends, then the run itself. Seconds of a generation count from
+the instant at which the engine had its whole prompt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from agentrt.base.errors import AgentrtError, ErrorRecord, revive
+from agentrt.base.segments import CallFrame, ThinkFrame
+
+SCHEMA = "agentrt.recording/1"
+
+Chunk = tuple[float, str, int]
+"""Seconds, text, and the number of its tokens."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RecordedError(_Line):
+    """An error of an engine or a tool.
+
+    Attributes:
+        type: Name of its class.
+        message: What happened.
+        hint: What to do.
+    """
+
+    type: str
+    message: str
+    hint: str = ""
+
+    @classmethod
+    def of(cls, error: ErrorRecord | None) -> RecordedError | None:
+        """The error as it is recorded; None for none."""
+        return None if error is None else cls(type=error.type, message=error.message)
+
+    def revived(self) -> AgentrtError:
+        """The error, to be raised again."""
+        return revive(ErrorRecord(self.type, self.message, self.hint, "", True))
+
+
+class RecordedEngine(_Line):
+    """An engine, as far as its outputs depend on it.
+
+    Attributes:
+        backend: `embedded`, `remote` or `scripted`.
+        model: Name of its model.
+        call_frame: Frame of tool calls in its outputs.
+        thinking: Frame of reasoning in its outputs; None if they have none.
+        seeds: Whether the same seed gives the same tokens.
+    """
+
+    backend: str
+    model: str
+    call_frame: dict[str, Any]
+    thinking: dict[str, Any] | None = None
+    seeds: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        backend: str,
+        model: str,
+        call_frame: CallFrame,
+        thinking: ThinkFrame | None,
+        seeds: bool,
+    ) -> RecordedEngine:
+        """The engine with these capabilities."""
+        return cls(
+            backend=backend,
+            model=model,
+            call_frame=asdict(call_frame),
+            thinking=None if thinking is None else asdict(thinking),
+            seeds=seeds,
+        )
+
+    @property
+    def frame(self) -> CallFrame:
+        """Frame of tool calls."""
+        return TypeAdapter(CallFrame).validate_python(self.call_frame)
+
+    @property
+    def think_frame(self) -> ThinkFrame | None:
+        """Frame of reasoning."""
+        return TypeAdapter(ThinkFrame | None).validate_python(self.thinking)
+
+
+class Header(_Line):
+    """The first line.
+
+    Attributes:
+        schema_: Name and version of this form.
+        engines: Engines by role.
+    """
+
+    schema_: Literal["agentrt.recording/1"] = Field(SCHEMA, alias="schema")
+    engines: dict[str, RecordedEngine]
+
+
+class RecordedAttempt(_Line):
+    """One answer of an engine.
+
+    Attributes:
+        chunks: Its text as it came.
+        reasoning: Reasoning that the engine reported apart, likewise.
+        reason: `stop`, `length`, `cancelled` or `failed`.
+        first_token_s: Time to the first token.
+        total_s: Time to the end.
+        queue_s: Part of the first of them that it waited in a queue.
+        kv_reload_s: Part of it for which KV was loaded back.
+        usage: Tokens and cost, by their names in `Ledger`.
+        closed_early: Whether it was closed by its shortest valid end.
+        stopped_by: The stop string that ended it, or "".
+        unmet: Why the whole answer was refused, if the engine only checks it.
+        scores: Log-probability and length of each option of a scored choice.
+        logprobs: Token, log-probability and likeliest alternatives of each token, if asked for.
+        error: Why it failed.
+    """
+
+    chunks: list[Chunk] = []
+    reasoning: list[Chunk] = []
+    reason: Literal["stop", "length", "cancelled", "failed"] = "stop"
+    first_token_s: float = 0.0
+    total_s: float = 0.0
+    queue_s: float = 0.0
+    kv_reload_s: float = 0.0
+    usage: dict[str, int | str | bool] = {}
+    closed_early: bool = False
+    stopped_by: str = ""
+    unmet: str = ""
+    scores: list[tuple[float, int]] = []
+    logprobs: list[tuple[int, float, list[tuple[int, float]]]] = []
+    error: RecordedError | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(text for _, text, _ in self.chunks)
+
+
+class RecordedGeneration(_Line):
+    """A generation.
+
+    Attributes:
+        run: Id of its run.
+        node: Path of its node in the run.
+        site: Its `file:line` in the program.
+        model: Role of its engine.
+        messages: Its prompt, as messages of OpenTelemetry's GenAI conventions.
+        tools: Tools offered to the model, each with a hash of its description and schema.
+        attempts: Its answers; more than one if an answer failed its check.
+    """
+
+    type: Literal["generate"] = "generate"
+    run: str
+    node: str
+    site: str = ""
+    model: str = "default"
+    messages: list[dict[str, Any]]
+    tools: dict[str, str] = {}
+    attempts: list[RecordedAttempt]
+
+
+class RecordedToolAttempt(_Line):
+    """One attempt of a tool.
+
+    Attributes:
+        seconds: Time that it took.
+        error: Why it failed; None if it gave the result.
+    """
+
+    seconds: float
+    error: RecordedError | None = None
+
+
+class RecordedToolCall(_Line):
+    """A tool call.
+
+    Attributes:
+        run: Id of its run.
+        node: Path of its node in the run.
+        name: Name of the tool.
+        effects: Its effects: those of a `pure` tool are computed again in a replay.
+        arguments: Arguments by name, bound ones left out.
+        result: Its result as JSON text; None without one, or if it has no JSON form.
+        attempts: Its attempts.
+    """
+
+    type: Literal["tool"] = "tool"
+    run: str
+    node: str
+    name: str
+    effects: str
+    arguments: Any
+    result: str | None = None
+    attempts: list[RecordedToolAttempt] = []
+
+
+class RecordedRun(_Line):
+    """A run, behind all that belongs to it.
+
+    Attributes:
+        run: Id of the run.
+        program: Name of the program.
+        outcome: `ok`, `failed` or `cancelled`.
+        compound_s: Time from submit to result.
+    """
+
+    type: Literal["run"] = "run"
+    run: str
+    program: str
+    outcome: str
+    compound_s: float
+
+
+Line = Annotated[RecordedGeneration | RecordedToolCall | RecordedRun, Field(discriminator="type")]
+LINE: TypeAdapter[RecordedGeneration | RecordedToolCall | RecordedRun] = TypeAdapter(Line)
+
+
+class Recording(BaseModel):
+    """A whole recording.
+
+    Attributes:
+        engines: Engines by role.
+        generations: All generations, in the order of their ends.
+        tool_calls: All tool calls, likewise.
+        runs: All runs, likewise.
+    """
+
+    engines: dict[str, RecordedEngine] = {}
+    generations: list[RecordedGeneration] = []
+    tool_calls: list[RecordedToolCall] = []
+    runs: list[RecordedRun] = []

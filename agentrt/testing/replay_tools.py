@@ -1,0 +1,102 @@
+"""Tools in a replay: results and times are those of the recording."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any, get_type_hints
+
+import anyio
+from pydantic import TypeAdapter
+
+from agentrt.base.canonical_json import dumps
+from agentrt.base.errors import ToolFailed
+from agentrt.recording import RecordedToolCall, Recording
+from agentrt.testing.replay_script import RecordingMismatch
+from agentrt.tools import ToolSpec
+from agentrt.tools.write_log import WriteCall
+
+
+class ReplayTools:
+    """Makes the tool calls of a replay; a value for `RunOptions.on_tool`.
+
+    A `pure` tool is computed again, so that a change of it is seen; it takes the recorded time. No
+    other tool is called: its result or its error comes from the recording.
+
+    Args:
+        recording: The recording.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._left = list(recording.tool_calls)
+        self._made: dict[str, tuple[RecordedToolCall, int]] = {}
+
+    async def __call__(self, use: WriteCall, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """The result of one attempt.
+
+        Raises:
+            RecordingMismatch: The recording has no such call.
+            ToolFailed: It failed when it was recorded.
+        """
+        spec = use.spec
+        found, attempt = self._made.get(use.call, (None, 0))
+        if found is None:
+            found = self._take(use)
+        if found is None or attempt >= len(found.attempts):
+            if spec.effects == "pure":
+                return await make()
+            raise self._mismatch(use)
+        self._made[use.call] = (found, attempt + 1)
+        recorded = found.attempts[attempt]
+        await anyio.sleep(recorded.seconds)
+        if spec.effects == "pure":
+            return await make()
+        if recorded.error is not None:
+            raise ToolFailed(recorded.error.message.removeprefix(f"{spec.name}: "), tool=spec.name)
+        if found.result is None:
+            raise RecordingMismatch(f"the recording has no result of {use.call}")
+        return _value(spec, found.result)
+
+    def _take(self, use: WriteCall) -> RecordedToolCall | None:
+        """The recorded call: that of the same node first, else the first with equal arguments."""
+        arguments = _plain(dict(use.arguments))
+        same = [
+            one for one in self._left if one.name == use.spec.name and one.arguments == arguments
+        ]
+        same.sort(key=lambda one: one.node != use.call)
+        if not same:
+            return None
+        self._left.remove(same[0])
+        return same[0]
+
+    def _mismatch(self, use: WriteCall) -> RecordingMismatch:
+        shown = dumps(_plain(dict(use.arguments)))
+        made = [dumps(one.arguments) for one in self._left if one.name == use.spec.name]
+        lines = "".join(f"\n  {one}" for one in made)
+        left = f"the recording has these calls left:{lines}" if made else "there are none left"
+        return RecordingMismatch(f"{use.call}: {use.spec.name} was not called with {shown}; {left}")
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return json.loads(dumps(value))
+    except ValueError:
+        return repr(value)
+
+
+def _value(spec: ToolSpec, text: str) -> Any:
+    """The result as the tool's return type says."""
+    try:
+        form = get_type_hints(spec.fn, include_extras=True).get("return", Any)
+        adapter: TypeAdapter[Any] = TypeAdapter(form)
+    except Exception:  # a type that cannot be found, or that has no schema
+        adapter = TypeAdapter(Any)
+    try:
+        return adapter.validate_json(text)
+    except ValueError as error:
+        try:
+            return adapter.validate_python(text)  # text is recorded as it is
+        except ValueError:
+            raise RecordingMismatch(
+                f"the recorded result of {spec.name} is no {form}: {error}"
+            ) from None
