@@ -23,7 +23,7 @@ DISTRIBUTION = {
     "yaml": "pyyaml",
     "zmq": "pyzmq",
 }
-OWN = {"agentrt", "agentrt_command", "agentrt_kernels"}
+OWN = {"agentrt", "agentrt_command", "agentrt_pytest", "agentrt_kernels"}
 # Run in an environment of their own, which `make peers` installs.
 PEERS = ROOT / "agentrt" / "lab" / "arms" / "peers"
 

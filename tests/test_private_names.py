@@ -13,7 +13,7 @@ import pytest
 from tests.syntax import ROOT, files_in, nodes_of
 
 TESTS = ROOT / "tests"
-OURS = ("agentrt", "agentrt_command", "agentrt_kernels")
+OURS = ("agentrt", "agentrt_command", "agentrt_pytest", "agentrt_kernels")
 # What the standard library gives a leading underscore and documents all the same.
 DOCUMENTED = {"_asdict", "_replace", "_fields", "_exit", "_getframe"}
 ASKING = {"getattr", "setattr", "hasattr", "delattr"}

@@ -18,7 +18,7 @@ def files() -> set[str]:
 
 def test_two_import_packages_and_the_command(files: set[str]) -> None:
     tops = {name.split("/")[0] for name in files}
-    assert tops == {"agentrt", "agentrt_command.py", "agentrt_kernels"}
+    assert tops == {"agentrt", "agentrt_command.py", "agentrt_pytest.py", "agentrt_kernels"}
 
 
 def test_types_are_shipped(files: set[str]) -> None:

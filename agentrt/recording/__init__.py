@@ -29,13 +29,13 @@ if TYPE_CHECKING:
         RecordedRun as RecordedRun,
     )
     from agentrt.recording.form import (
+        RecordedRuns as RecordedRuns,
+    )
+    from agentrt.recording.form import (
         RecordedToolAttempt as RecordedToolAttempt,
     )
     from agentrt.recording.form import (
         RecordedToolCall as RecordedToolCall,
-    )
-    from agentrt.recording.form import (
-        Recording as Recording,
     )
     from agentrt.recording.run_recording import RunRecording as RunRecording
 
@@ -44,7 +44,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "file": "read_recording",
         "form": "SCHEMA RecordedAttempt RecordedEngine RecordedError RecordedGeneration "
-        "RecordedRun RecordedToolAttempt RecordedToolCall Recording",
+        "RecordedRun RecordedToolAttempt RecordedToolCall RecordedRuns",
         "run_recording": "RunRecording",
     },
 )

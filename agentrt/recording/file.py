@@ -12,13 +12,13 @@ from agentrt.base.private_files import make_private_file
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-    from agentrt.recording.form import Recording
+    from agentrt.recording.form import RecordedRuns
 
 MARK = '{"schema":"agentrt.recording/'
 """Beginning of each recording."""
 
 
-def read_recording(path: Path) -> Recording:
+def read_recording(path: Path) -> RecordedRuns:
     """The recording in a file.
 
     Raises:
@@ -31,8 +31,8 @@ def read_recording(path: Path) -> Recording:
         SCHEMA,
         Header,
         RecordedGeneration,
+        RecordedRuns,
         RecordedToolCall,
-        Recording,
     )
 
     try:
@@ -53,7 +53,7 @@ def read_recording(path: Path) -> Recording:
             f"not {SCHEMA!r}",
             hint="Record it anew: agentrt run FILE --record RECORDING, or pytest --agentrt-record",
         )
-    number, found = 1, Recording()
+    number, found = 1, RecordedRuns()
     try:
         found.engines = Header.model_validate(first).engines
         for line in lines[1:]:

@@ -21,11 +21,11 @@ Chunk = tuple[float, str, int]
 """Seconds, text, and the number of its tokens."""
 
 
-class _Line(BaseModel):
+class _RecordedLine(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RecordedError(_Line):
+class RecordedError(_RecordedLine):
     """An error of an engine or a tool.
 
     Attributes:
@@ -48,7 +48,7 @@ class RecordedError(_Line):
         return revive(ErrorRecord(self.type, self.message, self.hint, "", True))
 
 
-class RecordedEngine(_Line):
+class RecordedEngine(_RecordedLine):
     """An engine, as far as its outputs depend on it.
 
     Attributes:
@@ -94,7 +94,7 @@ class RecordedEngine(_Line):
         return TypeAdapter(ThinkFrame | None).validate_python(self.thinking)
 
 
-class Header(_Line):
+class Header(_RecordedLine):
     """The first line.
 
     Attributes:
@@ -106,7 +106,7 @@ class Header(_Line):
     engines: dict[str, RecordedEngine]
 
 
-class RecordedAttempt(_Line):
+class RecordedAttempt(_RecordedLine):
     """One answer of an engine.
 
     Attributes:
@@ -147,7 +147,7 @@ class RecordedAttempt(_Line):
         return "".join(text for _, text, _ in self.chunks)
 
 
-class RecordedGeneration(_Line):
+class RecordedGeneration(_RecordedLine):
     """A generation.
 
     Attributes:
@@ -170,7 +170,7 @@ class RecordedGeneration(_Line):
     attempts: list[RecordedAttempt]
 
 
-class RecordedToolAttempt(_Line):
+class RecordedToolAttempt(_RecordedLine):
     """One attempt of a tool.
 
     Attributes:
@@ -182,7 +182,7 @@ class RecordedToolAttempt(_Line):
     error: RecordedError | None = None
 
 
-class RecordedToolCall(_Line):
+class RecordedToolCall(_RecordedLine):
     """A tool call.
 
     Attributes:
@@ -205,7 +205,7 @@ class RecordedToolCall(_Line):
     attempts: list[RecordedToolAttempt] = []
 
 
-class RecordedRun(_Line):
+class RecordedRun(_RecordedLine):
     """A run, behind all that belongs to it.
 
     Attributes:
@@ -226,7 +226,7 @@ Line = Annotated[RecordedGeneration | RecordedToolCall | RecordedRun, Field(disc
 LINE: TypeAdapter[RecordedGeneration | RecordedToolCall | RecordedRun] = TypeAdapter(Line)
 
 
-class Recording(BaseModel):
+class RecordedRuns(BaseModel):
     """A whole recording.
 
     Attributes:

@@ -58,13 +58,15 @@ class RecordedRuntime(ScriptedRuntime):
         self._engines = recording.engines
         roles = ["default", *(role for role in recording.engines if role != "default")]
         self._scripts = {role: ReplayScript(recording, role) for role in roles}
+        tools = ReplayTools(recording)
         super().__init__(
             self._scripts["default"],
             models={role: self._scripts[role] for role in roles[1:]},
-            options=replace(options or RunOptions(), on_tool=ReplayTools(recording)),
+            options=replace(options or RunOptions(), on_tool=tools),
             config=config,
             on_ask=on_ask,
         )
+        self._problems["tools"] = tools.problems
 
     @property
     def unused(self) -> list[RecordedGeneration]:

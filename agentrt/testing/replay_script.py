@@ -13,12 +13,12 @@ from agentrt.base.ids import NodeId
 from agentrt.prompt.message_form import function_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.protocol.step_output import Ledger, TokenLogprob
-from agentrt.recording import RecordedAttempt, RecordedGeneration, Recording
+from agentrt.recording import RecordedAttempt, RecordedGeneration, RecordedRuns
 from agentrt.recording.run_recording import tool_hash
 from agentrt.runtime.message_capture import messages_of
 from agentrt.testing.played_run import messages_text
 from agentrt.testing.script import Reply
-from agentrt.testing.timed_output import OutputPart, OutputTimes, TimedOutput
+from agentrt.testing.timed_output import OutputTimes, TimedOutput, TimedPart
 
 _GRACE_S = 60.0
 """A generation that was cancelled when recorded has to be cancelled within so long again."""
@@ -43,7 +43,7 @@ class ReplayScript:
         role: Role of the engine.
     """
 
-    def __init__(self, recording: Recording, role: str = "default") -> None:
+    def __init__(self, recording: RecordedRuns, role: str = "default") -> None:
         self._recorded = [one for one in recording.generations if one.model == role]
         self._left: dict[str, list[RecordedGeneration]] = defaultdict(list)
         for one in self._recorded:
@@ -173,13 +173,11 @@ def _reply(generation: RecordedGeneration, attempt: RecordedAttempt) -> Reply:
     """An answer with its recorded text and times."""
     logprobs = [TokenLogprob(at, one, tuple(top)) for at, one, top in attempt.logprobs]
     reasoning = {at_s: text for at_s, text, _ in attempt.reasoning}
-    parts: list[OutputPart] = []
+    parts: list[TimedPart] = []
     for at_s, text, tokens in attempt.chunks:
         own = tuple(logprobs[:tokens]) if logprobs else ()
         del logprobs[:tokens]
-        parts.append(
-            OutputPart(at_s, text, tokens, logprobs=own, reasoning=reasoning.pop(at_s, ""))
-        )
+        parts.append(TimedPart(at_s, text, tokens, logprobs=own, reasoning=reasoning.pop(at_s, "")))
     times = OutputTimes(
         queue_s=attempt.queue_s,
         kv_reload_s=attempt.kv_reload_s,

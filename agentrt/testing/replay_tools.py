@@ -10,8 +10,8 @@ import anyio
 from pydantic import TypeAdapter
 
 from agentrt.base.canonical_json import dumps
-from agentrt.base.errors import ToolFailed
-from agentrt.recording import RecordedToolCall, Recording
+from agentrt.base.errors import AgentrtError, ToolFailed
+from agentrt.recording import RecordedRuns, RecordedToolCall
 from agentrt.testing.replay_script import RecordingMismatch
 from agentrt.tools import ToolSpec
 from agentrt.tools.write_log import WriteCall
@@ -25,9 +25,13 @@ class ReplayTools:
 
     Args:
         recording: The recording.
+
+    Attributes:
+        problems: Calls that the recording does not have.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRuns) -> None:
+        self.problems: list[AgentrtError] = []
         self._left = list(recording.tool_calls)
         self._made: dict[str, tuple[RecordedToolCall, int]] = {}
 
@@ -45,7 +49,8 @@ class ReplayTools:
         if found is None or attempt >= len(found.attempts):
             if spec.effects == "pure":
                 return await make()
-            raise self._mismatch(use)
+            self.problems.append(self._mismatch(use))
+            raise self.problems[-1]
         self._made[use.call] = (found, attempt + 1)
         recorded = found.attempts[attempt]
         await anyio.sleep(recorded.seconds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import Delta, End, Ledger, UnmetAnswer
 from agentrt.testing.answer import ScriptedAnswer
-from agentrt.testing.timed_output import OutputPart, timed_ledger
+from agentrt.testing.timed_output import TimedPart, timed_ledger
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +98,7 @@ class ScriptedRequest:
         request_id = self.request.request_id
         return Delta(request_id, (answer.token_ids[at],), answer.pieces[at], logprobs=logprobs)
 
-    def timed_delta(self, part: OutputPart, now_s: float) -> Delta:
+    def timed_delta(self, part: TimedPart, now_s: float) -> Delta:
         """The output of one instant of a timed answer."""
         self.ledger.setdefault("first_token_at_s", now_s)
         token_ids = part.token_ids or (0,) * part.tokens

@@ -47,7 +47,7 @@ class OutputTimes:
 
 
 @record
-class OutputPart:
+class TimedPart:
     """Text that comes at one instant.
 
     Attributes:
@@ -82,7 +82,7 @@ class TimedOutput:
         unmet: Why the whole answer was refused; "" if it was not.
     """
 
-    parts: tuple[OutputPart, ...]
+    parts: tuple[TimedPart, ...]
     times: OutputTimes
     reason: FinishReason = "stop"
     tokens: Ledger | None = None
@@ -102,14 +102,14 @@ def spread(
     token_ids: tuple[int, ...],
     logprobs: tuple[TokenLogprob, ...],
     times: OutputTimes,
-) -> tuple[OutputPart, ...]:
+) -> tuple[TimedPart, ...]:
     """The tokens of an output, evenly over the time of its decoding."""
     gap_s = times.decode_s / max(1, len(pieces) - 1)
     first_s = times.first_token_s
     if len(pieces) == 1:
         first_s += times.decode_s
     return tuple(
-        OutputPart(first_s + at * gap_s, piece, 1, (token_id,), logprobs[at : at + 1])
+        TimedPart(first_s + at * gap_s, piece, 1, (token_id,), logprobs[at : at + 1])
         for at, (piece, token_id) in enumerate(zip(pieces, token_ids, strict=True))
     )
 

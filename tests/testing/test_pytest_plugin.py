@@ -1,0 +1,150 @@
+"""The plugin as a user of pytest meets it, in test suites of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentrt import testing
+
+pytest_plugins = "pytester"
+
+# A session inside this process forgets the modules that it imports: these are there before.
+LOADED = [getattr(testing, name) for name in dir(testing) if not name.startswith("_")]
+
+PROGRAM = """
+from agentrt import chat, program
+
+@program
+async def river(country: str) -> str:
+    return await chat().user("Name a river of ", country).generate(name="river")
+"""
+
+SCRIPTED = """
+import anyio
+import pytest
+from rivers import river
+from agentrt.testing import Reply, assert_compound_under, assert_critical_path
+
+SCRIPT = {"river": Reply("Nile", prefill_s=1.0, decode_s=2.0)}
+
+def test_plain(scripted):
+    run = scripted(SCRIPT).run(river, "Egypt")
+    assert run.value == "Nile"
+    assert_critical_path(run, ["river"])
+    assert_compound_under(run, 3.5)
+
+def test_code_under_test(scripted):
+    scripted(SCRIPT)
+    assert river.run("Egypt") == "Nile"
+
+@pytest.mark.agentrt
+async def test_virtual_time(scripted):
+    engine = scripted(SCRIPT)
+    began_s = anyio.current_time()
+    async with engine.open() as runtime:
+        assert await runtime.run(river, "Egypt") == "Nile"
+        await anyio.sleep(3600)
+    assert anyio.current_time() - began_s == 3603
+    assert engine.runs[-1].compound_s == 3
+
+class TestMethods:
+    @pytest.mark.agentrt
+    async def test_of_a_class(self, scripted, tmp_path):
+        assert scripted(SCRIPT).run(river, "Egypt").compound_s == 3
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.anyio
+async def test_on_the_loop_of_another_plugin(scripted):
+    assert scripted(SCRIPT).run(river, "Egypt").compound_s == 3
+
+def test_too_slow(scripted):
+    run = scripted(SCRIPT).run(river, "Egypt")
+    assert_compound_under(run, 2)
+"""
+
+RECORDED = """
+import pytest
+from rivers import river
+
+@pytest.mark.parametrize("country", ["Egypt", "a/b c"])
+def test_river(recorded, country):
+    run = recorded.run(river, country)
+    assert isinstance(run.value, str)
+    assert run.generation("river").ledger.output_tokens > 0
+"""
+
+
+def plugged(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess("-p", "agentrt_pytest", "-p", "no:cacheprovider", *args)
+
+
+def test_fixtures_and_the_marker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(rivers=PROGRAM, test_rivers=SCRIPTED)
+    done = plugged(pytester, "--strict-markers")
+    done.assert_outcomes(passed=5, failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*compound latency 3.000 s is not under 2 s*",
+            "*compound 3.000 s = prefill 1.000 + decode 2.000*",
+        ]
+    )
+    assert "asyncio/base_events" not in done.stdout.str()
+
+
+def test_a_failure_shows_the_test_and_the_program_alone(pytester: pytest.Pytester) -> None:
+    test = """
+    from rivers import river
+
+    def test_river(scripted):
+        scripted({}).run(river, "Egypt")
+    """
+    pytester.makepyfile(rivers=PROGRAM, test_rivers=test)
+    done = plugged(pytester)
+    done.assert_outcomes(failed=1)
+    text = done.stdout.str()
+    assert "the script has no answer for 'river' (river#0/river#0, rivers.py:5)" in text
+    assert "fake_backend.py" not in text
+    assert "anyio" not in text
+
+
+def test_an_async_test_without_the_marker_is_left_to_others(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("async def test_nothing(): pass")
+    done = plugged(pytester)
+    assert "async def functions are not natively supported" in done.stdout.str()
+
+
+def test_a_recording_that_is_missing_says_how_it_is_made(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(rivers=PROGRAM, test_rivers=RECORDED)
+    done = plugged(pytester, "-k", "Egypt")
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*recordings/test_rivers.test_river_Egypt.jsonl*--agentrt-record*"])
+
+
+def test_sessions_without_its_fixtures_import_nothing_of_the_package(tmp_path: Path) -> None:
+    """In a process of its own: this one has imported the package long ago."""
+    test = tmp_path / "test_own.py"
+    test.write_text("import sys\ndef test_own(): assert 'agentrt' not in sys.modules\n", "utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "agentrt_pytest", str(test)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.model
+def test_runs_are_recorded_and_replayed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(rivers=PROGRAM, test_rivers=RECORDED)
+    plugged(pytester, "--agentrt-record").assert_outcomes(passed=2)
+    names = sorted(path.name for path in (pytester.path / "recordings").iterdir())
+    assert names == ["test_rivers.test_river_Egypt.jsonl", "test_rivers.test_river_a_b_c.jsonl"]
+    first = json.loads((pytester.path / "recordings" / names[0]).read_text("utf-8").split("\n")[0])
+    assert first["engines"]["default"]["backend"] == "embedded"
+    monkeypatch.setenv("AGENTRT_ENGINE", "http://127.0.0.1:9")  # no engine is asked any more
+    plugged(pytester).assert_outcomes(passed=2)
