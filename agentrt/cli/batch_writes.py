@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 from hashlib import sha256
-from typing import Any, get_type_hints
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -17,6 +17,7 @@ from agentrt.cli.batch_inputs import RunInput
 from agentrt.cli.batch_state import BatchState, CallEnd, LoggedCall
 from agentrt.tools import ToolSpec, WriteCall, idempotency_key_of, tool_call_key
 from agentrt.tools.raised import original
+from agentrt.tools.result_type import result_adapter
 
 
 class RecordWrites:
@@ -111,10 +112,7 @@ def _result_of(earlier: LoggedCall, spec: ToolSpec, arguments: str) -> Any:
 
 def _adapter(spec: ToolSpec) -> TypeAdapter[Any]:
     """Reader and writer of the tool's results."""
-    try:
-        return TypeAdapter(get_type_hints(spec.fn, include_extras=True).get("return", Any))
-    except Exception:  # a type that cannot be found, or that has no schema
-        return TypeAdapter(Any)
+    return result_adapter(spec) or TypeAdapter(Any)
 
 
 def _json_of(spec: ToolSpec, value: Any) -> str | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
-from typing import Any, get_type_hints
+from typing import Any
 
 import anyio
-from pydantic import TypeAdapter
 
 from agentrt.base.canonical_json import dumps
 from agentrt.base.errors import AgentrtError, ToolFailed
 from agentrt.recording import RecordedRuns, RecordedToolCall
 from agentrt.testing.replay_script import RecordingMismatch
 from agentrt.tools import ToolSpec
+from agentrt.tools.result_type import result_adapter
 from agentrt.tools.write_log import WriteCall
 
 
@@ -58,9 +58,13 @@ class ReplayTools:
             return await make()
         if recorded.error is not None:
             raise ToolFailed(recorded.error.message.removeprefix(f"{spec.name}: "), tool=spec.name)
-        if found.result is None:
-            raise RecordingMismatch(f"the recording has no result of {use.call}")
-        return _value(spec, found.result)
+        try:
+            if found.result is None:
+                raise RecordingMismatch(f"the recording has no result of {use.call}")
+            return _value(spec, found.result)
+        except RecordingMismatch as problem:
+            self.problems.append(problem)
+            raise
 
     def _take(self, use: WriteCall) -> RecordedToolCall | None:
         """The recorded call: that of the same node first, else the first with equal arguments."""
@@ -90,18 +94,19 @@ def _plain(value: Any) -> Any:
 
 
 def _value(spec: ToolSpec, text: str) -> Any:
-    """The result as the tool's return type says."""
-    try:
-        form = get_type_hints(spec.fn, include_extras=True).get("return", Any)
-        adapter: TypeAdapter[Any] = TypeAdapter(form)
-    except Exception:  # a type that cannot be found, or that has no schema
-        adapter = TypeAdapter(Any)
+    """The result, as the tool's return type says; text is recorded as it is."""
+    adapter = result_adapter(spec)
+    if adapter is None:
+        raise RecordingMismatch(
+            f"the result of {spec.name} cannot be read back: its return type has no JSON form",
+            hint="Let the tool return plain data or a model, or declare it pure",
+        )
+    if adapter.core_schema.get("type") == "str":
+        return text
     try:
         return adapter.validate_json(text)
     except ValueError as error:
         try:
-            return adapter.validate_python(text)  # text is recorded as it is
+            return adapter.validate_python(text)
         except ValueError:
-            raise RecordingMismatch(
-                f"the recorded result of {spec.name} is no {form}: {error}"
-            ) from None
+            raise RecordingMismatch(f"the recorded result of {spec.name}: {error}") from None

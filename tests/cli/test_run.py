@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from agentrt.cli.target import find as program_in
+from agentrt.testing import RecordedRuntime
 from tests.cli.conftest import environment
 
 PROGRAMS = Path(__file__).resolve().parent.parent.parent / "programs"
@@ -34,6 +36,21 @@ def test_quiet_leaves_standard_error_empty(served: Run) -> None:
     assert told.code == 0, told.err
     assert told.err == ""
     assert isinstance(told.json, int)
+
+
+def test_a_run_is_recorded_for_tests(served: Run, tmp_path: Path) -> None:
+    path = tmp_path / "vote.jsonl"
+    command = (VOTE, "--question", "What is 1 + 1?", "--n", "3", "-q", "--trace", "off")
+    told = served(*command, "--record", str(path))
+    assert told.code == 0, told.err
+    assert path.stat().st_mode & 0o777 == 0o600
+    replay = RecordedRuntime(path)
+    assert replay.run(program_in(VOTE), "What is 1 + 1?", 3).value == told.json
+    (other := tmp_path / "notes.txt").write_text("mine", "utf-8")
+    told = served(*command, "--record", str(other))
+    assert told.code == 2
+    assert "is no recording" in told.lines[0]
+    assert other.read_text("utf-8") == "mine"
 
 
 def test_verbose_draws_bars(served: Run) -> None:

@@ -66,6 +66,12 @@ async def test_on_the_loop_of_another_plugin(scripted):
 def test_too_slow(scripted):
     run = scripted(SCRIPT).run(river, "Egypt")
     assert_compound_under(run, 2)
+
+def test_no_answer(scripted):
+    scripted({}).run(river, "Egypt")
+
+async def test_of_nobody():
+    pass
 """
 
 RECORDED = """
@@ -80,43 +86,30 @@ def test_river(recorded, country):
 """
 
 
+@pytest.fixture(autouse=True)
+def _few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def plugged(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
-    return pytester.runpytest_inprocess("-p", "agentrt_pytest", "-p", "no:cacheprovider", *args)
+    return pytester.runpytest_inprocess("-p", "agentrt_pytest", "-p", "anyio.pytest_plugin", *args)
 
 
 def test_fixtures_and_the_marker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(rivers=PROGRAM, test_rivers=SCRIPTED)
     done = plugged(pytester, "--strict-markers")
-    done.assert_outcomes(passed=5, failed=1)
+    done.assert_outcomes(passed=5, failed=3)
     done.stdout.fnmatch_lines(
         [
             "*compound latency 3.000 s is not under 2 s*",
             "*compound 3.000 s = prefill 1.000 + decode 2.000*",
+            "*the script has no answer for 'river' (river#0/river#0, rivers.py:5)*",
+            "*async def functions are not natively supported*",  # it has no marker
         ]
     )
-    assert "asyncio/base_events" not in done.stdout.str()
-
-
-def test_a_failure_shows_the_test_and_the_program_alone(pytester: pytest.Pytester) -> None:
-    test = """
-    from rivers import river
-
-    def test_river(scripted):
-        scripted({}).run(river, "Egypt")
-    """
-    pytester.makepyfile(rivers=PROGRAM, test_rivers=test)
-    done = plugged(pytester)
-    done.assert_outcomes(failed=1)
     text = done.stdout.str()
-    assert "the script has no answer for 'river' (river#0/river#0, rivers.py:5)" in text
+    assert "asyncio/base_events" not in text
     assert "fake_backend.py" not in text
-    assert "anyio" not in text
-
-
-def test_an_async_test_without_the_marker_is_left_to_others(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("async def test_nothing(): pass")
-    done = plugged(pytester)
-    assert "async def functions are not natively supported" in done.stdout.str()
 
 
 def test_a_recording_that_is_missing_says_how_it_is_made(pytester: pytest.Pytester) -> None:
@@ -130,7 +123,7 @@ def test_sessions_without_its_fixtures_import_nothing_of_the_package(tmp_path: P
     """In a process of its own: this one has imported the package long ago."""
     test = tmp_path / "test_own.py"
     test.write_text("import sys\ndef test_own(): assert 'agentrt' not in sys.modules\n", "utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "agentrt_pytest", str(test)]
+    command = [sys.executable, "-m", "pytest", "-p", "agentrt_pytest", "-q", str(test)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
