@@ -40,9 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run an `async` test that is marked `agentrt` on a loop with virtual time."""
-    function = pyfuncitem.obj
     if pyfuncitem.get_closest_marker("agentrt") is None:
         return None
+    function = pyfuncitem.obj
+    if type(pyfuncitem).__module__.startswith("pytest_asyncio"):  # its auto mode takes all of them
+        function = inspect.unwrap(function)
     if not inspect.iscoroutinefunction(function):
         return None
     from agentrt.testing import run_virtual

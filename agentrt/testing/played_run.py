@@ -81,6 +81,8 @@ class PlayedToolCall:
 class PlayedRun:
     """A run that has ended, as `ScriptedRuntime.run` gives it.
 
+    Runs that a test starts itself, by `open` or `play`, have neither value, error nor emitted text.
+
     Attributes:
         record: Record of all events.
         value: Result of the program; None if it failed.

@@ -111,8 +111,7 @@ class RecordingRuntime(ScriptedRuntime):
         self._models = models
         self._run_config = config
 
-    def play(self, body: Callable[[Runtime], Awaitable[T]]) -> T:
-        """The result of `body(runtime)` on the real engines."""
+    def _on_loop(self, body: Callable[[Runtime], Awaitable[T]]) -> T:
         return outside_loop(partial(anyio.run, partial(self._on_engines, body)))
 
     async def _on_engines(self, body: Callable[[Runtime], Awaitable[T]]) -> T:

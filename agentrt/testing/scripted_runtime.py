@@ -121,10 +121,8 @@ class ScriptedRuntime:
                 could give. Programs that carry on after a failure hide none of these.
         """
         __tracebackhide__ = True
-        run = self.play(lambda runtime: self._played(runtime, program, args, kwargs))
-        for problems in self._problems.values():
-            for problem in problems:
-                raise problem.with_traceback(None) from None
+        run = self._on_loop(lambda runtime: self._played(runtime, program, args, kwargs))
+        self._check()
         if run.error is not None:
             raise run.error.with_traceback(users_part(run.error.__traceback__))
         return run
@@ -134,8 +132,25 @@ class ScriptedRuntime:
 
         Args:
             body: Coroutine function; it gets the open runtime.
+
+        Raises:
+            Exception: The exception of `body`.
+            AgentrtError: The script is at fault, as in `run`.
         """
+        __tracebackhide__ = True
+        result = self._on_loop(body)
+        self._check()
+        return result
+
+    def _on_loop(self, body: Callable[[Runtime], Awaitable[T]]) -> T:
         return outside_loop(partial(run_virtual, partial(self._main, body)))
+
+    def _check(self) -> None:
+        """Raise the first fault of the script, if there is one."""
+        __tracebackhide__ = True
+        for problems in self._problems.values():
+            for problem in problems:
+                raise problem.with_traceback(None) from None
 
     @contextmanager
     def as_default(self) -> Iterator[None]:
@@ -156,7 +171,17 @@ class ScriptedRuntime:
         """An open runtime on the running event loop, for tests that are `async` themselves.
 
         Time is that of the loop: virtual in tests marked `agentrt`, real in others.
+
+        Raises:
+            AgentrtError: The script is at fault, as in `run`.
         """
+        __tracebackhide__ = True
+        async with self._opened() as runtime:
+            yield runtime
+        self._check()
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Runtime]:
         clock = LoopClock(asyncio.get_running_loop())
         backends = {role: self._backend(role, clock) for role in self._answers}
         runtime = Runtime(
@@ -183,7 +208,7 @@ class ScriptedRuntime:
         return backend
 
     async def _main(self, body: Callable[[Runtime], Awaitable[T]]) -> T:
-        async with self.open() as runtime:
+        async with self._opened() as runtime:
             return await body(runtime)
 
     async def _played(

@@ -120,7 +120,7 @@ _INSTANTS = (
 
 
 def timed_ledger(ledger: Ledger, output: TimedOutput, now_s: float) -> Ledger:
-    """A ledger with the seconds of a timed output up to `now_s`, and with its figures if it ended.
+    """A ledger with the seconds of a timed output up to `now_s`, and with its recorded figures.
 
     Args:
         ledger: The account of a request that has ended.
@@ -132,8 +132,10 @@ def timed_ledger(ledger: Ledger, output: TimedOutput, now_s: float) -> Ledger:
     if is_whole:
         times = output.times
     base = ledger
-    if is_whole and output.tokens is not None:
+    if output.tokens is not None:
         base = replace(output.tokens, **{name: getattr(ledger, name) for name in _INSTANTS})
+        if not is_whole:
+            base = replace(base, output_tokens=ledger.output_tokens)
     return replace(
         base,
         queue_s=ledger.queue_s + times.queue_s,

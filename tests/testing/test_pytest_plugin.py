@@ -112,6 +112,45 @@ def test_fixtures_and_the_marker(pytester: pytest.Pytester) -> None:
     assert "fake_backend.py" not in text
 
 
+def test_the_marker_goes_before_plugins_that_take_every_async_test(
+    pytester: pytest.Pytester,
+) -> None:
+    """As the auto mode of pytest-asyncio does: its items call a plain function around the test."""
+    taking = """
+    import asyncio, functools, inspect, pytest
+
+    class Taken(pytest.Function):
+        def runtest(self):
+            function = self.obj
+
+            @functools.wraps(function)
+            def plain(**kwargs):
+                return asyncio.run(function(**kwargs))
+
+            self.obj = plain
+            super().runtest()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_pycollect_makeitem(collector, name, obj):
+        made = yield
+        if inspect.iscoroutinefunction(obj):
+            made.force_result(Taken.from_parent(collector, name=name, callobj=obj))
+    """
+    test = """
+    import anyio, pytest
+
+    @pytest.mark.agentrt
+    async def test_marked():
+        await anyio.sleep(3600)
+
+    async def test_other():
+        assert anyio.current_time() != 1000
+    """
+    pytester.makepyfile(pytest_asyncio_like=taking, test_times=test)
+    pytester.syspathinsert()
+    plugged(pytester, "-p", "pytest_asyncio_like").assert_outcomes(passed=2)
+
+
 def test_a_recording_that_is_missing_says_how_it_is_made(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(rivers=PROGRAM, test_rivers=RECORDED)
     done = plugged(pytester, "-k", "Egypt")

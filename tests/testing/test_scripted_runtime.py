@@ -63,6 +63,22 @@ def test_no_program_hides_a_fault_of_the_script() -> None:
         ScriptedRuntime({}).run(calm)
 
 
+def test_no_body_hides_a_fault_of_the_script() -> None:
+    async def body(runtime: Runtime) -> str:
+        try:
+            return await runtime.run(river, "Egypt")
+        except UsageError:
+            return "no river"
+
+    async def own_loop() -> None:
+        async with ScriptedRuntime({}).open() as runtime:
+            await body(runtime)
+
+    for play in (lambda: ScriptedRuntime({}).play(body), lambda: run_virtual(own_loop)):
+        with pytest.raises(UsageError, match="no answer for 'river'"):
+            play()
+
+
 def test_several_runs_at_once_share_an_engine() -> None:
     async def body(runtime: Runtime) -> list[str]:
         found: list[str] = []
