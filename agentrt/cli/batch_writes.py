@@ -17,7 +17,6 @@ from agentrt.cli.batch_inputs import RunInput
 from agentrt.cli.batch_state import BatchState, CallEnd, LoggedCall
 from agentrt.tools import ToolSpec, WriteCall, idempotency_key_of, tool_call_key
 from agentrt.tools.raised import original
-from agentrt.tools.result_type import result_adapter
 
 
 class RecordWrites:
@@ -112,6 +111,8 @@ def _result_of(earlier: LoggedCall, spec: ToolSpec, arguments: str) -> Any:
 
 def _adapter(spec: ToolSpec) -> TypeAdapter[Any]:
     """Reader and writer of the tool's results."""
+    from agentrt.tools.result_type import result_adapter  # for batches that are cut off
+
     return result_adapter(spec) or TypeAdapter(Any)
 
 

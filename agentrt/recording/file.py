@@ -116,7 +116,7 @@ class RecordingFile:
 
 
 def _named(line: BaseModel) -> dict[str, str]:
-    """What tells the kind of a line, which is a default."""
+    """The field for the kind of a line, which is a default."""
     for name, label in (("schema_", "schema"), ("type", "type")):
         if (value := getattr(line, name, None)) is not None:
             return {label: value}

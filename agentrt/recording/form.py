@@ -8,14 +8,14 @@ the instant at which the engine had its whole prompt.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from agentrt.base.errors import AgentrtError, ErrorRecord, revive
 from agentrt.base.segments import CallFrame, ThinkFrame
 
-SCHEMA = "agentrt.recording/1"
+SCHEMA: Final = "agentrt.recording/1"
 
 Chunk = tuple[float, str, int]
 """Seconds, text, and the number of its tokens."""
@@ -30,8 +30,8 @@ class RecordedError(_RecordedLine):
 
     Attributes:
         type: Name of its class.
-        message: What happened.
-        hint: What to do.
+        message: Description of what happened.
+        hint: Advice on what to do.
     """
 
     type: str
@@ -102,7 +102,7 @@ class Header(_RecordedLine):
         engines: Engines by role.
     """
 
-    schema_: Literal["agentrt.recording/1"] = Field(SCHEMA, alias="schema")
+    schema_: Literal["agentrt.recording/1"] = Field(alias="schema")
     engines: dict[str, RecordedEngine]
 
 
@@ -110,7 +110,7 @@ class RecordedAttempt(_RecordedLine):
     """One answer of an engine.
 
     Attributes:
-        chunks: Its text as it came.
+        chunks: Text as it came.
         reasoning: Reasoning that the engine reported apart, likewise.
         reason: `stop`, `length`, `cancelled` or `failed`.
         first_token_s: Time to the first token.
@@ -153,11 +153,11 @@ class RecordedGeneration(_RecordedLine):
     Attributes:
         run: Id of its run.
         node: Path of its node in the run.
-        site: Its `file:line` in the program.
+        site: Line of the program, as `file:line`.
         model: Role of its engine.
-        messages: Its prompt, as messages of OpenTelemetry's GenAI conventions.
+        messages: Prompt, as messages of OpenTelemetry's GenAI conventions.
         tools: Tools offered to the model, each with a hash of its description and schema.
-        attempts: Its answers; more than one if an answer failed its check.
+        attempts: Answers; more than one if an answer failed its check.
     """
 
     type: Literal["generate"] = "generate"
@@ -189,10 +189,10 @@ class RecordedToolCall(_RecordedLine):
         run: Id of its run.
         node: Path of its node in the run.
         name: Name of the tool.
-        effects: Its effects: those of a `pure` tool are computed again in a replay.
+        effects: Effect class; a `pure` tool is computed again in a replay.
         arguments: Arguments by name, bound ones left out.
-        result: Its result as JSON text; None without one, or if it has no JSON form.
-        attempts: Its attempts.
+        result: Result as JSON text; None without one, or if it has no JSON form.
+        attempts: Attempts in order.
     """
 
     type: Literal["tool"] = "tool"

@@ -27,6 +27,7 @@ from agentrt.protocol.events import (
 from agentrt.protocol.step_output import BackendDown, Delta, End, Ledger, StepDone
 from agentrt.recording.file import RecordingFile
 from agentrt.recording.form import (
+    SCHEMA,
     Header,
     RecordedAttempt,
     RecordedEngine,
@@ -87,19 +88,20 @@ class RunRecording:
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = RecordingFile(path)
         self._clock = clock
-        self._header = Header(engines={})
+        self._header = Header(schema=SCHEMA, engines={})
         self._runs: dict[RunId, _OpenRun] = {}
         self._requests: dict[RequestId, _Answering] = {}
 
     def note_engines(self, engines: Mapping[str, Capabilities]) -> None:
         """Note the engines of the runs, by role; before the first run ends."""
         self._header = Header(
+            schema=SCHEMA,
             engines={
                 role: RecordedEngine.of(
                     one.backend, one.model, one.call_frame, one.thinking, one.seeds
                 )
                 for role, one in engines.items()
-            }
+            },
         )
 
     def on_events(self, events: Sequence[Event]) -> None:
@@ -243,7 +245,7 @@ def _attempt(
     """An answer, with its times since the prompt was complete.
 
     Args:
-        deltas: Its output, with instants.
+        deltas: Output with its instants.
         end: End of its request; None if the node ended before, or without one.
         finished: End of its node.
     """

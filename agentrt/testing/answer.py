@@ -128,6 +128,8 @@ class Answerer:
         return (*opening, *ids(reply.thinking)[:max_tokens], *ids(frame.closing))
 
     def _answer(self, request: GenerateRequest, reply: Reply) -> ScriptedAnswer:
+        if request.scored and reply.scores and reply.text == "":
+            reply = replace(reply, text=max(reply.scores, key=reply.scores.__getitem__))
         texts = texts_of(reply, request, self._spelling.call_frame)
         text, stop = _until_stop(self._fitting(request, texts), request.sampling.stop)
         ids = self._spelling.ids(text)

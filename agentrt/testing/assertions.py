@@ -1,4 +1,4 @@
-"""What tests hold runs to: critical path, latency, tokens, cost, prompts and tool calls."""
+"""Assertions on runs: critical path, latency, tokens, cost, prompts and tool calls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def assert_compound_under(run: PlayedRun, limit_s: float) -> None:
     """Check that a run took less than `limit_s` seconds, from submit to result.
 
     Raises:
-        AssertionError: It took longer; the message shows where the time went.
+        AssertionError: The run took longer; the message shows where the time went.
     """
     __tracebackhide__ = True
     if run.compound_s < limit_s:
@@ -103,7 +103,7 @@ def assert_cost_under(run: PlayedRun, limit: Amount) -> None:
     """Check that a run cost less than `limit`, in the currency of the engine's prices.
 
     Raises:
-        AssertionError: It cost more, or the engines have no prices.
+        AssertionError: The run cost more, or the engines have no prices.
     """
     __tracebackhide__ = True
     if run.cost is None:
@@ -154,7 +154,7 @@ def assert_tool_calls(
         in_order: Whether they have to be in the order in which they were made.
 
     Raises:
-        AssertionError: It called others; the message shows both.
+        AssertionError: The run called others; the message shows both.
     """
     __tracebackhide__ = True
     made = list(run.tool_calls)
@@ -218,7 +218,7 @@ def _path_lines(run: PlayedRun) -> list[str]:
 
 
 def _parts(run: PlayedRun, steps: list[PathStep]) -> str:
-    """What the time of a node on the path was spent on, and where it stands in the program."""
+    """Seconds of a node on the path by cause, and its line in the program."""
     causes, node = Causes(run.record), run.record.nodes[steps[0].node_id]
     sums: dict[str, float] = {}
     for step in steps:

@@ -36,7 +36,7 @@ class PlayedGeneration:
         prompt: The same as text, `<role> text` a message.
         text: The answer; tool calls are in `calls`.
         calls: Tool calls in it, (name, arguments).
-        thinking: Its reasoning.
+        thinking: Reasoning before the answer.
         outcome: `ok`, `failed` or `cancelled`.
         finish_reason: `stop`, `length`, `cancelled` or `failed`.
         ledger: Tokens and times.
@@ -64,7 +64,7 @@ class PlayedToolCall:
         node_id: Path in the run.
         name: Name of the tool.
         arguments: Arguments by name, bound ones left out.
-        result: Its result as plain data; None without one.
+        result: Result as plain data; None without one.
         error: Why it failed, or "".
         attempts: Number of attempts.
     """
@@ -132,13 +132,13 @@ class PlayedRun:
 
     @cached_property
     def generations(self) -> list[PlayedGeneration]:
-        """Its generations, in the order in which the program made them."""
+        """All generations, in the order in which the program made them."""
         found = (node for node in self.record.leaves() if node.kind == "generate")
         return [_generation(node) for node in found]
 
     @cached_property
     def tool_calls(self) -> list[PlayedToolCall]:
-        """Its tool calls, in the order in which they were made."""
+        """All tool calls, in the order in which they were made."""
         return [_tool_call(node) for node in self.record.leaves() if node.kind == "tool"]
 
     def generation(self, name: str) -> PlayedGeneration:

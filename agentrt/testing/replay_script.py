@@ -136,7 +136,7 @@ def _prompt_of(request: GenerateRequest) -> tuple[list[dict[str, Any]], dict[str
 
 
 def _key(messages: Sequence[dict[str, Any]], tools: dict[str, str]) -> str:
-    """What a prompt is looked up by: ids of calls are no part of it, nor how text is cut."""
+    """The key of a prompt: ids of calls are no part of it, nor how text is cut."""
     plain = [[one["role"], _merged(one["parts"])] for one in messages]
     return json.dumps([plain, sorted(tools.items())], sort_keys=True)
 

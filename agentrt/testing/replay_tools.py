@@ -40,7 +40,7 @@ class ReplayTools:
 
         Raises:
             RecordingMismatch: The recording has no such call.
-            ToolFailed: It failed when it was recorded.
+            ToolFailed: The attempt failed when it was recorded.
         """
         spec = use.spec
         found, attempt = self._made.get(use.call, (None, 0))

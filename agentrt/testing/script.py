@@ -57,7 +57,8 @@ class Reply:
         0.5
 
     Attributes:
-        text: Text of the answer, or a value that is written as the output's type.
+        text: Text of the answer, or a value that is written as the output's type; "" with scores
+            is the likeliest option.
         error: Ends the request as failed after `text`; None ends it well.
         thinking: Reasoning before the answer if requested; cut at the thinking budget.
         calls: Tool calls behind the text.

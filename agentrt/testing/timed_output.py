@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 from agentrt.base.record import record
 from agentrt.protocol.step_output import FinishReason, Ledger, OptionScore, TokenLogprob
@@ -38,12 +39,10 @@ class OutputTimes:
 
     def within(self, seconds: float) -> OutputTimes:
         """The part of them that lies within the first `seconds`."""
-        left = max(0.0, seconds)
-        taken: list[float] = []
-        for part_s in (self.queue_s, self.kv_reload_s, self.constraint_s, self.prefill_s):
-            taken.append(min(part_s, left))
-            left -= taken[-1]
-        return OutputTimes(*taken, decode_s=left)
+        ends_s = [0.0, *accumulate((self.queue_s, self.kv_reload_s, self.constraint_s))]
+        ends_s += [self.first_token_s, max(self.total_s, seconds)]
+        cut_s = [min(end_s, max(0.0, seconds)) for end_s in ends_s]
+        return OutputTimes(*(after - before for before, after in pairwise(cut_s)))
 
 
 @record
@@ -72,8 +71,8 @@ class TimedOutput:
     """An output with the times at which it comes.
 
     Attributes:
-        parts: Its parts, in order.
-        times: What the time was spent on.
+        parts: Parts in order.
+        times: Seconds by cause.
         reason: Finish reason.
         tokens: Figures of the request; its instants and seconds do not count.
         closed_early: Whether it was closed by its shortest valid end.
@@ -93,7 +92,7 @@ class TimedOutput:
 
     @property
     def text(self) -> str:
-        """Its whole text."""
+        """The whole text."""
         return "".join(part.text for part in self.parts)
 
 
@@ -124,7 +123,7 @@ def timed_ledger(ledger: Ledger, output: TimedOutput, now_s: float) -> Ledger:
 
     Args:
         ledger: The account of a request that has ended.
-        output: Its output.
+        output: Output of the request.
         now_s: Instant of the end.
     """
     times = output.times.within(now_s - ledger.admitted_at_s)

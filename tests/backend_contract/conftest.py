@@ -203,6 +203,8 @@ def script_for(backend_of: list[Backend]) -> Callable[[GenerateRequest, str], st
         for case in CASES.values():
             if request.constraint == case.spec:
                 return case.answer(backend_of[0])
+        if request.scored and request.constraint is not None:
+            return request.constraint.options[0]
         # Sampled, like a model's: the seed decides.
         return " ".join(f"word{(request.sampling.seed + at) % 7}" for at in range(2000))
 

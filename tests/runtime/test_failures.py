@@ -16,6 +16,7 @@ from agentrt import (
     Unsupported,
     UsageError,
     chat,
+    choice,
     gather,
     limits,
     program,
@@ -70,6 +71,7 @@ def notes(error: BaseException) -> str:
         (lambda: limits(seconds=0), "seconds=0"),
         (lambda: limits(on_limit=wrong_word()), "on_limit='x'"),
         (lambda: ASK.user("x").generate(logprobs=2), "no logprobs"),
+        (lambda: ASK.user("x").generate(choice("a", "b"), scored=True), "does not score choices"),
         (lambda: ASK.user("x").generate(bool, ignore_eos=True), "goes on where bool ends"),
     ],
 )
@@ -79,7 +81,7 @@ def test_wrong_use_is_told_at_once(bench: Any, make: Any, complaint: str) -> Non
         make()
 
     with pytest.raises((UsageError, Unsupported), match=complaint):
-        bench(["x", "x"]).run(wrong)
+        bench(["x", "x"], scores=False, logprobs=False).run(wrong)
 
 
 def test_wrong_arguments_of_a_program(bench: Any) -> None:

@@ -4,7 +4,7 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,7 +76,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Loads a file as a user's own module."""
     monkeypatch.syspath_prepend(str(ROOT / "programs"))
 

@@ -149,6 +149,8 @@ def scores_of(answer: Any) -> list[tuple[str, float]]:
 
 def test_scores_of_a_choice() -> None:
     assert scores_of("b") == [("a", 0.05), ("b", 0.9), ("c", 0.05)]
+    likeliest = {"ask": Reply(scores={"a": 0.2, "b": 0.8})}
+    assert value_of(likeliest, out=choice("a", "b"), scored=True) == "b"
     given = Reply("a", scores={"a": 0.5, "c": 0.5})
     assert scores_of(given) == [("a", 0.5), ("b", 0.0), ("c", 0.5)]
     with pytest.raises(RequestRejected, match=r"scores 'd' .*options are 'a', 'b', 'c'"):
