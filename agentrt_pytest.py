@@ -39,7 +39,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an `async` test that is marked `agentrt` on a loop with virtual time."""
+    """Run an `async` test that is marked `agentrt` on a loop with virtual time.
+
+    Time is real while it records.
+    """
     if pyfuncitem.get_closest_marker("agentrt") is None:
         return None
     function = pyfuncitem.obj
@@ -47,15 +50,22 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         function = inspect.unwrap(function)
     if not inspect.iscoroutinefunction(function):
         return None
+    import anyio
+
     from agentrt.testing import run_virtual
 
+    is_recorded = "recorded" in pyfuncitem.fixturenames
+    is_real = is_recorded and pyfuncitem.config.getoption("--agentrt-record")
     names = inspect.signature(function).parameters
     arguments = {name: one for name, one in pyfuncitem.funcargs.items() if name in names}
 
     async def main() -> None:
         await function(**arguments)
 
-    run_virtual(main)
+    if is_real:
+        anyio.run(main)
+    else:
+        run_virtual(main)
     return True
 
 

@@ -115,8 +115,7 @@ class RecordedAttempt(_RecordedLine):
         reason: `stop`, `length`, `cancelled` or `failed`.
         first_token_s: Time to the first token.
         total_s: Time to the end.
-        queue_s: Part of the first of them that it waited in a queue.
-        kv_reload_s: Part of it for which KV was loaded back.
+        spent: Seconds of the engine's account, by their names in `Ledger`.
         usage: Tokens and cost, by their names in `Ledger`.
         closed_early: Whether it was closed by its shortest valid end.
         stopped_by: The stop string that ended it, or "".
@@ -131,8 +130,7 @@ class RecordedAttempt(_RecordedLine):
     reason: Literal["stop", "length", "cancelled", "failed"] = "stop"
     first_token_s: float = 0.0
     total_s: float = 0.0
-    queue_s: float = 0.0
-    kv_reload_s: float = 0.0
+    spent: dict[str, float] = {}
     usage: dict[str, int | str | bool] = {}
     closed_early: bool = False
     stopped_by: str = ""

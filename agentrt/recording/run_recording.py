@@ -46,6 +46,9 @@ COUNTS = (
 )
 """Figures of a ledger that a recording keeps."""
 
+SPENT = ("queue_s", "kv_reload_s", "constraint_s", "prefill_s", "decode_s")
+"""Seconds of a ledger that it keeps."""
+
 
 @dataclass(slots=True)
 class _Answering:
@@ -266,8 +269,7 @@ def _attempt(
         reason="stop" if is_whole else "cancelled",
         first_token_s=round(first_s - began_s, 6),
         total_s=round(ended_s - began_s, 6),
-        queue_s=round(min(ledger.queue_s, first_s - began_s), 6),
-        kv_reload_s=round(ledger.kv_reload_s, 6),
+        spent={name: round(value, 6) for name in SPENT if (value := getattr(ledger, name))},
         usage={name: value for name in COUNTS if (value := getattr(ledger, name))},
         logprobs=[
             (one.token_id, one.logprob, list(one.top))

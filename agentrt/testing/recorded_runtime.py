@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -112,9 +113,10 @@ class RecordingRuntime(ScriptedRuntime):
         self._run_config = config
 
     def _on_loop(self, body: Callable[[Runtime], Awaitable[T]]) -> T:
-        return outside_loop(partial(anyio.run, partial(self._on_engines, body)))
+        return outside_loop(partial(anyio.run, partial(self._main, body)))
 
-    async def _on_engines(self, body: Callable[[Runtime], Awaitable[T]]) -> T:
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Runtime]:
         engine = self._engine_choice
         if engine is None:
             selection = EngineSelection.from_environment(os.environ)
@@ -130,4 +132,4 @@ class RecordingRuntime(ScriptedRuntime):
             self._recording.note_engines(
                 {role: one.capabilities for role, one in runtime.engines.items()}
             )
-            return await body(runtime)
+            yield runtime

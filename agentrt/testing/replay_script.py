@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher, unified_diff
 from typing import Any
 
@@ -178,10 +179,10 @@ def _reply(generation: RecordedGeneration, attempt: RecordedAttempt) -> Reply:
         own = tuple(logprobs[:tokens]) if logprobs else ()
         del logprobs[:tokens]
         parts.append(TimedPart(at_s, text, tokens, logprobs=own, reasoning=reasoning.pop(at_s, "")))
+    queue_s = min(attempt.spent.get("queue_s", 0.0), attempt.first_token_s)
     times = OutputTimes(
-        queue_s=attempt.queue_s,
-        kv_reload_s=attempt.kv_reload_s,
-        prefill_s=attempt.first_token_s - attempt.queue_s - attempt.kv_reload_s,
+        queue_s=queue_s,
+        prefill_s=attempt.first_token_s - queue_s,
         decode_s=attempt.total_s - attempt.first_token_s,
     )
     error: Exception | None = attempt.error.revived() if attempt.error is not None else None
@@ -192,14 +193,12 @@ def _reply(generation: RecordedGeneration, attempt: RecordedAttempt) -> Reply:
             f"{generation.node} was cancelled in the recording after {attempt.total_s:.3f} s, "
             "and goes on now"
         )
-        times = OutputTimes(
-            times.queue_s, times.kv_reload_s, 0.0, times.prefill_s, times.decode_s + _GRACE_S
-        )
+        times = replace(times, decode_s=times.decode_s + _GRACE_S)
     output = TimedOutput(
         parts=tuple(parts),
         times=times,
         reason=reason,
-        tokens=Ledger(**attempt.usage),  # type: ignore[arg-type]  # by their names
+        tokens=Ledger(**attempt.usage, **attempt.spent),  # type: ignore[arg-type]  # by name
         closed_early=attempt.closed_early,
         stopped_by=attempt.stopped_by,
         scores=tuple(_score(*one) for one in attempt.scores),

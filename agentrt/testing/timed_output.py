@@ -74,7 +74,7 @@ class TimedOutput:
         parts: Parts in order.
         times: Seconds by cause.
         reason: Finish reason.
-        tokens: Figures of the request; its instants and seconds do not count.
+        tokens: Recorded account of the request, without its instants; None for a script's.
         closed_early: Whether it was closed by its shortest valid end.
         stopped_by: The stop string that ended it, or "".
         scores: One score an option of a scored choice.
@@ -133,8 +133,9 @@ def timed_ledger(ledger: Ledger, output: TimedOutput, now_s: float) -> Ledger:
     base = ledger
     if output.tokens is not None:
         base = replace(output.tokens, **{name: getattr(ledger, name) for name in _INSTANTS})
-        if not is_whole:
-            base = replace(base, output_tokens=ledger.output_tokens)
+        if is_whole:
+            return replace(base, queue_s=ledger.queue_s + base.queue_s)
+        base = replace(base, output_tokens=ledger.output_tokens)
     return replace(
         base,
         queue_s=ledger.queue_s + times.queue_s,

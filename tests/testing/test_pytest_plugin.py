@@ -83,6 +83,12 @@ def test_river(recorded, country):
     run = recorded.run(river, country)
     assert isinstance(run.value, str)
     assert run.generation("river").ledger.output_tokens > 0
+
+@pytest.mark.agentrt
+async def test_async(recorded):
+    async with recorded.open() as runtime:
+        assert await runtime.run(river, "Egypt")
+    assert recorded.runs[-1].generation("river").text
 """
 
 
@@ -169,14 +175,16 @@ def test_sessions_without_its_fixtures_import_nothing_of_the_package(tmp_path: P
 
 
 @pytest.mark.model
+@pytest.mark.slow
 def test_runs_are_recorded_and_replayed(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makepyfile(rivers=PROGRAM, test_rivers=RECORDED)
-    plugged(pytester, "--agentrt-record").assert_outcomes(passed=2)
+    plugged(pytester, "--agentrt-record").assert_outcomes(passed=3)
     names = sorted(path.name for path in (pytester.path / "recordings").iterdir())
-    assert names == ["test_rivers.test_river_Egypt.jsonl", "test_rivers.test_river_a_b_c.jsonl"]
+    tests = ("async", "river_Egypt", "river_a_b_c")
+    assert names == [f"test_rivers.test_{one}.jsonl" for one in tests]
     first = json.loads((pytester.path / "recordings" / names[0]).read_text("utf-8").split("\n")[0])
     assert first["engines"]["default"]["backend"] == "embedded"
     monkeypatch.setenv("AGENTRT_ENGINE", "http://127.0.0.1:9")  # no engine is asked any more
-    plugged(pytester).assert_outcomes(passed=2)
+    plugged(pytester).assert_outcomes(passed=3)

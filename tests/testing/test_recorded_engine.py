@@ -64,6 +64,9 @@ def test_the_replay_takes_the_recorded_times(recorded: tuple[Any, Path]) -> None
         real_s = real.finished_at_s - max(real.received_at_s, real.completed_at_s)
         virtual_s = virtual.finished_at_s - max(virtual.received_at_s, virtual.completed_at_s)
         assert virtual_s == pytest.approx(real_s, abs=1e-4), one.node_id
+        for part in ("queue_s", "prefill_s", "decode_s", "constraint_s"):
+            own_s, recorded_s = getattr(virtual, part), getattr(real, part)
+            assert own_s == pytest.approx(recorded_s, abs=1e-4), (one.node_id, part)
     assert 0 < after.compound_s <= before.compound_s
 
 
