@@ -88,11 +88,10 @@ class Answerer:
             return _recorded(reply.output, reply.error)
         try:
             answer = self._thoughtful(request, reply)
-            answer = replace(
-                answer,
-                logprobs=_logprobs(request, reply, answer.token_ids),
-                scores=self._scores(request, reply),
-            )
+            if request.sampling.logprobs:
+                answer = replace(answer, logprobs=_logprobs(request, reply, answer.token_ids))
+            if request.scored:
+                answer = replace(answer, scores=self._scores(request, reply))
         except AgentrtError as error:
             return failed(error)
         times = reply.times(self._prefill_s * prompt_tokens, self._decode_s, len(answer.token_ids))
@@ -160,8 +159,7 @@ class Answerer:
 
     def _scores(self, request: GenerateRequest, reply: Reply) -> tuple[OptionScore, ...]:
         """Scores of the options of a scored choice."""
-        if not request.scored or request.constraint is None:
-            return ()
+        assert request.constraint is not None
         options = request.constraint.options
         given = {str(option): one for option, one in (reply.scores or {}).items()}
         if unknown := given.keys() - set(options):
@@ -278,9 +276,7 @@ def _recorded(output: TimedOutput, error: Exception | None) -> ScriptedAnswer:
 def _logprobs(
     request: GenerateRequest, reply: Reply, token_ids: tuple[int, ...]
 ) -> tuple[TokenLogprob, ...]:
-    """Log-probabilities of the tokens, if they were asked for."""
-    if not request.sampling.logprobs:
-        return ()
+    """Log-probabilities of the tokens."""
     given = reply.logprobs
     values = [given] * len(token_ids) if isinstance(given, float | int) else list(given)
     if len(values) != len(token_ids):
