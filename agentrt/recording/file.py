@@ -93,6 +93,7 @@ class RecordingFile:
                     f"{path} is no recording, and is left alone", hint="Name another file"
                 )
             path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_file(path)  # told now, not when a run has ended
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be written: {error}", hint="Name another file"
@@ -101,7 +102,6 @@ class RecordingFile:
     def write(self, header: BaseModel, lines: list[BaseModel]) -> None:
         """Append lines, behind the header if the file has none yet."""
         if not self._has_begun:
-            make_private_file(self.path)
             lines = [header, *lines]
         with self.path.open("a" if self._has_begun else "w", encoding="utf-8") as file:
             for line in lines:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agentrt import ToolFailed, chat, choice, gather, program, race, tool
+from agentrt import ToolFailed, UsageError, chat, choice, gather, program, race, tool
 from agentrt.recording import RunRecording, read_recording
 from agentrt.testing import (
     LoopClock,
@@ -288,17 +288,20 @@ def test_equal_generations_in_flight_are_recorded_each(record: Record, path: Pat
     ],
 )
 def test_a_file_that_is_none(path: Path, text: str | None, complaint: str) -> None:
-    from agentrt import UsageError
-
     if text is not None:
         path.write_text(text, "utf-8")
     with pytest.raises(UsageError, match=complaint):
         RecordedRuntime(path)
 
 
-def test_other_files_are_left_alone_and_recordings_replaced(record: Record, path: Path) -> None:
-    from agentrt import UsageError
+def test_a_file_that_cannot_be_written_is_told_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    for path in (tmp_path, tmp_path / "file" / "run.jsonl"):
+        with pytest.raises(UsageError, match="cannot be written"):
+            RunRecording(path, LoopClock())
 
+
+def test_other_files_are_left_alone_and_recordings_replaced(record: Record, path: Path) -> None:
     record(SCRIPT, worth, "IBM")
     before = path.read_text("utf-8")
     record(SCRIPT, worth, "IBM")
