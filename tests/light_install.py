@@ -154,20 +154,18 @@ def importable() -> list[str]:
 
 
 def tested() -> str:
-    """The value of a program on a scripted engine in virtual time."""
+    """The value of a program on a scripted engine in virtual time, and in a replay."""
     from order import Order, order  # type: ignore[import-not-found]  # written by `main`
 
-    from agentrt.runtime import Runtime
-    from agentrt.testing import LoopClock, ScriptedBackend, run_virtual
+    from agentrt.recording import RunRecording
+    from agentrt.testing import LoopClock, RecordedRuntime, ScriptedRuntime
 
-    async def run() -> object:
-        clock = LoopClock()
-        backend = ScriptedBackend([ORDER], clock=clock, decode_tokens_per_s=10)
-        async with Runtime({"default": (backend, None)}, clock=clock) as runtime:
-            return await runtime.run(order, "three lamps")
-
-    value = run_virtual(run)
+    path = Path("run.jsonl")
+    recording = RunRecording(path, LoopClock())
+    scripted = ScriptedRuntime([ORDER], decode_tokens_per_s=10, observers=[recording])
+    value = scripted.run(order, "three lamps").value
     assert isinstance(value, Order), value
+    assert RecordedRuntime(path).run(order, "three lamps").value == value
     return str(value.model_dump_json())
 
 
