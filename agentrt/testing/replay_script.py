@@ -11,12 +11,12 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import NodeId
+from agentrt.base.message_parts import genai_messages
 from agentrt.prompt.message_form import function_of
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.protocol.step_output import Ledger, TokenLogprob
 from agentrt.recording import RecordedAttempt, RecordedGeneration, RecordedRuns
 from agentrt.recording.run_recording import tool_hash
-from agentrt.runtime.message_capture import messages_of
 from agentrt.testing.played_run import messages_text
 from agentrt.testing.script import Reply
 from agentrt.testing.timed_output import OutputTimes, TimedOutput, TimedPart
@@ -125,7 +125,7 @@ class ReplayScript:
 def _prompt_of(request: GenerateRequest) -> tuple[list[dict[str, Any]], dict[str, str]]:
     prompt = request.prompt
     assert isinstance(prompt, MessagePrompt), "replays send messages"
-    messages = messages_of(list(prompt.segments))
+    messages = genai_messages(prompt.segments)
     system = [part for one in messages if one["role"] == "system" for part in one["parts"]]
     rest = [one for one in messages if one["role"] != "system"]
     if system:
@@ -142,12 +142,16 @@ def _key(messages: Sequence[dict[str, Any]], tools: dict[str, str]) -> str:
     return json.dumps([plain, sorted(tools.items())], sort_keys=True)
 
 
+_OWN = ("id", "node", "type")
+"""Fields of a part that are no content of the prompt."""
+
+
 def _merged(parts: Sequence[dict[str, Any]]) -> list[list[Any]]:
     found: list[list[Any]] = []
     for part in parts:
-        kind, rest = part["type"], {k: v for k, v in part.items() if k not in ("id", "type")}
+        kind, rest = part["type"], {k: v for k, v in part.items() if k not in _OWN}
         if kind in ("text", "tool_call_response"):
-            (text,) = rest.values()
+            text = part["content" if kind == "text" else "response"]
             if found and found[-1][0] == kind:
                 found[-1][1] += text
             else:

@@ -152,6 +152,26 @@ def test_a_changed_tool_is_told(record: Record, path: Path) -> None:
         RecordedRuntime(path).run(plan_with("Another one."))
 
 
+def test_values_of_nodes_in_a_prompt_are_part_of_its_text(record: Record, path: Path) -> None:
+    """However a prompt is put together, and whatever the nodes in it are called."""
+
+    @program
+    async def known(text: str) -> str:
+        count = words(text)
+        return await chat().user("There are ", count, " words.").generate(name="answer")
+
+    record(["Three."], known, "a b c")
+    assert RecordedRuntime(path).run(known, "a b c").value == "Three."
+    with pytest.raises(RecordingMismatch, match="There are 2 words"):
+        RecordedRuntime(path).run(known, "a b")
+
+    @program
+    async def other() -> str:
+        return await chat().user("There are 3 words.").generate(name="renamed")
+
+    assert RecordedRuntime(path).run(other).value == "Three."
+
+
 def test_a_prompt_is_answered_as_often_as_it_was_recorded(record: Record, path: Path) -> None:
     @program
     async def twice(times: int) -> list[str]:
