@@ -4,15 +4,11 @@ import re
 
 import pytest
 
-from agentrt import testing
 from agentrt.recording import RunRecording
 from agentrt.testing import LoopClock, ScriptedRuntime
 from tests.syntax import ROOT
 
 pytest_plugins = "pytester"
-
-# A session inside this process forgets the modules that it imports: these are there before.
-LOADED = [getattr(testing, name) for name in dir(testing) if not name.startswith("_")]
 
 RECORD = """
 def test_recording(scripted):
@@ -22,18 +18,22 @@ def test_recording(scripted):
         engine.run(worth, "What is IBM worth?")
 """
 
+SLOW = """
+def test_slow(scripted):
+    assert_compound_under(scripted(SCRIPT).run(worth, "What is IBM worth?"), 2)
+"""
+
 
 def blocks(language: str) -> list[str]:
     text = (ROOT / "docs" / "testing.md").read_text("utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture(autouse=True)
-def _few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_about_tests_does_what_it_says(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own: here a session would import parts of the package anew."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-
-
-def test_the_code_about_tests_passes(pytester: pytest.Pytester) -> None:
     code = blocks("python")
     names = re.findall(r"^(?:async )?def (test_\w+)", "\n".join(code), re.MULTILINE)
     assert len(names) > 8
@@ -43,17 +43,8 @@ def test_the_code_about_tests_passes(pytester: pytest.Pytester) -> None:
     ]
     first = code.index(next(block for block in code if "test_as_recorded" in block))
     code[first:first] = ["from pathlib import Path", *imports, RECORD]
-    pytester.makepyfile(test_worth="\n".join(code))
-    done = pytester.runpytest_inprocess("-p", "agentrt_pytest", "--strict-markers")
-    done.assert_outcomes(passed=len(names) + 1)
-
-
-def test_a_failure_reads_as_it_is_shown(pytester: pytest.Pytester) -> None:
-    (shown,) = blocks("text")
-    slow = """
-def test_slow(scripted):
-    assert_compound_under(scripted(SCRIPT).run(worth, "What is IBM worth?"), 2)
-"""
-    pytester.makepyfile(test_worth="\n".join([*blocks("python")[:2], slow]))
-    done = pytester.runpytest_inprocess("-p", "agentrt_pytest", "-k", "slow")
-    done.stdout.fnmatch_lines([f"*{line}" for line in shown.splitlines()])
+    pytester.makepyfile(test_worth="\n".join([*code, SLOW]))
+    done = pytester.runpytest_subprocess("-p", "agentrt_pytest", "--strict-markers")
+    done.assert_outcomes(passed=len(names) + 1, failed=1)
+    (failure,) = blocks("text")
+    done.stdout.fnmatch_lines([f"*{line}" for line in failure.splitlines()])
