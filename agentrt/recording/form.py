@@ -113,8 +113,11 @@ class RecordedAttempt(_RecordedLine):
         chunks: Text as it came.
         reasoning: Reasoning that the engine reported apart, likewise.
         reason: `stop`, `length`, `cancelled` or `failed`.
+        wait_s: Time of code, runtime and network before the engine had the whole prompt, since the
+            last value arrived that it, or the code of its program, waited for.
         first_token_s: Time to the first token.
         total_s: Time to the end.
+        delivered_s: Time until the program had it.
         spent: Seconds of the engine's account, by their names in `Ledger`.
         usage: Tokens and cost, by their names in `Ledger`.
         closed_early: Whether it was closed by its shortest valid end.
@@ -128,8 +131,10 @@ class RecordedAttempt(_RecordedLine):
     chunks: list[Chunk] = []
     reasoning: list[Chunk] = []
     reason: Literal["stop", "length", "cancelled", "failed"] = "stop"
+    wait_s: float = 0.0
     first_token_s: float = 0.0
     total_s: float = 0.0
+    delivered_s: float = 0.0
     spent: dict[str, float] = {}
     usage: dict[str, int | str | bool] = {}
     closed_early: bool = False
@@ -190,6 +195,7 @@ class RecordedToolCall(_RecordedLine):
         effects: Effect class; a `pure` tool is computed again in a replay.
         arguments: Arguments by name, bound ones left out.
         result: Result as JSON text; None without one, or if it has no JSON form.
+        wait_s: Time of code and runtime before the first attempt, as of a generation.
         attempts: Attempts in order.
     """
 
@@ -200,6 +206,7 @@ class RecordedToolCall(_RecordedLine):
     effects: str
     arguments: Any
     result: str | None = None
+    wait_s: float = 0.0
     attempts: list[RecordedToolAttempt] = []
 
 

@@ -9,12 +9,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from agentrt.analysis import RunRecord
 from agentrt.base.canonical_json import dumps
 from agentrt.base.clock import Clock
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame
 from agentrt.protocol.backend import Capabilities
 from agentrt.protocol.events import (
+    AttemptFailed,
     Event,
     NodeDeclared,
     NodeFinished,
@@ -25,6 +27,7 @@ from agentrt.protocol.events import (
     ToolStarted,
 )
 from agentrt.protocol.step_output import BackendDown, Delta, End, Ledger, StepDone
+from agentrt.recording.caused_instants import CausedInstants
 from agentrt.recording.file import RecordingFile
 from agentrt.recording.form import (
     SCHEMA,
@@ -37,6 +40,8 @@ from agentrt.recording.form import (
     RecordedToolAttempt,
     RecordedToolCall,
 )
+
+_Line = RecordedGeneration | RecordedToolCall
 
 COUNTS = (
     *("prompt_tokens", "cached_tokens", "output_tokens", "forced_tokens", "thinking_tokens"),
@@ -64,13 +69,16 @@ class _OpenNode:
     requests: list[_Answering] = field(default_factory=list)
     attempts: list[RecordedToolAttempt] = field(default_factory=list)
     started_at_s: float = 0.0
+    began_at_s: float | None = None
+    failed_at_s: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _OpenRun:
     started: RunStarted
+    record: RunRecord
     nodes: dict[NodeId, _OpenNode] = field(default_factory=dict)
-    lines: list[Any] = field(default_factory=list)
+    lines: list[tuple[_Line, float | None]] = field(default_factory=list)
 
 
 class RunRecording:
@@ -113,12 +121,16 @@ class RunRecording:
             if isinstance(event, StepDone):
                 self._add_step(event)
             elif isinstance(event, RunStarted):
-                self._runs[event.run_id] = _OpenRun(event)
+                record = RunRecord(event.run_id)
+                record.add_event(event)
+                self._runs[event.run_id] = _OpenRun(event, record)
             elif not isinstance(event, BackendDown):
-                self._add(self._runs[event.run_id], event)
+                run = self._runs[event.run_id]
+                run.record.add_event(event)
+                self._add(run, event)
 
     def _add_step(self, step: StepDone) -> None:
-        at_s = step.step.ended_at_s if step.step is not None else self._clock.now_s()
+        at_s = self._clock.now_s()  # of its arrival: what streams goes on from here
         for delta in step.deltas:
             if (request := self._requests.get(delta.request_id)) is not None:
                 request.deltas.append((at_s, delta))
@@ -140,17 +152,21 @@ class RunRecording:
             case RequestSent():
                 request = self._requests[event.request_id] = _Answering()
                 node.requests.append(request)
+            case AttemptFailed():
+                node.failed_at_s.append(event.at_s)
             case ToolStarted():
                 node.started_at_s = event.at_s
+                if node.began_at_s is None:
+                    node.began_at_s = event.at_s
             case ToolEnded():
                 seconds = event.at_s - node.started_at_s
                 error = RecordedError.of(event.error)
                 node.attempts.append(RecordedToolAttempt(seconds=round(seconds, 6), error=error))
             case NodeFinished():
-                run.lines += self._lines(node, event)
+                run.lines += [(line, node.began_at_s) for line in self._lines(node, event)]
                 del run.nodes[event.node_id]
 
-    def _lines(self, node: _OpenNode, end: NodeFinished) -> list[Any]:
+    def _lines(self, node: _OpenNode, end: NodeFinished) -> list[_Line]:
         """The line of a node that has ended; none for nodes that are not recorded."""
         if node.declared.kind == "tool":
             return [_tool_line(node, end)]
@@ -168,7 +184,13 @@ class RunRecording:
             outcome=event.outcome,
             compound_s=compound_s,
         )
-        self._file.write(self._header, [*run.lines, last])
+        instants = CausedInstants(run.record)
+        for line, began_at_s in run.lines:
+            if began_at_s is not None:
+                wait_s = began_at_s - instants.of(run.record.nodes[NodeId(line.node)])
+                timed = line if isinstance(line, RecordedToolCall) else line.attempts[0]
+                timed.wait_s = round(max(0.0, wait_s), 6)
+        self._file.write(self._header, [*(line for line, _ in run.lines), last])
 
 
 def _tool_line(node: _OpenNode, end: NodeFinished) -> RecordedToolCall:
@@ -196,13 +218,19 @@ def _generation_line(node: _OpenNode, end: NodeFinished, frame: CallFrame) -> Re
     if system:
         messages = [{"role": "system", "parts": system}, *messages]
     requests = [one for one in node.requests if one.end is not None]
-    attempts = [_attempt(one.deltas, one.end, end) for one in requests if one.end is not None]
+    got_at_s = [*node.failed_at_s, end.at_s]
+    attempts: list[RecordedAttempt] = []
+    for one in requests:
+        last_s = got_at_s[len(attempts) - 1] if attempts else None
+        at_s = got_at_s[min(len(attempts), len(got_at_s) - 1)]
+        attempts.append(_attempt(node, one.deltas, one.end, end, at_s, last_s))
     if len(attempts) == len(node.requests) - 1 or not node.requests:
         last = node.requests[-1] if node.requests else _Answering()
         deltas = last.deltas
         if not deltas and end.outcome == "ok":  # of the cache, or of an equal request in flight
             deltas = _whole(found.get("gen_ai.output.messages", []), end, frame)
-        attempts.append(_attempt(deltas, None, end))
+        last_s = got_at_s[len(attempts) - 1] if attempts else None
+        attempts.append(_attempt(node, deltas, None, end, end.at_s, last_s))
     failed = len(attempts) - 1  # each added its answer and a complaint to the prompt
     tools = found.get("gen_ai.tool.definitions", [])
     return RecordedGeneration(
@@ -243,14 +271,22 @@ def _whole(
 
 
 def _attempt(
-    deltas: list[tuple[float, Delta]], end: End | None, finished: NodeFinished
+    node: _OpenNode,
+    deltas: list[tuple[float, Delta]],
+    end: End | None,
+    finished: NodeFinished,
+    got_at_s: float,
+    after_s: float | None,
 ) -> RecordedAttempt:
     """An answer, with its times since the prompt was complete.
 
     Args:
+        node: The node; it is told when its first attempt began.
         deltas: Output with its instants.
         end: End of its request; None if the node ended before, or without one.
         finished: End of its node.
+        got_at_s: Instant at which the program, or the check of the answer, had it.
+        after_s: End of the attempt before; None for the first one.
     """
     ledger = (end.ledger if end is not None else finished.ledger) or Ledger()
     began_s = max(ledger.received_at_s, ledger.completed_at_s)
@@ -258,8 +294,9 @@ def _attempt(
     if end is not None and end.unmet is not None:
         text, tokens = end.unmet.text, ledger.output_tokens
         deltas = [(ledger.finished_at_s, Delta(end.request_id, (0,) * tokens, text))]
-    last_s = deltas[-1][0] if deltas else began_s
-    ended_s = max(ledger.finished_at_s or finished.at_s, last_s)
+    if after_s is None:
+        node.began_at_s = began_s
+    ended_s = max(ledger.finished_at_s or finished.at_s, began_s)
     first_s = ledger.first_token_at_s or (deltas[0][0] if deltas else ended_s)
     first_s = min(max(first_s, began_s), ended_s)
     is_whole = finished.outcome == "ok" and bool(deltas)
@@ -267,6 +304,8 @@ def _attempt(
         chunks=[_chunk(at_s - began_s, delta.text, delta) for at_s, delta in deltas],
         reasoning=[_chunk(at_s - began_s, d.reasoning, d) for at_s, d in deltas if d.reasoning],
         reason="stop" if is_whole else "cancelled",
+        wait_s=0.0 if after_s is None else round(max(0.0, began_s - after_s), 6),
+        delivered_s=round(max(got_at_s, ended_s) - began_s, 6),
         first_token_s=round(first_s - began_s, 6),
         total_s=round(ended_s - began_s, 6),
         spent={name: round(value, 6) for name in SPENT if (value := getattr(ledger, name))},

@@ -207,6 +207,8 @@ def _reply(generation: RecordedGeneration, attempt: RecordedAttempt) -> Reply:
         stopped_by=attempt.stopped_by,
         scores=tuple(_score(*one) for one in attempt.scores),
         unmet=attempt.unmet,
+        wait_s=attempt.wait_s,
+        delivered_s=attempt.delivered_s,
     )
     return Reply(error=error, output=output)
 

@@ -53,7 +53,7 @@ class ReplayTools:
             raise self.problems[-1]
         self._made[use.call] = (found, attempt + 1)
         recorded = found.attempts[attempt]
-        await anyio.sleep(recorded.seconds)
+        await anyio.sleep(recorded.seconds + (0.0 if attempt else found.wait_s))
         if spec.effects == "pure":
             return await make()
         if recorded.error is not None:

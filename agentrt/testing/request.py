@@ -75,6 +75,12 @@ class ScriptedRequest:
         self.ledger["prefill_chunks"] = 1
         self._account("queue_s", now_s)
 
+    def begin_at(self, now_s: float) -> None:
+        """Take the request from now on, as an engine does that is some way off."""
+        for name in ("received_at_s", "completed_at_s", "admitted_at_s"):
+            self.ledger[name] = now_s
+        self.ledger["queue_s"] = 0.0
+
     def account_step(self, now_s: float, batch: int) -> None:
         """Account for one step with the request in its batch."""
         self._account("decode_s" if self.produced else "prefill_s", now_s)

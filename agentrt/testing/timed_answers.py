@@ -48,7 +48,12 @@ class TimedAnswers:
             await asyncio.wait(self._tasks)
 
     async def _play(self, one: ScriptedRequest, output: TimedOutput) -> None:
-        began_s, total_s = self._clock.now_s(), output.times.total_s
+        if output.wait_s:
+            await self._until(self._clock.now_s() + output.wait_s)
+            if not self._is_ongoing(one):
+                return
+            one.begin_at(self._clock.now_s())
+        began_s, total_s = self._clock.now_s(), max(output.times.total_s, output.delivered_s)
         skipped, left = one.produced, one.produced  # what a lost engine had delivered
         rest: list[Delta] = []
         for at_s, parts in groupby(output.parts, key=lambda part: part.at_s):

@@ -79,6 +79,8 @@ class TimedOutput:
         stopped_by: The stop string that ended it, or "".
         scores: One score an option of a scored choice.
         unmet: Why the whole answer was refused; "" if it was not.
+        wait_s: Time before the engine takes the request.
+        delivered_s: Time until its end is delivered, if that is after its end.
     """
 
     parts: tuple[TimedPart, ...]
@@ -89,6 +91,8 @@ class TimedOutput:
     stopped_by: str = ""
     scores: tuple[OptionScore, ...] = ()
     unmet: str = ""
+    wait_s: float = 0.0
+    delivered_s: float = 0.0
 
     @property
     def text(self) -> str:
@@ -134,7 +138,12 @@ def timed_ledger(ledger: Ledger, output: TimedOutput, now_s: float) -> Ledger:
     if output.tokens is not None:
         base = replace(output.tokens, **{name: getattr(ledger, name) for name in _INSTANTS})
         if is_whole:
-            return replace(base, queue_s=ledger.queue_s + base.queue_s)
+            first_s = ledger.admitted_at_s + output.times.first_token_s
+            return replace(
+                base,
+                first_token_at_s=first_s if ledger.first_token_at_s else 0.0,
+                finished_at_s=ledger.admitted_at_s + output.times.total_s,
+            )
         base = replace(base, output_tokens=ledger.output_tokens)
     return replace(
         base,

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from agentrt import chat, choice, embedded, gather, program, tool
+from agentrt import chat, choice, embedded, gather, program, race, tool
 from agentrt.base.config import EngineConfig
 from agentrt.testing import RecordedRuntime, RecordingRuntime
 
 pytestmark = pytest.mark.model
+
+ENGINE = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
 
 Symbol = Annotated[str, Field(max_length=4)]
 
@@ -40,8 +42,7 @@ async def worth(question: str) -> Any:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     path = tmp_path_factory.mktemp("recordings") / "worth.jsonl"
-    config = EngineConfig(Path(embedded.path()), threads=1, kv_bytes=32_000_000)
-    return RecordingRuntime(path, engine=config).run(worth, "Which returned more, AAPL?"), path
+    return RecordingRuntime(path, engine=ENGINE).run(worth, "Which returned more, AAPL?"), path
 
 
 def test_a_replay_is_the_run(recorded: tuple[Any, Path]) -> None:
@@ -68,6 +69,25 @@ def test_the_replay_takes_the_recorded_times(recorded: tuple[Any, Path]) -> None
             own_s, recorded_s = getattr(virtual, part), getattr(real, part)
             assert own_s == pytest.approx(recorded_s, abs=1e-4), (one.node_id, part)
     assert 0 < after.compound_s <= before.compound_s
+
+
+@program
+async def ordered() -> list[str]:
+    """Samples in the order in which they end, some of them in the same step of the engine."""
+    ask = chat("Solve step by step.").user("What is 47 + 38?")
+    samples = [
+        ask.generate(temperature=1.5, max_tokens=8 + at // 2, name=f"s{at}", ignore_eos=True)
+        for at in range(6)
+    ]
+    async with race(samples) as finished:
+        return [value async for value in finished]
+
+
+def test_nodes_end_in_the_recorded_order(tmp_path: Path) -> None:
+    path = tmp_path / "ordered.jsonl"
+    before = RecordingRuntime(path, engine=ENGINE).run(ordered)
+    after = RecordedRuntime(path).run(ordered)
+    assert after.value == before.value
 
 
 def test_frames_are_those_of_the_model(recorded: tuple[Any, Path]) -> None:
