@@ -44,6 +44,9 @@ from agentrt.scheduler import Estimates
 from agentrt.telemetry import collector_of, transcripts_of
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+    from agentrt.base.content_config import ContentChoice
     from agentrt.prompt import Codec
     from agentrt.recording import RunRecording
     from agentrt.remote import RemoteEngines
@@ -70,6 +73,8 @@ def open_runtime(
     remote_limits: Mapping[str, Any] | None = None,
     response_cache: str | None = None,
     record: Path | str | None = None,
+    tracer_provider: TracerProvider | None = None,
+    content: ContentChoice | None = None,
 ) -> RuntimeOpening:
     """A runtime with its engines; `async with` opens it for a block, `await` until `aclose()`.
 
@@ -110,6 +115,10 @@ def open_runtime(
             or "off". None takes that of `AGENTRT_RESPONSE_CACHE`, or else a file of the user.
         record: File for a recording of all runs, which tests can replay (docs/testing.md); a
             recording that is there is replaced.
+        tracer_provider: OpenTelemetry provider that makes the spans of nodes while they run; None
+            takes the one of the process, if there is one.
+        content: Choice of what these spans have of prompts and answers; None takes that of
+            `AGENTRT_CONTENT` or `agentrt.toml`.
 
     Raises:
         UsageError: The event loop is not one of asyncio, an engine is unknown, `agentrt.toml` is
@@ -134,6 +143,8 @@ def open_runtime(
         remote_limits=remote_limits or {},
         response_cache=response_cache,
         record=record,
+        tracer_provider=tracer_provider,
+        content=content,
     )
     return RuntimeOpening(opened)
 
@@ -155,6 +166,8 @@ async def _opened(
     remote_limits: Mapping[str, Any],
     response_cache: str | None,
     record: Path | str | None,
+    tracer_provider: TracerProvider | None,
+    content: ContentChoice | None,
 ) -> AsyncIterator[Runtime]:
     """The block in which a runtime is open."""
     recording = None if record is None else _recording(Path(record), clock)
@@ -199,6 +212,8 @@ async def _opened(
             patterns=memory.patterns,
             on_run_ended=memory.schedule_save,
             responses=responses,
+            tracer_provider=tracer_provider,
+            content=content or content_config(os.environ).keep,
         )
     except BaseException:
         for backend, _ in backends.values():

@@ -10,7 +10,6 @@ from agentrt.analysis.rounding import quanta, shared_quanta
 from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.saved_work import saved_work
 from agentrt.analysis.usage import usage
-from agentrt.base.ids import RunId, trace_id_of
 
 
 def latency_line(record: RunRecord, trace: str = "") -> str:
@@ -43,15 +42,15 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
         line += f" | {text}"
     if money := usage(record).money():
         line += f" | cost {money}"
-    return f"{line} | {trace_line(record.run_id, trace)}"
+    return f"{line} | {trace_line(record.trace_id, trace)}"
 
 
-def trace_line(run_id: RunId, trace: str = "") -> str:
+def trace_line(trace_id: str, trace: str = "") -> str:
     """Trace line, such as `trace 1bf3296 -> traces/runs/x.json`; the only line of a run not begun.
 
     Args:
-        run_id: Id of the run.
+        trace_id: Trace of the run.
         trace: Location of its trace: a file or an address.
     """
-    line = f"trace {trace_id_of(run_id)[:7]}"
+    line = f"trace {trace_id[:7]}"
     return f"{line} -> {trace}" if trace else line

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentrt.base.errors import ErrorRecord
-from agentrt.base.ids import NodeId, RequestId, RunId
+from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
 from agentrt.base.record import record
 from agentrt.protocol import events
 from agentrt.protocol.events import RunFinished, RunStarted
@@ -129,6 +129,14 @@ class RunRecord:
     def run_id(self) -> RunId:
         """Id of the run; empty before it started."""
         return self.started.run_id if self.started else (self._run_id or RunId(""))
+
+    @property
+    def trace_id(self) -> str:
+        """Trace of the run: that of its caller, or of a tracer provider, or its own."""
+        started = self.started
+        if started is not None and started.caller is not None:
+            return started.caller.trace_id
+        return (started.trace_id if started else "") or trace_id_of(self.run_id)
 
     @property
     def started_at_s(self) -> float:

@@ -13,7 +13,7 @@ from agentrt.analysis.run_record import RunRecord
 from agentrt.analysis.saved_work import saved_work
 from agentrt.analysis.usage import usage
 from agentrt.base.errors import ErrorRecord
-from agentrt.base.ids import NodeId, trace_id_of
+from agentrt.base.ids import NodeId
 
 SCHEMA = "agentrt.run/1"
 _PER_SECOND = 1_000_000  # latencies are in ms with three decimals
@@ -42,7 +42,7 @@ def summary(
     return {
         "schema": SCHEMA,
         "run_id": record.run_id,
-        "trace_id": trace_id_of(record.run_id),
+        "trace_id": record.trace_id,
         "program": record.started.program if record.started else "",
         "ok": record.outcome == "ok" and error is None,
         "output": output,

@@ -23,7 +23,7 @@ def trace_id_of(run_id: RunId) -> str:
     return hashlib.blake2b(run_id.encode(), digest_size=16, person=b"agentrt.trace").hexdigest()
 
 
-def root_span_id_of(run_id: RunId) -> str:
-    """Id of the root span of a run: the first of its trace, 16 hex digits."""
-    value = (int(trace_id_of(run_id)[:16], 16) + 1) & 0xFFFF_FFFF_FFFF_FFFF
-    return f"{value or 1:016x}"
+def span_id_of(run_id: RunId, node_id: NodeId) -> str:
+    """Id of the span of a node: 16 hex digits, the same for the same node of the same run."""
+    key = f"{run_id}/{node_id}".encode()
+    return hashlib.blake2b(key, digest_size=8, person=b"agentrt.span").hexdigest()

@@ -20,6 +20,7 @@ from agentrt.base.clock import Clock
 from agentrt.base.content_config import ContentChoice, ContentConfig
 from agentrt.base.errors import ErrorRecord, record_of
 from agentrt.base.ids import NodeId, RunId
+from agentrt.base.trace_context import TraceContext
 from agentrt.cli.run_transcripts import RunTranscripts
 from agentrt.cli.settings import TraceTarget
 from agentrt.cli.trace_files import runs_folder
@@ -83,7 +84,8 @@ class RunSummary:
         """The latency line of a finished run, with the location of its trace; "" if unknown."""
         record, location = self._records.get(run_id), self._trace_location(run_id)
         if run_id in self._not_begun:  # nothing took time
-            return trace_line(run_id, location) if location else ""
+            trace_id = (record or RunRecord(run_id)).trace_id
+            return trace_line(trace_id, location) if location else ""
         return latency_line(record, location) if record else ""
 
     def tree(self, run_id: RunId, width: int, encoding: str | None) -> str:
@@ -112,14 +114,22 @@ class RunSummary:
         return summary(record, output, trace_file=file, trace_url=url, error=error)
 
     def failed_start(
-        self, run_id: RunId, program: Program[..., Any], clock: Clock, error: Exception
+        self,
+        run_id: RunId,
+        program: Program[..., Any],
+        clock: Clock,
+        error: Exception,
+        caller: TraceContext | None = None,
     ) -> None:
         """Record a run whose engine did not start."""
         self._not_begun.add(run_id)
         now_s, what = clock.now_s(), record_of(error)
         root = NodeId(f"{program.name}#0")
+        started = RunStarted(
+            run_id, program.name, program.source, now_s, clock.unix_ns(), caller=caller
+        )
         events: list[Event] = [
-            RunStarted(run_id, program.name, program.source, now_s, clock.unix_ns()),
+            started,
             NodeDeclared(run_id, root, "program", program.name, None, (), program.source, now_s),
             NodeFinished(run_id, root, "failed", now_s, error=what),
             RunFinished(run_id, "failed", now_s, what),

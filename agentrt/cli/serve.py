@@ -106,7 +106,8 @@ def serve(
     from agentrt.base.config import SchedulerConfig
     from agentrt.base.engines.kept_content import content_config
     from agentrt.cli.progress_display import waiting
-    from agentrt.serve import ServeConfig
+    from agentrt.cli.server_log import log_with_traces
+    from agentrt.serve import RequestSpans, ServeConfig
     from agentrt.serve import serve as run
     from agentrt.telemetry import collector_of, transcripts_of
 
@@ -117,12 +118,11 @@ def serve(
     _check_choice("policy", policy)
     name = name or (engine.model_path.resolve().name if model else "embedded")
     keys, hosts = _keys(api_key or ()), tuple(allow_host or ())
+    log_with_traces()
     config = ServeConfig(name, host, port, keys, requests, hosts=hosts)
     kept_content = content_config(os.environ, content)
-    kept = (
-        collector_of(os.environ, kept_content.keep),
-        transcripts_of(os.environ, kept_content),
-    )
+    collector = collector_of(os.environ, kept_content.keep)
+    kept = (collector, transcripts_of(os.environ, kept_content))
     observers = [one for one in kept if one is not None]
 
     starting = ExitStack()
@@ -136,6 +136,7 @@ def serve(
         engine=engine,
         models={},
         observers=observers,
+        content=kept_content.keep,
         scheduler=SchedulerConfig(policy=policy),  # type: ignore[arg-type]
     )
     with ExitStack() as stack:
@@ -144,7 +145,8 @@ def serve(
         stack.enter_context(starting).enter_context(waiting("starting the engine"))
         # The quicker loop where it is installed, as uvicorn chooses.
         options = {"use_uvloop": find_spec("uvloop") is not None}
-        anyio.run(lambda: run(config, opening, tell=tell), backend_options=options)
+        spans = RequestSpans(collector)
+        anyio.run(lambda: run(config, opening, tell=tell, spans=spans), backend_options=options)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from agentrt.cli.ask_prompt import ask_on_terminal
 from agentrt.cli.batch import Batch
 from agentrt.cli.batch_inputs import RunInput
 from agentrt.cli.batch_summary import BatchSummary
+from agentrt.cli.caller import caller_of
 from agentrt.cli.error_report import exit_code_of
 from agentrt.cli.output import checked
 from agentrt.cli.parameters import location_of
@@ -58,6 +60,7 @@ class Session:
         self._batch = batch
         self._config = RunConfig(deadline_s=settings.deadline_s, **settings.limits.of_runs)
         self._clock = MonotonicClock()
+        self._caller = caller_of(os.environ)
         self._scope = anyio.CancelScope()
         self._run_ids = [RunId(secrets.token_hex(8)) for _ in inputs]
         self._outcomes = batch.settled(self._run_ids) if batch is not None else {}
@@ -163,6 +166,7 @@ class Session:
             observers=[self._progress, *self._summary.observers],
             clock=self._clock,
             config=self._config,
+            content=self._settings.content_config.keep,
             scheduler=SchedulerConfig(
                 policy=self._settings.policy_name,
                 speculate=self._settings.speculate,
@@ -192,6 +196,8 @@ class Session:
             on_emit=self._progress.emit,
             on_ask=self._ask,
             on_write=writes,
+            traceparent=None if self._caller is None else self._caller.traceparent(),
+            tracestate="" if self._caller is None else self._caller.state,
         )
         configured = runtime.with_options(options)
         try:
@@ -238,7 +244,7 @@ class Session:
             return
         for index, run_id in enumerate(self._run_ids):
             if index not in self._outcomes:
-                self._summary.failed_start(run_id, self._program, self._clock, error)
+                self._summary.failed_start(run_id, self._program, self._clock, error, self._caller)
                 self._outcomes[index] = RunOutcome(run_id, error=error)
 
     def _print_due(self) -> None:

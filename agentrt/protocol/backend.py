@@ -197,6 +197,8 @@ class GenerateRequest:
             else and in free pages, which are the first to be evicted. The prompt is incomplete and
             takes no fills, and nothing is produced. The request ends with `stop`; of its ledger,
             `prompt_tokens` are those with KV by then.
+        traceparent: Span of the node, for an engine that has spans of its own; of its program as
+            long as the prompt has holes. "" if the run is not recorded.
         gives_back: Give the request back (`BackendDown`) if an attempt breaks off that may have
             cost something, instead of making another one: money is reserved for each.
         replayed_tokens: Length of the output in a replay: free text ends there by `stop`, as if
@@ -223,6 +225,7 @@ class GenerateRequest:
     ahead: bool = False
     replayed_tokens: int = 0
     gives_back: bool = False
+    traceparent: str = ""
 
     @property
     def keeps_state(self) -> bool:
@@ -242,12 +245,14 @@ class HoleFill:
         constraint: The constraint with every hole filled; None leaves it as it is.
         segments: All segments of a prompt of messages as they are known now, in place of those
             before; () for token ids.
+        traceparent: Span of the node, with the last part; "" if the run is not recorded.
     """
 
     token_ids: tuple[int, ...]
     complete: bool
     constraint: ConstraintSpec | None = None
     segments: tuple[Segment, ...] = ()
+    traceparent: str = ""
 
 
 @record

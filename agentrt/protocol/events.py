@@ -6,13 +6,14 @@ nothing else. Instants are seconds of the run's clock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol
 
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.record import record
+from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.step_output import BackendDown, Ledger, StepDone
 
 NodeKind = Literal["generate", "tool", "program", "ask"]
@@ -39,6 +40,8 @@ class RunStarted:
         true_kv_tokens: Peak of the KV that it will need of an engine, likewise.
         true_longest_tokens: Longest context that one of its generations will reach, likewise.
         session: Session of the tenant that the run belongs to; "" for none.
+        caller: Span of the caller; None if the run begins a trace.
+        trace_id: Trace of the run where a tracer provider has chosen it; "" otherwise.
     """
 
     run_id: RunId
@@ -54,6 +57,8 @@ class RunStarted:
     true_kv_tokens: float | None = None
     true_longest_tokens: float | None = None
     session: str = ""
+    caller: TraceContext | None = None
+    trace_id: str = ""
 
 
 @record
@@ -299,12 +304,21 @@ class NodeFinished(EventOfNode):
 
 @record
 class RunFinished:
-    """The caller has the result: `at_s - RunStarted.at_s` is the compound latency."""
+    """The caller has the result: `at_s - RunStarted.at_s` is the compound latency.
+
+    Attributes:
+        run_id: The run.
+        outcome: Kind of its end.
+        at_s: Instant.
+        error: Error of a failure.
+        span_ids: Spans that nodes have in the tracer provider of the process; {} without one.
+    """
 
     run_id: RunId
     outcome: Outcome
     at_s: float
     error: ErrorRecord | None = None
+    span_ids: Mapping[NodeId, str] = field(default_factory=dict)
 
 
 NodeEvent = (

@@ -247,6 +247,7 @@ class End:
         unmet: The answer, if it was checked here and does not obey; the reason is `stop`.
         not_sent: Sampling parameters that the model of a remote engine refuses, and chooses itself.
         server: Address of the remote engine that ended it; "" for any other engine.
+        provider: Name of the provider in OpenTelemetry's conventions; "" if unknown.
         by_fallback: Whether a fallback of the engine gave the answer.
         prompt: How a remote engine was sent the prompt: `tokens` or `messages`; "" for any other.
         not_warmed: Why the known part of the prompt was not computed at a remote engine while the
@@ -267,6 +268,7 @@ class End:
     by_fallback: bool = False
     prompt: Literal["", "tokens", "messages"] = ""
     not_warmed: str = ""
+    provider: str = ""
 
 
 @record

@@ -65,7 +65,7 @@ class Wire(Generic[T]):
         >>> wire: Wire[HoleFill] = Wire(HoleFill)
         >>> payload = FrameReader().feed_data(wire.frame(HoleFill((1, 2), complete=True)))[0]
         >>> wire.value(payload)
-        HoleFill(token_ids=(1, 2), complete=True, constraint=None, segments=())
+        HoleFill(token_ids=(1, 2), complete=True, constraint=None, segments=(), traceparent='')
     """
 
     def __init__(self, *types_: type[T]) -> None:

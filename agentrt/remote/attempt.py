@@ -12,8 +12,9 @@ import anyio
 from agentrt.base.clock import Clock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import EngineDied, RequestRejected
-from agentrt.base.ids import RunId, root_span_id_of, trace_id_of
 from agentrt.base.segments import JSON_ARRAY_FRAME as FRAME
+from agentrt.base.trace_context import TRACEPARENT, trace_context_of
+from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.step_output import FinishReason, UnmetAnswer
 from agentrt.remote.answers.answer_reader import AnswerReader
 from agentrt.remote.answers.answer_text import AnswerText
@@ -28,6 +29,7 @@ from agentrt.remote.protocols.answer_parts import AnswerPart
 from agentrt.remote.remote_server import RemoteServer
 from agentrt.remote.wire_hints import hint_fields
 from agentrt.scheduler.order.order import BY_ARRIVAL, Order
+from agentrt.telemetry.otel_context import enter_span
 
 CLOSING_S = 0.25
 """Time before a deadline in which an output is closed."""
@@ -124,7 +126,7 @@ class Attempts:
         def late() -> dict[str, Any]:
             return hint_fields(exchange.request, self.server.hints, self._order)
 
-        headers = {"traceparent": traceparent(request.run_id)}
+        headers = enter_trace(request)
         events = self._http.answer(server.protocol, sent.body, headers, exchange.retries, late)
         silent = await self._read(exchange, answer, events)
         finish = reader.finish
@@ -222,6 +224,13 @@ class Attempts:
             self._write(exchange, held)
 
 
-def traceparent(run_id: RunId) -> str:
-    """Trace context, so that a tracing server adds its spans to the trace of the run."""
-    return f"00-{trace_id_of(run_id)}-{root_span_id_of(run_id)}-01"
+def enter_trace(request: GenerateRequest) -> dict[str, str]:
+    """The trace headers of a request; an instrumented client puts its own span in between.
+
+    The span of the node becomes the current one of the calling task, so that spans of such a client
+    hang below it.
+    """
+    if not request.traceparent:
+        return {}
+    enter_span(trace_context_of(request.traceparent))
+    return {TRACEPARENT: request.traceparent}

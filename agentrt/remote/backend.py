@@ -386,6 +386,7 @@ class RemoteBackend:
                 not_sent=tuple(sorted(self.server.fixed | exchange.not_sent)),
                 server=self._http.url,
                 prompt="messages" if self._codec is None else "tokens",
+                provider=self._kind.provider or self.server.family,
             )
         )
 

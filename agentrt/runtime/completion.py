@@ -137,6 +137,8 @@ def _event(
         attributes["agentrt.prefill.not_warmed"] = end.not_warmed
     if end is not None and end.server:
         attributes |= server_attributes(end.server)
+    if end is not None and end.provider:
+        attributes["gen_ai.provider.name"] = end.provider
     after, after_item = (waited.node_id, waited.item) if waited is not None else (None, None)
     if stop is not None:
         after, after_item = stop.after, stop.after_item

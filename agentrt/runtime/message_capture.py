@@ -10,7 +10,7 @@ from typing import Any
 from agentrt.base.canonical_json import content, dumps
 from agentrt.base.message_parts import genai_messages
 from agentrt.base.segments import Close, Open
-from agentrt.program import Gen, Node, ToolWork
+from agentrt.program import Gen, Node, ProgramWork, ToolWork
 from agentrt.prompt.message_form import function_of
 from agentrt.protocol.events import AttributeValue
 
@@ -22,6 +22,8 @@ def captured_content(node: Node[Any], finish_reason: str) -> dict[str, Attribute
         return _tool(node, work)
     if isinstance(node, Gen):
         return _generation(node, finish_reason)
+    if isinstance(work, ProgramWork):
+        return _program(node, work)
     return {}
 
 
@@ -34,6 +36,29 @@ def _tool(node: Node[Any], work: ToolWork) -> dict[str, AttributeValue]:
     if node.error is None:
         found["gen_ai.tool.call.result"] = _json(node.value)
     return found
+
+
+def _program(node: Node[Any], work: ProgramWork) -> dict[str, AttributeValue]:
+    """The arguments of a program as a question, and its result as the answer."""
+    arguments = {
+        name: value
+        for name, value in work.arguments.items()
+        if not isinstance(value, Node) and _json_of(value) is not None
+    }
+    found: dict[str, AttributeValue] = {}
+    if arguments:
+        alone = next(iter(arguments.values())) if len(arguments) == 1 else None
+        question = alone if isinstance(alone, str) else content(arguments)
+        found["gen_ai.input.messages"] = dumps([_text_message("user", question)])
+    if node.error is None and node.value is not None:
+        value = node.value
+        answer = _text_message("assistant", value if isinstance(value, str) else _json(value))
+        found["gen_ai.output.messages"] = dumps([{**answer, "finish_reason": "stop"}])
+    return found
+
+
+def _text_message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
@@ -61,7 +86,12 @@ def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
 
 def _json(value: Any) -> str:
     """JSON if the value has a JSON form, else its `repr`."""
+    found = _json_of(value)
+    return repr(value) if found is None else found
+
+
+def _json_of(value: Any) -> str | None:
     try:
         return content(value)
     except ValueError:
-        return repr(value)
+        return None

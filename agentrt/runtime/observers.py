@@ -26,6 +26,11 @@ class Observers:
         self._observers = list(observers)
         self.dropped: list[tuple[Observer, Exception]] = []
 
+    def add(self, observer: Observer) -> None:
+        """Hand events to one more observer, unless it is here already."""
+        if observer not in self._observers:
+            self._observers.append(observer)
+
     def content_of_run(self, *, in_events: bool) -> RunContent:
         """Prompts and outputs of a run that begins now, as far as observers want them.
 
@@ -40,6 +45,11 @@ class Observers:
         return RunContent(
             in_events=in_events or wanted, on_content=self.on_content if taken else None
         )
+
+    @property
+    def make_spans(self) -> bool:
+        """Whether an observer has a true attribute `makes_spans`: its spans can be parents."""
+        return any(getattr(observer, "makes_spans", False) for observer in self._observers)
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Hand events to every observer; never raises."""

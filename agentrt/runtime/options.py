@@ -77,6 +77,9 @@ class RunOptions:
         on_write: Makes each call of a `write` tool, for example to log it first.
         on_tool: Makes each attempt of any tool, in place of `on_write`; a replay gives its result
             without making the call.
+        traceparent: Span of the caller, as the W3C header of that name; None takes the current
+            OpenTelemetry span, if there is one.
+        tracestate: The W3C header of that name which came with it; "" for none.
         keeps_prefixes: Whether later runs may continue from the prompts of this one, such as those
             of a chat that a client keeps; engines then keep the prefixes when the run ends.
     """
@@ -100,3 +103,5 @@ class RunOptions:
     max_cost: Amount | None = None
     on_write: OnWrite | None = None
     on_tool: OnTool | None = None
+    traceparent: str | None = None
+    tracestate: str = ""

@@ -20,17 +20,15 @@ from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.program.ports import LastWait, OwningScope
-from agentrt.program.scope import sooner
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
+from agentrt.runtime.engine_deadline import engine_deadline_s
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.run_content import RunContent
+from agentrt.runtime.run_spans import RunSpans
 from agentrt.runtime.task import Task, TaskEnd, TaskSet
 from agentrt.scheduler import InternalEvent, internal_events
-
-MARGIN_S = 0.25
-MARGIN_FRACTION = 0.1
 
 
 @record
@@ -73,6 +71,7 @@ class Run:
         task_set: The asyncio tasks of the run.
         has_sent: Whether a generation has been handed to an engine.
         content: Prompts and outputs of its nodes, as far as observers want them.
+        spans: Spans of its nodes, as engines, tools and logs see them.
     """
 
     def __init__(
@@ -87,6 +86,7 @@ class Run:
         post: Callable[[InternalEvent], None],
         progress_of: Callable[[Run], RunProgress],
         content: RunContent,
+        spans: RunSpans,
     ) -> None:
         self.run_id = run_id
         self.root: Node[Any] | None = None
@@ -109,6 +109,7 @@ class Run:
         self.task_set = TaskSet()
         self.has_sent = False
         self.content = content
+        self.spans = spans
         self.now_s = clock.now_s
         self._engines = engines
         self._limits = limits
@@ -162,6 +163,8 @@ class Run:
             self._engines[node.work.model].check_generation(node, self.options.cache_salt)
             if node.work.on_overflow is not None:
                 self.contexts[node.id] = contextvars.copy_context()
+            if self.spans.live is not None:
+                self.spans.live.declare(node.id, now_s)
             event = self._generation(node, scope, now_s)
         else:
             self.contexts[node.id] = contextvars.copy_context()
@@ -300,6 +303,10 @@ class Run:
             "gen_ai.request.seed": sampling.seed,
             "agentrt.output.type": output.name,
         }
+        if sampling.top_p != 1.0:
+            attributes["gen_ai.request.top_p"] = sampling.top_p
+        if sampling.top_k:
+            attributes["gen_ai.request.top_k"] = sampling.top_k
         if constraint is not None:
             attributes["agentrt.constraint.kind"] = constraint.kind
         if work.thinking_tokens is not None:
@@ -331,7 +338,7 @@ class Run:
             "",  # no effects
             False,
             work.deadline_at_s,
-            self._engine_deadline_s(node, now_s),
+            engine_deadline_s(node, now_s),
             engine.prompt_tokens(work, self.options.cache_salt) if is_first else 0,
             sampling.max_tokens,
         )  # by position: keywords would take twice as long
@@ -382,19 +389,3 @@ class Run:
             if first != node.id:
                 return first
         return None
-
-    def _engine_deadline_s(self, node: Gen[Any], now_s: float) -> float | None:
-        """The deadline of the engine.
-
-        It is a little early if the engine has to close its output, and a little late if not: then
-        the runtime ends the node itself, with an error that shows what took the time.
-        """
-        own_s, scopes_s = node.work.deadline_at_s, node.scope.deadline_at_s
-        if own_s is None and scopes_s is None:
-            return None
-        deadline_at_s = sooner(own_s, scopes_s)
-        assert deadline_at_s is not None
-        if node.work.on_limit == "raise":
-            return deadline_at_s + MARGIN_S
-        left_s = max(0.0, deadline_at_s - now_s)
-        return deadline_at_s - min(MARGIN_S, MARGIN_FRACTION * left_s)

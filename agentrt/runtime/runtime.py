@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -34,18 +32,22 @@ from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.progress import run_progress
 from agentrt.runtime.run import Run
+from agentrt.runtime.run_begin import new_run_id, within_deadline
 from agentrt.runtime.run_cost import run_budget, run_limit_pico
 from agentrt.runtime.tenant_usage import TenantUsages
+from agentrt.runtime.tracing import Tracing
 from agentrt.scheduler import Estimates, InternalEvent, KvRoomLearned, State
 from agentrt.scheduler.estimates.patterns import Patterns
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+    from agentrt.base.content_config import ContentChoice
     from agentrt.prompt import Codec
     from agentrt.runtime.response_cache.cache import ResponseCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_RUN_ID = re.compile(r"[0-9a-f]{16}")
 
 
 class Runtime:
@@ -82,6 +84,10 @@ class Runtime:
         on_run_ended: Called when a run has ended and was learned from; must return at once.
         responses: The response cache for generations that want one; None caches nothing.
         state: State of a closed runtime with the same roles and settings; None begins anew.
+        tracer_provider: OpenTelemetry provider that makes the spans of nodes while they run; None
+            takes the one of the process, if there is one.
+        content: Choice of what these spans have of prompts and answers; None leaves it to the
+            environment.
 
     Raises:
         UsageError: No backend has the role `default`.
@@ -100,6 +106,8 @@ class Runtime:
         on_run_ended: Callable[[], None] | None = None,
         responses: ResponseCache | None = None,
         state: State | None = None,
+        tracer_provider: TracerProvider | None = None,
+        content: ContentChoice | None = None,
     ) -> None:
         if "default" not in backends:
             raise UsageError("no engine has the role 'default'", hint="Name one of them so")
@@ -116,6 +124,7 @@ class Runtime:
         self._engines = {
             role: ModelRole(role, backend, codec) for role, (backend, codec) in backends.items()
         }
+        self._tracing = Tracing(tracer_provider, content)
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
         self._loop: Loop | None = None
@@ -139,6 +148,7 @@ class Runtime:
                 await engine.backend.start()
                 engine.check_codec()
                 engine.prewarm(declared_constraints())
+            stack.push_async_callback(self._tracing.aclose)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._loop = self._make_loop()
             stack.callback(self._loop.close)
@@ -217,7 +227,7 @@ class Runtime:
                 f"the policy {self.scheduler.policy!r} has to know what each run will need",
                 hint="Replays give RunOptions(true_service_s=...); else use the policy 'rwa'",
             )
-        work = self._within(options, program.work(*args, **kwargs))
+        work = within_deadline(program.work(*args, **kwargs), options, self._config)
         limit_pico = run_limit_pico(self._config, options)
         run = self._start(options, program.name, work, loop)
         scope = Scope(run, "", None)
@@ -246,36 +256,36 @@ class Runtime:
 
     def _start(self, options: RunOptions, name: str, work: ProgramWork, loop: Loop) -> Run:
         """Begin a run of a program."""
-        run_id = self._new_id(options)
+        run_id = new_run_id(options, self._runs)
         seed = self._config.seed if options.seed is None else options.seed
-        limits = NodeLimits.of_run(self._config, options)
-        loop.post(
-            RunStarted(
-                run_id,
-                name,
-                work.source,
-                self._clock.now_s(),
-                self._clock.unix_ns(),
-                work.deadline_s,
-                seed,
-                options.tenant,
-                options.priority,
-                options.true_service_s,
-                options.true_kv_tokens,
-                options.true_longest_tokens,
-                options.session,
-            )
+        started = RunStarted(
+            run_id,
+            name,
+            work.source,
+            self._clock.now_s(),
+            self._clock.unix_ns(),
+            work.deadline_s,
+            seed,
+            options.tenant,
+            options.priority,
+            options.true_service_s,
+            options.true_kv_tokens,
+            options.true_longest_tokens,
+            options.session,
         )
+        started, spans = self._tracing.begin_run(started, options, self.observers)
+        loop.post(started)
         run = self._runs[run_id] = Run(
             run_id,
             seed,
             options,
             clock=self._clock,
             engines=self._engines,
-            limits=limits,
+            limits=NodeLimits.of_run(self._config, options),
             post=loop.post,
             progress_of=self._progress_of,
             content=self.observers.content_of_run(in_events=self._config.capture_content),
+            spans=spans,
         )
         return run
 
@@ -287,33 +297,14 @@ class Runtime:
         if isinstance(error, Exception):
             outcome = "failed"
         cause = None if error is None else record_of(error)
-        loop.deliver(RunFinished(run.run_id, outcome, self._clock.now_s(), cause))
+        live = run.spans.live
+        span_ids = {} if live is None else live.span_ids
+        loop.deliver(RunFinished(run.run_id, outcome, self._clock.now_s(), cause, span_ids))
         del self._runs[run.run_id]
         loop.retention.forget_run(run.run_id)
         await run.task_set.wait_until_done()
         if self._on_run_ended is not None:
             self._on_run_ended()
-
-    def _within(self, options: RunOptions, work: ProgramWork) -> ProgramWork:
-        """The work under the deadline of the run, if that is the shorter one."""
-        deadline_s = options.deadline_s
-        if deadline_s is None:
-            deadline_s = self._config.deadline_s
-        if deadline_s is None:
-            return work
-        if not deadline_s > 0:
-            raise UsageError(
-                f"deadline_s={deadline_s:g} is out of range", hint="Give seconds above 0"
-            )
-        return work.within(min(deadline_s, work.deadline_s or deadline_s))
-
-    def _new_id(self, options: RunOptions) -> RunId:
-        run_id = options.run_id or RunId(secrets.token_hex(8))
-        if not _RUN_ID.fullmatch(run_id):
-            raise UsageError(f"run id {run_id!r} is malformed", hint="Give 16 hex digits")
-        if run_id in self._runs:
-            raise UsageError(f"run id {run_id!r} is in use", hint="Give another one")
-        return run_id
 
     def load_of(self, role: str) -> RoleLoad | None:
         """The load of the engine of a role; None while the runtime is not open."""

@@ -22,6 +22,7 @@ from agentrt.serve.host_check import HostCheck
 from agentrt.serve.metrics import CONTENT_TYPE, metrics_text
 from agentrt.serve.refusal import RequestRefused, noted
 from agentrt.serve.request_body import BodyMemory, HeldBody
+from agentrt.serve.request_spans import RequestSpans
 from agentrt.serve.served_model import ServedModel
 from agentrt.serve.tokenizing import detokenized, tokenized
 
@@ -36,6 +37,9 @@ _METHODS = dict.fromkeys((MODELS, METRICS, HEALTH), ("GET", "HEAD")) | dict.from
     _POSTED, ("POST",)
 )
 
+_UNTRACED = (HEALTH, METRICS)
+"""Routes that are asked every few seconds, for nothing that a trace would show."""
+
 HttpScope = MutableMapping[str, Any]
 RequestHeaders = dict[bytes, bytes]
 
@@ -47,18 +51,38 @@ class Application:
         model: Model that answers.
         keys: Keys of which every route but the health check requires one; () requires none.
         hosts: Names under which it may be called; None allows all.
+        spans: Makes the spans of requests; None makes those that a tracer provider takes.
     """
 
     def __init__(
-        self, model: ServedModel, keys: Sequence[ApiKey] = (), hosts: HostCheck | None = None
+        self,
+        model: ServedModel,
+        keys: Sequence[ApiKey] = (),
+        hosts: HostCheck | None = None,
+        spans: RequestSpans | None = None,
     ) -> None:
         self._model = model
         self._memory = BodyMemory()
         self._keys = ApiKeys(keys) if keys else None
         self._hosts = hosts
+        self._spans = spans or RequestSpans()
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        path = scope["path"]
+        if path in _UNTRACED:
+            await self._serve(scope, receive, send)
+            return
+        with self._spans.span_of(scope, path if path in _METHODS else "") as span:
+
+            async def noting_send(event: AsgiEvent) -> None:
+                if event["type"] == "http.response.start":
+                    span.status = event["status"]
+                await send(event)
+
+            await self._serve(scope, receive, noting_send)
+
+    async def _serve(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         has_begun = False
 
         async def noting_send(event: AsgiEvent) -> None:

@@ -27,6 +27,7 @@ from agentrt.serve.connection import (
     most_connections,
 )
 from agentrt.serve.host_check import HostCheck
+from agentrt.serve.request_spans import RequestSpans
 from agentrt.serve.served_model import DEFAULT_MOST_REQUESTS, ServedModel
 
 Opening = AbstractAsyncContextManager[Runtime]
@@ -82,7 +83,13 @@ class ServeConfig:
         return HostCheck(frozenset(map(str.lower, self.hosts)))
 
 
-async def serve(config: ServeConfig, opening: Opening, *, tell: Callable[[str], None]) -> None:
+async def serve(
+    config: ServeConfig,
+    opening: Opening,
+    *,
+    tell: Callable[[str], None],
+    spans: RequestSpans | None = None,
+) -> None:
     """Serve until a signal ends the process; answers under way may then still end.
 
     A second signal ends them.
@@ -91,11 +98,12 @@ async def serve(config: ServeConfig, opening: Opening, *, tell: Callable[[str], 
         config: Settings of the server.
         opening: Runtime with the engine of the model.
         tell: Called with the address, once it is served.
+        spans: Makes the spans of requests; None makes those that a tracer provider takes.
 
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
     """
-    async with serving(config, opening, hurry=_asked_to_end, prewarm=True) as url:
+    async with serving(config, opening, hurry=_asked_to_end, prewarm=True, spans=spans) as url:
         tell(url)
         await _asked_to_end()
 
@@ -108,7 +116,12 @@ async def _asked_to_end() -> None:
 
 @asynccontextmanager
 async def serving(
-    config: ServeConfig, opening: Opening, *, hurry: Hurry | None = None, prewarm: bool = False
+    config: ServeConfig,
+    opening: Opening,
+    *,
+    hurry: Hurry | None = None,
+    prewarm: bool = False,
+    spans: RequestSpans | None = None,
 ) -> AsyncIterator[str]:
     """A server, as long as the block lasts; gives its address.
 
@@ -124,6 +137,7 @@ async def serving(
         opening: Runtime with the engine of the model.
         hurry: Called behind the block; answers under way are waited for until it returns.
         prewarm: Whether to start the processes of constrained requests beside the server.
+        spans: Makes the spans of requests; None makes those that a tracer provider takes.
 
     Raises:
         AgentrtError: The address is taken, or the engine does not start.
@@ -131,7 +145,8 @@ async def serving(
     with _listening(config) as listener:
         async with opening as runtime:
             model = ServedModel(runtime, name=config.model, most_requests=config.most_requests)
-            server = _Server(_uvicorn(config, Application(model, config.keys, config.host_check)))
+            app = Application(model, config.keys, config.host_check, spans)
+            server = _Server(_uvicorn(config, app))
             warming = asyncio.create_task(model.prewarm()) if prewarm else None
             answering = asyncio.create_task(server.serve(sockets=[listener]))
             try:

@@ -2,8 +2,8 @@
 
 Jaeger walks back from the end of a span through the child that ended last. An undemanded node may
 end while a program's own code runs, and the walk would go through it. Such a node is published as
-background work: a CONSUMER span below a short PRODUCER span, which that walk leaves out. The same
-holds for prefill before a prompt was complete.
+background work: a CONSUMER span, which that walk leaves out below a PRODUCER, and its program is
+one. The same holds for prefill before a prompt was complete.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import defaultdict
 from agentrt.analysis import NodeRecord, PathStep, RunRecord
 from agentrt.base.ids import NodeId
 from agentrt.base.record import record
-from agentrt.telemetry.timeline import GAP_US, Timeline
+from agentrt.telemetry.timeline import Timeline
 
 _FOREVER = 1 << 62
 
@@ -44,27 +44,17 @@ class Background:
         self.stops: set[NodeId] = set()
         for step in path:
             self._add_path_step(record, step)
-        self._ends: dict[NodeId, list[int]] = {}
         self.nodes: set[NodeId] = set()
         for program_id, through in self._through.items():
             stretches = sorted(
                 (stretch for child in through.values() for stretch in child),
                 key=lambda stretch: stretch.end_us,
             )
-            self._ends[program_id] = [stretch.end_us for stretch in stretches]
             for child in record.nodes[program_id].children:
                 in_part = child.node_id in self.items or child.node_id in self.stops
                 whole = child.node_id in through and not in_part
                 if not whole and self._misleads_walk(child, stretches):
                     self.nodes.add(child.node_id)
-
-    def producer_at_us(self, program_id: NodeId, wanted_us: int) -> int:
-        """Instant for a PRODUCER of 1 us below a program: not right after a path span."""
-        ends = self._ends.get(program_id, [])
-        while (index := bisect_right(ends, wanted_us + 1)) and wanted_us < ends[index - 1] + GAP_US:
-            wanted_us = ends[index - 1] + GAP_US
-        start_us, end_us = self._timeline.start_us[program_id], self._timeline.end_us[program_id]
-        return wanted_us if start_us <= wanted_us < end_us else start_us
 
     def _add_path_step(self, record: RunRecord, step: PathStep) -> None:
         node = record.nodes.get(step.node_id)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
+from agentrt.base.content_config import ContentChoice
 from agentrt.base.redaction import redacted
 from agentrt.telemetry.names import CONTENT
 from agentrt.telemetry.span import Attributes
@@ -36,6 +37,13 @@ def capture_of(environment: Mapping[str, str]) -> Capture:
             return "SPAN_ONLY"  # the older spelling
         case _:
             return "NO_CONTENT"
+
+
+def capture_by(capture: Capture, keep: ContentChoice | None) -> Capture:
+    """The capture under a choice of what is kept of prompts and answers; None changes nothing."""
+    if keep == "off":
+        return "NO_CONTENT"
+    return "SPAN_ONLY" if keep == "spans" and capture == "NO_CONTENT" else capture
 
 
 def without_content(attributes: Attributes) -> Attributes:

@@ -31,7 +31,9 @@ def jaeger_json(traces: Sequence[Trace], resources: Resources) -> str:
 
 def _trace(trace: Trace, resources: Resources) -> str:
     trace_id = f'"traceID":"{trace.trace_id}"'
-    spans = ",".join([_span(span, trace_id) for span in trace.spans])
+    caller = trace.caller
+    absent = None if caller is None else caller.span_id
+    spans = ",".join([_span(span, trace_id, absent) for span in trace.spans])
     services = sorted({span.service for span in trace.spans}, reverse=True)
     processes = ",".join([f'"{_PROCESS[one]}":{_process(resources[one])}' for one in services])
     return f'{{{trace_id},"spans":[{spans}],"processes":{{{processes}}}}}'
@@ -43,9 +45,10 @@ def _process(attributes: Attributes) -> str:
     return f'{{"serviceName":{name},"tags":[{",".join(_tags(rest))}]}}'
 
 
-def _span(span: Span, trace_id: str) -> str:
+def _span(span: Span, trace_id: str, absent: str | None) -> str:
+    """The text of a span. A parent that is not in the file would make the trace incomplete."""
     references = []
-    if span.parent_id is not None:
+    if span.parent_id is not None and span.parent_id != absent:
         references.append(f'{{"refType":"CHILD_OF",{trace_id},"spanID":"{span.parent_id}"}}')
     references += [
         f'{{"refType":"FOLLOWS_FROM","traceID":"{to.trace_id}","spanID":"{to.span_id}"}}'

@@ -1,7 +1,8 @@
 """Names of spans, attributes and events, in one place.
 
 The GenAI conventions change fast and their Python constants are all marked deprecated, so this
-table is our own: profile 1.36 to 1.42, supported by trace viewers today. `agentrt.*` is ours.
+table is our own: what the releases from 1.36 to 1.42 of the general conventions and 0.1.0 of the
+GenAI conventions share, and both names where they differ. `agentrt.*` is ours.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ RUNTIME_SERVICE = "agentrt"
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
 WORKFLOW = "gen_ai.workflow.name"
+AGENT = "gen_ai.agent.name"  # of a workflow too, since 0.1.0 of the GenAI conventions
+CONVERSATION = "gen_ai.conversation.id"
+REQUEST_STREAM = "gen_ai.request.stream"
 REQUEST_MODEL = "gen_ai.request.model"
 RESPONSE_MODEL = "gen_ai.response.model"
 FINISH_REASONS = "gen_ai.response.finish_reasons"
@@ -19,10 +23,10 @@ TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"  # seconds
 OUTPUT_TYPE = "gen_ai.output.type"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
 CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 TOOL_NAME = "gen_ai.tool.name"
 TOOL_TYPE = "gen_ai.tool.type"
-FIRST_TOKEN = "gen_ai.first_token"
 DETAILS_EVENT = "gen_ai.client.inference.operation.details"
 ERROR_TYPE = "error.type"
 
@@ -70,7 +74,6 @@ NODE_KIND = "agentrt.node.kind"
 NODE_SITE = "agentrt.node.site"
 NODE_DEPS = "agentrt.node.deps"
 NODE_SLACK_MS = "agentrt.node.slack_ms"
-NODE_STARTED = "agentrt.node.started"
 NODE_ITEM = "agentrt.node.item"
 NODE_DECLARED_MS = "agentrt.node.declared_ms"  # since the run began
 CRITICAL = "agentrt.critical"
@@ -95,10 +98,10 @@ RETRIED = "agentrt.decode.retried_tokens"
 SERVER_QUEUE_MS = "agentrt.queue.server_ms"
 CONSTRAINT_KIND = "agentrt.constraint.kind"
 FORCED = "agentrt.constraint.forced_tokens"
+FIRST_TOKEN = "agentrt.first_token"
 CHECK_FAILED = "agentrt.check.failed"
 CHECK_REASON = "agentrt.check.reason"
 CHECK_TOKENS = "agentrt.check.retried_tokens"
-THINKING_TOKENS = "agentrt.thinking.tokens"
 ITL_MEAN = "agentrt.itl_ms.mean"
 BATCH_MEAN = "agentrt.batch.size_mean"
 PREEMPTED = "agentrt.preempted"

@@ -9,6 +9,7 @@ from operator import attrgetter
 from agentrt.analysis import NodeRecord, RunRecord, Split, Usage, usage
 from agentrt.base.ids import NodeId
 from agentrt.base.money import PICO
+from agentrt.protocol.events import NodeKind
 from agentrt.protocol.step_output import Ledger
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Attributes, SpanKind
@@ -17,13 +18,18 @@ _QUEUE_MS, _PREFILL_MS, _DECODE_MS, _CONSTRAINT_MS, _KV_RELOAD_MS = (
     names.STAGE_MS.format(label)
     for label in ("queue", "prefill", "decode", "constraint", "kv_reload")
 )
+_OPERATIONS: dict[NodeKind, str] = {
+    "program": names.INVOKE_WORKFLOW,
+    "generate": names.CHAT,
+    "tool": names.EXECUTE_TOOL,
+}
 _COUNTS = {
     "prefill_chunks": names.PREFILL_CHUNKS,
     "ahead_tokens": names.PREFILL_AHEAD,
     "warmed_tokens": names.PREFILL_WARMED,
     "recomputed_tokens": names.RECOMPUTED,
     "forced_tokens": names.FORCED,
-    "thinking_tokens": names.THINKING_TOKENS,
+    "thinking_tokens": names.REASONING_TOKENS,
     "preemptions": names.PREEMPTED,
     "retried_tokens": names.RETRIED,
 }
@@ -31,17 +37,23 @@ _COUNTS = {
 _counts_of: Callable[[Ledger], tuple[int, ...]] = attrgetter(*_COUNTS)
 
 
+def operation_of(kind: NodeKind) -> str:
+    """The operation of a node in the words of the conventions; they have none for a question."""
+    return _OPERATIONS.get(kind, "node")
+
+
+def span_title(kind: NodeKind, name: str) -> str:
+    """The operation and the node's name, which tells one call site from another.
+
+    The conventions have the model in the name of a `chat`; all generations of a program would then
+    be called the same. The model is an attribute.
+    """
+    return f"{_OPERATIONS.get(kind, 'node')} {name}"
+
+
 def span_name(node: NodeRecord) -> str:
-    """The operation and its low-cardinality subject."""
-    match node.kind:
-        case "program":
-            return f"{names.INVOKE_WORKFLOW} {node.name}"
-        case "generate":
-            return f"{names.CHAT} {node.sent[-1].model if node.sent else node.name}"
-        case "tool":
-            return f"{names.EXECUTE_TOOL} {node.name}"
-        case "ask":
-            return f"node {node.name}"
+    """Name of a node's span."""
+    return span_title(node.kind, node.declared.name)
 
 
 def span_kind(node: NodeRecord) -> SpanKind:
@@ -49,16 +61,14 @@ def span_kind(node: NodeRecord) -> SpanKind:
     return "client" if node.sent and node.sent[-1].backend == "remote" else "internal"
 
 
-def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attributes:
-    """Attributes of any node, without those given by the runtime."""
+def node_attributes(node: NodeRecord) -> Attributes:
+    """Attributes of any node that its own events tell, without those given by the runtime."""
     declared, finished = node.declared, node.finished
     attributes: Attributes = {
         names.NODE_ID: declared.node_id,
         names.NODE_NAME: declared.name,
         names.NODE_KIND: declared.kind,
         names.NODE_SITE: declared.site,
-        names.NODE_SLACK_MS: round(slack_s * 1e3, 3),
-        names.CRITICAL: critical,
     }
     if declared.deps:
         attributes[names.NODE_DEPS] = tuple(declared.deps)
@@ -67,7 +77,7 @@ def node_attributes(node: NodeRecord, slack_s: float, *, critical: bool) -> Attr
     match declared.kind:
         case "program":
             attributes[names.OPERATION] = names.INVOKE_WORKFLOW
-            attributes[names.WORKFLOW] = declared.name
+            attributes[names.WORKFLOW] = attributes[names.AGENT] = declared.name
         case "generate":
             _generation(attributes, node)
         case "tool":
@@ -123,6 +133,8 @@ def run_attributes(
         attributes[names.ENGINE_DOWNS] = len(record.downs)
     if started.tenant:
         attributes[names.TENANT] = started.tenant
+    if started.session:
+        attributes[names.CONVERSATION] = started.session
     if started.priority:
         attributes[names.PRIORITY] = started.priority
     _cost(attributes, usage(record))
@@ -143,6 +155,8 @@ def _generation(attributes: Attributes, node: NodeRecord) -> None:
         attributes[names.PROVIDER] = "agentrt" if sent.backend == "embedded" else sent.backend
         attributes[names.REQUEST_MODEL] = sent.model
         attributes[names.RESPONSE_MODEL] = sent.model
+        if sent.backend == "remote":
+            attributes[names.REQUEST_STREAM] = True
     finished = node.finished
     if finished is not None:
         if finished.finish_reason:

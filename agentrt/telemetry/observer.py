@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from agentrt.analysis import RunRecord, RunRecorder
 from agentrt.base.content_config import ContentChoice
-from agentrt.base.ids import RunId
+from agentrt.base.ids import RunId, trace_id_of
 from agentrt.protocol.events import Event
 from agentrt.telemetry.build import build
 from agentrt.telemetry.jaeger_file import JaegerFile
@@ -20,8 +20,13 @@ from agentrt.telemetry.settings import RUNS_FOLDER, Settings, settings_of, with_
 from agentrt.telemetry.span import Trace
 from agentrt.telemetry.steps import step_trace
 
+T = TypeVar("T")
+
 FLUSH_S = 5.0
 MAX_REMEMBERED = 1000
+MAX_WAITING_NODES = 100_000
+"""Nodes of finished runs whose spans are not built yet; a record takes some 2 KB a node."""
+
 _log = logging.getLogger("agentrt.telemetry")
 
 
@@ -38,8 +43,12 @@ class SpanObserver:
     During a run, an event costs an append. Nothing here ever raises into the run: an error is
     reported once, in one line.
 
+    Runs with live spans are not sent to the collector, since a tracer provider of the process has
+    them. Their files hold the same spans by the same ids.
+
     Attributes:
         files: Trace file of each of the latest runs.
+        dropped_spans: Spans of runs that were dropped before they were built.
 
     Args:
         exporter: Destination of traces; None follows `settings`.
@@ -47,6 +56,7 @@ class SpanObserver:
         folder: Folder of trace files, if no endpoint is set.
         warn: Reports an error; None logs it.
         environment: Replacement of the process environment.
+        max_waiting_nodes: Nodes of finished runs whose spans are not built yet, at most.
 
     Raises:
         UsageError: An `OTEL_*` variable has an unsupported value.
@@ -60,6 +70,7 @@ class SpanObserver:
         folder: Path = RUNS_FOLDER,
         warn: Callable[[str], None] | None = None,
         environment: Mapping[str, str] | None = None,
+        max_waiting_nodes: int = MAX_WAITING_NODES,
     ) -> None:
         environment = os.environ if environment is None else environment
         self._settings = settings or settings_of(environment, folder)
@@ -68,20 +79,35 @@ class SpanObserver:
         self._exporter = exporter
         self._environment = environment
         self._recorder = RunRecorder(self._enqueue)
-        self._runs: SimpleQueue[RunRecord | threading.Event | None] = SimpleQueue()
+        self._max_waiting_nodes = max_waiting_nodes
+        self._waiting_nodes = 0
+        self._lock = threading.Lock()
+        self._runs: SimpleQueue[RunRecord | Trace | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._trace_ids: dict[RunId, str] = {}
         self.files: dict[RunId, Path] = {}
+        self.dropped_spans = 0
 
     @property
     def wants_content(self) -> bool:
         """Whether the user enabled message content; the runtime then adds it to events."""
         return self._settings.enabled and self._settings.capture != "NO_CONTENT"
 
+    @property
+    def makes_spans(self) -> bool:
+        """Whether it makes spans; the runtime then names them to engines and tools."""
+        return self._settings.enabled
+
     def on_events(self, events: Sequence[Event]) -> None:
         """Record a batch of events; returns at once."""
         if self._settings.enabled and not self._closed:
             self._recorder.on_events(events)
+
+    def add_trace(self, trace: Trace) -> None:
+        """Export spans that belong to no run; without a collector they are left out."""
+        if self._settings.enabled and self._settings.endpoint and not self._closed:
+            self._put(trace)
 
     def file_of(self, run_id: RunId, timeout_s: float = FLUSH_S) -> Path | None:
         """The trace file of a finished run; None if it went to a collector or was not written."""
@@ -91,7 +117,7 @@ class SpanObserver:
 
     def url_of(self, run_id: RunId) -> str | None:
         """Address of a page with the trace of a run; None if it is in a file, or unknown."""
-        return self._settings.url_of(run_id)
+        return self._settings.url_of(self._trace_ids.get(run_id) or trace_id_of(run_id))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Wait until the traces of all finished runs are exported, at most `timeout_s`."""
@@ -116,10 +142,21 @@ class SpanObserver:
 
     def _enqueue(self, record: RunRecord) -> None:
         """Queue a finished run for the thread."""
+        _remember(self._trace_ids, record.run_id, record.trace_id)
+        self._put(record)
+
+    def _put(self, job: RunRecord | Trace) -> None:
+        """Queue a job, unless as many nodes wait as the memory is meant for."""
+        with self._lock:
+            if self._waiting_nodes and self._waiting_nodes + _size(job) > self._max_waiting_nodes:
+                self.dropped_spans += _size(job)
+                self._warn_once("runs end faster than their spans are built, and some are dropped")
+                return
+            self._waiting_nodes += _size(job)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="agentrt-traces", daemon=True)
             self._thread.start()
-        self._runs.put(record)
+        self._runs.put(job)
 
     def _run(self) -> None:
         while (found := self._runs.get()) is not None:
@@ -129,18 +166,25 @@ class SpanObserver:
             try:
                 self._export(found)
             except Exception as error:
-                self._warn_once(f"the trace of run {found.run_id} is lost: {error}")
+                what = f"run {found.run_id}" if isinstance(found, RunRecord) else found.name
+                self._warn_once(f"the trace of {what} is lost: {error}")
+            with self._lock:
+                self._waiting_nodes -= _size(found)
 
-    def _export(self, record: RunRecord) -> None:
-        run = build(record, self._settings.capture)
-        steps = step_trace(record, run, self._settings.steps_every)
+    def _export(self, record: RunRecord | Trace) -> None:
         if self._exporter is None:
             self._exporter = self._open()
+        if isinstance(record, Trace):
+            self._exporter.export([record])
+            return
+        started = record.started
+        if started is not None and started.trace_id and self._settings.endpoint:
+            return  # the tracer provider of the process has its spans
+        run = build(record, self._settings.capture)
+        steps = step_trace(record, run, self._settings.steps_every)
         path = self._exporter.export([run, steps] if steps else [run])
         if path is not None:
-            self.files[record.run_id] = path
-            if len(self.files) > MAX_REMEMBERED:
-                del self.files[next(iter(self.files))]
+            _remember(self.files, record.run_id, path)
 
     def _open(self) -> Exporter:
         if not self._settings.endpoint:
@@ -155,6 +199,18 @@ class SpanObserver:
         if not self._warned:
             self._warned = True
             self._warn(f"telemetry: {text}")
+
+
+def _size(job: RunRecord | Trace) -> int:
+    """Nodes or spans of a job, at least 1."""
+    return max(1, len(job.nodes) if isinstance(job, RunRecord) else len(job.spans))
+
+
+def _remember(known: dict[RunId, T], run_id: RunId, value: T) -> None:
+    """Keep a value of a run, and those of the latest runs."""
+    known[run_id] = value
+    if len(known) > MAX_REMEMBERED:
+        del known[next(iter(known))]
 
 
 def collector_of(

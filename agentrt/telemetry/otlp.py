@@ -20,6 +20,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from agentrt.telemetry import names
+from agentrt.telemetry.otel_context import context_below, span_context
 from agentrt.telemetry.resource import resources_of
 from agentrt.telemetry.span import Span, Trace
 
@@ -94,7 +95,7 @@ class OtlpExport:
                 if self._counted.add_waiting(+1) > self._max_spans:
                     self._counted.count_lost(1)
                 else:
-                    self._processor.on_end(self._readable(span, int(trace.trace_id, 16)))
+                    self._processor.on_end(self._readable(span, trace))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Send the queue, for at most `timeout_s`; False if some spans are left or were lost."""
@@ -114,9 +115,10 @@ class OtlpExport:
         closing.join(0.5)
 
     def _sampled(self, trace: Trace) -> bool:
-        root = trace.spans[0]
+        root, caller = trace.spans[0], trace.caller
+        above = None if caller is None else context_below(span_context(caller, is_remote=True))
         result = self._sampler.should_sample(
-            None, int(trace.trace_id, 16), root.name, _KINDS[root.kind], root.attributes
+            above, int(trace.trace_id, 16), root.name, _KINDS[root.kind], root.attributes
         )
         return result.decision is Decision.RECORD_AND_SAMPLE
 
@@ -126,8 +128,11 @@ class OtlpExport:
             self._warned = True
             self._warn(f"{lost} spans did not reach {self._endpoint}: {self._counted.reason}")
 
-    def _readable(self, span: Span, trace_id: int) -> ReadableSpan:
+    def _readable(self, span: Span, trace: Trace) -> ReadableSpan:
+        trace_id, caller = int(trace.trace_id, 16), trace.caller
         parent = None if span.parent_id is None else _context(trace_id, span.parent_id)
+        if caller is not None and span.parent_id == caller.span_id:
+            parent = span_context(caller, is_remote=True)
         failed = span.error is not None
         return ReadableSpan(
             name=span.name,

@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 
 from agentrt.base.content_config import ContentChoice
 from agentrt.base.errors import UsageError
-from agentrt.base.ids import RunId, trace_id_of
 from agentrt.base.record import record
 from agentrt.base.state_folder import state_folder
-from agentrt.telemetry.content import Capture, capture_of
+from agentrt.telemetry.content import Capture, capture_by, capture_of
 
 RUNS_FOLDER = Path("traces") / "runs"
 STEPS_VARIABLE = "AGENTRT_TRACE_STEPS"
@@ -42,21 +41,17 @@ class Settings:
     viewer: str = ""
     batch_id: str = ""
 
-    def url_of(self, run_id: RunId) -> str | None:
-        """Address of a page with the trace of a run; None if it is in a file, or unknown."""
+    def url_of(self, trace_id: str) -> str | None:
+        """Address of a page with a trace; None if it is in a file, or unknown."""
         viewer = self.viewer or _jaeger_beside(self.endpoint)
         if not self.enabled or not self.endpoint or not viewer:
             return None
-        return viewer.replace("{trace_id}", trace_id_of(run_id))
+        return viewer.replace("{trace_id}", trace_id)
 
 
 def with_content(settings: Settings, keep: ContentChoice | None) -> Settings:
     """The settings under a choice of what is kept of prompts and answers; None changes nothing."""
-    if keep == "off":
-        return replace(settings, capture="NO_CONTENT")
-    if keep == "spans" and settings.capture == "NO_CONTENT":
-        return replace(settings, capture="SPAN_ONLY")
-    return settings
+    return replace(settings, capture=capture_by(settings.capture, keep))
 
 
 def runs_folder(environment: Mapping[str, str]) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentrt.base.record import record
+from agentrt.base.trace_context import TraceContext
 from agentrt.protocol.events import AttributeValue
 
 Service = Literal["runtime", "engine"]
@@ -69,17 +70,19 @@ class Span:
 
 @record
 class Trace:
-    """The spans of one trace; the first is a root.
+    """The spans of a run in one trace; the first is the root of the run.
 
     Attributes:
         trace_id: 32 hex digits.
         name: Name for files and lists.
         spans: Spans, parents before children.
+        caller: Parent of the root, which is recorded elsewhere; None if the root has none.
     """
 
     trace_id: str
     name: str
     spans: tuple[Span, ...]
+    caller: TraceContext | None = None
 
 
 def span_ids(trace_id: str) -> Iterator[str]:

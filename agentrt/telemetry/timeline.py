@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agentrt.analysis import Causes, Input, NodeRecord, RunRecord
 from agentrt.base.ids import NodeId
-from agentrt.telemetry.span import Span
+from agentrt.telemetry.run_clock import RunClock
 
 GAP_US = 2
 
@@ -19,13 +19,19 @@ class Timeline:
     Args:
         record: A finished run.
         causes: Causes of the same record.
+
+    Attributes:
+        clock: Clock of the run.
+        start_us: First instant of each node.
+        end_us: Instant after the last of each node.
+        item_us: Both of each streamed item.
+        stop_us: Both of the time from each cancellation to the node's end.
     """
 
     def __init__(self, record: RunRecord, causes: Causes) -> None:
         self._record = record
         self._causes = causes
-        started = record.started
-        self._zero_us = started.unix_ns / 1000 - started.at_s * 1e6 if started else 0.0
+        self.clock = RunClock(record.started)
         self.start_us: dict[NodeId, int] = {}
         self.end_us: dict[NodeId, int] = {}
         self.item_us: dict[tuple[NodeId, int], tuple[int, int]] = {}
@@ -33,14 +39,6 @@ class Timeline:
         self._item_end_us: dict[NodeId, int] = {}
         self._latest_child_us: dict[NodeId, int] = {}
         self._place_all()
-
-    def us(self, at_s: float) -> int:
-        """An instant of the run's clock on the calendar."""
-        return round(self._zero_us + at_s * 1e6)
-
-    def us_inside(self, span: Span, at_s: float) -> int:
-        """The same, moved into a span."""
-        return min(max(self.us(at_s), span.start_us), span.end_us)
 
     def _place_all(self) -> None:
         """Place in causal order, so that every cause is placed before its effects."""
@@ -60,11 +58,11 @@ class Timeline:
         parent = node.declared.parent
         end_s = self._record.end_of(node) if parent else self._record.ended_at_s
         latest = self._latest_child_us.get(node.node_id, 0)
-        end = max(self.us(end_s), begin + 1, latest)
+        end = max(self.clock.us(end_s), begin + 1, latest)
         stopped_at_s = self._causes.stopped_at_s(node)
         if stopped_at_s is not None:
             waited = self._causes.before_stop(node)
-            stop = max(self.us(stopped_at_s), begin, self._after(waited) if waited else 0)
+            stop = max(self.clock.us(stopped_at_s), begin, self._after(waited) if waited else 0)
             end = max(end, stop + 1)
             self.stop_us[node.node_id] = (stop, end)
         self.end_us[node.node_id] = end
@@ -81,8 +79,8 @@ class Timeline:
     def _earliest(self, node: NodeRecord) -> int:
         cause = self._causes.last(node)
         if cause is None:
-            return self.us(self._record.started_at_s)
-        ready = self.us(cause.at_s)
+            return self.clock.us(self._record.started_at_s)
+        ready = self.clock.us(cause.at_s)
         if cause.how != "declared":
             return max(ready, self._after(cause))
         waited = self._causes.before_declaration(node)
@@ -99,6 +97,6 @@ class Timeline:
     def _item(self, node: NodeRecord, item: int) -> None:
         before = self._item_end_us.get(node.node_id)
         begin = self._start(node) if before is None else before + GAP_US
-        end = max(self.us(node.items[item].at_s), begin + 1)
+        end = max(self.clock.us(node.items[item].at_s), begin + 1)
         self.item_us[(node.node_id, item)] = (begin, end)
         self._item_end_us[node.node_id] = end

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from agentrt.base.errors import ToolFailed
+from agentrt.base.trace_context import current_span
 from agentrt.tools.process_form import KEPT_VARIABLES, JsonTypes, json_of
 from agentrt.tools.spec import ToolSpec
 from agentrt.tools.write_log import tool_call_key
@@ -80,6 +81,9 @@ class ProcessCall:
         assert form is not None
         names = {*KEPT_VARIABLES, *form.env}
         env = {k: v for k, v in os.environ.items() if k in names or k.startswith("LC_")}
+        span = current_span.get()
+        if span is not None and (context := span.context) is not None:
+            env |= {name.upper(): value for name, value in context.headers().items()}
         env["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in sys.path)
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "agentrt.tools.process_child", str(descriptor)],

@@ -5,6 +5,7 @@ import itertools
 import json
 import socket
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 
 import anyio
 import anyio.lowlevel
@@ -14,14 +15,13 @@ from agentrt.base.clock import MonotonicClock
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.engines import RemoteEngineConfig
 from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError
-from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
+from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.protocol.backend import GenerateRequest, MessagePrompt
 from agentrt.protocol.step_output import BackendDown
 from agentrt.remote import RemoteBackend, RemoteLimits
 from agentrt.remote.http import Http
-from agentrt.telemetry.span import span_ids
 
 PATIENCE_S = 300  # a hang ends the test; nothing is measured
 KEY = "sk-let-me-in"
@@ -118,17 +118,18 @@ def test_what_the_server_tells_of_tokens_and_time_is_kept(portal, server_url):
     assert ledger.prefill_s > 0
 
 
-def test_the_trace_goes_along(portal, server_url):
-    marked = request("find this one")
-    played(portal, server_url, marked)
+def test_the_span_of_the_node_goes_along(portal, server_url):
+    given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    played(portal, server_url, replace(request("find this one"), traceparent=given))
+    played(portal, server_url, request("and this one"))
     requests = portal.call(seen, server_url)["requests"]
-    (header,) = (
-        one["headers"]["traceparent"]
+    headers = {
+        one["body"]["messages"][0]["content"]: one["headers"].get("traceparent")
         for one in requests
-        if one["body"].get("messages", [{"content": ""}])[0]["content"] == "find this one"
-    )
-    trace_id = trace_id_of(RUN)
-    assert header == f"00-{trace_id}-{next(span_ids(trace_id))}-01"
+        if one["body"].get("messages")
+    }
+    assert headers["find this one"] == given
+    assert headers["and this one"] is None
 
 
 PAINT = ToolSchema(

@@ -21,6 +21,7 @@ from agentrt.telemetry.jaeger import jaeger_json
 from agentrt.telemetry.resource import resources_of
 from agentrt.testing.tiny_model import tiny_engine
 from tests.oracles import jaeger
+from tests.telemetry.provider import KeptSpans, is_child, orphans
 
 pytestmark = pytest.mark.model
 Few = Annotated[int, Field(ge=0, le=999)]  # it ends within its tokens, whatever the model says
@@ -130,3 +131,22 @@ def test_what_the_engine_wrote_is_in_the_transcript(
     ledger = record.nodes[NodeId(first.node.node)].ledger
     assert ledger is not None
     assert first.node.output_tokens == ledger.output_tokens > 0
+
+
+def test_live_spans_are_whole_traces_too(tmp_path: Path) -> None:
+    kept, config = KeptSpans(), tiny_engine(tmp_path)
+
+    async def main() -> None:
+        async with open_runtime(
+            engine=config, tracer_provider=kept.provider, place="thread"
+        ) as runtime:
+            await runtime.run(branches, "How many?")
+
+    anyio.run(main)
+    assert orphans(kept.all) == []
+    assert kept.names()[-1] == "invoke_workflow branches"
+    assert kept.names().count("chat int") == 3
+    decoded = [span for span in kept.all if span.name == "engine.decode"]
+    chats = [span for span in kept.all if span.name == "chat int"]
+    assert decoded
+    assert all(any(is_child(stage, chat) for chat in chats) for stage in decoded)

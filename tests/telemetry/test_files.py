@@ -38,10 +38,9 @@ def test_a_run_becomes_a_file(tmp_path: Path, finance: list[Any]) -> None:
     names = {span["operationName"] for span in document["data"][0]["spans"]}
     assert names == {
         "invoke_workflow root",
-        "chat tiny",
+        "chat generate",
         "execute_tool tool",
         "item generate",
-        "start generate",
         "engine.prefill",
         "engine.decode",
     }

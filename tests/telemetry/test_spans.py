@@ -38,7 +38,7 @@ def test_generations_carry_usage_and_first_token(finance: list[Any], recorded: A
     assert chat.attributes["gen_ai.provider.name"] == "agentrt"
     assert chat.attributes["gen_ai.response.finish_reasons"] == ("stop",)
     assert chat.attributes["gen_ai.response.time_to_first_chunk"] == pytest.approx(0.2)
-    assert [event.name for event in chat.events] == ["gen_ai.first_token"]
+    assert [event.name for event in chat.events] == ["agentrt.first_token"]
     assert chat.events[0].at_us - chat.start_us == 200_000
     engine = [span for span in build(record).spans if span.service == "engine"]
     assert [span.name for span in engine] == ["engine.queue", "engine.prefill", "engine.decode"]
@@ -95,7 +95,7 @@ def test_a_generation_without_a_ledger_has_few_spans() -> None:
     names = [span.name for span in build(record).spans]
     assert names == [
         "invoke_workflow p",
-        "chat tiny",
+        "chat g",
         "engine.queue",
         "engine.prefill",
         "engine.decode",

@@ -128,6 +128,14 @@ class EngineKind:
     kv_events: str
     warming: KindWarming | None
 
+    @property
+    def provider(self) -> str:
+        """Provider, by its name in OpenTelemetry's conventions; "" if it may be any."""
+        return _PROVIDERS.get(self.name, self.name)
+
+
+_PROVIDERS = {"gemini": "gcp.gemini", "openai-compatible": ""}
+
 
 @cache
 def kind_names() -> tuple[str, ...]:

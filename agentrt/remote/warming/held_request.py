@@ -70,7 +70,12 @@ class HeldRequest:
         else:
             prompt = TokenPrompt(self.token_ids + fill.token_ids, fill.complete)
         constraint = fill.constraint or self.request.constraint
-        self.request = replace(self.request, prompt=prompt, constraint=constraint)
+        self.request = replace(
+            self.request,
+            prompt=prompt,
+            constraint=constraint,
+            traceparent=fill.traceparent or self.request.traceparent,
+        )
 
     def update(self, info: SchedulingInfo) -> None:
         """Note new scheduling info."""
@@ -105,6 +110,7 @@ class HeldRequest:
             demanded=False,
             cache_salt=request.cache_salt,
             ahead=True,
+            traceparent=request.traceparent,
         )
 
     def end_warm_up(self, end: End) -> bool:

@@ -27,7 +27,7 @@ from agentrt.base.ids import RequestId
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
 from agentrt.protocol.step_output import End, Ledger
 from agentrt.remote.admission.admission_queue import AdmissionQueue
-from agentrt.remote.attempt import Attempts, traceparent
+from agentrt.remote.attempt import Attempts, enter_trace
 from agentrt.remote.body import build_request, forms_of
 from agentrt.remote.http import FormRefused, Http
 from agentrt.remote.load_watch import LoadWatch
@@ -135,7 +135,7 @@ class WarmUps:
         def late() -> dict[str, Any]:
             return hint_fields(request, self._attempts.server.hints, self._admission.order)
 
-        headers = {"traceparent": traceparent(request.run_id)}
+        headers = enter_trace(request)
         usage = UsagePart()
         once = self._http.one_attempt()
         stream = self._http.answer(protocol, body, headers, once, late)

@@ -19,7 +19,12 @@ from agentrt.runtime.in_flight.response_lookup import ResponseLookup
 from agentrt.runtime.kv_hints.retention import KvRetention
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.requests.cost_gate import CostGate
-from agentrt.runtime.requests.engine_request import engine_request, extends, sent_event
+from agentrt.runtime.requests.engine_request import (
+    engine_request,
+    extends,
+    sent_event,
+    traceparent_of,
+)
 from agentrt.runtime.requests.overflow import ContextWindows
 from agentrt.runtime.requests.prompt_revision import PromptRevisions
 from agentrt.runtime.requests.prompts import (
@@ -134,7 +139,8 @@ class RequestDispatcher:
         if is_crowded and self._revisions.begin(run, gen, engine, None):
             return []
         lookup: ResponseLookup | None = None
-        sent = engine_request(run, gen, prompt, info)
+        is_remote = run.spans.are_told and engine.backend.capabilities.backend == "remote"
+        sent = engine_request(run, gen, prompt, info, is_remote=is_remote)
         wanted = gen.work.cache
         if wanted is None:
             wanted = engine.role in self.responses.default_roles
@@ -333,7 +339,10 @@ class RequestDispatcher:
                 backend.cancel(request.request_id, "a like one is under way")
                 events.append(joined)
             else:
-                fill = HoleFill(more, prompt.complete, constraint, segments)
+                traceparent = ""
+                if prompt.complete and request.takes.backend == "remote":
+                    traceparent = traceparent_of(run, request.gen, complete=True)
+                fill = HoleFill(more, prompt.complete, constraint, segments, traceparent)
                 backend.fill_hole(request.request_id, fill)
         if prompt.complete:
             events.append(HoleFilled(run.run_id, request.gen.id, run.now_s()))

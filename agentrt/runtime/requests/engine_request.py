@@ -15,7 +15,7 @@ from agentrt.runtime.run import Run
 
 
 def engine_request(
-    run: Run, gen: Gen[Any], prompt: Prompt, info: SchedulingInfo
+    run: Run, gen: Gen[Any], prompt: Prompt, info: SchedulingInfo, *, is_remote: bool = False
 ) -> GenerateRequest:
     """The request of a generation as its engine gets it."""
     work = gen.work
@@ -40,7 +40,15 @@ def engine_request(
         work.scored,
         run.options.cache_salt,
         gives_back=bool(gen.scope.cost_budgets),
+        traceparent=traceparent_of(run, gen, complete=prompt.complete) if is_remote else "",
     )  # by position: keywords would take twice as long
+
+
+def traceparent_of(run: Run, gen: Gen[Any], *, complete: bool) -> str:
+    """The span that a remote engine gets with the request, or with the last part of its prompt."""
+    if not complete:
+        return run.spans.program_traceparent(gen)
+    return run.spans.traceparent(gen, run.now_s() if gen.id in run.declared_with_holes else None)
 
 
 def sent_event(request: InFlight, sent: GenerateRequest, held_s: float) -> RequestSent:

@@ -297,6 +297,7 @@ class PrefillAhead:
                 submitted_at_s=run.now_s(),
                 cache_salt=salt,
                 ahead=True,
+                traceparent=run.spans.program_traceparent(node),
             )
         )
         self._tell(

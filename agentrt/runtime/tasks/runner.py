@@ -72,6 +72,8 @@ class TaskRunner:
         run.task_set.start(self._run(run, node, task), node.id, run.contexts.pop(node.id))
 
     async def _run(self, run: Run, node: Node[Any], task: Task) -> None:
+        if run.spans.are_told:
+            run.spans.enter(node, run.now_s())
         body = partial(self._value, run, node, task)
         await carry_out(run, node, task, body, partial(succeeded, run, node), self._post)
 

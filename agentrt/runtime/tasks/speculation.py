@@ -242,6 +242,8 @@ class Speculation:
         ahead = history.ahead[key] = SpeculatedCall(node.id, spec, self._clock.now_s())
         context = contextvars.copy_context()
         context.run(active.set, None)  # a guess makes no nodes
+        if run.root is not None:
+            context.run(run.spans.enter_program, run.root.id)
         body = self._run(ahead, spec, arguments)
         run.task_set.start(body, f"{spec.name} ahead", context)
         reason = f"{spec.name}({dumps(guess.arguments)[:200]}) is likely next"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 from pydantic import TypeAdapter
 
@@ -56,7 +56,9 @@ def schema_of(
 
 
 def name_of(form: Any) -> str:
-    """Name of a type for people: `list[Report]`, `int`."""
+    """Name of a type for people: `list[Report]`, `int`, without what it is annotated with."""
+    if get_origin(form) is Annotated:
+        return name_of(form.__origin__)
     if isinstance(form, type) and not getattr(form, "__args__", None):
         return form.__name__
     return str(form).replace("typing.", "").replace("__main__.", "")

@@ -1,0 +1,225 @@
+"""Live spans of a runtime: begun while nodes run, ended as they end, completed after the run.
+
+A tracer provider that is active in the process takes part in three ways. What code opens while a
+node runs hangs below the node. The span of a node is handed to the provider when the node ends.
+After the run, the provider gets what the whole run alone can tell: the attributes of its root, and
+the stages of the engine below each generation. Nothing is told twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agentrt.analysis import NodeRecord
+from agentrt.base.content_config import ContentChoice
+from agentrt.base.ids import RunId
+from agentrt.base.trace_context import TraceContext
+from agentrt.protocol.events import Event, NodeFinished, RunFinished, RunStarted
+from agentrt.protocol.step_output import BackendDown, StepDone
+from agentrt.telemetry.build import build
+from agentrt.telemetry.content import capture_by, capture_of
+from agentrt.telemetry.live_run import LiveRun
+from agentrt.telemetry.node_attributes import node_attributes, span_name
+from agentrt.telemetry.node_spans import NodeDescriptions
+from agentrt.telemetry.otel_context import active_tracer, context_below, span_context
+from agentrt.telemetry.span import Span, SpanEvent, SpanLink
+
+if TYPE_CHECKING:
+    from opentelemetry import trace
+    from opentelemetry.trace import TracerProvider
+
+QUEUE_NODES = 65_536
+FLUSH_S = 5.0
+BATCH_S = 0.005
+_log = logging.getLogger("agentrt.telemetry")
+
+
+class LiveSpans:
+    """Live spans of the runs of a runtime; an observer.
+
+    The loop's thread begins spans and queues what has ended. Another thread ends them, since a
+    provider may export each span as it ends. If that falls behind, the latest spans are dropped and
+    counted, and one warning says so.
+
+    Args:
+        environment: Replacement of the process environment.
+        provider: The tracer provider; None takes that of the process, as it is when a run begins.
+        keep: Choice of what is kept of prompts and answers; None leaves it to the environment.
+        queue_nodes: Ended nodes that wait for their export, at most.
+        warn: Reports that spans were dropped; None logs it.
+
+    Attributes:
+        dropped_spans: Spans that were dropped so far.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        provider: TracerProvider | None = None,
+        *,
+        keep: ContentChoice | None = None,
+        queue_nodes: int = QUEUE_NODES,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self._capture = capture_by(capture_of(environment), keep)
+        self._provider = provider
+        self._runs: dict[RunId, LiveRun] = {}
+        self._queue: deque[Callable[[], object]] = deque()
+        self._max_queue = queue_nodes
+        self._has_work, self._hurries = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._warn = warn or _log.warning
+        self._is_closed = False
+        self.dropped_spans = 0
+
+    @property
+    def wants_content(self) -> bool:
+        """Whether events are to carry message content: it is captured, and a provider is there."""
+        return self._capture != "NO_CONTENT" and active_tracer(self._provider) is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there are spans that `close` has not ended."""
+        return bool(self._runs) or self._thread is not None
+
+    def begin_run(self, started: RunStarted, caller: TraceContext | None) -> LiveRun | None:
+        """Begin the spans of a run; None if no provider makes any.
+
+        Args:
+            started: Start of the run.
+            caller: Parent of the run; None takes the current span.
+        """
+        tracer = active_tracer(self._provider)
+        if tracer is None:
+            return None
+        parent = None if caller is None else context_below(span_context(caller, is_remote=True))
+        try:
+            run = LiveRun(tracer, started, parent)
+        except Exception as error:  # of a processor of the user
+            self._warn(f"telemetry: the tracer provider makes no span: {error!r}")
+            return None
+        if run.is_recorded:
+            self._runs[started.run_id] = run
+        return run
+
+    def on_events(self, events: Sequence[Event]) -> None:
+        """Queue the nodes that have ended; returns at once."""
+        if not self._runs:
+            return
+        for event in events:
+            if isinstance(event, (StepDone, BackendDown)):
+                for run in self._runs.values():
+                    run.record.add_event(event)
+                continue
+            found = self._runs.get(event.run_id)
+            if found is None:
+                continue
+            found.record.add_event(event)
+            if isinstance(event, NodeFinished):
+                node = found.record.nodes.get(event.node_id)
+                if node is not None and node.parent is not None:
+                    self._put(partial(self._end_node, found, node, found.take(node)))
+            elif isinstance(event, RunFinished):
+                del self._runs[event.run_id]
+                self._put(partial(self._end_run, found))
+
+    def flush(self, timeout_s: float = FLUSH_S) -> bool:
+        """Wait until the provider has the spans of all that has ended, at most `timeout_s`."""
+        if self._thread is None:
+            return True
+        done = threading.Event()
+        self._queue.append(done.set)
+        self._hurries.set()
+        self._has_work.set()
+        return done.wait(timeout_s)
+
+    def close(self, timeout_s: float = FLUSH_S) -> None:
+        """End the spans of all runs, in at most `timeout_s`. Idempotent."""
+        while self._runs:
+            _, run = self._runs.popitem()
+            self._put(partial(self._end_run, run))
+        if self._thread is not None:
+            self.flush(timeout_s)
+            self._is_closed = True
+            self._has_work.set()
+            self._thread = None
+
+    def _put(self, job: Callable[[], object]) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="agentrt-spans", daemon=True)
+            self._thread.start()
+        if len(self._queue) < self._max_queue:
+            self._queue.append(job)
+            self._has_work.set()
+            return
+        if not self.dropped_spans:
+            self._warn("telemetry: the tracer provider falls behind, and spans are dropped")
+        self.dropped_spans += 1
+
+    def _work(self) -> None:
+        """Do what is queued, a batch at a time: to wake for each node would cost what it takes."""
+        while not self._is_closed:
+            self._has_work.wait()
+            self._hurries.wait(BATCH_S)
+            self._has_work.clear()
+            self._hurries.clear()
+            while self._queue:
+                try:
+                    self._queue.popleft()()
+                except Exception as error:
+                    self._warn(f"telemetry: a span is lost: {type(error).__name__}: {error}")
+
+    def _end_node(self, run: LiveRun, node: NodeRecord, live: trace.Span) -> None:
+        finished = node.finished
+        assert finished is not None
+        end_us = run.clock.us(finished.at_s)
+        start_us = min(run.start_us[node.node_id], end_us)
+        plain = Span(span_name(node), "", None, start_us, end_us, attributes=node_attributes(node))
+        NodeDescriptions(run.clock, self._capture).describe(plain, node, run.link_to)
+        _end(live, plain)
+
+    def _end_run(self, run: LiveRun) -> None:
+        """End the root with what the run alone can tell, and add the spans below its nodes."""
+        root, *others = build(run.record, self._capture, describes_nodes=False).spans
+        contexts = {span_id: run.context_below(node) for node, span_id in run.span_ids.items()}
+        for span in others:
+            context = contexts.get(span.parent_id or "")
+            if span.span_id in contexts or context is None or span.kind == "consumer":
+                continue  # the span of a node, or background work
+            made = run.tracer.start_span(
+                span.name, context, attributes=span.attributes, start_time=span.start_us * 1000
+            )
+            contexts[span.span_id] = context_below(made.get_span_context())
+            span.attributes = {}
+            _end(made, span)
+        for left in run.left():
+            left.end(root.end_us * 1000)
+        _end(run.root, root)
+
+
+def _end(live: trace.Span, plain: Span) -> None:
+    """Write what is known of a span on a live one, and end it."""
+    from opentelemetry.trace import Status, StatusCode
+
+    live.set_attributes(plain.attributes)
+    for event in plain.events:
+        _add_event(live, event)
+    for link in plain.links:
+        _add_link(live, link)
+    if plain.error is not None:
+        live.set_status(Status(StatusCode.ERROR, plain.error))
+    live.end(plain.end_us * 1000)
+
+
+def _add_event(live: trace.Span, event: SpanEvent) -> None:
+    live.add_event(event.name, event.attributes, event.at_us * 1000)
+
+
+def _add_link(live: trace.Span, link: SpanLink) -> None:
+    target = TraceContext(link.trace_id, link.span_id)
+    live.add_link(span_context(target, is_remote=False), link.attributes)
