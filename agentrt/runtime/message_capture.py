@@ -50,10 +50,12 @@ def _program(node: Node[Any], work: ProgramWork) -> dict[str, AttributeValue]:
         alone = next(iter(arguments.values())) if len(arguments) == 1 else None
         question = alone if isinstance(alone, str) else content(arguments)
         found["gen_ai.input.messages"] = dumps([_text_message("user", question)])
+        found["input.value"] = question
     if node.error is None and node.value is not None:
         value = node.value
-        answer = _text_message("assistant", value if isinstance(value, str) else _json(value))
-        found["gen_ai.output.messages"] = dumps([{**answer, "finish_reason": "stop"}])
+        text = value if isinstance(value, str) else _json(value)
+        answer = {**_text_message("assistant", text), "finish_reason": "stop"}
+        found["gen_ai.output.messages"], found["output.value"] = dumps([answer]), text
     return found
 
 

@@ -34,6 +34,11 @@ INVOKE_WORKFLOW = "invoke_workflow"
 CHAT = "chat"
 EXECUTE_TOOL = "execute_tool"
 
+# OpenInference, for viewers that take no workflow of the GenAI conventions for one, as Phoenix.
+INFERENCE_KIND = "openinference.span.kind"
+INPUT_VALUE = "input.value"
+OUTPUT_VALUE = "output.value"
+
 # Message content: exported only on the user's request.
 CONTENT = frozenset(
     {
@@ -43,6 +48,8 @@ CONTENT = frozenset(
         "gen_ai.tool.definitions",
         "gen_ai.tool.call.arguments",
         "gen_ai.tool.call.result",
+        INPUT_VALUE,
+        OUTPUT_VALUE,
     }
 )
 

@@ -78,6 +78,7 @@ def node_attributes(node: NodeRecord) -> Attributes:
         case "program":
             attributes[names.OPERATION] = names.INVOKE_WORKFLOW
             attributes[names.WORKFLOW] = attributes[names.AGENT] = declared.name
+            attributes[names.INFERENCE_KIND] = "CHAIN"
         case "generate":
             _generation(attributes, node)
         case "tool":

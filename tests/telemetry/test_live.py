@@ -209,8 +209,10 @@ def test_content_is_told_if_it_is_captured(
         (answer,) = json.loads(str(root["gen_ai.output.messages"]))
         assert asked == {"role": "user", "parts": [{"type": "text", "content": "IBM"}]}
         assert answer["parts"] == [{"type": "text", "content": "half is 1.5"}]
+        assert (root["input.value"], root["output.value"]) == ("IBM", "half is 1.5")
     else:
         assert not {"gen_ai.input.messages", "gen_ai.output.messages"} & root.keys()
+        assert not {"input.value", "output.value"} & root.keys()
 
 
 def test_content_that_is_switched_off_is_not_told(
