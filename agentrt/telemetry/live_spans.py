@@ -27,7 +27,9 @@ from agentrt.telemetry.live_run import LiveRun
 from agentrt.telemetry.node_attributes import node_attributes, span_name
 from agentrt.telemetry.node_spans import NodeDescriptions
 from agentrt.telemetry.otel_context import active_tracer, context_below, span_context
+from agentrt.telemetry.settings import steps_every_of
 from agentrt.telemetry.span import Span, SpanEvent, SpanLink
+from agentrt.telemetry.steps import step_trace
 
 if TYPE_CHECKING:
     from opentelemetry import trace
@@ -53,6 +55,9 @@ class LiveSpans:
         queue_nodes: Ended nodes that wait for their export, at most.
         warn: Reports that spans were dropped; None logs it.
 
+    Raises:
+        UsageError: A variable of the environment is malformed.
+
     Attributes:
         dropped_spans: Spans that were dropped so far.
     """
@@ -67,6 +72,7 @@ class LiveSpans:
         warn: Callable[[str], None] | None = None,
     ) -> None:
         self._capture = capture_by(capture_of(environment), keep)
+        self._steps_every = steps_every_of(environment)
         self._provider = provider
         self._runs: dict[RunId, LiveRun] = {}
         self._queue: deque[Callable[[], object]] = deque()
@@ -185,7 +191,10 @@ class LiveSpans:
 
     def _end_run(self, run: LiveRun) -> None:
         """End the root with what the run alone can tell, and add the spans below its nodes."""
-        root, *others = build(run.record, self._capture, describes_nodes=False).spans
+        from opentelemetry.context import Context
+
+        built = build(run.record, self._capture, describes_nodes=False)
+        root, *others = built.spans
         contexts = {span_id: run.context_below(node) for node, span_id in run.span_ids.items()}
         for span in others:
             context = contexts.get(span.parent_id or "")
@@ -197,6 +206,9 @@ class LiveSpans:
             contexts[span.span_id] = context_below(made.get_span_context())
             span.attributes = {}
             _end(made, span)
+        steps = step_trace(run.record, built, self._steps_every)
+        for span in steps.spans if steps is not None else ():
+            _end(run.tracer.start_span(span.name, Context(), start_time=span.start_us * 1000), span)
         for left in run.left():
             left.end(root.end_us * 1000)
         _end(run.root, root)

@@ -65,22 +65,31 @@ def settings_of(environment: Mapping[str, str], folder: Path = RUNS_FOLDER) -> S
     Raises:
         UsageError: A value is malformed or unsupported.
     """
-    steps = environment.get(STEPS_VARIABLE, "").strip() or "0"
-    if not steps.isdecimal():
-        raise UsageError(
-            f"{STEPS_VARIABLE}={steps!r} is not a whole number",
-            hint=f"Set {STEPS_VARIABLE}=10 to trace one engine step in ten, or unset it",
-        )
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
     disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     return Settings(
         enabled=not disabled and exporter != "none",
         endpoint=_endpoint(environment),
         capture=capture_of(environment),
-        steps_every=int(steps),
+        steps_every=steps_every_of(environment),
         folder=folder,
         viewer=environment.get(VIEWER_VARIABLE, "").strip(),
     )
+
+
+def steps_every_of(environment: Mapping[str, str]) -> int:
+    """Sampling interval of engine steps; 0 traces none.
+
+    Raises:
+        UsageError: The variable is no whole number.
+    """
+    steps = environment.get(STEPS_VARIABLE, "").strip() or "0"
+    if not steps.isdecimal():
+        raise UsageError(
+            f"{STEPS_VARIABLE}={steps!r} is not a whole number",
+            hint=f"Set {STEPS_VARIABLE}=10 to trace one engine step in ten, or unset it",
+        )
+    return int(steps)
 
 
 def _endpoint(environment: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ in its batch. Only one step in N is traced.
 from __future__ import annotations
 
 from agentrt.analysis import RunRecord
-from agentrt.base.ids import RequestId, RunId, trace_id_of
+from agentrt.base.ids import RequestId, RunId, span_id_of, trace_id_of
 from agentrt.protocol.step_output import StepRecord
 from agentrt.telemetry import names
 from agentrt.telemetry.span import Span, SpanLink, Trace, span_ids
@@ -28,7 +28,7 @@ def step_trace(record: RunRecord, run: Trace, every: int) -> Trace | None:
         return None
     trace_id = trace_id_of(RunId(f"{record.run_id}/steps"))
     zero_us = started.unix_ns / 1000 - started.at_s * 1e6
-    spans_of = _spans_of(record, run)
+    spans_of = _spans_of(record)
     ids = span_ids(trace_id)
     spans = [
         _span(step, next(ids), zero_us, run.trace_id, spans_of)
@@ -61,16 +61,11 @@ def _span(
     return span
 
 
-def _spans_of(record: RunRecord, run: Trace) -> dict[RequestId, str]:
+def _spans_of(record: RunRecord) -> dict[RequestId, str]:
     """Span of the node of each request."""
-    by_node = {
-        span.attributes[names.NODE_ID]: span.span_id
-        for span in run.spans
-        if span.attributes.get(names.OPERATION) == names.CHAT
-    }
+    live_ids = record.finished.span_ids if record.finished else {}
     return {
-        sent.request_id: by_node[node.node_id]
+        sent.request_id: live_ids.get(node.node_id) or span_id_of(record.run_id, node.node_id)
         for node in record.nodes.values()
         for sent in node.sent
-        if node.node_id in by_node
     }

@@ -351,6 +351,26 @@ def test_spans_that_a_hanging_provider_has_no_room_for_are_dropped_and_counted(
     live.close()
 
 
+def test_steps_of_the_engine_link_to_the_live_spans_of_their_batch(finance: list[Any]) -> None:
+    kept = KeptSpans()
+    live = LiveSpans({"AGENTRT_TRACE_STEPS": "1"}, kept.provider)
+    started = finance[0]
+    run = live.begin_run(started, None)
+    assert run is not None
+    live.on_events(finance[:-1])
+    live.on_events([replace(finance[-1], span_ids=run.span_ids)])
+    live.close()
+    chats = {
+        span.context.span_id for span in kept.all if span.name.startswith("chat") and span.context
+    }
+    steps = [span for span in kept.all if span.name == "engine.step"]
+    linked = {link.context.span_id for step in steps for link in step.links}
+    assert steps
+    assert linked
+    assert linked <= chats
+    assert all(step.parent is None for step in steps)
+
+
 def test_decisions_before_the_last_input_are_told_at_the_begin_of_a_span(
     finance: list[Any],
 ) -> None:
