@@ -12,7 +12,12 @@ Length = Callable[[NodeRecord, float], float]
 
 
 def replay_s(
-    record: RunRecord, length_s: Length, causes: Causes | None = None, *, code: bool = True
+    record: RunRecord,
+    length_s: Length,
+    causes: Causes | None = None,
+    *,
+    code: bool = True,
+    item_s: Length | None = None,
 ) -> float:
     """The compound latency if each node's work took `length_s(node, measured_s)`.
 
@@ -26,8 +31,10 @@ def replay_s(
         length_s: Seconds of a generation, tool or question from its last input to its end.
         causes: Causes of the same record, if already known.
         code: Whether code takes its time.
+        item_s: Seconds of a generation from its last input to one of its items, by those that were
+            measured; None keeps the fractions.
     """
-    return _Replay(record, length_s, causes or Causes(record), code=code).compound_s()
+    return _Replay(record, length_s, causes or Causes(record), item_s, code=code).compound_s()
 
 
 def saving_s(record: RunRecord, node_id: NodeId, causes: Causes | None = None) -> float:
@@ -39,10 +46,19 @@ def saving_s(record: RunRecord, node_id: NodeId, causes: Causes | None = None) -
 
 
 class _Replay:
-    def __init__(self, record: RunRecord, length_s: Length, causes: Causes, *, code: bool) -> None:
+    def __init__(
+        self,
+        record: RunRecord,
+        length_s: Length,
+        causes: Causes,
+        item_s: Length | None,
+        *,
+        code: bool,
+    ) -> None:
         self._code = 1.0 if code else 0.0
         self._record = record
         self._length_s = length_s
+        self._item_s = item_s
         self._causes = causes
         self._declared: dict[NodeId, float] = {}
         self._ready: dict[NodeId, float] = {}
@@ -111,6 +127,8 @@ class _Replay:
             return self._end.get(given.node.node_id, given.at_s)
         plan = given.node
         old_ready_s = self._causes.ready_at_s(plan)
+        if self._item_s is not None:
+            return self._ready_of(plan) + self._item_s(plan, given.at_s - old_ready_s)
         old_length_s = self._record.end_of(plan) - old_ready_s
         if old_length_s <= 0.0:
             return self._ready_of(plan)
