@@ -51,7 +51,7 @@ class Causes:
         self.record = record
         self._arrived: dict[NodeId, list[NodeRecord]] = {}
         self._ready: dict[NodeId, float] = {}
-        self.staged: dict[NodeId, tuple[Stage, ...]] = {}
+        self.staged: dict[NodeId, tuple[Stage, ...]] = dict(record.staged)
 
     def inputs(self, node: NodeRecord) -> list[Input]:
         """All inputs that had arrived when the node ended, the declaration first."""

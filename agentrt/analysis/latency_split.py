@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentrt.analysis.causes import Causes
 from agentrt.analysis.critical_path import PathStep, critical_path
 from agentrt.analysis.run_record import RunRecord
-from agentrt.analysis.stage import LABELS, Label
+from agentrt.analysis.stage import LABELS, Label, Stage
 from agentrt.analysis.stages import stages
 from agentrt.base.record import record
 
@@ -62,20 +62,52 @@ def split(
     causes = causes or Causes(record)
     parts: dict[Label, float] = dict.fromkeys(LABELS, 0.0)
     for step in path if path is not None else critical_path(record, causes):
-        for label, seconds in _labelled(record, step, causes):
-            parts[label] += seconds
+        whole = _label_of(record, step)
+        if whole is not None:
+            parts[whole] += step.length_s
+            continue
+        for stage in stages(record, record.nodes[step.node_id], causes):
+            for label, seconds in stage.within(step.started_at_s, step.ended_at_s):
+                parts[label] += seconds
     found = Split(record.compound_s, **parts)
     assert abs(sum(parts.values()) - found.compound_s) <= TOLERANCE_S + 1e-9 * found.compound_s
     return found
 
 
-def _labelled(record: RunRecord, step: PathStep, causes: Causes) -> list[tuple[Label, float]]:
+def path_stages(
+    record: RunRecord, path: tuple[PathStep, ...] | None = None, causes: Causes | None = None
+) -> tuple[Stage, ...]:
+    """Stages of the critical path from submit to result, without gap.
+
+    Args:
+        record: The run.
+        path: Critical path of the record, if already known.
+        causes: Causes of the same record, if already known.
+    """
+    causes = causes or Causes(record)
+    found: list[Stage] = []
+    for step in path if path is not None else critical_path(record, causes):
+        found += step_stages(record, step, causes)
+    return tuple(found)
+
+
+def step_stages(record: RunRecord, step: PathStep, causes: Causes) -> tuple[Stage, ...]:
+    """Stages of one step of the critical path."""
+    if step.length_s <= 0.0:
+        return ()
+    whole = _label_of(record, step)
+    if whole is not None:
+        return (Stage(whole, step.started_at_s, step.ended_at_s),)
+    own = stages(record, record.nodes[step.node_id], causes)
+    parts = (stage.clipped(step.started_at_s, step.ended_at_s) for stage in own)
+    return tuple(part for part in parts if part is not None)
+
+
+def _label_of(record: RunRecord, step: PathStep) -> Label | None:
+    """Label of a step that is all of one kind; None if the stages of its node tell."""
     if step.part == "submit":
-        return [("admission", step.length_s)]
+        return "admission"
     # A program has other steps only until it ends after a cancellation.
     if step.part == "code" or record.nodes[step.node_id].kind == "program":
-        return [("orchestration", step.length_s)]
-    found: list[tuple[Label, float]] = []
-    for stage in stages(record, record.nodes[step.node_id], causes):
-        found += stage.within(step.started_at_s, step.ended_at_s)
-    return found
+        return "orchestration"
+    return None

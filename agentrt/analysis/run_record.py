@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from agentrt.analysis.stage import Stage
 from agentrt.base.errors import ErrorRecord
 from agentrt.base.ids import NodeId, RequestId, RunId, trace_id_of
 from agentrt.base.record import record
@@ -109,6 +110,9 @@ class RunRecord:
 
     Args:
         run_id: The run to record; None takes the first one that starts.
+
+    Attributes:
+        staged: Stages of nodes, if the record was read back from a trace; else they are worked out.
     """
 
     def __init__(self, run_id: RunId | None = None) -> None:
@@ -119,6 +123,7 @@ class RunRecord:
         self.started: RunStarted | None = None
         self.finished: RunFinished | None = None
         self.nodes: dict[NodeId, NodeRecord] = {}
+        self.staged: dict[NodeId, tuple[Stage, ...]] = {}
         self.steps: list[StepRecord] = []
         self.downs: list[BackendDown] = []
         self.has_after = False

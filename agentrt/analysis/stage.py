@@ -55,3 +55,12 @@ class Stage:
             return ((self.label, length_s),)
         scale = length_s / self.length_s
         return tuple((label, seconds * scale) for label, seconds in self.shares)
+
+    def clipped(self, from_s: float, to_s: float) -> Stage | None:
+        """The part of it between two instants; None if there is none."""
+        first_s, last_s = max(self.started_at_s, from_s), min(self.ended_at_s, to_s)
+        if last_s <= first_s:
+            return None
+        return Stage(
+            self.label, first_s, last_s, tuple(self.within(from_s, to_s)) if self.shares else ()
+        )

@@ -1,0 +1,1 @@
+"""The report of one run: a page that needs nothing beside it."""
