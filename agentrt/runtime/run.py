@@ -315,6 +315,14 @@ class Run:
             attributes["agentrt.choice.scored"] = True
         if output.checked:
             attributes["agentrt.check.retries"] = work.retries
+        fork_of: NodeId | None = None  # the first node that continues the same chat
+        for chat in (since_answer := work.chat.since_answer()):
+            first = self._continued.setdefault(chat.serial, node.id)
+            if first != node.id:
+                fork_of = first
+                break
+        if (before := since_answer[-1].answer) is not None and before.scope.run is self:
+            attributes["agentrt.prefix.continues"] = before.id
         waited = scope.waited
         engine = self._engines[work.model]
         # Admission control looks at the first prompt of a run.
@@ -328,7 +336,7 @@ class Run:
             deps,
             node.site,
             now_s,
-            self._fork_of(node),
+            fork_of,
             None,  # no plan
             0,
             attributes,
@@ -382,10 +390,3 @@ class Run:
             scope.deadline_at_s,
         )
 
-    def _fork_of(self, node: Gen[Any]) -> NodeId | None:
-        """The first node that continues the same chat, or None if this is the first."""
-        for chat in node.work.chat.since_answer():
-            first = self._continued.setdefault(chat.serial, node.id)
-            if first != node.id:
-                return first
-        return None

@@ -62,6 +62,9 @@ class _Builder:
         self.clock = self.timeline.clock
         self.descriptions = NodeDescriptions(self.clock, capture)
         self.background = Background(record, self.path, self.timeline)
+        from agentrt.telemetry.graph_attributes import GraphAttributes  # not before a run has ended
+
+        self.graph = GraphAttributes(record, self.causes)
         self.spans: list[Span] = []
         self.of_node: dict[NodeId, Span] = {}
         self.live_ids = record.finished.span_ids if record.finished else {}
@@ -116,6 +119,8 @@ class _Builder:
             self._items(node)
         elif node.kind == "tool":
             self._tool(span, node)
+        if self.describes_nodes:
+            span.attributes.update(self.graph.of(node))  # its stages are known by now
 
     def _describe(self, span: Span, node: NodeRecord) -> None:
         span.attributes = node_attributes(node)

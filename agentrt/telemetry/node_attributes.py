@@ -172,7 +172,10 @@ def _generation(attributes: Attributes, node: NodeRecord) -> None:
                 _node_cost(attributes, node)
     if node.failed:
         attributes[names.ATTEMPT] = len(node.failed) + 1
-        attributes[names.CHECK_TOKENS] = sum(one.ledger.output_tokens for _, one in node.failed)
+        failed = [one.ledger for _, one in node.failed]
+        attributes[names.CHECK_TOKENS] = sum(one.output_tokens for one in failed)
+        attributes[names.CHECK_PROMPT_TOKENS] = sum(one.prompt_tokens for one in failed)
+        attributes[names.CHECK_CACHED_TOKENS] = sum(one.cached_tokens for one in failed)
         _node_cost(attributes, node)
     for one in node.scheduled:
         if one.decision in ("cached", "missed"):
