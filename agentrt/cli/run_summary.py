@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from agentrt.analysis import (
@@ -147,6 +148,10 @@ class RunSummary:
     def show(self, run_id: RunId) -> None:
         """Print what was said in a run that has ended, where asked for."""
         self._transcripts.show(run_id)
+
+    def transcript_of(self, run_id: RunId) -> Path | None:
+        """The transcript of a run that has ended; None if none is kept."""
+        return self._transcripts.kept_file(run_id)
 
     def forget(self) -> None:
         """Remove transcripts that are not kept; nothing can be shown any more."""

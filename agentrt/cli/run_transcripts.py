@@ -59,6 +59,11 @@ class RunTranscripts:
             sys.stderr.write(f"{error}\n")
         sys.stderr.write("\n")
 
+    def kept_file(self, run_id: RunId) -> Path | None:
+        """The transcript of a run that has ended; None if none is kept."""
+        path = self.observer.file_of(run_id) if self.observer is not None else None
+        return path if path is not None and self._temporary is None else None
+
     def close(self) -> None:
         """Write what is left; transcripts can still be shown."""
         if self.observer is not None:

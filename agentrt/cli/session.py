@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 import anyio
@@ -117,6 +118,8 @@ class Session:
         self._summary.forget()
         if self._settings.bound:
             self._print_bounds()
+        if self._settings.report:
+            self._write_report(Path(self._settings.report))
         if self._batch is not None and not self._settings.quiet:
             self._print_closing(self._batch, self._clock.now_s() - began_s)
         if self._printer.write_error is not None:
@@ -139,6 +142,16 @@ class Session:
             record = self._summary.record_of(run_id)
             for line in limits.lines(record) if record is not None else ():
                 sys.stderr.write(line + "\n")
+
+    def _write_report(self, path: Path) -> None:
+        """Write the report of the command's one run."""
+        from agentrt.cli.report import write_report
+
+        record = self._summary.record_of(self._run_ids[0])
+        if record is not None:
+            write_report(path, record, self._summary.transcript_of(self._run_ids[0]))
+            if not self._settings.quiet:
+                sys.stderr.write(f"report {path}\n")
 
     def _print_closing(self, batch: Batch, spent_s: float) -> None:
         """Print what became of the batch."""

@@ -81,6 +81,7 @@ class RunSettings:
         quiet: Nothing but errors on standard error.
         verbose: Also print bars over time and tracebacks.
         bound: Print the lower bound of each run's latency.
+        report: File of the run's report, or "".
         given: The program's own flags, by parameter.
     """
 
@@ -237,6 +238,12 @@ class RunSettings:
         bool,
         typer.Option("--bound", help="How fast a run could have been, and what it lost to what."),
     ] = False
+    report: Annotated[
+        str,
+        typer.Option(
+            "--report", metavar="FILE", help="Write the run as one HTML page, for people."
+        ),
+    ] = ""
     given: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -246,6 +253,14 @@ class RunSettings:
             raise UsageError("--again replaces rows of a batch", hint="give --resume FILE too")
         if self.show and self.quiet:
             raise UsageError("--show prints what --quiet leaves out", hint="give one of them")
+        if self.report and self.batch is not None:
+            raise UsageError(
+                "--report is for one run", hint="agentrt trace report RUN writes that of a record"
+            )
+        if self.report:
+            from agentrt.cli.report import report_path  # `agentrt --help` needs none of it
+
+            report_path(self.report, "--report")
         # A wrong text is refused here.
         _ = self.deadline_s, self.policy_name, self.trace_target, self.content_config
         is_remote = isinstance(self._engine, RemoteEngineConfig)

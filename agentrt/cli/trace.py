@@ -12,6 +12,7 @@ from agentrt.cli.run_argument import Folder, run_argument
 from agentrt.cli.trace_diff import diff
 from agentrt.cli.trace_export import export
 from agentrt.cli.trace_open import open_run
+from agentrt.cli.trace_report import report
 
 trace = typer.Typer(help="What past runs did, and why.", no_args_is_help=True)
 
@@ -94,3 +95,4 @@ def show(
 trace.command("diff")(diff)
 trace.command("open")(open_run)
 trace.command("export")(export)
+trace.command("report")(report)
