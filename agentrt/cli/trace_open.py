@@ -1,4 +1,4 @@
-"""`agentrt trace open`: a run in a browser, in Jaeger's page if it is there, else as a picture."""
+"""`agentrt trace open`: a run in a browser, in Jaeger's page if it is there, else as a report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentrt.cli.run_argument import Folder, run_argument
 if TYPE_CHECKING:
     from agentrt.telemetry.span import Trace
 
-MOST_PICTURES = 50
+MOST_REPORTS = 50
 _TIMEOUT_S = 5.0
 _TRACE_ID = "{trace_id}"
 
@@ -35,11 +35,11 @@ def open_run(
         ),
     ] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the picture here.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the report here.")
     ] = None,
     folder: Folder = None,
 ) -> int:
-    """Open a run in a Jaeger UI that has it, else write an HTML picture and open that.
+    """Open a run in a Jaeger UI that has it, else write its report and open that.
 
     Its address or path is printed too. Without a display nothing is opened.
     """
@@ -53,9 +53,9 @@ def open_run(
         sys.stdout.write(f"{address}\n")
         show(address)
         return 0
-    picture = picture_of(trace, out)
-    sys.stdout.write(f"{picture}\n")
-    show(picture.resolve().as_uri())
+    page = report_of(trace, path, out)
+    sys.stdout.write(f"{page}\n")
+    show(page.resolve().as_uri())
     return 0
 
 
@@ -115,7 +115,7 @@ def has_trace(base: str, trace_id: str, *, is_given: bool) -> bool:
         if is_given:
             raise EngineUnavailable(
                 f"no Jaeger answers at {base}: {error}",
-                hint="start it, or leave --viewer out for a picture",
+                hint="start it, or leave --viewer out for a report",
                 where="the command line",
             ) from None
         return False
@@ -123,30 +123,37 @@ def has_trace(base: str, trace_id: str, *, is_given: bool) -> bool:
         return False  # an answer, but not Jaeger's
 
 
-def picture_of(trace: Trace, out: Path | None) -> Path:
-    """Write the picture of a trace; returns its file.
+def report_of(trace: Trace, file: Path, out: Path | None) -> Path:
+    """Write the report of a run; returns its file.
+
+    Args:
+        trace: Trace of the run.
+        file: File of the trace, with the transcript beside it.
+        out: File of the report; None takes one in the state folder.
 
     Raises:
-        UsageError: The file cannot be written.
+        UsageError: The report cannot be written, or the trace does not hold the run's graph.
     """
-    from agentrt.cli.trace_export import write_private
-    from agentrt.telemetry.trace_picture import trace_picture
+    from agentrt.cli.report import report_path, write_report
+    from agentrt.cli.transcripts import transcript_beside
+    from agentrt.telemetry.recorded_run import run_record_of
 
-    path = out
+    record = run_record_of(trace)
+    path = report_path(str(out), "--out") if out is not None else None
     if path is None:
-        place = state_folder(os.environ) / "pictures"
+        place = state_folder(os.environ) / "reports"
         make_private_folder(place)
         path = place / f"{trace.trace_id}.html"
-    write_private(path, trace_picture(trace))
+    write_report(path, record, transcript_beside(file, record.run_id))
     if out is None:
         remove_old(path.parent)
     return path
 
 
 def remove_old(folder: Path) -> None:
-    """Keep the newest pictures of a folder of our own."""
-    pictures = sorted(folder.glob("*.html"), key=lambda one: one.stat().st_mtime, reverse=True)
-    for path in pictures[MOST_PICTURES:]:
+    """Keep the newest reports of a folder of our own."""
+    reports = sorted(folder.glob("*.html"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for path in reports[MOST_REPORTS:]:
         path.unlink(missing_ok=True)
 
 
