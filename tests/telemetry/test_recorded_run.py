@@ -36,7 +36,7 @@ from tests.oracles.random_runs import play
 from tests.oracles.statements import Statement, WaitStatement, Work
 
 RUN_ID = RunId("00000000000000a1")
-CLOSE_S = 5e-8  # instants are rounded to nanoseconds
+CLOSE_S = 5e-8  # instants are rounded to nanoseconds, and lengths are sums of them
 randoms = st.randoms(use_true_random=False)
 
 
@@ -59,18 +59,20 @@ def again(record: RunRecord, folder: Path | None = None) -> RunRecord:
 def test_the_analysis_of_the_trace_is_that_of_the_run(rng: Random, tell_after: bool) -> None:
     record = record_of(play(random_body(rng), gate_s=0.0005, tell_after=tell_after))
     found = again(record)
-    assert found.compound_s == pytest.approx(record.compound_s, abs=1e-6)
+    assert found.compound_s == pytest.approx(record.compound_s, abs=CLOSE_S)
     before, after = critical_path(record), critical_path(found)
     assert [(one.node_id, one.part, one.item) for one in after] == [
         (one.node_id, one.part, one.item) for one in before
     ]
     assert [one.length_s for one in after] == pytest.approx(
-        [one.length_s for one in before], abs=1e-6
+        [one.length_s for one in before], abs=CLOSE_S
     )
-    assert split(found).parts() == pytest.approx(split(record).parts(), abs=1e-6)
-    assert slack_s(found) == pytest.approx(slack_s(record), abs=1e-6)
+    assert split(found).parts() == pytest.approx(split(record).parts(), abs=CLOSE_S)
+    assert slack_s(found) == pytest.approx(slack_s(record), abs=CLOSE_S)
     savings = {one.change: one.saved_s for one in what_ifs(record)}
-    assert {one.change: one.saved_s for one in what_ifs(found)} == pytest.approx(savings, abs=1e-6)
+    assert {one.change: one.saved_s for one in what_ifs(found)} == pytest.approx(
+        savings, abs=CLOSE_S
+    )
     assert usage(found) == usage(record)
 
 
@@ -83,7 +85,7 @@ def test_a_file_holds_the_record(tmp_path: Path) -> None:
     record = record_of(play(body, gate_s=0.01))
     found = again(record, tmp_path)
     assert critical_path(found)[-1].node_id == "root/tool1"
-    assert split(found).parts() == pytest.approx(split(record).parts(), abs=1e-6)
+    assert split(found).parts() == pytest.approx(split(record).parts(), abs=CLOSE_S)
     assert found.run_id == RUN_ID
     assert found.started is not None
     assert found.started.program == "root"
@@ -163,7 +165,7 @@ def test_a_run_cut_short_stays_open() -> None:
     found = again(record)
     assert found.finished is None
     assert found.outcome == "cancelled"
-    assert found.compound_s == pytest.approx(record.compound_s, abs=1e-6)
+    assert found.compound_s == pytest.approx(record.compound_s, abs=CLOSE_S)
     assert [node.outcome for node in found.nodes.values()] == [None, "ok", None]
 
 
@@ -174,7 +176,7 @@ def test_a_run_that_failed_before_it_began_has_no_nodes() -> None:
     found = again(record)
     assert found.nodes == {}
     assert found.outcome == "failed"
-    assert found.compound_s == pytest.approx(0.25, abs=1e-6)
+    assert found.compound_s == pytest.approx(0.25, abs=CLOSE_S)
 
 
 def test_slashes_in_names_do_not_change_parents() -> None:
