@@ -125,8 +125,10 @@ def _event(
 ) -> NodeFinished:
     waited, stop = run.forget(node.id)
     finish_reason = "" if end is None else end.reason
-    run.content.tell(run.run_id, node)
-    attributes = run.content.attributes_of(node, finish_reason)
+    attributes: dict[str, AttributeValue] = {}
+    if run.content is not None:
+        run.content.tell(run.run_id, node)
+        attributes = run.content.attributes_of(node, finish_reason)
     if end is not None and end.constraint is not None:
         attributes |= constraint_attributes(end.constraint)
     if end is not None and end.prompt:

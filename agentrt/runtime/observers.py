@@ -31,8 +31,8 @@ class Observers:
         if observer not in self._observers:
             self._observers.append(observer)
 
-    def content_of_run(self, *, in_events: bool) -> RunContent:
-        """Prompts and outputs of a run that begins now, as far as observers want them.
+    def content_of_run(self, *, in_events: bool) -> RunContent | None:
+        """Prompts and outputs of a run that begins now, as far as observers want them; or None.
 
         Observers with the method `on_content` get them (`ContentObserver`).
 
@@ -42,9 +42,10 @@ class Observers:
         """
         wanted = any(getattr(observer, "wants_content", False) for observer in self._observers)
         taken = any(hasattr(observer, "on_content") for observer in self._observers)
-        return RunContent(
-            in_events=in_events or wanted, on_content=self.on_content if taken else None
-        )
+        in_events = in_events or wanted
+        if not (in_events or taken):
+            return None
+        return RunContent(in_events=in_events, on_content=self.on_content if taken else None)
 
     @property
     def make_spans(self) -> bool:

@@ -70,7 +70,7 @@ class Run:
             made have ended. It makes no more nodes.
         task_set: The asyncio tasks of the run.
         has_sent: Whether a generation has been handed to an engine.
-        content: Prompts and outputs of its nodes, as far as observers want them.
+        content: Prompts and outputs of its nodes, as far as observers want them, or None.
         spans: Spans of its nodes, as engines, tools and logs see them.
     """
 
@@ -85,7 +85,7 @@ class Run:
         limits: NodeLimits,
         post: Callable[[InternalEvent], None],
         progress_of: Callable[[Run], RunProgress],
-        content: RunContent,
+        content: RunContent | None,
         spans: RunSpans,
     ) -> None:
         self.run_id = run_id
@@ -389,4 +389,3 @@ class Run:
             work.deadline_at_s if isinstance(work, ToolWork | AskWork) else None,
             scope.deadline_at_s,
         )
-

@@ -38,8 +38,6 @@ class NodeDescriptions:
     def describe(self, span: Span, node: NodeRecord, link_to: LinkTo) -> None:
         """Add attributes given by the runtime, content, events, links and the error of a node."""
         given = given_attributes(node)
-        declared_s = node.declared.at_s - self._clock.started_at_s
-        span.attributes[names.NODE_DECLARED_MS] = round(declared_s * 1e3, 3)
         span.attributes.update(sanitize(without_content(given)))
         if self._capture != "NO_CONTENT" and (content := content_of(given)):
             if self._capture in {"SPAN_ONLY", "SPAN_AND_EVENT"}:
