@@ -1,6 +1,6 @@
 # `make run` shows the main job. `make quick` tests the rooms that need no torch, `make test` all but
-# what is marked slow, `make slow` the rest, `make fuzz` long rounds of the fuzzers. Each makes what
-# it needs.
+# what is marked slow, `make slow` the rest, `make fuzz` long rounds of the fuzzers, `make docs`
+# builds the site of the documentation. Each makes what it needs.
 
 PYTHON ?= python3
 export QUESTION ?= Which returned more from 2005 to 2009, AAPL or IBM?
@@ -11,6 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A stamp says what is installed, so that a warm .venv costs nothing.
 RUN_STAMP := $(VENV)/.installed-run
 TEST_STAMP := $(VENV)/.installed-test
+DOCS_STAMP := $(VENV)/.installed-docs
 
 # Tests run on as many workers as there are cores, each with one thread; see tests/conftest.py. Many
 # start processes, which would compile the package each time if no bytecode were kept.
@@ -39,7 +40,7 @@ WHEEL_PLATFORMS := $(foreach n,2_34 2_31 2_28 2_27 2_24 2_17,--platform manylinu
 	--platform manylinux2014_x86_64 --platform manylinux1_x86_64
 MOST_WHEEL_KIB := 25600
 
-.PHONY: run quick test slow test-peers test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino peers-litellm gpu-wheels gpu-check
+.PHONY: run quick test slow docs test-peers test-models check-light fuzz lint types mypy pyright unit templates recordings clean peers peers-vllm peers-openvino peers-litellm gpu-wheels gpu-check
 
 run: $(RUN_STAMP)
 	@$(BIN)/agentrt run programs/finance.py --question "$$QUESTION"
@@ -143,6 +144,10 @@ $(PEERS)/litellm/.installed: Makefile
 	$(PEERS)/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]==$(LITELLM)'
 	@touch $@
 
+# Into site/. A link or a reference that leads nowhere is an error.
+docs: $(DOCS_STAMP)
+	$(BIN)/zensical build --clean --strict
+
 gpu-wheels: $(TEST_STAMP)
 	@mkdir -p $(WHEELS) && rm -f $(WHEELS)/*.whl
 	@$(BIN)/python -m agentrt.lab.bench.wheels > $(WHEELS)/wheels.txt
@@ -154,7 +159,7 @@ gpu-check: $(RUN_STAMP)
 	@$(BIN)/agentrt bench gpu --json traces/bench/gpu.json
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis traces/runs
+	rm -rf $(VENV) site .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis traces/runs
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "agentrt needs Python 3.11 or newer, and $(PYTHON) is %d.%d. Name another one: make run PYTHON=python3.12" % v[:2])'
@@ -169,3 +174,8 @@ $(TEST_STAMP): pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
 	@echo "Installing into $(VENV), with what tests need (once)" >&2
 	@$(PIP) -e '.[engine,dev]' -c constraints.txt
 	@touch $@ $(RUN_STAMP)
+
+$(DOCS_STAMP): pyproject.toml constraints.txt | $(VENV)/pyvenv.cfg
+	@echo "Installing into $(VENV), with what the documentation needs (once)" >&2
+	@$(PIP) -e '.[docs]' -c constraints.txt
+	@touch $@
