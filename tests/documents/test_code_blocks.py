@@ -30,8 +30,8 @@ from tests.documents.page_run import ROOT, PageRun, refuse_running_loop
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 LANGUAGES = {"python", "shell", "text", "toml", "json", "yaml", "dockerfile", "mermaid"}
 MARKS = {"not run", "prints", "exits with", "server", "part"}
-INCLUDED = re.compile(r'--8<-- "((?:programs|examples)/[^"]+)"')
-SLOW = {"serving", "deploying"}
+INCLUDED = re.compile(r"^--8<--\n((?:programs|examples)/.+)\n--8<--$", re.MULTILINE)
+SLOW = {"latency", "observing"}
 """Pages whose blocks take more than a second or two; `make slow` runs them."""
 
 
