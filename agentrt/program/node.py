@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from agentrt.base.canonical_json import content
 from agentrt.base.errors import NodeCancelled, NotYetKnown, ToolFailed, UsageError
@@ -279,6 +279,26 @@ class Node(Generic[T_co]):
 
     def __iter__(self) -> NoReturn:
         self._refuse("iterated over")
+
+    if not TYPE_CHECKING:  # type checkers refuse these by themselves
+
+        def __add__(self, other: Any) -> NoReturn:
+            self._refuse("concatenated")
+
+        __radd__ = __add__
+
+        def __len__(self) -> NoReturn:
+            self._refuse("measured")
+
+        def __getitem__(self, key: Any) -> NoReturn:
+            self._refuse("indexed")
+
+        def __contains__(self, item: Any) -> NoReturn:
+            self._refuse("searched")
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = "" if name.startswith("_") else "; if its value has one, await it first"
+            raise AttributeError(f"node {self.name!r} has no attribute {name!r}{hint}")
 
 
 def _reason(error: Exception) -> str:

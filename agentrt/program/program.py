@@ -20,6 +20,7 @@ from agentrt.program.scope import current_scope
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 @record
@@ -47,7 +48,7 @@ class ProgramWork(NodeWork):
         return replace(self, deadline_s=deadline_s)
 
 
-class Program(Generic[P, R]):
+class Program(Generic[P, R_co]):
     """An async function that makes nodes; `@program` makes one.
 
     Inside a run, a call gives a node like any other. `run` starts one from synchronous code,
@@ -73,7 +74,9 @@ class Program(Generic[P, R]):
         UsageError: The function is not async, or the deadline is not above 0.
     """
 
-    def __init__(self, fn: Callable[P, Coroutine[Any, Any, R]], deadline_s: float | None) -> None:
+    def __init__(
+        self, fn: Callable[P, Coroutine[Any, Any, R_co]], deadline_s: float | None
+    ) -> None:
         if not inspect.iscoroutinefunction(fn):
             raise UsageError(
                 f"program {getattr(fn, '__name__', fn)!r} is no async function",
@@ -96,7 +99,7 @@ class Program(Generic[P, R]):
         self.__module__ = fn.__module__
         self.__wrapped__ = fn
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Node[R_co]:
         """Start it as a part of the active run.
 
         Raises:
@@ -104,7 +107,7 @@ class Program(Generic[P, R]):
             UsageError: The arguments do not fit the signature.
         """
         scope = current_scope(f"program {self.name}")
-        node: Node[R] = Node(
+        node: Node[R_co] = Node(
             scope,
             scope.next_id(self.name),
             "program",
@@ -115,7 +118,7 @@ class Program(Generic[P, R]):
         scope.adopt(node)
         return node
 
-    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run it from synchronous code.
 
         The engine is the one that `AGENTRT_ENGINE`, `AGENTRT_MODEL` and `AGENTRT_DEVICE` name, as
@@ -126,7 +129,7 @@ class Program(Generic[P, R]):
                 the arguments do not fit the signature.
             Exception: The program's own exception.
         """
-        return cast(R, default_runner.default_runner()(self, args, kwargs, None))
+        return cast(R_co, default_runner.default_runner()(self, args, kwargs, None))
 
     def with_engine(
         self,
@@ -135,7 +138,7 @@ class Program(Generic[P, R]):
         model: str | None = None,
         api_key: str | None = None,
         device: Device | None = None,
-    ) -> ProgramOnEngine[P, R]:
+    ) -> ProgramOnEngine[P, R_co]:
         """The same program with an engine of its own for `run`.
 
         Example:
@@ -200,7 +203,7 @@ class Program(Generic[P, R]):
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramOnEngine(Generic[P, R]):
+class ProgramOnEngine(Generic[P, R_co]):
     """A program and the engine on which `run` plays it.
 
     Attributes:
@@ -208,13 +211,13 @@ class ProgramOnEngine(Generic[P, R]):
         engine: The engine.
     """
 
-    program: Program[P, R]
+    program: Program[P, R_co]
     engine: EngineSelection
 
-    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run it from synchronous code, on this engine; for errors see `Program.run`."""
         runner = default_runner.default_runner()
-        return cast(R, runner(self.program, args, kwargs, self.engine))
+        return cast(R_co, runner(self.program, args, kwargs, self.engine))
 
 
 class ProgramOptions:

@@ -42,6 +42,11 @@ def node() -> Node[Any]:
         (iter, "iterated over"),
         (lambda node: f"{node}", "formatted into text"),
         (lambda node: node.value, "read"),
+        (lambda node: "Draft: " + node, "concatenated"),
+        (lambda node: node + "!", "concatenated"),
+        (len, "measured"),
+        (lambda node: node[0], "indexed"),
+        (lambda node: "x" in node, "searched"),
     ],
 )
 def test_a_pending_node_is_no_value(node: Node[Any], use: Any, verb: str) -> None:
@@ -49,6 +54,12 @@ def test_a_pending_node_is_no_value(node: Node[Any], use: Any, verb: str) -> Non
         use(node)
     assert "await it first" in str(e.value)
     assert isinstance(e.value, TypeError), "Python's own rule for a value of the wrong kind"
+
+
+def test_an_attribute_of_the_value_is_none_of_the_node(node: Node[Any]) -> None:
+    with pytest.raises(AttributeError, match=r"'plan' has no attribute 'city'; .* await it first"):
+        node.city  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(node, "city")
 
 
 def test_its_repr_is_for_people(node: Node[Any]) -> None:

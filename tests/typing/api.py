@@ -214,6 +214,8 @@ async def doors() -> None:
     async with open_runtime(engine=EngineConfig(Path()), config=RunConfig(seed=1)) as runtime:
         assert_type(runtime, Runtime)
         assert_type(await runtime.run(finance, "X"), Report)
+        reports: list[Report | None] = [None]
+        reports[0] = await runtime.run(finance, "X")
         assert_type(await runtime.with_options(RunOptions(seed=3)).run(finance, "X"), Report)
         await runtime.run(finance, 3)  # error
         await runtime.run(prices, "X")  # error
