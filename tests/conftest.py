@@ -106,6 +106,19 @@ def folder_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
             del sys.modules[name]
 
 
+@pytest.fixture
+def engines_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embedded engines run in threads of this process, which has imported what they need."""
+    from agentrt.engine.process import backend
+
+    here = backend.EmbeddedBackend
+
+    def placed(config: Any, clock: Any, *, place: str) -> backend.EmbeddedBackend:
+        return here(config, clock, place="thread")
+
+    monkeypatch.setattr(backend, "EmbeddedBackend", placed)
+
+
 @pytest.fixture(scope="session")
 def portal() -> Iterator[anyio.from_thread.BlockingPortal]:
     """An event loop that lasts as long as the backends on it."""

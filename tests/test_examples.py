@@ -12,12 +12,10 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agentrt.cli.main import answer
-from agentrt.engine.process import backend
 from tests.oracles import jaeger
 
 pytestmark = pytest.mark.model
@@ -51,14 +49,8 @@ def commands_of(path: Path) -> list[list[str]]:
 
 
 @pytest.fixture
-def in_thread(folder_here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def in_thread(folder_here: Path, engines_in_threads: None) -> Path:
     """The folder to run in, where engines are put into threads."""
-    here = backend.EmbeddedBackend
-
-    def placed(config: Any, clock: Any, *, place: str) -> backend.EmbeddedBackend:
-        return here(config, clock, place="thread")
-
-    monkeypatch.setattr(backend, "EmbeddedBackend", placed)
     return folder_here
 
 

@@ -21,6 +21,7 @@ REPLACING = {"setattr", "delattr"}
 
 # Reaches left by file. The numbers may only shrink: lower them with the test.
 LEFT: dict[str, int] = {
+    "conftest.py": 1,
     "engine/conftest.py": 1,
     "engine/native/test_self_check.py": 5,
     "engine/planning_cost.py": 6,
@@ -60,7 +61,6 @@ LEFT: dict[str, int] = {
     "runtime/test_prewarm.py": 2,
     "runtime/test_random_programs.py": 12,
     "runtime/test_streams.py": 2,
-    "test_examples.py": 1,
 }
 
 

@@ -20,7 +20,6 @@ import pytest
 from agentrt import open_runtime
 from agentrt.app import run_here
 from agentrt.base.engines.engine_file import read_engine_file
-from agentrt.engine.process import backend
 from agentrt.program.default_runner import default_runner, set_default_runner
 from agentrt.runtime import Runtime
 from agentrt.serve import ServeConfig, serving
@@ -52,13 +51,9 @@ def shared(portal: anyio.from_thread.BlockingPortal) -> Iterator[Runtime]:
 
 @pytest.fixture
 def engines_here(
-    portal: anyio.from_thread.BlockingPortal, shared: Runtime, monkeypatch: pytest.MonkeyPatch
+    portal: anyio.from_thread.BlockingPortal, shared: Runtime, engines_in_threads: None
 ) -> Iterator[None]:
     """Engines in threads; `Program.run` takes the shared runtime if it names no other engine."""
-    here = backend.EmbeddedBackend
-
-    def placed(config: Any, clock: Any, *, place: str) -> backend.EmbeddedBackend:
-        return here(config, clock, place="thread")
 
     def run_shared(program: Any, args: Any, kwargs: Any, engine: Any) -> Any:
         refuse_running_loop(program.name)
@@ -66,7 +61,6 @@ def engines_here(
             return run_here(program, args, kwargs, engine)
         return portal.call(partial(shared.run, program, *args, **kwargs))
 
-    monkeypatch.setattr(backend, "EmbeddedBackend", placed)
     before = default_runner()
     set_default_runner(run_shared)
     yield
