@@ -55,6 +55,7 @@ class PageRun:
         self._module.__file__ = str(page)
         patch.setitem(sys.modules, self._module.__name__, self._module)
         patch.syspath_prepend(folder)
+        (folder / "programs").symlink_to(ROOT / "programs")
         self._printed = ""
 
     def run(self, block: CodeBlock) -> None:
