@@ -12,8 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
 
 import anyio.from_thread
 import pytest
@@ -77,16 +76,14 @@ class PageRun:
         ast.increment_lineno(tree, block.line)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         code = compile(tree, str(block.page), "exec", flags=flags)
+        body = FunctionType(code, self._module.__dict__)  # as `python -m asyncio` does
         printed = io.StringIO()
         with redirect_stdout(printed):
             if code.co_flags & inspect.CO_COROUTINE:
-                self._portal.call(self._await, code)
+                self._portal.call(body)
             else:
-                exec(code, self._module.__dict__)
+                body()
         self._printed = printed.getvalue()
-
-    async def _await(self, code: Any) -> None:
-        await eval(code, self._module.__dict__)
 
     def _shell(self, block: CodeBlock, text: str) -> None:
         due = int(block.marks.get("exits with", "0"))
