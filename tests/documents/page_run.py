@@ -4,11 +4,11 @@ import ast
 import asyncio
 import inspect
 import io
-import os
 import runpy
 import shlex
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SERVER = "http://localhost:8000"
 """Address of a server in documents; blocks with the mark `server` reach one of the tests there."""
 
-OF_SHELL = frozenset({"cat", "echo", "ls", "printf", "pytest"})
+OF_SHELL = frozenset({"cat", "echo", "ls", "printf"})
 """Other commands that blocks may have."""
 
 
@@ -112,6 +112,8 @@ class PageRun:
                 code, out = self._agentrt(args, stdin)
             case ["python", file, *args]:
                 code, out = self._script(file, args)
+            case ["pytest", *args]:
+                code, out = self._tests(args)
             case _:
                 code, out = self._of_shell(last)
         if target:
@@ -141,16 +143,21 @@ class PageRun:
         self._forget_files()
         return 0, out.getvalue()
 
+    def _tests(self, args: list[str]) -> tuple[int, str]:
+        """A session inside this one, which has imported what tests of programs need."""
+        out = io.StringIO()
+        with redirect_stdout(out), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # plugins were imported by this session
+            code = pytest.main(["-p", "no:cacheprovider", f"--rootdir={self._folder}", *args])
+        self._forget_files()
+        return int(code), out.getvalue()
+
     def _of_shell(self, line: str) -> tuple[int, str]:
         words = shlex.split(line)
         assert words[0] in OF_SHELL, f"{line!r} is run by no test; mark it as not run, with why"
-        if words[0] == "pytest":
-            line = f"{sys.executable} -m pytest -p no:cacheprovider {line.removeprefix('pytest')}"
-        path = os.pathsep.join((str(ROOT), str(ROOT / "kernels")))
         done = subprocess.run(
             ["sh", "-c", line],
             cwd=self._folder,
-            env=os.environ | {"PYTHONPATH": path},
             capture_output=True,
             text=True,
             timeout=120,

@@ -184,3 +184,32 @@ def test_an_open_fence_is_found(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("```python\nx = 1\n")
     with pytest.raises(ValueError, match="not closed"):
         list(code_blocks(tmp_path / "page.md"))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("```python\nprint(1)\n```\n\n<!-- prints -->\n```text\n2\n```\n", "page.md:6"),
+        (
+            '```python title="test_x.py"\ndef test_x():\n    assert 0\n```\n\n'
+            "```shell\npytest -q test_x.py\n```\n",
+            "exit code 1",
+        ),
+        ("```shell\nagentrt run nothing.py\n```\n", "exit code 2"),
+        ("```shell\nrm -r nothing\n```\n", "run by no test"),
+        ("<!-- exits with: 5 -->\n```shell\nagentrt --version\n```\n", "exit code 0"),
+    ],
+)
+def test_a_block_that_does_otherwise_fails(
+    text: str,
+    fault: str,
+    folder_here: Path,
+    portal: anyio.from_thread.BlockingPortal,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = folder_here / "page.md"
+    page.write_text(text)
+    run = PageRun(page, folder_here, portal, str, monkeypatch)
+    with pytest.raises(AssertionError, match=fault):
+        for block in code_blocks(page):
+            run.run(block)
