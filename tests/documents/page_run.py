@@ -146,9 +146,19 @@ class PageRun:
     def _tests(self, args: list[str]) -> tuple[int, str]:
         """A session inside this one, which has imported what tests of programs need."""
         out = io.StringIO()
+        self._patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         with redirect_stdout(out), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # plugins were imported by this session
-            code = pytest.main(["-p", "no:cacheprovider", f"--rootdir={self._folder}", *args])
+            code = pytest.main(
+                [
+                    "-p",
+                    "agentrt_pytest",
+                    "-p",
+                    "no:cacheprovider",
+                    f"--rootdir={self._folder}",
+                    *args,
+                ]
+            )
         self._forget_files()
         return int(code), out.getvalue()
 

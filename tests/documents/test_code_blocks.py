@@ -33,13 +33,20 @@ INCLUDED = re.compile(r"^--8<--\n((?:programs|examples)/.+)\n--8<--$", re.MULTIL
 SLOW = {"latency", "observing", "transcripts"}
 """Pages whose blocks take more than a second or two; `make slow` runs them."""
 
+ELSEWHERE = {"testing"}
+"""Pages that are test modules; `tests/test_documented_tests.py` runs them."""
+
 
 def blocks_of(page: Path) -> list[CodeBlock]:
     return list(code_blocks(page))
 
 
 ALL = [block for page in PAGES for block in blocks_of(page)]
-WITH_CODE = [page for page in PAGES if any(block.is_run for block in blocks_of(page))]
+WITH_CODE = [
+    page
+    for page in PAGES
+    if any(block.is_run for block in blocks_of(page)) and page.stem not in ELSEWHERE
+]
 
 
 @pytest.fixture(scope="module")
