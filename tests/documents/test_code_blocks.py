@@ -30,7 +30,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 LANGUAGES = {"python", "shell", "text", "toml", "json", "yaml", "dockerfile", "mermaid"}
 MARKS = {"not run", "prints", "exits with", "server", "part"}
 INCLUDED = re.compile(r"^--8<--\n((?:programs|examples)/.+)\n--8<--$", re.MULTILINE)
-SLOW = {"latency", "observing", "transcripts"}
+SLOW = {"latency", "observing", "reports", "transcripts"}
 """Pages whose blocks take more than a second or two; `make slow` runs them."""
 
 ELSEWHERE = {"testing"}
