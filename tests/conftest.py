@@ -19,6 +19,7 @@ from typing import Any
 import anyio.from_thread
 import pytest
 
+from agentrt import redact_content
 from agentrt.app import open_runtime
 from agentrt.base.config import EngineConfig, SchedulerConfig
 from agentrt.serve import ServeConfig, serving
@@ -151,3 +152,10 @@ def own_server_url(tiny: EngineConfig, portal: anyio.from_thread.BlockingPortal)
     opening = open_runtime(engine=tiny, place="thread", scheduler=SchedulerConfig(policy="fcfs"))
     with portal.wrap_async_context_manager(serving(config, opening)) as url:
         yield url
+
+
+@pytest.fixture(autouse=True)
+def _without_redaction() -> Iterator[None]:
+    """No test leaves its redaction of content to those after it."""
+    yield
+    redact_content(None)

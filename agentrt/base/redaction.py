@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 Redaction = Callable[[str], str]
+Given = TypeVar("Given", bound=Redaction | None)
 FAILED = "[redaction failed: {error}]"
 _slot: list[Redaction] = []
 
 
-def redact_content(function: Redaction) -> Redaction:
+def redact_content(function: Given) -> Given:
     r"""Let a function redact each text of prompts, answers, arguments and results that is kept.
 
     It is called for transcripts and for the content of spans, in a thread of its own, with one text
     after the other: each string in a structured value is one. Its result is written instead; where
-    it fails, the text is left out. The last function given holds. What looks like a key of an API
-    is redacted without it.
+    it fails, the text is left out. The last function given holds; None ends that. What looks like a
+    key of an API is redacted without it.
 
     Example:
         >>> import re
@@ -26,7 +28,7 @@ def redact_content(function: Redaction) -> Redaction:
         >>> without_addresses("Write to ada@example.org")
         'Write to [address]'
     """
-    _slot[:] = [function]
+    _slot[:] = [] if function is None else [function]
     return function
 
 

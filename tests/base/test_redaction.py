@@ -1,18 +1,9 @@
 """A function of the user redacts content; where it fails, nothing of a text is left."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from agentrt import redact_content
-from agentrt.base.redaction import redacted
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    yield
-    redact_content(str)
+from agentrt.base.redaction import has_redaction, redacted
 
 
 def test_the_last_function_given_holds() -> None:
@@ -34,3 +25,10 @@ def test_a_function_that_fails_leaves_nothing() -> None:
     assert redacted("secret") == "[redaction failed: ValueError]"
     redact_content(lambda text: None)  # type: ignore[arg-type, return-value]
     assert redacted("secret") == "[redaction failed: NoneType]"
+
+
+def test_none_ends_it() -> None:
+    redact_content(lambda text: "")
+    redact_content(None)
+    assert redacted("Ada") == "Ada"
+    assert not has_redaction()

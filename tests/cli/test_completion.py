@@ -103,7 +103,7 @@ def test_engines(completed: Callable[..., list[str]]) -> None:
 
 def test_commands(completed: Callable[..., list[str]]) -> None:
     assert completed("tr") == ["trace"]
-    assert completed("trace", "") == ["ls", "show", "diff", "open", "export"]
+    assert completed("trace", "") == ["ls", "show", "diff", "open", "export", "report"]
 
 
 def test_outside_of_completion_its_variables_are_no_matter(

@@ -49,7 +49,7 @@ OF_TOKENS = replace(ASKED, prompt=TokenPrompt((1, 2, 3)))
 ENGINE = {"engine": "http://a", "model": "m", "codec": "c", "tenant": "t"}
 NOT_IN_KEY = {
     *("request_id", "run_id", "node_id", "site", "demanded", "deadline_at_s", "submitted_at_s"),
-    *("info", "gives_back"),
+    *("info", "gives_back", "traceparent"),
 }
 LITERALS = {"raise": "close", "compact": "spaced", "calls": "json", "user": "system"}
 LITERALS |= {"assistant": "user", "tool": "user"}

@@ -1,7 +1,7 @@
 """Transcripts: a private file a run, written while it goes on, redacted and of bounded size."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +72,6 @@ def write(tmp_path: Path) -> Callable[..., Transcript]:
         return read_transcript(path)
 
     return written
-
-
-@pytest.fixture(autouse=True)
-def without_redaction() -> Iterator[None]:
-    yield
-    redact_content(str)
 
 
 Write = Callable[..., Transcript]

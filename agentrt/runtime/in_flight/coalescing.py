@@ -154,7 +154,7 @@ def _bucket(request: GenerateRequest, role: str) -> Bucket:
 
 
 def content_of(request: GenerateRequest) -> GenerateRequest:
-    """The part of a request on which the answer depends: neither the node nor the urgency."""
+    """The part of a request on which the answer depends: not the node, its span or its urgency."""
     sampling = request.sampling
     if sampling.temperature == 0 and sampling.seed != 0:
         sampling = replace(sampling, seed=0)
@@ -169,6 +169,7 @@ def content_of(request: GenerateRequest) -> GenerateRequest:
         deadline_at_s=None,
         submitted_at_s=0.0,
         info=None,
+        traceparent="",
     )
 
 
