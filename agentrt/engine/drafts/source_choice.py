@@ -115,7 +115,8 @@ class SourceChoice:
                 found[sequence] = lookup
             elif forced:
                 found[sequence] = Lookup(Draft(forced, len(forced)))
-        self._end_look_ups(began_s, tried)
+        if began_s is not None:
+            self._note_look_ups(began_s, tried)
         self._due.clear()
         return found
 
@@ -186,7 +187,8 @@ class SourceChoice:
                 self._rests.note(sequence, found=found > 0.0)
                 gain = max(gain, found)
             total += gain
-        self._end_look_ups(began_s, tried)
+        if began_s is not None:
+            self._note_look_ups(began_s, tried)
         return total
 
     def will_draft_by_model(self, sequence: Sequence) -> bool:
@@ -284,9 +286,9 @@ class SourceChoice:
         is_timed = self.is_adaptive and self._turns % _TIMED_TURNS == 1
         return self._clock.now_s() if is_timed else None
 
-    def _end_look_ups(self, began_s: float | None, sequences: int) -> None:
+    def _note_look_ups(self, began_s: float, sequences: int) -> None:
         """Learn what look-ups of so many sequences cost."""
-        if began_s is not None and sequences:
+        if sequences:
             self._costs.note_lookups(sequences, self._clock.now_s() - began_s)
             self._rests.note_cost(self._costs.lookup)
 
