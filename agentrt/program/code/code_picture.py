@@ -33,7 +33,7 @@ def code_picture(graph: CodeGraph) -> NodeGraph:
             GraphNode(RESULT, ("result", *([graph.result] if graph.result else [])), "end")
         )
     edges = tuple(GraphEdge(link.source, link.target, link.how) for link in graph.links)
-    notes = list(_NOTES)
+    notes: list[str] = list(_NOTES)
     if graph.not_followed:
         notes.append(f"Not followed: {', '.join(graph.not_followed)}.")
     return NodeGraph(f"{graph.name} ({graph.where})", tuple(nodes), edges, tuple(notes))
