@@ -72,6 +72,8 @@ class ServerRoom:
             load: The load.
             in_flight: Most of our requests that were with the server since the last look.
         """
+        if math.isinf(self.requests):  # it is seen for the first time, or again after an outage
+            self.requests = max(1.0, *self._running) if self._was_full else FIRST_REQUESTS
         self.waiting = load.waiting
         there = load.running + load.waiting
         others = max(0.0, there - in_flight)

@@ -66,6 +66,17 @@ def test_a_server_that_shows_nothing_is_not_held_back():
     assert room.requests == 2
 
 
+def test_a_server_that_is_seen_again_has_the_room_that_it_had():
+    """Behind an outage; one of which nothing was known has that of a first look."""
+    room, new = ServerRoom(), ServerRoom()
+    room.note_load(EngineLoad(running=3, waiting=2), in_flight=5)
+    for one in (room, new):
+        one.note_unknown()
+        one.note_load(EngineLoad(running=1, waiting=0), in_flight=1)
+    assert room.requests == 3
+    assert new.requests == FIRST_REQUESTS
+
+
 def test_a_look_between_two_requests_makes_no_room_smaller():
     room = ServerRoom()
     room.note_load(EngineLoad(running=2, waiting=6), in_flight=8)
@@ -108,11 +119,14 @@ def test_probes_that_find_room_go_on():
         max_size=20,
     ),
     st.integers(0, 64),
+    st.sets(st.integers(0, 19)),
 )
-def test_one_request_always_has_room(looks, slots):
+def test_one_request_always_has_room(looks, slots, outages):
     room = ServerRoom()
     room.note_capacity(EngineCapacity(slots))
-    for running, waiting, in_flight, share in looks:
+    for at, (running, waiting, in_flight, share) in enumerate(looks):
+        if at in outages:
+            room.note_unknown()
         room.note_load(EngineLoad(running, waiting, share, 4096.0), in_flight)
         assert room.requests >= 1
         assert 0 < room.kv_tokens <= 4096
