@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -50,14 +49,9 @@ def graph(
     The code is read and not run: what it shows are places that make nodes, with both sides of each
     branch. A run shows what happened, with times and the critical path.
     """
-    from agentrt.cli.trace_export import write_private
+    from agentrt.cli.trace_export import write_out
 
-    text = drawn(graph_of(target, run, folder), form)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_private(out, text)
-        sys.stderr.write(f"wrote {out}\n")
+    write_out(drawn(graph_of(target, run, folder), form), out)
     return 0
 
 

@@ -35,12 +35,7 @@ def export(
     """Write a run for Jaeger, a collector, a script or a spreadsheet."""
     from agentrt.cli.trace_files import find, runs_folder
 
-    text = exported(find(run, folder or runs_folder()), form)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_private(out, text)
-        sys.stderr.write(f"wrote {out}\n")
+    write_out(exported(find(run, folder or runs_folder()), form), out)
     return 0
 
 
@@ -68,12 +63,19 @@ def exported(path: Path, form: Format) -> str:
             return trace_csv(traces[0])
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read; a run may hold what was said in it.
+def write_out(text: str, path: Path | None) -> None:
+    """Write a file that only its owner can read, since a run may hold what was said in it.
+
+    Args:
+        text: Text of the file.
+        path: The file; None is standard output.
 
     Raises:
         UsageError: The file cannot be written.
     """
+    if path is None:
+        sys.stdout.write(text)
+        return
     try:
         make_private_file(path)
         path.write_text(text, encoding="utf-8")
@@ -81,3 +83,4 @@ def write_private(path: Path, text: str) -> None:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}", hint="give --out a file in a folder"
         ) from None
+    sys.stderr.write(f"wrote {path}\n")

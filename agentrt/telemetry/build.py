@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agentrt.analysis import (
     Causes,
     NodeRecord,
@@ -27,6 +29,9 @@ from agentrt.telemetry.node_attributes import (
 from agentrt.telemetry.node_spans import NodeDescriptions
 from agentrt.telemetry.span import Attributes, Span, SpanLink, Trace, span_ids
 from agentrt.telemetry.timeline import GAP_US, Timeline
+
+if TYPE_CHECKING:
+    from agentrt.telemetry.graph_attributes import GraphAttributes
 
 _LEAST_STAGE_US = 100
 """A shorter stage has no span, which could not be seen, and is an attribute of its generation."""
@@ -62,9 +67,11 @@ class _Builder:
         self.clock = self.timeline.clock
         self.descriptions = NodeDescriptions(self.clock, capture)
         self.background = Background(record, self.path, self.timeline)
-        from agentrt.telemetry.graph_attributes import GraphAttributes  # not before a run has ended
+        self.graph: GraphAttributes | None = None
+        if describes_nodes:
+            from agentrt.telemetry.graph_attributes import GraphAttributes  # once a run has ended
 
-        self.graph = GraphAttributes(record, self.causes)
+            self.graph = GraphAttributes(record, self.causes)
         self.spans: list[Span] = []
         self.of_node: dict[NodeId, Span] = {}
         self.live_ids = record.finished.span_ids if record.finished else {}
@@ -119,7 +126,7 @@ class _Builder:
             self._items(node)
         elif node.kind == "tool":
             self._tool(span, node)
-        if self.describes_nodes:
+        if self.graph is not None:
             span.attributes.update(self.graph.of(node))  # its stages are known by now
 
     def _describe(self, span: Span, node: NodeRecord) -> None:

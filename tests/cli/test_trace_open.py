@@ -2,10 +2,9 @@
 
 import json
 import os
-import threading
 import webbrowser
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from agentrt.analysis import RunRecord
 from agentrt.base.ids import RunId, trace_id_of
 from agentrt.cli.trace_open import MOST_REPORTS, has_display
 from agentrt.telemetry import JaegerFile, build
+from tests.oracles.http_answers import answering
 from tests.oracles.pages import faults, page_of
 from tests.oracles.random_runs import play
 from tests.oracles.statements import Statement, WaitStatement, Work
@@ -61,24 +61,11 @@ def jaeger() -> Iterator[tuple[str, dict[str, Any]]]:
     """Address of a server with Jaeger's API, and its answers by path."""
     answers: dict[str, Any] = {}
 
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(answers.get(self.path)).encode()
-            self.send_response(200 if self.path in answers else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(asked: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        return 200 if asked.path in answers else 404, json.dumps(answers.get(asked.path)).encode()
 
-        def log_message(self, format: str, *args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", answers
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(answer) as url:
+        yield url, answers
 
 
 def test_without_a_viewer_a_report_is_opened(

@@ -1,9 +1,7 @@
 """Live spans in a tracer provider of the process, and their account after the run."""
 
 import json
-import threading
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from agentrt.protocol.events import RunFinished
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.telemetry import SpanObserver
 from agentrt.testing import ScriptedBackend
+from tests.oracles.http_answers import answering
 from tests.telemetry.provider import KeptSpans, is_child, orphans
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -243,24 +242,8 @@ async def shopping(url: str) -> str:
 def shop() -> Any:
     """A server that answers with the `traceparent` that it got."""
 
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = self.headers.get("traceparent", "").encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(lambda asked: (200, asked.headers.get("traceparent", "").encode())) as url:
+        yield url
 
 
 def test_servers_that_a_tool_asks_get_its_span(kept: KeptSpans, shop: str) -> None:

@@ -245,12 +245,7 @@ class LiveRunTree:
                     self._on_inputs(other, event.at_s)
 
     def _account(self, node: TreeNode, ledger: Ledger) -> None:
-        node.tokens = ledger.output_tokens
-        node.prompt_tokens = ledger.prompt_tokens or node.prompt_tokens
-        node.cached_tokens = ledger.cached_tokens
-        node.cost_pico += ledger.cost_pico
-        if ledger.first_token_at_s > 0.0:
-            node.decode_s = ledger.finished_at_s - ledger.first_token_at_s
+        node.take(ledger)
         if self.tree is not None:
             self.tree.currency = self.tree.currency or ledger.currency
 

@@ -55,12 +55,6 @@ def _node(record: RunRecord, node: NodeRecord, causes: Causes, parent: TreeNode 
         one.why = "the run ended"
     else:
         one.why = finished.error.type if finished.error is not None else finished.reason
-    ledger = node.ledger
-    if ledger is not None:
-        one.tokens = ledger.output_tokens
-        one.prompt_tokens = ledger.prompt_tokens or one.prompt_tokens
-        one.cached_tokens = ledger.cached_tokens
-        one.cost_pico += ledger.cost_pico
-        if ledger.first_token_at_s > 0.0:
-            one.decode_s = ledger.finished_at_s - ledger.first_token_at_s
+    if node.ledger is not None:
+        one.take(node.ledger)
     return one

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from agentrt.analysis.stage import Label, Stage
+from agentrt.protocol.step_output import Ledger
 
 State = Literal[
     "waiting",
@@ -114,6 +115,15 @@ class TreeNode:
     def has_ended(self) -> bool:
         """Whether it has its value or its error, or was cancelled."""
         return self.ended_at_s is not None
+
+    def take(self, ledger: Ledger) -> None:
+        """Take tokens, cost and times from the account of its answer, beside those that failed."""
+        self.tokens = ledger.output_tokens
+        self.prompt_tokens = ledger.prompt_tokens or self.prompt_tokens
+        self.cached_tokens = ledger.cached_tokens
+        self.cost_pico += ledger.cost_pico
+        if ledger.first_token_at_s > 0.0:
+            self.decode_s = ledger.finished_at_s - ledger.first_token_at_s
 
     def ancestors(self) -> list[TreeNode]:
         """The parent, that one's parent and so on up to the root."""

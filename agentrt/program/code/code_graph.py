@@ -12,35 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agentrt.base.record import record
-from agentrt.program.code.code_walk import CodeWalk
+from agentrt.program.code.code_walk import CodeSite, CodeWalk
 from agentrt.program.code.source import function_source
 from agentrt.program.program import Program
 
 INPUT, RESULT = "input", "result"
 Link = Literal["value", "starts", "decides"]
-
-
-@record
-class CodeSite:
-    """A place in the code that makes nodes.
-
-    Attributes:
-        key: Key in the graph.
-        kind: Kind of its nodes.
-        name: Name of its nodes.
-        detail: Type of an output, the tools that a plan may call, or "".
-        where: `file:line`.
-        is_many: Whether it lies in a loop.
-        is_maybe: Whether it lies in a branch, or a model decides.
-    """
-
-    key: str
-    kind: Literal["generate", "tool", "program", "ask"]
-    name: str
-    detail: str
-    where: str
-    is_many: bool
-    is_maybe: bool
 
 
 @record
@@ -95,10 +72,7 @@ def code_graph(program: Program[..., Any]) -> CodeGraph:
     graph = CodeGraph(program.name, source.where(source.tree), tuple(parameters), result)
     walk = CodeWalk(source)
     walk.read(dict.fromkeys(parameters, frozenset({INPUT})), result=RESULT)
-    graph.sites = [
-        CodeSite(key, one.kind, one.name, one.detail, one.where, one.is_many, one.is_maybe)
-        for key, one in walk.sites.items()
-    ]
+    graph.sites = list(walk.sites.values())
     graph.links = [CodeLink(*one) for one in _needed(walk)]
     graph.not_followed = list(walk.not_followed)
     return graph

@@ -21,9 +21,20 @@ Loop = ast.For | ast.AsyncFor | ast.While
 
 
 @record
-class FoundSite:
-    """A site as it was found; see `CodeSite`."""
+class CodeSite:
+    """A place in the code that makes nodes.
 
+    Attributes:
+        key: Key in the graph.
+        kind: Kind of its nodes.
+        name: Name of its nodes.
+        detail: Type of an output, the tools that a plan may call, or "".
+        where: `file:line`.
+        is_many: Whether it lies in a loop.
+        is_maybe: Whether it lies in a branch, or a model decides.
+    """
+
+    key: str
     kind: Literal["generate", "tool", "program", "ask"]
     name: str
     detail: str
@@ -47,7 +58,7 @@ class CodeWalk:
 
     def __init__(self, source: FunctionSource) -> None:
         self._source = source
-        self.sites: dict[str, FoundSite] = {}
+        self.sites: dict[str, CodeSite] = {}
         self.links: dict[tuple[str, str, Literal["value", "starts", "decides"]], None] = {}
         self.not_followed: dict[str, None] = {}
         self.calls: dict[str, tuple[ast.Call, FunctionSource]] = {}
@@ -247,7 +258,9 @@ class CodeWalk:
         where = self._source.where(call)
         maybe = self._branches > 0
         self.calls[key] = call, self._source
-        self.sites[key] = FoundSite(making.kind, making.name, making.detail, where, is_many, maybe)
+        self.sites[key] = CodeSite(
+            key, making.kind, making.name, making.detail, where, is_many, maybe
+        )
         for one in sorted(needed - {key}):
             self.links[one, key, "value"] = None
         for one in sorted(frozenset().union(*self._deciding) - needed - {key}):
@@ -256,7 +269,7 @@ class CodeWalk:
             calls = self._tools_of[key] = f"{key}:calls"
             shown = ", ".join(making.tools)
             name = making.tools[0] if len(making.tools) == 1 else "calls of tools"
-            self.sites[calls] = FoundSite("tool", name, shown, where, True, True)
+            self.sites[calls] = CodeSite(calls, "tool", name, shown, where, True, True)
             self.links[key, calls, "starts"] = None
         return frozenset({key})
 

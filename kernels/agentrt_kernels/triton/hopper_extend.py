@@ -20,6 +20,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from agentrt_kernels.contract import PagedRows, Score
 from agentrt_kernels.triton.hopper_tasks import GROUP_ROWS, HALF, STAGES, TOKENS, bring, compute
 from agentrt_kernels.triton.operands import Heads
+from agentrt_kernels.triton.paged_extend import owner
 
 WIDTH = 128
 """D of the heads it is made for."""
@@ -115,18 +116,7 @@ def hopper_extend(
     )
 
 
-@gluon.jit
-def _owner(starts, owners, block, BLOCK: gl.constexpr):
-    """The last `b` whose blocks begin at or before `block`, as in `paged_extend`."""
-    low = 0
-    high = owners
-    while high - low > 1:
-        middle = (low + high) // 2
-        if gl.load(starts + middle) // BLOCK + middle <= block:
-            low = middle
-        else:
-            high = middle
-    return low
+_owner = gluon.jit(owner.fn)  # the same code, for the other compiler
 
 
 @gluon.jit(do_not_specialize=["sequences", "fewest_rows"])
