@@ -44,7 +44,7 @@ def test_help_imports_only_what_it_shows() -> None:
     own = [name for name in loaded if name.startswith("agentrt")]
     for room in ("agentrt.engine", "agentrt.runtime", "agentrt.telemetry", "agentrt.structured"):
         assert room not in own
-    assert len(loaded) < 345, len(loaded)
+    assert len(loaded) < 335, len(loaded)
 
 
 def test_a_first_request_waits_for_no_import_that_it_does_not_need() -> None:

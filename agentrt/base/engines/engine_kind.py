@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agentrt.base.constraint_spec import ConstraintKind
 from agentrt.base.engines.kind_tokens import KindDialects, KindTokens, dialects_in, tokens_in
 from agentrt.base.engines.kind_warming import KindWarming, warming_in
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 ANY_KIND = "openai-compatible"
 CHAT_COMPLETIONS = "chat_completions"
@@ -137,11 +139,17 @@ class EngineKind:
 _PROVIDERS = {"gemini": "gcp.gemini", "openai-compatible": ""}
 
 
+def _kinds() -> Traversable:
+    from importlib.resources import files  # few commands need a kind
+
+    return files(__package__).joinpath("kinds")
+
+
 @cache
 def kind_names() -> tuple[str, ...]:
     """Names of all kinds, in order."""
     suffix = ".toml"
-    names = (one.name for one in files(__package__).joinpath("kinds").iterdir())
+    names = (one.name for one in _kinds().iterdir())
     return tuple(sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix)))
 
 
@@ -155,7 +163,7 @@ def engine_kind(name: str, protocol: str = "") -> EngineKind:
     """
     import tomllib  # few commands need a kind
 
-    text = files(__package__).joinpath("kinds", f"{name}.toml").read_text("utf-8")
+    text = _kinds().joinpath(f"{name}.toml").read_text("utf-8")
     table: dict[str, Any] = tomllib.loads(text)
     sources: dict[str, str] = table["sources"]
     first = table.get("protocol", CHAT_COMPLETIONS)
