@@ -17,7 +17,7 @@ from agentrt.telemetry.span import Attributes, SpanLink
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace import Span, SpanContext, Tracer
 
 
 _log = logging.getLogger("agentrt.telemetry")
@@ -51,7 +51,7 @@ class LiveRun:
         self.span_ids: dict[NodeId, str] = {}
         self.start_us: dict[NodeId, int] = {}
         self._open: dict[NodeId, Span] = {}
-        self._of_node: dict[NodeId, Span] = {}
+        self._contexts: dict[NodeId, SpanContext] = {}  # of ended spans, too: a span is large
         self._declared: dict[NodeId, tuple[Context, float]] = {}
         self._has_failed = False
         self._remote_kind, self._kind = SpanKind.CLIENT, SpanKind.INTERNAL
@@ -82,10 +82,12 @@ class LiveRun:
     def enter(self, node_id: NodeId, kind: NodeKind, name: str, at_s: float) -> None:
         """Begin the span of a node, as the current one of the calling task."""
         from opentelemetry.context import attach
-        from opentelemetry.trace import set_span_in_context
+        from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
-        span = self._of_node.get(node_id) or self._begin(node_id, kind, name, at_s)
-        attach(set_span_in_context(span))
+        span = self._open.get(node_id)
+        if span is None and node_id in self._contexts:
+            span = NonRecordingSpan(self._contexts[node_id])  # it has ended
+        attach(set_span_in_context(span or self._begin(node_id, kind, name, at_s)))
 
     def begin_request(self, node_id: NodeId, name: str, filled_at_s: float | None) -> None:
         """Begin the span of a generation whose request leaves for a remote engine.
@@ -95,19 +97,18 @@ class LiveRun:
             name: Name of the node.
             filled_at_s: Arrival of the last part of its prompt; None if it was declared complete.
         """
-        if node_id in self._declared and node_id not in self._of_node:
+        if node_id in self._declared and node_id not in self._contexts:
             at_s = self._declared[node_id][1] if filled_at_s is None else filled_at_s
             self._begin(node_id, "generate", name, at_s, is_remote=True)
 
     def context_of(self, node_id: NodeId | None) -> TraceContext:
         """The span of a node; that of the run if the node has none yet."""
-        span = self.root if node_id is None else self._of_node.get(node_id, self.root)
-        return trace_context(span.get_span_context())
+        return trace_context(self._context_of(node_id))
 
     def take(self, node: NodeRecord) -> Span:
         """The span of a node that has ended; the caller ends it."""
         node_id, declared = node.node_id, node.declared
-        if node_id not in self._of_node:
+        if node_id not in self._contexts:
             at_s = max(declared.at_s, node.filled_at_s or 0.0)
             is_remote = bool(node.sent) and node.sent[-1].backend == "remote"
             self._begin(node_id, node.kind, node.name, at_s, declared.parent, is_remote=is_remote)
@@ -116,18 +117,22 @@ class LiveRun:
 
     def link_to(self, node_id: NodeId) -> SpanLink | None:
         """A link to the span of a node; None if it has none yet."""
-        if node_id not in self._of_node:
+        if node_id not in self._contexts:
             return None
         found = self.context_of(node_id)
         return SpanLink(found.trace_id, found.span_id)
 
     def context_below(self, node_id: NodeId) -> Context:
         """A context in which new spans are children of a node's."""
-        return context_below(self._of_node.get(node_id, self.root).get_span_context())
+        return context_below(self._context_of(node_id))
 
     def left(self) -> list[Span]:
         """Spans of nodes that have not ended, the innermost first."""
         return [span for span in reversed(self._open.values()) if span is not self.root]
+
+    def _context_of(self, node_id: NodeId | None) -> SpanContext:
+        found = None if node_id is None else self._contexts.get(node_id)
+        return self.root.get_span_context() if found is None else found
 
     def _note_failure(self, error: Exception) -> None:
         if not self._has_failed:
@@ -163,6 +168,7 @@ class LiveRun:
             except Exception as error:  # of a processor of the user
                 self._note_failure(error)
                 span = NonRecordingSpan(get_current_span(context).get_span_context())
-        self._of_node[node_id] = self._open[node_id] = span
-        self.span_ids[node_id] = f"{span.get_span_context().span_id:016x}"
+        context_of_span = self._contexts[node_id] = span.get_span_context()
+        self._open[node_id] = span
+        self.span_ids[node_id] = f"{context_of_span.span_id:016x}"
         return span

@@ -195,15 +195,17 @@ class LiveSpans:
 
         built = build(run.record, self._capture, describes_nodes=False)
         root, *others = built.spans
-        contexts = {span_id: run.context_below(node) for node, span_id in run.span_ids.items()}
+        nodes = {span_id: node_id for node_id, span_id in run.span_ids.items()}
         for span in others:
-            context = contexts.get(span.parent_id or "")
-            if span.span_id in contexts or context is None or span.kind == "consumer":
+            node_id = nodes.get(span.parent_id or "")
+            if span.span_id in nodes or node_id is None or span.kind == "consumer":
                 continue  # the span of a node, or background work
             made = run.tracer.start_span(
-                span.name, context, attributes=span.attributes, start_time=span.start_us * 1000
+                span.name,
+                run.context_below(node_id),
+                attributes=span.attributes,
+                start_time=span.start_us * 1000,
             )
-            contexts[span.span_id] = context_below(made.get_span_context())
             span.attributes = {}
             _end(made, span)
         steps = step_trace(run.record, built, self._steps_every)

@@ -1,12 +1,15 @@
 """What a tracer provider that hangs or fails costs, and what live spans take from events."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import anyio
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from agentrt.base.clock import MonotonicClock
@@ -31,6 +34,16 @@ class Hanging(SpanExporter):
         self.go.wait()
         self.exported += len(spans)
         return SpanExportResult.SUCCESS
+
+
+class Begun(SpanProcessor):
+    """Knows the spans that have begun, and holds none of them."""
+
+    def __init__(self) -> None:
+        self.spans: list[weakref.ref[Span]] = []
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        self.spans.append(weakref.ref(span))
 
 
 def test_a_provider_that_hangs_holds_no_run() -> None:
@@ -68,6 +81,21 @@ def test_spans_that_a_hanging_provider_has_no_room_for_are_dropped_and_counted(
     assert len(told) == 1
     assert "spans are dropped" in told[0]
     hanging.go.set()
+    live.close()
+
+
+def test_a_span_that_has_ended_is_not_held_while_its_run_goes_on(finance: list[Any]) -> None:
+    begun, provider = Begun(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(begun)
+    live = LiveSpans({}, provider)
+    run = live.begin_run(finance[0], None)
+    assert run is not None
+    live.on_events(finance[:-1])
+    assert live.flush()
+    gc.collect()
+    assert len(begun.spans) == 1 + len(run.span_ids) == 5
+    held = [span for one in begun.spans if (span := one()) is not None]
+    assert held == [run.root]
     live.close()
 
 
