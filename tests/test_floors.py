@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("app", "serve"),
     ("testing",),
-    ("lab",),
+    ("lab", "evaluation"),
     ("cli",),
 )
 TOP = ("__init__", "__main__")

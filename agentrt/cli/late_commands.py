@@ -9,6 +9,7 @@ import typer
 TITLES = {
     "init": "Make a folder with a program, a tool and a test that passes.",
     "check": "Check a program without a model: types, grammars, tools, prompts, one run.",
+    "eval": "Run a suite of cases under several configurations, and compare them.",
     "graph": "Draw a program from its code, or one of its runs.",
     "trace": "What past runs did, and why.",
     "runs": "What past runs taught.",
@@ -84,6 +85,10 @@ def _command(name: str) -> Callable[..., int]:
         from agentrt.cli.check import check
 
         return check
+    if name == "eval":
+        from agentrt.cli.eval import evaluate
+
+        return evaluate
     from agentrt.cli.graph import graph
 
     return graph

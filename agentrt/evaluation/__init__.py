@@ -1,0 +1,1 @@
+"""Evaluations: cases with expected values, run under several configurations and compared."""
