@@ -122,7 +122,7 @@ def _forms() -> dict[str, Any]:
 
     from agentrt.base.prices import Prices
 
-    hints = get_type_hints(EngineConfig, {"Prices": Prices, "Path": Path})
+    hints = get_type_hints(EngineConfig, localns={"Prices": Prices})
     left = ("model_path", "replay", "prices")
     return {one.name: hints[one.name] for one in fields(EngineConfig) if one.name not in left}
 

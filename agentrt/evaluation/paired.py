@@ -97,7 +97,7 @@ def paired_change(
         before, after = (
             mean(column) if share is None else percentile(column, share) for column in pairs.T
         )
-        return after / before - 1 if before else math.nan
+        return float(after / before - 1) if before else math.nan
 
     return interval(np.column_stack([first, second]), change, seed)
 

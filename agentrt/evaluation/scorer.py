@@ -117,6 +117,8 @@ def _check(kind: ScorerKind, path: object, options: Mapping[str, Any], where: st
                 f"{where}: the scorer {kind} needs {needed!r}",
                 hint="give a JSON Schema as a table" if form is dict else 'give "FILE.py:FN"',
             )
+    if kind == "schema":
+        _check_schema(options["schema"], where)
     if not isinstance(path, str):
         raise UsageError(f"{where}: field={path!r} is no text", hint='give "order.city"')
     if not isinstance(options.get("ignore_case", False), bool):
@@ -195,6 +197,17 @@ def _wanted_elements(value: Any) -> list[str]:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _check_schema(schema: Mapping[str, Any], where: str) -> None:
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise UsageError(
+            f"{where}: the schema is no JSON Schema: {error.message}", hint="see json-schema.org"
+        ) from None
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.evaluation.scorer import ScoreFunction, Scorer, read_scorer
+from agentrt.evaluation.scorer import Scorer, read_scorer
 
 FILE = "suite.toml"
 _KEYS = ("program", "cases", "format", "inputs", "scorers", "about")
@@ -56,9 +56,7 @@ class Suite:
     digest: str
 
 
-def read_suite(
-    folder: Path, load: Callable[[str], ScoreFunction], *, cases: Path | None = None
-) -> Suite:
+def read_suite(folder: Path, load: Callable[[str]], *, cases: Path | None = None) -> Suite:
     """The suite in a folder.
 
     Args:

@@ -13,8 +13,11 @@ sys.path[:0] = [str(ROOT / "programs"), str(ROOT / "examples" / "embedded_model"
 
 from closes import load  # noqa: E402
 from finance import STOCKS, finance  # noqa: E402
-from held_out.questions import Question, blind  # noqa: E402
-from judging import Wanted, answers, wanted  # noqa: E402
+from held_out.questions import (  # pyright: ignore # noqa: E402
+    Question,
+    blind,
+)
+from judging import Wanted, answers, wanted  # pyright: ignore # noqa: E402
 
 from agentrt import program  # noqa: E402
 

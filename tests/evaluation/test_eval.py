@@ -1,0 +1,180 @@
+"""`agentrt eval`: a planted fall is found, an equal pair passes, and a cut-off one goes on."""
+
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from agentrt import embedded
+from agentrt.cli.main import answer
+from tests.syntax import ROOT
+
+SUITE = ROOT / "examples" / "suites" / "extraction"
+OWN = """
+from typing import Literal
+from agentrt import chat, program
+
+@program
+async def pick(text: str, fail: bool = False) -> list[str]:
+    if fail:
+        raise ValueError("as asked")
+    said = await chat("Pick.").user(text).generate(Literal["yes"], max_tokens=8)
+    return [said, text]
+"""
+CASES = (
+    {"id": "a", "inputs": {"text": "one"}, "expected": ["yes", "one"]},
+    {"id": "b", "inputs": {"text": "two"}, "expected": ["yes", "three"]},
+    {"id": "c", "inputs": {"text": "four", "fail": True}, "expected": []},
+)
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines_in_threads: None) -> Command:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = answer(["eval", *argv])
+        return code, out.getvalue(), err.getvalue()
+
+    return run
+
+
+@pytest.fixture
+def own_suite(tmp_path: Path) -> Path:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "pick.py").write_text(OWN)
+    (folder / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES))
+    (folder / "suite.toml").write_text('program = "pick.py"\ncases = "cases.jsonl"\n')
+    return folder
+
+
+def damaged(folder: Path) -> Path:
+    """A copy of the embedded model in which one layer's output is turned around."""
+    from safetensors.torch import load_file, save_file
+
+    folder.mkdir()
+    for file in embedded.path().iterdir():
+        if file.suffix in (".json", ".jinja"):
+            (folder / file.name).write_bytes(file.read_bytes())
+    weights = load_file(embedded.path() / "model.safetensors")
+    name = next(one for one in sorted(weights) if one.endswith("o_proj.weight"))
+    weights[name] = -weights[name]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def test_a_damaged_layer_is_found_and_an_equal_pair_passes(
+    evaluate: Command, tmp_path: Path
+) -> None:
+    worse = damaged(tmp_path / "worse")
+    (tmp_path / "same.toml").write_text("max_running = 8\n")
+    gate = ("--fail-if", "score<-1%", "--fail-if", "fidelity<90%", "--json", "told.json")
+    code, out, _ = evaluate(str(SUITE), "--configs", f"embedded,{worse}", *gate)
+    told = json.loads(Path("told.json").read_text())
+    change = told["configs"][1]["against_first"]["changes"]["score"]
+    assert code == 6
+    assert change["high"] < 0, out
+    assert "crossed: " in out
+    code, out, _ = evaluate(str(SUITE), "--configs", "embedded,same.toml", *gate)
+    told = json.loads(Path("told.json").read_text())
+    assert (code, told["crossed"]) == (0, [])
+    assert told["configs"][1]["figures"]["fidelity"] == 1
+    assert told["configs"][1]["against_first"]["mcnemar_p"] == 1
+
+
+def test_counts_passes_and_errors(evaluate: Command, own_suite: Path) -> None:
+    code, out, _ = evaluate(str(own_suite), "--json", "told.json", "--html", "told.html")
+    told = json.loads(Path("told.json").read_text())
+    assert code == 0
+    assert "33.3% (6.1% to 79.2%)" in out
+    assert [row["passed"] for row in told["results"]] == [True, False, False]
+    assert told["results"][2]["error"].startswith("ValueError: as asked")
+    assert told["configs"][0]["errors"] == 1
+    assert "https://" not in Path("told.html").read_text()
+
+
+def test_an_absolute_limit_needs_no_second_configuration(
+    evaluate: Command, own_suite: Path
+) -> None:
+    assert evaluate(str(own_suite), "--fail-if", "accuracy<50%")[0] == 6
+    assert evaluate(str(own_suite), "--fail-if", "accuracy<30%")[0] == 0
+    assert evaluate(str(own_suite), "--limit", "1", "--fail-if", "accuracy<99%")[0] == 0
+
+
+def test_goes_on_with_what_is_there(evaluate: Command, own_suite: Path) -> None:
+    assert evaluate(str(own_suite), "--resume", "rows.jsonl")[0] == 0
+    rows = Path("rows.jsonl").read_bytes().splitlines(keepends=True)
+    assert len(rows) == 1 + len(CASES)
+    kept = json.loads(rows[1]) | {"latency_s": 77.0}
+    Path("rows.jsonl").write_bytes(rows[0] + json.dumps(kept).encode() + b"\n" + rows[2][:9])
+    evaluate(str(own_suite), "--resume", "rows.jsonl", "--json", "told.json")
+    found = json.loads(Path("told.json").read_text())["results"]
+    assert sorted(row["case"] for row in found) == ["a", "b", "c"]
+    assert max(row["latency_s"] for row in found) == 77.0
+    assert len(Path("rows.jsonl").read_bytes().splitlines()) == 1 + len(CASES)
+    (own_suite / "suite.toml").write_text(
+        'program = "pick.py"\ncases = "cases.jsonl"\n[[scorers]]\nkind = "set"\n'
+    )
+    code, _, err = evaluate(str(own_suite), "--resume", "rows.jsonl")
+    assert code == 2
+    assert "suite differs" in err
+
+
+def test_gsm8k_is_read_from_a_named_file(evaluate: Command, own_suite: Path) -> None:
+    (own_suite / "pick.py").write_text(
+        "from agentrt import program\n@program\nasync def pick(question: str) -> int:\n"
+        "    return 1234\n"
+    )
+    (own_suite / "suite.toml").write_text(
+        'program = "pick.py"\nformat = "gsm8k"\n[[scorers]]\nkind = "tolerance"\n'
+    )
+    rows = [{"question": "?", "answer": f"so\n#### {n}"} for n in ("1,234", "7")]
+    Path("test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, _ = evaluate(str(own_suite), "--cases", "test.jsonl")
+    assert (code, "50.0%" in out) == (0, True)
+    Path("test.jsonl").write_text('{"question": "?", "answer": "none"}\n')
+    code, _, err = evaluate(str(own_suite), "--cases", "test.jsonl")
+    assert code == 2
+    assert "test.jsonl:1 is no problem of GSM8K" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "argv", "part"),
+    [
+        ("", ("--configs", "embedded,"), "nothing at a comma"),
+        ("", ("--configs", "embedded,embedded"), "two configurations are named"),
+        ("", ("--configs", "absent.toml"), "cannot be read"),
+        ("", ("--configs", "wrong.toml"), "did you mean 'max_running'?"),
+        ("", ("--configs", "typed.toml"), "kv_pages='many' is no value"),
+        ("", ("--fail-if", "accuracy<-1%"), "compares with the first"),
+        ("", ("--fail-if", "cost>1"), "needs prices in one currency"),
+        ("judge = 1\n", (), "'judge' is no key of a suite"),
+        ("[inputs]\ntxt = 1\n", (), "did you mean 'text'?"),
+        ('[[scorers]]\nkind = "exact"\nfield = "a"\n', (), "has no field 'a'"),
+        ('[[scorers]]\nkind = "function"\nfunction = "pick.py:no"\n', (), "no function 'no'"),
+    ],
+)
+def test_bad_input_is_one_error(
+    evaluate: Command, own_suite: Path, change: str, argv: tuple[str, ...], part: str
+) -> None:
+    Path("wrong.toml").write_text("max_runing = 1\n")
+    Path("typed.toml").write_text('kv_pages = "many"\n')
+    with (own_suite / "suite.toml").open("a") as file:
+        file.write(change)
+    code, out, err = evaluate(str(own_suite), *argv)
+    assert (code, out) == (2, "")
+    assert part in err
+
+
+def test_an_engine_that_is_away_is_no_wrong_answer(evaluate: Command, own_suite: Path) -> None:
+    code, out, err = evaluate(str(own_suite), "--configs", "absent")
+    assert code in (2, 3)
+    assert (out, "absent" in err) == ("", True)
