@@ -82,6 +82,7 @@ def evaluate(
     limits = [parse_limit(one) for one in fail_if or ()]
     chosen = read_configs(configs, engine_file(os.environ), embedded.path())
     check_limits(limits, len(chosen))
+    check_currencies(limits, chosen)
     found = read_suite(Path(suite), scoring_function, cases=cases)
     if limit:
         found = replace(found, cases=found.cases[:limit])
@@ -92,7 +93,6 @@ def evaluate(
         evaluation.close()
     results = evaluation.results()
     summaries = summarise(results, seed)
-    check_currencies(limits, [one.currency for one in summaries])
     report = EvaluationReport(found.name, results, summaries, crossed(summaries, limits), seed)
     sys.stdout.write(report.text())
     if json_file is not None:
@@ -243,14 +243,15 @@ def check_limits(limits: Sequence[Limit], configs: int) -> None:
         )
 
 
-def check_currencies(limits: Sequence[Limit], currencies: Sequence[str]) -> None:
-    """Check that costs can be held against limits.
+def check_currencies(limits: Sequence[Limit], configs: Sequence[EvaluationConfig]) -> None:
+    """Check that costs can be held against limits, before anything is paid for.
 
     Raises:
         UsageError: A limit bounds the cost, and prices are missing or in several currencies.
     """
     costs = [one for one in limits if one.figure == "cost"]
-    if costs and ("" in currencies or len(set(currencies)) > 1):
+    prices = [one.settings.prices for one in configs]
+    if costs and (None in prices or len({one.currency for one in prices if one}) > 1):
         raise UsageError(
             f"--fail-if {costs[0].text!r} needs prices in one currency",
             hint="give each engine its prices in agentrt.toml; see docs/costs.md",

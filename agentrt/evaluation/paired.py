@@ -51,7 +51,7 @@ def mcnemar(lost: int, won: int) -> float:
     """
     count = lost + won
     tail = sum(math.comb(count, k) for k in range(min(lost, won) + 1))
-    return min(1.0, 2 * tail / 2**count)
+    return min(1.0, float(2 * tail / 2**count))
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float], seed: int) -> Interval:

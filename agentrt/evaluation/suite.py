@@ -56,7 +56,9 @@ class Suite:
     digest: str
 
 
-def read_suite(folder: Path, load: Callable[[str]], *, cases: Path | None = None) -> Suite:
+def read_suite(
+    folder: Path, load: Callable[[str], Callable[..., Any]], *, cases: Path | None = None
+) -> Suite:
     """The suite in a folder.
 
     Args:
