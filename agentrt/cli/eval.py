@@ -182,7 +182,7 @@ class Evaluation:
         return json.loads(dumps(checked(value, where=location_of(self._program))))
 
     def _header(self) -> dict[str, Any]:
-        """What a file of results has to be of."""
+        """Identity of the evaluation, for its file of results."""
         settings = {
             f"config {one.name}": hashlib.sha256(repr(one.settings).encode()).hexdigest()[:16]
             for one in self._configs
@@ -262,7 +262,7 @@ def write(path: Path, text: str) -> None:
     """Write a file.
 
     Raises:
-        UsageError: It cannot be written.
+        UsageError: The file cannot be written.
     """
     try:
         path.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""What became of a case under a configuration, and the file that `--resume` keeps them in."""
+"""Results of cases under configurations, and the file of `--resume` that keeps them."""
 
 from __future__ import annotations
 

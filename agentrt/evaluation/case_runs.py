@@ -24,7 +24,7 @@ from agentrt.base.ids import RunId
 from agentrt.base.record import record
 from agentrt.evaluation.case_result import CaseResult
 from agentrt.evaluation.engine_choice import EvaluationConfig
-from agentrt.evaluation.scorer import Scorer
+from agentrt.evaluation.scorer import CaseScorer
 from agentrt.evaluation.suite import Case
 from agentrt.program import Program
 from agentrt.runtime import RunOptions, Runtime
@@ -49,7 +49,7 @@ async def run_cases(
     program: Program[..., Any],
     runs: Sequence[CaseRun],
     config: EvaluationConfig,
-    scorers: Sequence[Scorer],
+    scorers: Sequence[CaseScorer],
     *,
     plain: Callable[[Any], Any],
     on_result: Callable[[CaseResult], None],
@@ -133,7 +133,7 @@ def _error_text(raised: BaseException) -> str:
     return f"{type(first).__name__}: {first}"
 
 
-def _scored(scorer: Scorer, value: Any, case: Case) -> float:
+def _scored(scorer: CaseScorer, value: Any, case: Case) -> float:
     try:
         return scorer.score(value, case.expected)
     except UsageError as error:

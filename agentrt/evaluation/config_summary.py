@@ -44,7 +44,7 @@ class ConfigSummary:
     """Figures of one configuration.
 
     Attributes:
-        config: Its name.
+        config: Name of the configuration.
         count: Cases.
         accuracy: Share of the cases that pass, with Wilson's interval.
         errors: Cases whose run raised.

@@ -21,7 +21,7 @@ class Limit:
     """A limit of one figure.
 
     Attributes:
-        figure: What is limited.
+        figure: Figure that is bounded.
         above: True if values above the bound fail, False if those below do.
         bound: The bound: a share, seconds, or units of the currency.
         relative: True if it bounds the change against the first configuration: a difference of

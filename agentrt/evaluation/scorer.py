@@ -26,11 +26,11 @@ _KEYS: Mapping[ScorerKind, tuple[str, ...]] = {
 
 
 @record
-class Scorer:
+class CaseScorer:
     """One way to score a result.
 
     Attributes:
-        kind: What is compared.
+        kind: Kind of the comparison.
         path: Path into result and expected value, with dots; "" compares them as a whole.
         options: Other keys of its table.
         function: The function of the kind `function`.
@@ -45,14 +45,14 @@ class Scorer:
         """Score of a result, from 0 to 1; 0 if it lacks the field.
 
         Args:
-            result: What the program returned, as JSON-like data.
+            result: Result of the program, as JSON-like data.
             expected: The expected value of the case.
 
         Raises:
             UsageError: The expected value has no such field, or the function gives no score.
 
         Example:
-            >>> scorer = Scorer("tolerance", options={"absolute": 0.5})
+            >>> scorer = CaseScorer("tolerance", options={"absolute": 0.5})
             >>> scorer.score(1.4, 1), scorer.score(2, 1)
             (1.0, 0.0)
         """
@@ -80,7 +80,7 @@ class Scorer:
         return _score_of(self.function(got, wanted))
 
 
-def read_scorer(table: object, load: Callable[[str], ScoreFunction], *, where: str) -> Scorer:
+def read_scorer(table: object, load: Callable[[str], ScoreFunction], *, where: str) -> CaseScorer:
     """The scorer that a table of `suite.toml` describes.
 
     Args:
@@ -106,7 +106,7 @@ def read_scorer(table: object, load: Callable[[str], ScoreFunction], *, where: s
     options = {key: value for key, value in table.items() if key not in ("kind", "field")}
     _check(kind, table.get("field", ""), options, where)
     function = load(options["function"]) if kind == "function" else None
-    return Scorer(kind, table.get("field", ""), options, function)
+    return CaseScorer(kind, table.get("field", ""), options, function)
 
 
 def _check(kind: ScorerKind, path: object, options: Mapping[str, Any], where: str) -> None:

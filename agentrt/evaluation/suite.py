@@ -12,7 +12,7 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.evaluation.scorer import Scorer, read_scorer
+from agentrt.evaluation.scorer import CaseScorer, read_scorer
 
 FILE = "suite.toml"
 _KEYS = ("program", "cases", "format", "inputs", "scorers", "about")
@@ -25,7 +25,7 @@ class Case:
     """One case.
 
     Attributes:
-        name: Its `id`, else its number from 1 on.
+        name: The `id` of its line, else its number from 1 on.
         inputs: Arguments of the program, as JSON-like data, those of the suite included.
         expected: Expected value.
         where: File and line.
@@ -39,7 +39,7 @@ class Case:
 
 @record
 class Suite:
-    """What is run, and how it is scored.
+    """A program, its cases and their scorers.
 
     Attributes:
         name: Name of the folder.
@@ -52,7 +52,7 @@ class Suite:
     name: str
     program: str
     cases: Sequence[Case]
-    scorers: Sequence[Scorer]
+    scorers: Sequence[CaseScorer]
     digest: str
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.evaluation.scorer import Scorer, read_scorer
+from agentrt.evaluation.scorer import CaseScorer, read_scorer
 
 
-def scorer(**table: Any) -> Scorer:
+def scorer(**table: Any) -> CaseScorer:
     return read_scorer(table, lambda _: lambda got, wanted: got == wanted, where="suite.toml")
 
 
@@ -73,7 +73,7 @@ def test_an_expected_value_that_cannot_be_met_is_an_error(
 
 
 def test_a_function_gives_a_score() -> None:
-    odd = Scorer("function", function=lambda got, wanted: got + wanted)
+    odd = CaseScorer("function", function=lambda got, wanted: got + wanted)
     assert odd.score(0.25, 0.25) == 0.5
     with pytest.raises(UsageError, match="gave 3"):
         odd.score(1, 2)
