@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("app", "serve"),
     ("testing",),
-    ("lab", "evaluation"),
+    ("lab",),
     ("cli",),
 )
 TOP = ("__init__", "__main__")
@@ -51,7 +51,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
             *("code_version", "errors", "flags", "operating_point", "progress", "result_file"),
             "workloads",
         ),
-        ("checkpoints", "equal_facts", "quiet_machine"),
+        ("checkpoints", "equal_facts", "evaluation", "quiet_machine"),
         ("arms", "sim"),
         ("sessions",),
         ("recorded",),

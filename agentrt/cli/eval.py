@@ -16,11 +16,11 @@ import typer
 from agentrt.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from agentrt.evaluation.case_result import CaseResult
-    from agentrt.evaluation.case_runs import CaseRun
-    from agentrt.evaluation.engine_choice import EvaluationConfig
-    from agentrt.evaluation.limit import Limit
-    from agentrt.evaluation.suite import Suite
+    from agentrt.lab.evaluation.case_result import CaseResult
+    from agentrt.lab.evaluation.case_runs import CaseRun
+    from agentrt.lab.evaluation.engine_choice import EvaluationConfig
+    from agentrt.lab.evaluation.limit import Limit
+    from agentrt.lab.evaluation.suite import Suite
 
 CROSSED = 6
 """Exit code if a limit of `--fail-if` is crossed."""
@@ -73,11 +73,11 @@ def evaluate(
 
     from agentrt import embedded
     from agentrt.base.engines.engine_file import engine_file
-    from agentrt.evaluation.config_summary import crossed, summarise
-    from agentrt.evaluation.engine_choice import read_configs
-    from agentrt.evaluation.evaluation_report import EvaluationReport
-    from agentrt.evaluation.limit import parse_limit
-    from agentrt.evaluation.suite import read_suite
+    from agentrt.lab.evaluation.config_summary import crossed, summarise
+    from agentrt.lab.evaluation.engine_choice import read_configs
+    from agentrt.lab.evaluation.evaluation_report import EvaluationReport
+    from agentrt.lab.evaluation.limit import parse_limit
+    from agentrt.lab.evaluation.suite import read_suite
 
     limits = [parse_limit(one) for one in fail_if or ()]
     chosen = read_configs(configs, engine_file(os.environ), embedded.path())
@@ -126,7 +126,7 @@ class Evaluation:
         seed: int,
     ) -> None:
         from agentrt.cli.target import find
-        from agentrt.evaluation.case_result import ResultLog
+        from agentrt.lab.evaluation.case_result import ResultLog
 
         self._suite, self._configs = suite, configs
         self._concurrency, self._seed = concurrency, seed
@@ -140,7 +140,7 @@ class Evaluation:
 
     async def perform(self) -> None:
         """Run what has no result yet, one configuration after the other."""
-        from agentrt.evaluation.case_runs import run_cases
+        from agentrt.lab.evaluation.case_runs import run_cases
 
         for config in self._configs:
             due = [run for run in self._runs if (config.name, run.case.name) not in self._results]
@@ -199,7 +199,7 @@ def case_runs(suite: Suite, program: Any) -> list[CaseRun]:
     from agentrt.cli.inputs import checked_object, require
     from agentrt.cli.parameters import parameters_of
     from agentrt.cli.values import from_json
-    from agentrt.evaluation.case_runs import CaseRun
+    from agentrt.lab.evaluation.case_runs import CaseRun
 
     parameters = parameters_of(program)
     known = {one.name: one for one in parameters}

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.evaluation.limit import parse_limit
+from agentrt.lab.evaluation.limit import parse_limit
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrt.evaluation.paired import (
+from agentrt.lab.evaluation.paired import (
     mcnemar,
     paired_change,
     paired_difference,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentrt.base.errors import UsageError
-from agentrt.evaluation.scorer import CaseScorer, read_scorer
+from agentrt.lab.evaluation.scorer import CaseScorer, read_scorer
 
 
 def scorer(**table: Any) -> CaseScorer:

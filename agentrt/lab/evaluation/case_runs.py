@@ -22,10 +22,10 @@ from agentrt.base.errors import (
 from agentrt.base.exception_groups import root_of
 from agentrt.base.ids import RunId
 from agentrt.base.record import record
-from agentrt.evaluation.case_result import CaseResult
-from agentrt.evaluation.engine_choice import EvaluationConfig
-from agentrt.evaluation.scorer import CaseScorer
-from agentrt.evaluation.suite import Case
+from agentrt.lab.evaluation.case_result import CaseResult
+from agentrt.lab.evaluation.engine_choice import EvaluationConfig
+from agentrt.lab.evaluation.scorer import CaseScorer
+from agentrt.lab.evaluation.suite import Case
 from agentrt.program import Program
 from agentrt.runtime import RunOptions, Runtime
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.evaluation.scorer import CaseScorer, read_scorer
+from agentrt.lab.evaluation.scorer import CaseScorer, read_scorer
 
 FILE = "suite.toml"
 _KEYS = ("program", "cases", "format", "inputs", "scorers", "about")

@@ -10,9 +10,9 @@ from typing import Any
 from agentrt.analysis.statistics import Interval, mean, percentile
 from agentrt.base.money import PICO
 from agentrt.base.record import record
-from agentrt.evaluation.case_result import CaseResult
-from agentrt.evaluation.limit import SHARES, Figure, Limit
-from agentrt.evaluation.paired import (
+from agentrt.lab.evaluation.case_result import CaseResult
+from agentrt.lab.evaluation.limit import SHARES, Figure, Limit
+from agentrt.lab.evaluation.paired import (
     mcnemar,
     paired_change,
     paired_difference,

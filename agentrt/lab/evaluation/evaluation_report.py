@@ -10,8 +10,8 @@ from agentrt.analysis.html_page import folded, heading, page, paragraphs, table
 from agentrt.analysis.plot import PlotLine, bars, cdf, lines
 from agentrt.analysis.statistics import Interval
 from agentrt.base.record import record
-from agentrt.evaluation.case_result import CaseResult, as_data
-from agentrt.evaluation.config_summary import Comparison, ConfigSummary, summary_data
+from agentrt.lab.evaluation.case_result import CaseResult, as_data
+from agentrt.lab.evaluation.config_summary import Comparison, ConfigSummary, summary_data
 
 SCHEMA = "agentrt.evaluation/1"
 _FIGURES = (
