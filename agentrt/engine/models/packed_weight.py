@@ -1,0 +1,133 @@
+"""A quantised matrix in the one form that all readers and quantisers make, and all kernels take.
+
+Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from agentrt.base.errors import InternalError
+
+_MIDDLE_CODE = 8
+"""The code of four bits that stands for zero if a matrix has no zeros of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeight:
+    """A matrix `[N, W]` of small integers with scales: `(values - zeros) * scales`.
+
+    Attributes:
+        bits: Bits of a value.
+        values: For 8 bits int8 `[N, W]`; for 4 bits uint8 `[N, W / 2]`, two codes of 0 to 15 a
+            byte, the input of even index in its lower half.
+        scales: float16 or float32 `[N, G]`, of any sign; G is `W / group`, rounded up.
+        zeros: The value that stands for zero in each group, in steps, float `[N, G]`. None is 0
+            for 8 bits and 8 for 4 bits.
+        group: Inputs that share a scale; the last group of a row may be shorter.
+
+    Raises:
+        InternalError: The tensors do not fit each other.
+
+    Example:
+        >>> codes = torch.tensor([[0x98]], dtype=torch.uint8)
+        >>> PackedWeight(4, codes, torch.ones(1, 1), None, 2).dequantize()
+        tensor([[0., 1.]])
+    """
+
+    bits: Literal[4, 8]
+    values: Tensor
+    scales: Tensor
+    zeros: Tensor | None
+    group: int
+
+    def __post_init__(self) -> None:
+        fault = self._fault()
+        if fault:
+            raise InternalError(f"a packed weight does not fit itself: {fault}")
+
+    @property
+    def shape(self) -> torch.Size:
+        """`[N, W]`."""
+        rows, width = self.values.shape
+        return torch.Size((rows, width * 8 // self.bits))
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes that its tensors take."""
+        held = (self.values, self.scales, self.zeros)
+        return sum(one.nbytes for one in held if one is not None)
+
+    def numel(self) -> int:
+        """Number of weights."""
+        return self.shape.numel()
+
+    def dequantize(self) -> Tensor:
+        """The matrix in fp32 `[N, W]`: the reference of all kernels."""
+        inputs = self.shape[1]
+        steps = self.codes().float()
+        if self.zeros is not None:
+            steps -= _each_input(self.zeros, self.group, inputs)
+        elif self.bits == 4:
+            steps -= _MIDDLE_CODE
+        return steps * _each_input(self.scales, self.group, inputs)
+
+    def codes(self) -> Tensor:
+        """The values one a byte `[N, W]`: int8 for 8 bits, uint8 for 4 bits."""
+        if self.bits == 8:
+            return self.values
+        return torch.stack((self.values & 15, self.values >> 4), dim=-1).flatten(1)
+
+    def rows(self, wanted: Tensor | slice) -> PackedWeight:
+        """Some of the outputs, by index or as a slice."""
+        zeros = None if self.zeros is None else self.zeros[wanted]
+        return replace(self, values=self.values[wanted], scales=self.scales[wanted], zeros=zeros)
+
+    def _fault(self) -> str | None:
+        kind = torch.int8 if self.bits == 8 else torch.uint8
+        if self.bits not in (4, 8) or self.values.dtype is not kind or self.values.dim() != 2:
+            return f"{self.values.dtype} of {tuple(self.values.shape)} for {self.bits} bits"
+        if self.group < 1:
+            return f"groups of {self.group}"
+        rows, inputs = self.shape
+        groups = (rows, -(-inputs // self.group))
+        for name, one in (("scales", self.scales), ("zeros", self.zeros)):
+            if one is not None and tuple(one.shape) != groups:
+                return f"{name} of {tuple(one.shape)}, not {groups}"
+        return None
+
+
+def concatenated_rows(parts: Sequence[PackedWeight]) -> PackedWeight:
+    """The outputs of all parts one after the other; all have equal bits, inputs and groups.
+
+    Raises:
+        InternalError: They differ.
+    """
+    first = parts[0]
+    if any(
+        (one.bits, one.group, one.shape[1]) != (first.bits, first.group, first.shape[1])
+        for one in parts
+    ):
+        raise InternalError("packed weights of different forms cannot be concatenated")
+    zeros = [one.zeros for one in parts if one.zeros is not None]
+    if zeros and len(zeros) < len(parts):
+        raise InternalError("packed weights with and without zeros cannot be concatenated")
+    return PackedWeight(
+        first.bits,
+        torch.cat([one.values for one in parts]),
+        torch.cat([one.scales for one in parts]),
+        torch.cat(zeros) if zeros else None,
+        first.group,
+    )
+
+
+def _each_input(groups: Tensor, size: int, inputs: int) -> Tensor:
+    """What each group has `[N, G]`, in fp32 for each of its inputs `[N, W]`."""
+    return groups.float().repeat_interleave(size, dim=1, output_size=groups.shape[1] * size)[
+        :, :inputs
+    ]
