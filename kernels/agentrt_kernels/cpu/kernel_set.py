@@ -13,6 +13,7 @@ from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Sco
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
+from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
 from agentrt_kernels.cpu.stack import Stack, StackLayer, StackShape
 
 _FEW_ROWS = 4
@@ -198,13 +199,17 @@ class CpuKernels:
         """A linear `[N, K]` whose weight is read at memory's pace; see `PackedLinear`."""
         return pack(self._native, weight, bias)
 
+    def pack_codes(self, weight: QuantisedWeight, bias: Tensor | None = None) -> QuantisedLinear:
+        """A linear `[N, K]` whose weight stays quantised; see `QuantisedLinear`."""
+        return pack_codes(self._native, weight, bias)
+
     def stack(
         self,
         shape: StackShape,
         embedding: Tensor,
         layers: Iterable[StackLayer],
         norm: Tensor,
-        head: Tensor,
+        head: Tensor | QuantisedWeight,
     ) -> Stack:
         """All layers of a dense decoder as one call; see `Stack`."""
         return Stack(self._native, shape, embedding, layers, norm, head)

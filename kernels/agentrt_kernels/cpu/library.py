@@ -27,8 +27,8 @@ class Linear(ctypes.Structure):
     """`struct Linear`: one packed matrix and what becomes of its products."""
 
     _fields_ = fields(
-        ("weight bias", c_void_p),
-        ("inputs outputs after", c_int32),
+        ("weight scales zeros factors bias", c_void_p),
+        ("inputs outputs bits group after", c_int32),
         ("scale", c_float),
         ("activation", Activation),
     )
@@ -175,6 +175,16 @@ class PackCall(ctypes.Structure):
     )
 
 
+class PackCodesCall(ctypes.Structure):
+    """`struct PackCodesCall`."""
+
+    _fields_ = fields(
+        ("values packed", c_void_p),
+        ("stride", c_int64),
+        ("inputs outputs bits gated", c_int32),
+    )
+
+
 class GroupedCall(ctypes.Structure):
     """`struct GroupedCall`."""
 
@@ -233,6 +243,7 @@ class Native:
             self.copy = _CALL(("agentrt_copy", found))
             self.linear = _CALL(("agentrt_linear", found))
             self.pack = _CALL(("agentrt_pack", found))
+            self.pack_codes = _CALL(("agentrt_pack_codes", found))
             self.grouped = _CALL(("agentrt_grouped", found))
             self.stack = _CALL(("agentrt_stack", found))
             self.threads = ctypes.CFUNCTYPE(None, c_int32, c_int32)(("agentrt_threads", found))

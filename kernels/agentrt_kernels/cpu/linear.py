@@ -14,7 +14,7 @@ from agentrt_kernels.cpu import library as c
 KINDS = {torch.float32: 0, torch.bfloat16: 1}
 """Dtypes that the native code computes in, as it numbers them."""
 
-_PANEL, _LANES = 32, 16
+PANEL, LANES = 32, 16
 _ALIGNED = 64
 _LARGE_BYTES = 4 << 20
 
@@ -69,7 +69,14 @@ class PackedLinear:
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
         """The matrix as native code reads it; this object has to outlive the struct."""
         bias = None if self.bias is None else self.bias.data_ptr()
-        return c.Linear(self.memory.data_ptr(), bias, self.inputs, self.outputs, after, scale)
+        return c.Linear(
+            weight=self.memory.data_ptr(),
+            bias=bias,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            after=after,
+            scale=scale,
+        )
 
 
 def fits(weight: Tensor) -> bool:
@@ -95,8 +102,8 @@ def pack(
     if not fits(weight):
         raise ValueError(f"cannot pack a weight of {weight.dtype} with {inputs} inputs")
     outputs = rows // 2 if gated else rows
-    panels = -(-outputs // (_LANES if gated else _PANEL))
-    memory = _room(panels * inputs * _PANEL, weight.dtype).view(panels, inputs, _PANEL)
+    panels = -(-outputs // (LANES if gated else PANEL))
+    memory = room(panels * inputs * PANEL, weight.dtype).view(panels, inputs, PANEL)
     weight = weight.contiguous()
     call = c.PackCall(
         weight=weight.data_ptr(),
@@ -111,7 +118,7 @@ def pack(
     return PackedLinear(library, memory, bias, inputs, outputs)
 
 
-def _room(values: int, dtype: torch.dtype) -> Tensor:
+def room(values: int, dtype: torch.dtype) -> Tensor:
     """Memory whose first value begins a line of the cache.
 
     Much of it comes fresh from the system: native code requests large pages before it is written.

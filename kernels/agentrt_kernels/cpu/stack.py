@@ -13,6 +13,7 @@ from agentrt_kernels.contract import SILU, Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_rows
+from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,17 @@ class Matrix:
     """A linear before it is packed.
 
     Attributes:
-        weight: `[out, in]`.
-        bias: `[out]` or None.
+        weight: `[out, in]`, plain or quantised.
+        bias: `[out]` or None, of the rows' dtype.
     """
 
-    weight: Tensor
+    weight: Tensor | QuantisedWeight
     bias: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StackLayer:
-    """One layer, its matrices of one dtype.
+    """One layer, its plain matrices of one dtype.
 
     Attributes:
         norm: `[hidden]` before attention, or None for the stream as it is.
@@ -101,7 +102,10 @@ class Stack:
         embedding: `[vocabulary, hidden]`, fp32 or bf16.
         layers: From the first to the last; each is packed before the next is drawn.
         norm: `[hidden]` after the last.
-        head: `[vocabulary, hidden]`.
+        head: `[vocabulary, hidden]`, plain or quantised.
+
+    Attributes:
+        quantised_bytes: Bytes of all matrices that stay quantised.
     """
 
     def __init__(
@@ -111,11 +115,12 @@ class Stack:
         embedding: Tensor,
         layers: Iterable[StackLayer],
         norm: Tensor,
-        head: Tensor,
+        head: Tensor | QuantisedWeight,
     ) -> None:
         self._library = library
         self._shape = shape
-        self._vocabulary = head.shape[0]
+        self._vocabulary = head.shape[0] if isinstance(head, Tensor) else head.values.shape[0]
+        self.quantised_bytes = 0
         self._kept: list[object] = []
         self._layers = (c.StackLayer * shape.layers)()
         for to, layer in zip(self._layers, layers, strict=True):
@@ -199,8 +204,14 @@ class Stack:
     def _norm(self, weight: Tensor | None) -> int | None:
         return self._held(None if weight is None else weight.float().contiguous())
 
-    def _packed(self, matrix: Matrix, *, gated: bool = False) -> PackedLinear:
-        made = pack(self._library, matrix.weight, matrix.bias, gated=gated)
+    def _packed(self, matrix: Matrix, *, gated: bool = False) -> PackedLinear | QuantisedLinear:
+        made: PackedLinear | QuantisedLinear
+        weight = matrix.weight
+        if isinstance(weight, Tensor):
+            made = pack(self._library, weight, matrix.bias, gated=gated)
+        else:
+            made = pack_codes(self._library, weight, matrix.bias, gated=gated)
+            self.quantised_bytes += made.resident_bytes
         self._kept.append(made)
         return made
 

@@ -21,8 +21,11 @@ enum class After : int32_t { STORE = 0, ADD = 1, GATE = 2 };
 
 struct Linear {
   const void *weight;  // packed
+  const uint16_t *scales, *zeros;  // fp16 of a quantised weight, see quantised.h; zeros may be null
+  const float *factors;
   const void *bias;    // [N] of the weight's type, gates first if it is gated, or null
   int32_t inputs, outputs;
+  int32_t bits, group;  // of a quantised weight: bits of a code, inputs that share a scale; or 0
   After after;
   float scale;  // of what is stored or added
   Activation activation;  // of what is gated
@@ -180,12 +183,12 @@ INLINE int panels_of(const Linear &linear) {
                                      : panels_of(linear.outputs);
 }
 
-// One linear by the whole team; rows in bands, so that a band stays near while panels pass.
+// Rows in bands, so that a band stays near while panels pass.
 constexpr int BAND = 192;
 
-template <class T, class Out>
-static void apply_linear(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
-                         Out *out, int64_t out_stride) {
+// Call `work` with the first of some rows, their number, and a panel, by the whole team.
+template <class Work>
+static void share_panels(Worker &me, const Linear &linear, int rows, Work work) {
   int panels = panels_of(linear);
   int bands = (rows + BAND - 1) / BAND;
   int chunk = 1;
@@ -195,8 +198,16 @@ static void apply_linear(Worker &me, const Linear &linear, const T *x, int64_t x
     int at = piece / chunks * BAND, first = piece % chunks * chunk;
     int count = rows - at < BAND ? rows - at : BAND;
     int past = first + chunk < panels ? first + chunk : panels;
-    for (int panel = first; panel < past; panel++)
-      rows_by_panel<T, Out>(linear, x + at * x_stride, x_stride, count, panel,
-                            out + at * out_stride, out_stride);
+    for (int panel = first; panel < past; panel++) work(at, count, panel);
+  });
+}
+
+// One linear of a plain weight by the whole team.
+template <class T, class Out>
+static void apply_plain(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
+                        Out *out, int64_t out_stride) {
+  share_panels(me, linear, rows, [&](int at, int count, int panel) {
+    rows_by_panel<T, Out>(linear, x + at * x_stride, x_stride, count, panel, out + at * out_stride,
+                          out_stride);
   });
 }

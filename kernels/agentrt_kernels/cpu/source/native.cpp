@@ -1,6 +1,7 @@
 // The functions that Python calls: plain C, one struct a call, whose layout `library.py` repeats.
 #include "attention.h"
 #include "linear.h"
+#include "quantised.h"
 #include "rows.h"
 #include "sample.h"
 #include "stack.h"
@@ -187,6 +188,15 @@ static void use_large_pages(void *memory, size_t bytes) {
 #endif
 }
 
+// Which row of a matrix a column of a panel is; -1: none.
+static auto row_of_column(int panel, int columns, int outputs) {
+  return [=](int column) -> int64_t {
+    int row = panel * columns + column % columns;
+    if (row >= outputs) return -1;
+    return column < columns ? row : row + outputs;
+  };
+}
+
 template <class T>
 static void pack(const PackCall &call) {
   int columns = call.gated ? LANES : PANEL;
@@ -194,12 +204,8 @@ static void pack(const PackCall &call) {
   use_large_pages(call.packed, panels * panel_values<T>(call.inputs) * sizeof(T));
   auto work = [&](Worker &me) {
     me.share((call.outputs + columns - 1) / columns, [&](int panel) {
-      auto row_of = [&](int column) -> int64_t {
-        int row = panel * columns + column % columns;
-        if (row >= call.outputs) return -1;
-        return column < columns ? row : row + call.outputs;
-      };
-      pack_panel((const T *)call.weight, call.stride, call.inputs, row_of,
+      pack_panel((const T *)call.weight, call.stride, call.inputs,
+                 row_of_column(panel, columns, call.outputs),
                  (T *)call.packed + panel * panel_values<T>(call.inputs));
     });
   };
@@ -208,6 +214,28 @@ static void pack(const PackCall &call) {
 
 EXPORT void agentrt_pack(const PackCall *call) {
   call->kind == BF16 ? pack<bf16>(*call) : pack<float>(*call);
+}
+
+struct PackCodesCall {
+  const void *values;
+  void *packed;
+  int64_t stride;
+  int32_t inputs, outputs, bits, gated;
+};
+
+EXPORT void agentrt_pack_codes(const PackCodesCall *call) {
+  int columns = call->gated ? LANES : PANEL;
+  int panels = (call->outputs + columns - 1) / columns;
+  size_t bytes = code_bytes((call->inputs + STEP - 1) / STEP * STEP, call->bits);
+  use_large_pages(call->packed, panels * bytes);
+  auto work = [&](Worker &me) {
+    me.share(panels, [&](int panel) {
+      pack_codes((const uint8_t *)call->values, call->stride, call->inputs, call->bits,
+                 row_of_column(panel, columns, call->outputs),
+                 (uint8_t *)call->packed + panel * bytes);
+    });
+  };
+  together(true, work);
 }
 
 struct GroupedCall {

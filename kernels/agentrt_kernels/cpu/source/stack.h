@@ -11,6 +11,7 @@
 
 #include "attention.h"
 #include "linear.h"
+#include "quantised.h"
 #include "rows.h"
 
 struct StackLayer {

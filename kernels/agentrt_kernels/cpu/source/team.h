@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -62,6 +63,7 @@ struct Team {
   alignas(64) std::atomic<int> next[2];
   alignas(64) std::atomic<int> arrived{0};
   Gate gate;
+  std::vector<char> room;  // of what all threads read in one part of the work
 
   Team() {
     next[0] = 0;

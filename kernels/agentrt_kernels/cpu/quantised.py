@@ -1,0 +1,192 @@
+"""Linears whose weights stay quantised: codes of eight or four bits, read from beginning to end.
+
+Letters of the shapes: N outputs, K inputs, G groups of inputs, P panels of 32 outputs.
+"""
+
+from __future__ import annotations
+
+from ctypes import addressof
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from agentrt_kernels.cpu import library as c
+from agentrt_kernels.cpu.linear import KINDS, LANES, PANEL, After, room
+
+STEP = 8
+"""Groups end at multiples of so many inputs, or with the row."""
+
+
+class QuantisedWeight(Protocol):
+    """A matrix `[N, K]` of small integers with scales: `(values - zeros) * scales`.
+
+    Attributes:
+        bits: 8 or 4.
+        values: int8 `[N, K]`, or uint8 `[N, K / 2]`, the input of even index in the lower half.
+        scales: `[N, G]` fp16 or fp32.
+        zeros: `[N, G]` in steps, or None: 0 for 8 bits, 8 for 4 bits.
+        group: Inputs that share a scale.
+    """
+
+    @property
+    def bits(self) -> int: ...
+    @property
+    def values(self) -> Tensor: ...
+    @property
+    def scales(self) -> Tensor: ...
+    @property
+    def zeros(self) -> Tensor | None: ...
+    @property
+    def group(self) -> int: ...
+
+
+class QuantisedLinear:
+    """`x @ weight.T + bias`, where rows of x are integers of sixteen bits, or fp32.
+
+    Args:
+        library: The native code.
+        codes: uint8 `[P, bytes]`.
+        scales: fp16 `[P, G, 32]`.
+        zeros: fp16 `[P, G, 32]`, from the middle code, or None.
+        factors: fp32 `[P, 32]` of the scales.
+        bias: `[N]` in the dtype of the rows, or None.
+        bits: 8 or 4.
+        group: Inputs that share a scale, a multiple of 8.
+        inputs: K.
+        outputs: N; half of it if the weight is gated.
+
+    Attributes:
+        inputs: K.
+        outputs: N.
+    """
+
+    def __init__(
+        self,
+        library: c.Native,
+        *,
+        codes: Tensor,
+        scales: Tensor,
+        zeros: Tensor | None,
+        factors: Tensor,
+        bias: Tensor | None,
+        bits: int,
+        group: int,
+        inputs: int,
+        outputs: int,
+    ) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self._codes, self._scales, self._zeros = codes, scales, zeros
+        self._factors, self._bias = factors, bias
+        self._bits, self._group = bits, group
+        self._run = library.linear
+        self._call = call = c.LinearCall()
+        call.linear = self.described(After.STORE)
+        self._at = addressof(call)
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the weight as it is kept."""
+        held = (self._codes, self._scales, self._zeros, self._factors)
+        return sum(one.nbytes for one in held if one is not None)
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """`x` `[rows, K]`, its rows dense, to `[rows, N]` in its dtype, or in fp32 if `out` is."""
+        if out is None:
+            out = x.new_empty((x.shape[0], self.outputs))
+        call = self._call
+        call.x, call.x_stride = x.data_ptr(), x.stride(0)
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.rows, call.kind, call.wide = x.shape[0], KINDS[x.dtype], out.dtype is torch.float32
+        self._run(self._at)
+        return out
+
+    def described(self, after: After, scale: float = 1.0) -> c.Linear:
+        """The matrix as native code reads it; this object has to outlive the struct."""
+        zeros, bias = self._zeros, self._bias
+        return c.Linear(
+            weight=self._codes.data_ptr(),
+            scales=self._scales.data_ptr(),
+            zeros=None if zeros is None else zeros.data_ptr(),
+            factors=self._factors.data_ptr(),
+            bias=None if bias is None else bias.data_ptr(),
+            inputs=self.inputs,
+            outputs=self.outputs,
+            bits=self._bits,
+            group=self._group,
+            after=after,
+            scale=scale,
+        )
+
+
+def pack_codes(
+    library: c.Native, weight: QuantisedWeight, bias: Tensor | None = None, *, gated: bool = False
+) -> QuantisedLinear:
+    """Lay out a quantised `weight` `[N, K]` as it is read; it stays in codes.
+
+    Args:
+        library: The native code.
+        weight: Rows are outputs; with `gated`, gates and then what they open for.
+        bias: `[N]` in the dtype of the rows, or None.
+        gated: Whether the product is half as wide: values, each through a gate.
+
+    Raises:
+        ValueError: Its groups do not end at multiples of 8.
+    """
+    values = weight.values.contiguous()
+    rows, inputs = values.shape[0], values.shape[1] * 8 // weight.bits
+    if weight.group % STEP and weight.group < inputs:
+        raise ValueError(f"cannot pack groups of {weight.group}: they are no multiple of {STEP}")
+    padded = -(-inputs // STEP) * STEP
+    outputs = rows // 2 if gated else rows
+    panels = -(-outputs // (LANES if gated else PANEL))
+    codes = room(panels * padded * PANEL * weight.bits // 8, torch.uint8).view(panels, -1)
+    call = c.PackCodesCall(
+        values=values.data_ptr(),
+        packed=codes.data_ptr(),
+        stride=values.stride(0),
+        inputs=inputs,
+        outputs=outputs,
+        bits=weight.bits,
+        gated=gated,
+    )
+    library.pack_codes(addressof(call))
+    scales = weight.scales.float()
+    factors = _power_of_two(scales.abs().amax(dim=1))
+    zeros = weight.zeros
+    if zeros is not None and weight.bits == 4:
+        zeros = zeros.float() - 8
+    order = _order(outputs, panels, gated)
+    return QuantisedLinear(
+        library,
+        codes=codes,
+        scales=_by_panel(scales / factors[:, None], order),
+        zeros=None if zeros is None else _by_panel(zeros.float(), order),
+        factors=torch.where(order < 0, 0.0, factors[order.clamp(min=0)]).contiguous(),
+        bias=bias,
+        bits=weight.bits,
+        group=min(weight.group, padded),
+        inputs=inputs,
+        outputs=outputs,
+    )
+
+
+def _order(outputs: int, panels: int, gated: bool) -> Tensor:
+    """The row of each column of each panel `[P, 32]`; -1 is none."""
+    width = LANES if gated else PANEL
+    column = torch.arange(PANEL)
+    rows = torch.arange(panels)[:, None] * width + column % width
+    shifted = rows + outputs * (column >= width)
+    return torch.where(rows < outputs, shifted, -1)
+
+
+def _by_panel(groups: Tensor, order: Tensor) -> Tensor:
+    """`[N, G]` as fp16 `[P, G, 32]` that begins a line of the cache."""
+    picked = torch.where((order < 0)[..., None], 0.0, groups[order.clamp(min=0)])
+    made = room(picked.numel(), torch.float16).view(picked.shape[0], groups.shape[1], PANEL)
+    return made.copy_(picked.transpose(1, 2))
+
+
+def _power_of_two(largest: Tensor) -> Tensor:
+    """Factors that bring a row's largest scale to between 1 and 2; 1 for a row of zeros."""
+    return torch.where(largest > 0, torch.exp2(largest.clamp(min=1e-38).log2().floor()), 1.0)

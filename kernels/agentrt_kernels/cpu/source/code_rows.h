@@ -1,0 +1,122 @@
+// Rows of x as a quantised weight takes them.
+//
+// With byte dot products a row is integers of sixteen bits and one scale: x = scale * (256 * high +
+// low), both signed bytes. [inputs / 4][high, low][4]; then for each group of inputs where the sums
+// of its products begin, and its sum. Without them a row is fp32, and its groups' sums.
+#pragma once
+#include <vector>
+
+#include "linear.h"
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+constexpr bool HAS_BYTE_DOT = true;
+#else
+constexpr bool HAS_BYTE_DOT = false;
+#endif
+
+constexpr int STEP = 8;  // inputs at a time: groups end at multiples of it
+constexpr float MOST_VALUE = 32639.0f;  // 127 * 256 + 127
+
+struct GroupStart {
+  int32_t high, low;
+  float sum;  // of the group, in the row's scale
+};
+
+// How the rows of one linear are laid out, in bytes.
+struct CodeRows {
+  int inputs, padded, group, groups, middle;
+  size_t starts, scale, stride;
+
+  explicit CodeRows(const Linear &linear) {
+    inputs = linear.inputs;
+    padded = (inputs + STEP - 1) / STEP * STEP;
+    group = linear.group;
+    groups = (padded + group - 1) / group;
+    middle = linear.bits == 8 ? 128 : 8;
+    starts = (size_t)padded * (HAS_BYTE_DOT ? 2 : sizeof(float));
+    scale = starts + groups * sizeof(GroupStart);
+    stride = (scale + sizeof(float) + 63) / 64 * 64;
+  }
+};
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+template <class T>
+static void take_row(const CodeRows &how, const T *x, char *row) {
+  f32 most = all(0), faults = all(0);
+  for (int k = 0; k < how.inputs; k += LANES) {
+    f32 value = take(x + k, how.inputs - k);
+    most = largest(most, largest(value, -value));
+    faults += value * all(0);  // what is no number, or has no end, makes the whole row no number
+  }
+  float scale = top(most) / MOST_VALUE;
+  f32 turn = all(scale > 0 ? 1.0f / scale : 0.0f);
+  if (!(turn[0] <= 3.0e38f)) turn = all(0);  // all is tiny
+  for (int k = 0; k < how.padded; k += LANES) {
+    f32 value = k < how.inputs ? take(x + k, how.inputs - k) * turn : all(0);
+    __m512i whole = _mm512_cvtps_epi32((__m512)value);
+    __m512i high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(128)), 8);
+    __m512i low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 8));
+    __m128i h = _mm512_cvtepi32_epi8(high), l = _mm512_cvtepi32_epi8(low);
+    _mm_storeu_si128((__m128i *)(row + 2 * k), _mm_unpacklo_epi32(h, l));
+    if (k + STEP < how.padded)
+      _mm_storeu_si128((__m128i *)(row + 2 * k + 16), _mm_unpackhi_epi32(h, l));
+  }
+  GroupStart *starts = (GroupStart *)(row + how.starts);
+  for (int g = 0; g < how.groups; g++) {
+    int at = 2 * g * how.group, past = std::min(2 * how.padded, at + 2 * how.group);
+    __m512i sums = _mm512_setzero_si512();
+    for (; at < past; at += 64) {
+      __mmask64 there = past - at >= 64 ? ~0ull : (1ull << (past - at)) - 1;
+      sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1), _mm512_maskz_loadu_epi8(there, row + at));
+    }
+    // Words take turns, high and low: fold them down to two.
+    __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64(sums, 1));
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    int64_t both = _mm_cvtsi128_si64(_mm_add_epi32(four, _mm_unpackhi_epi64(four, four)));
+    int32_t high = (int32_t)both, low = (int32_t)(both >> 32);
+    starts[g] = {-how.middle * high, -how.middle * low, 256.0f * (float)high + (float)low};
+  }
+  scale += sum(faults);
+  memcpy(row + how.scale, &scale, sizeof(float));
+}
+#else
+template <class T>
+static void take_row(const CodeRows &how, const T *x, char *row) {
+  float *to = (float *)row;
+  for (int k = 0; k < how.padded; k++) to[k] = k < how.inputs ? widen(x[k]) : 0.0f;
+  GroupStart *starts = (GroupStart *)(row + how.starts);
+  for (int g = 0; g < how.groups; g++) {
+    int at = g * how.group, past = std::min(how.padded, at + how.group);
+    starts[g].sum = 0;
+    for (; at < past; at++) starts[g].sum += to[at];
+  }
+  float scale = 1.0f;
+  memcpy(row + how.scale, &scale, sizeof(float));
+}
+#endif
+
+// All rows for the whole team. Few are taken by every thread for itself, which costs less than to
+// meet.
+template <class T>
+static const char *take_rows(Worker &me, const CodeRows &how, const T *x, int64_t x_stride, int rows) {
+  constexpr int FEW_ROWS = 4;
+  static thread_local std::vector<char> mine;
+  bool alone = me.team->threads == 1 || rows <= FEW_ROWS;
+  size_t bytes = rows * how.stride + 64;
+  std::vector<char> &room = alone ? mine : me.team->room;
+  auto grow = [&] {
+    if (room.size() < bytes) room.resize(bytes);
+  };
+  if (alone)
+    grow();
+  else
+    me.once(grow);
+  char *first = room.data();
+  first += (64 - (uintptr_t)first % 64) % 64;
+  auto work = [&](int row) { take_row(how, x + row * x_stride, first + row * how.stride); };
+  if (alone)
+    for (int row = 0; row < rows; row++) work(row);
+  else
+    me.share(rows, work);
+  return first;
+}

@@ -1,0 +1,272 @@
+// x @ weight.T of a weight that stays in codes of eight or four bits.
+//
+// A panel is 32 columns of the result, as in linear.h. Codes of eight bits: [panel][K / 4][32][4];
+// of four bits: [panel][K / 8][32][4], four inputs in the lower halves of the bytes and the next
+// four in the upper ones. K ends at a multiple of 8. A weight is
+// (code - middle - zero) * scale * factor: scales and zeros [panel][group][32] fp16, factors
+// [panel][32]. The factors are powers of two that keep the scales within the range of fp16.
+#pragma once
+#include "code_rows.h"
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+constexpr int MOST_CODE_ROWS = 6;
+#else
+constexpr int MOST_CODE_ROWS = 2;
+#endif
+
+INLINE size_t code_bytes(int padded, int bits) { return (size_t)padded * PANEL * bits / 8; }
+
+// Sixteen values of fp16.
+INLINE f32 load_halves(const uint16_t *from) {
+#if defined(__AVX512F__)
+  return (f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
+#else
+  u32 bits = load_words(from);
+  u32 sign = (bits & 0x8000u) << 16, rest = (bits & 0x7fffu) << 13;
+  f32 value = (f32)rest * all(5.192296858534828e33f);  // 2^112 moves the exponent
+  return (f32)((u32)value | sign);
+#endif
+}
+
+// One panel of a weight.
+struct CodePanel {
+  const char *codes;
+  const uint16_t *scales, *zeros;
+  const float *factors;
+};
+
+INLINE CodePanel code_panel(const Linear &linear, const CodeRows &how, int panel) {
+  size_t scales = (size_t)panel * how.groups * PANEL;
+  return {(const char *)linear.weight + panel * code_bytes(how.padded, linear.bits),
+          linear.scales + scales, linear.zeros == nullptr ? nullptr : linear.zeros + scales,
+          linear.factors + (size_t)panel * PANEL};
+}
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+// Products of ROWS rows and one group of a panel. Few rows sum in two places, so that no sum waits
+// for the one before.
+template <int BITS, int ROWS>
+struct GroupSums {
+  static constexpr int PLACES = ROWS <= 2 ? 2 : 1;
+  __m512i high[ROWS][WIDE][PLACES], low[ROWS][WIDE][PLACES];
+
+  __attribute__((always_inline)) void begin(const char *rows, size_t stride, size_t starts, int group) {
+    UNROLL
+    for (int row = 0; row < ROWS; row++) {
+      const GroupStart &start = ((const GroupStart *)(rows + row * stride + starts))[group];
+      UNROLL
+      for (int v = 0; v < WIDE; v++) {
+        UNROLL
+        for (int place = 0; place < PLACES; place++) {
+          high[row][v][place] = _mm512_set1_epi32(place == 0 ? start.high : 0);
+          low[row][v][place] = _mm512_set1_epi32(place == 0 ? start.low : 0);
+        }
+      }
+    }
+  }
+
+  // Eight inputs.
+  __attribute__((always_inline)) void add(const char *rows, size_t stride, int k, const char *codes,
+                                          int64_t ahead) {
+    __m512i w[2][WIDE];
+    UNROLL
+    for (int v = 0; v < WIDE; v++) {
+      if (BITS == 8) {
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+          const char *from = codes + (half * WIDE + v) * 64;
+          w[half][v] = _mm512_loadu_si512(from);
+          __builtin_prefetch(from + ahead, 0, 2);
+        }
+      } else {
+        const __m512i mask = _mm512_set1_epi8(15);
+        __m512i both = _mm512_loadu_si512(codes + v * 64);
+        __builtin_prefetch(codes + v * 64 + ahead, 0, 2);
+        w[0][v] = _mm512_and_si512(both, mask);
+        w[1][v] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
+      }
+    }
+    UNROLL
+    for (int row = 0; row < ROWS; row++) {
+      UNROLL
+      for (int half = 0; half < 2; half++) {
+        const int32_t *x = (const int32_t *)(rows + row * stride + 2 * k) + 2 * half;
+        __m512i h = _mm512_set1_epi32(x[0]), l = _mm512_set1_epi32(x[1]);
+        UNROLL
+        for (int v = 0; v < WIDE; v++) {
+          __m512i &to_high = high[row][v][half % PLACES], &to_low = low[row][v][half % PLACES];
+          to_high = _mm512_dpbusd_epi32(to_high, w[half][v], h);
+          to_low = _mm512_dpbusd_epi32(to_low, w[half][v], l);
+        }
+      }
+    }
+  }
+
+  __attribute__((always_inline)) f32 value(int row, int v) const {
+    __m512i h = high[row][v][0], l = low[row][v][0];
+    if (PLACES == 2) {
+      h = _mm512_add_epi32(h, high[row][v][PLACES - 1]);
+      l = _mm512_add_epi32(l, low[row][v][PLACES - 1]);
+    }
+    return (f32)_mm512_cvtepi32_ps(h) * all(256.0f) + (f32)_mm512_cvtepi32_ps(l);
+  }
+};
+#else
+template <int BITS, int ROWS>
+struct GroupSums {
+  f32 sums[ROWS][WIDE];
+
+  __attribute__((always_inline)) void begin(const char *, size_t, size_t, int) {
+    UNROLL
+    for (int row = 0; row < ROWS; row++)
+      UNROLL
+      for (int v = 0; v < WIDE; v++) sums[row][v] = all(0);
+  }
+
+  // Eight inputs.
+  __attribute__((always_inline)) void add(const char *rows, size_t stride, int k, const char *codes,
+                                          int64_t ahead) {
+    constexpr int MIDDLE = BITS == 8 ? 128 : 8;
+    constexpr int LINES = BITS == 8 ? 2 : 1;
+    u32 w[LINES][WIDE];
+    UNROLL
+    for (int line = 0; line < LINES; line++)
+      UNROLL
+      for (int v = 0; v < WIDE; v++) {
+        const char *from = codes + (line * WIDE + v) * 64;
+        w[line][v] = load_bits(from);
+        __builtin_prefetch(from + ahead, 0, 2);
+      }
+    UNROLL
+    for (int input = 0; input < STEP; input++) {
+      int shift = input % 4 * 8 + (BITS == 4 ? input / 4 * 4 : 0);
+      UNROLL
+      for (int v = 0; v < WIDE; v++) {
+        u32 code = w[BITS == 8 ? input / 4 : 0][v] >> shift & (BITS == 8 ? 255u : 15u);
+        f32 step = __builtin_convertvector((i32)code - MIDDLE, f32);
+        UNROLL
+        for (int row = 0; row < ROWS; row++)
+          sums[row][v] += step * all(((const float *)(rows + row * stride))[k + input]);
+      }
+    }
+  }
+
+  __attribute__((always_inline)) f32 value(int row, int v) const { return sums[row][v]; }
+};
+#endif
+
+// Sums of ROWS rows times one panel, `[ROWS][PANEL]`. Memory `ahead` bytes on is prefetched.
+template <int BITS, bool ZEROS, int ROWS>
+static __attribute__((noinline)) void multiply_codes(const CodeRows &how, const char *rows,
+                                                     CodePanel panel, int64_t ahead, float *out) {
+  constexpr int STEP_BYTES = STEP * PANEL * BITS / 8;
+  const char *codes = panel.codes;
+  for (int at = 0; at < ROWS * PANEL; at += LANES) store(out + at, all(0));
+  for (int group = 0, k = 0; group < how.groups; group++) {
+    int past = std::min(how.padded, k + how.group);
+    GroupSums<BITS, ROWS> sums;
+    sums.begin(rows, how.stride, how.starts, group);
+    for (; k < past; k += STEP, codes += STEP_BYTES) sums.add(rows, how.stride, k, codes, ahead);
+    UNROLL
+    for (int v = 0; v < WIDE; v++) {
+      f32 scale = load_halves(panel.scales + group * PANEL + v * LANES), zero;
+      if (ZEROS) zero = load_halves(panel.zeros + group * PANEL + v * LANES);
+      UNROLL
+      for (int row = 0; row < ROWS; row++) {
+        f32 value = sums.value(row, v);
+        if (ZEROS) {
+          const GroupStart *starts = (const GroupStart *)(rows + row * how.stride + how.starts);
+          value -= zero * all(starts[group].sum);
+        }
+        float *to = out + row * PANEL + v * LANES;
+        store(to, load(to) + value * scale);
+      }
+    }
+  }
+  UNROLL
+  for (int v = 0; v < WIDE; v++) {
+    f32 factor = load(panel.factors + v * LANES);
+    UNROLL
+    for (int row = 0; row < ROWS; row++) {
+      float scale;
+      memcpy(&scale, rows + row * how.stride + how.scale, sizeof(float));
+      float *to = out + row * PANEL + v * LANES;
+      store(to, load(to) * factor * all(scale));
+    }
+  }
+}
+
+template <int BITS, bool ZEROS>
+static void multiply_code_rows(int count, const CodeRows &how, const char *rows,
+                               const CodePanel &panel, int64_t ahead, float *out) {
+#define ROWS_ARE(N) \
+  case N: return multiply_codes<BITS, ZEROS, N>(how, rows, panel, ahead, out);
+  switch (count) {
+    ROWS_ARE(1)
+    ROWS_ARE(2)
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+    ROWS_ARE(3)
+    ROWS_ARE(4)
+    ROWS_ARE(5)
+    ROWS_ARE(6)
+#endif
+  }
+#undef ROWS_ARE
+}
+
+// One linear of a quantised weight by the whole team.
+template <class T, class Out>
+static void apply_quantised(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
+                            Out *out, int64_t out_stride) {
+  CodeRows how(linear);
+  const char *taken = take_rows(me, how, x, x_stride, rows);
+  auto multiply = linear.bits == 8 ? (linear.zeros ? multiply_code_rows<8, true> : multiply_code_rows<8, false>)
+                                   : (linear.zeros ? multiply_code_rows<4, true> : multiply_code_rows<4, false>);
+  share_panels(me, linear, rows, [&](int first, int all_rows, int panel) {
+    alignas(64) float sums[MOST_CODE_ROWS * PANEL];
+    CodePanel codes = code_panel(linear, how, panel);
+    int blocks = (all_rows + MOST_CODE_ROWS - 1) / MOST_CODE_ROWS;
+    for (int at = 0, left = blocks; left > 0; left--) {
+      int count = (all_rows - at + left - 1) / left;
+      int64_t ahead = blocks == 1 ? AHEAD : left == 1 ? (int64_t)code_bytes(how.padded, linear.bits) : 0;
+      multiply(count, how, taken + (first + at) * how.stride, codes, ahead, sums);
+      finish_panel<T>(linear, sums, count, panel, out + (first + at) * out_stride, out_stride);
+      at += count;
+    }
+  });
+}
+
+// One linear by the whole team.
+template <class T, class Out>
+static void apply_linear(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
+                         Out *out, int64_t out_stride) {
+  if (rows == 0) return;
+  if (linear.bits != 0)
+    apply_quantised(me, linear, x, x_stride, rows, out, out_stride);
+  else
+    apply_plain(me, linear, x, x_stride, rows, out, out_stride);
+}
+
+// The codes of rows `row_of(column)` of a matrix, `[N, K]` int8 or `[N, K / 2]` of two codes a byte,
+// the even input in the lower half, as a panel. What is past the end is zero.
+template <class RowOf>
+static void pack_codes(const uint8_t *values, int64_t stride, int inputs, int bits, RowOf row_of,
+                       uint8_t *panel) {
+  int padded = (inputs + STEP - 1) / STEP * STEP;
+  for (int column = 0; column < PANEL; column++) {
+    int64_t row = row_of(column);
+    const uint8_t *from = values + row * stride;
+    for (int k = 0; k < padded; k += 4) {
+      uint8_t *to = panel + (size_t)(bits == 8 ? k / 4 : k / 8) * PANEL * 4 + column * 4;
+      for (int at = 0; at < 4; at++) {
+        bool there = row >= 0 && k + at < inputs;
+        if (bits == 8) {
+          to[at] = there ? from[k + at] ^ 128 : 128;
+        } else {
+          int code = there ? from[(k + at) / 2] >> (k + at) % 2 * 4 & 15 : 8;
+          to[at] = k % 8 == 0 ? code : to[at] | code << 4;
+        }
+      }
+    }
+  }
+}

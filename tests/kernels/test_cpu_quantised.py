@@ -1,0 +1,136 @@
+"""Products with weights that stay quantised, against the matrix they stand for."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt_kernels.contract import KernelsUnavailable
+from agentrt_kernels.cpu import library as c
+from agentrt_kernels.cpu.build import compiled
+from agentrt_kernels.cpu.kernel_set import CpuKernels
+from agentrt_kernels.cpu.processor import native_target, runnable_levels
+from agentrt_kernels.cpu.quantised import pack_codes
+
+quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+
+
+def random_weight(bits, outputs, inputs, group, zeros, source, scale_type=torch.float32):
+    groups = (outputs, -(-inputs // group))
+    if bits == 8:
+        values = torch.randint(-128, 128, (outputs, inputs), generator=source).to(torch.int8)
+    else:
+        values = torch.randint(0, 256, (outputs, inputs // 2), generator=source).to(torch.uint8)
+    middle = 0 if bits == 8 else 8
+    return PackedWeight(
+        bits,
+        values,
+        (torch.randn(groups, generator=source) / 50).to(scale_type),
+        torch.randn(groups, generator=source) * 3 + middle if zeros else None,
+        group,
+    )
+
+
+@quick
+@given(
+    rows=st.sampled_from([1, 2, 3, 5, 6, 7, 13, 16, 40, 200]),
+    inputs=st.sampled_from([2, 8, 24, 34, 250, 384]),
+    odd=st.booleans(),
+    outputs=st.sampled_from([1, 31, 32, 100, 300]),
+    bits=st.sampled_from([4, 8]),
+    group=st.sampled_from([8, 24, 32, 128, 10_000]),
+    zeros=st.booleans(),
+    bias=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+    scale_type=st.sampled_from([torch.float32, torch.float16]),
+)
+def check_quantised(
+    library, rows, inputs, odd, outputs, bits, group, zeros, bias, dtype, scale_type
+):
+    source = torch.Generator().manual_seed(rows)
+    inputs += odd and bits == 8
+    weight = random_weight(bits, outputs, inputs, group, zeros, source, scale_type)
+    x = torch.randn(rows, inputs + 3, generator=source).to(dtype)[:, :inputs]
+    added = torch.randn(outputs, generator=source).to(dtype) if bias else None
+    expected = x.float() @ weight.dequantize().t() + (0 if added is None else added.float())
+    linear = pack_codes(library, weight, added)
+    wide = linear.apply(x, torch.empty(rows, outputs))
+    assert (wide - expected).norm() <= 1e-3 * expected.norm()
+    torch.testing.assert_close(linear.apply(x), wide.to(dtype))
+
+
+@pytest.fixture(autouse=True)
+def _compiled():
+    try:
+        c.native()
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+
+
+def test_a_quantised_linear_is_that_of_its_matrix():
+    check_quantised(c.native())
+
+
+@pytest.mark.parametrize(
+    "level", runnable_levels(native_target().features), ids=lambda one: one.name
+)
+def test_processors_without_byte_products_compute_the_same(level, tmp_path_factory):
+    try:
+        path = compiled(level, tmp_path_factory.mktemp("libraries"))
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+    check_quantised(c.Native(path))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_row_does_not_depend_on_the_rows_beside_it(bits):
+    source = torch.Generator().manual_seed(3)
+    linear = CpuKernels(2).pack_codes(random_weight(bits, 70, 256, 32, False, source))
+    x = torch.randn(29, 256, generator=source)
+    whole = linear.apply(x)
+    assert torch.equal(whole, torch.cat([linear.apply(row[None]) for row in x]))
+
+
+@pytest.mark.parametrize("fault", [torch.nan, torch.inf])
+def test_a_row_that_is_no_number_gives_none(fault):
+    source = torch.Generator().manual_seed(4)
+    linear = CpuKernels(1).pack_codes(random_weight(8, 40, 64, 64, False, source))
+    x = torch.randn(2, 64, generator=source)
+    x[0, 5] = fault
+    found = linear.apply(x)
+    assert not found[0].isfinite().any()
+    assert found[1].isfinite().all()
+
+
+def test_rows_and_scales_of_zeros_and_of_tiny_values_are_computed():
+    source = torch.Generator().manual_seed(5)
+    weight = random_weight(4, 32, 64, 32, False, source)
+    weight.scales[0] = 0
+    weight.scales[1] *= 1e-9
+    x = torch.randn(3, 64, generator=source)
+    x[0] = 0
+    x[1] *= 1e-30
+    found, expected = CpuKernels(1).pack_codes(weight).apply(x), x @ weight.dequantize().t()
+    assert not found[0].any()
+    assert not found[:, 0].any()
+    for row in (1, 2):
+        for outputs in (slice(1, 2), slice(2, None)):
+            part = expected[row, outputs]
+            assert (found[row, outputs] - part).norm() <= 2e-3 * part.norm()
+
+
+def test_codes_take_their_bits_and_no_more():
+    source = torch.Generator().manual_seed(6)
+    kernels = CpuKernels(1)
+    values = 128 * 256
+    eight = kernels.pack_codes(random_weight(8, 128, 256, 256, False, source))
+    assert eight.resident_bytes == values + 128 * (2 + 4)
+    four = kernels.pack_codes(random_weight(4, 128, 256, 32, False, source))
+    assert four.resident_bytes == values // 2 + 128 * (8 * 2 + 4)
+
+
+def test_groups_that_no_kernel_takes_are_refused():
+    weight = random_weight(8, 4, 64, 12, False, torch.Generator().manual_seed(7))
+    with pytest.raises(ValueError, match="groups of 12: they are no multiple of 8"):
+        CpuKernels(1).pack_codes(weight)
