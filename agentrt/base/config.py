@@ -23,6 +23,8 @@ REPLAY_POLICIES: tuple[PolicyName, ...] = ("oracle", "clairvoyant")
 """Policies for replays alone, which know what their runs will need."""
 SpeculateTokens = int | Literal["auto", "off"]
 DraftTexts = Literal["all", "own"]
+WeightChoice = Literal["checkpoint", "int8", "int4"]
+HeadWeights = Literal["auto", "checkpoint", "int8", "int4"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 _SIZES: dict[str, dict[Device, int]] = {
@@ -49,6 +51,11 @@ class EngineConfig:
         model_path: A Hugging Face checkpoint directory with safetensors.
         device: Device of the model.
         dtype: "auto" takes the checkpoint's; float32 for a small model on a CPU.
+        weights: "int8" and "int4" quantise the matrices of a decoder at load and leave them so, on
+            a CPU: a step of few sequences reads fewer bytes. "checkpoint" leaves them as they are.
+        weight_group: Inputs that share a scale in quantised weights: 32, 64 or 128; 0 takes a whole
+            row for int8 and 32 for int4.
+        head_weights: Format of the head in a quantised model; "auto" is "int8".
         page_tokens: Tokens of one KV page (vLLM: block size).
         kv_pages: Pages of the KV cache; 0 sizes the pool from `kv_bytes`.
         kv_bytes: Size of the KV cache; 0 takes a share of the device's free memory.
@@ -96,6 +103,9 @@ class EngineConfig:
     model_path: Path
     device: Device = "cpu"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    weights: WeightChoice = "checkpoint"
+    weight_group: int = 0
+    head_weights: HeadWeights = "auto"
     page_tokens: int = 16
     kv_pages: int = 0
     kv_bytes: int = 0

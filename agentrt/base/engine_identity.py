@@ -12,6 +12,7 @@ from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 _REMOTE = ("kind", "protocol", "model", "organisation", "project")
 _EMBEDDED = (
     *("device", "dtype", "seed", "random_weights", "kernels"),
+    *("weights", "weight_group", "head_weights"),
     *("jump_forward", "replay"),
 )
 _MODEL_FILES = (".safetensors", ".json", ".jinja", ".model", ".txt")

@@ -12,6 +12,7 @@ from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED, EngineFile
 from agentrt.base.engines.remote_engine_config import FleetMember, RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.base.weight_choice import with_weights
 
 EngineSettings = EngineConfig | RemoteEngineConfig
 """Settings of an embedded engine or of a remote one."""
@@ -136,7 +137,8 @@ class EngineSelection:
                 hint="give its address by --engine URL too, or leave it",
             )
         model = Path(self.model) if self.model else default_model
-        return EngineConfig(model, device=self.device, prices=file.embedded_prices)
+        config = EngineConfig(model, device=self.device, prices=file.embedded_prices)
+        return with_weights(config, file.embedded_weights)
 
     def _remote(self, config: RemoteEngineConfig) -> RemoteEngineConfig:
         """The engine with the model and key that are given beside it."""

@@ -127,6 +127,8 @@ def lines_of_model(
     if report["kernels"]:
         shown["kernels"] = f"{report['kernels']}: {report['kernels_reason']}"
         shown["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"
+        if report["weight_bytes"]:
+            shown["weights"] = f"{report['weight_bytes'] / 1e6:,.0f} MB in memory"
         shown["self-check"] = report["self_check"]
     shown["threads"] = ", ".join(f"{name}={value}" for name, value in threads.items())
     shown["gpu"] = gpu.get("reason") or ", ".join(

@@ -22,9 +22,11 @@ from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.base.weight_choice import with_weights
 from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
+from agentrt.cli.weight_flag import Weights
 
 if TYPE_CHECKING:
     from agentrt.base.content_config import ContentConfig
@@ -70,6 +72,7 @@ class RunSettings:
         priority: Priority of each run relative to others of the tenant.
         policy: Name of the scheduling policy of the engine.
         speculate: Whether tools without effects are called ahead, and prompts computed ahead.
+        weights: Format of the embedded engine's weights, as given; "" leaves it to the file.
         speculate_tokens: Speculative decoding of the embedded engine, as given.
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
@@ -193,6 +196,7 @@ class RunSettings:
             help="Call tools and compute prompts ahead, where past runs say what is next.",
         ),
     ] = False
+    weights: Weights = ""
     speculate_tokens: SpeculateTokens = "off"
     draft_model: DraftModel = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
@@ -264,11 +268,12 @@ class RunSettings:
         # A wrong text is refused here.
         _ = self.deadline_s, self.policy_name, self.trace_target, self.content_config
         is_remote = isinstance(self._engine, RemoteEngineConfig)
-        drafts = {
+        for_embedded = {
+            "--weights": bool(self.weights),
             "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
             "--draft-model": self.draft_model is not None,
         }
-        for flag, is_given in drafts.items():
+        for flag, is_given in for_embedded.items():
             if is_given and is_remote:
                 raise UsageError(
                     f"{flag} is for the embedded engine", hint="leave it, or leave --engine"
@@ -317,7 +322,8 @@ class RunSettings:
         """Settings of the engine."""
         if isinstance(self._engine, RemoteEngineConfig):
             return self._engine
-        return with_drafts(self._engine, self.speculate_tokens, self.draft_model)
+        engine = with_weights(self._engine, self.weights)
+        return with_drafts(engine, self.speculate_tokens, self.draft_model)
 
     @property
     def _engine(self) -> EngineSettings:

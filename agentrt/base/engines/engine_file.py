@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from agentrt.base.config import WeightChoice
 from agentrt.base.engines.fallback_reason import REASONS
 from agentrt.base.engines.fleet_table import members_of
 from agentrt.base.engines.remote_engine_config import (
@@ -46,6 +47,7 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
+        embedded_weights: Format of its weights, checked; "" if the file names none.
         content: Settings of what is kept of prompts and answers, if the file has any.
     """
 
@@ -53,6 +55,7 @@ class EngineFile:
     engines: Mapping[str, RemoteEngineConfig] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     embedded_prices: Prices | None = None
+    embedded_weights: str = ""
     content: ContentConfig | None = None
 
     def engine(self, name: str) -> RemoteEngineConfig:
@@ -113,7 +116,7 @@ def read_engine_file(path: Path) -> EngineFile:
                 hint="It has the tables [engines.NAME], [roles] and [content]",
             )
     tables = _checked_table(path, "engines", table)
-    embedded_prices = _embedded_prices(path, tables.pop(EMBEDDED, None))
+    embedded_prices, embedded_weights = _embedded(path, tables.pop(EMBEDDED, None))
     mixed = [name for name, given in tables.items() if isinstance(given, dict) and MEMBERS in given]
     engines = {
         name: _engine(path, name, given) for name, given in tables.items() if name not in mixed
@@ -135,7 +138,7 @@ def read_engine_file(path: Path) -> EngineFile:
         for role, given in _checked_table(path, "roles", table).items()
     }
     content = _content(path, _checked_table(path, "content", table))
-    return EngineFile(path, engines, roles, embedded_prices, content)
+    return EngineFile(path, engines, roles, embedded_prices, embedded_weights, content)
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -192,18 +195,27 @@ def _engine(
     return replace(_validated(where, own, members), name=name, prices=prices)
 
 
-def _embedded_prices(path: Path, given: Any) -> Prices | None:
-    """The prices of the embedded engine, which has no other settings in the file."""
+def _embedded(path: Path, given: Any) -> tuple[Prices | None, str]:
+    """Prices and weights of the embedded engine, which has no other settings in the file."""
     if given is None:
-        return None
-    if not isinstance(given, dict) or set(given) != {"prices"}:
+        return None, ""
+    if not isinstance(given, dict) or not given or set(given) - {"prices", "weights"}:
         raise UsageError(
-            f"{path}: engines.{EMBEDDED} is the engine of this process, and takes prices alone",
-            hint=f"Begin them by [engines.{EMBEDDED}.prices]",
+            f"{path}: engines.{EMBEDDED} is the engine of this process, and takes prices and "
+            "weights alone",
+            hint=f'Give weights = "int8", or begin prices by [engines.{EMBEDDED}.prices]',
         )
+    weights = given.get("weights", "")
+    if "weights" in given and weights not in get_args(WeightChoice):
+        raise UsageError(
+            f"{path}: engines.{EMBEDDED}.weights = {weights!r} is no format",
+            hint=f"Give {', '.join(get_args(WeightChoice))}",
+        )
+    if "prices" not in given:
+        return None, weights
     from agentrt.base.engines.price_table import prices_of_table
 
-    return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"])
+    return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"]), weights
 
 
 def _content(path: Path, given: dict[str, Any]) -> ContentConfig | None:

@@ -10,6 +10,7 @@ import torch
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
+from agentrt.base.weight_choice import check_weights
 from agentrt.engine.models.checkpoint import read_config, tensor_shapes
 from agentrt.engine.models.context_limit import ContextLimit, context_limit
 from agentrt.engine.models.native import self_check
@@ -17,8 +18,10 @@ from agentrt.engine.models.native.model_config import Declined, shape_of
 from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import shape_mismatch
+from agentrt.engine.models.quantisation import Quantisation, quantisation_of
 from agentrt.engine.ops.kernel_set import ChosenKernels, choose_kernels
 from agentrt.engine.ops.linear import LinearBackend
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SMALL_BYTES = 200 << 20
@@ -36,6 +39,7 @@ class LoadPlan:
         shape: Shape of the native decoder, or why transformers computes the model.
         kernels: Kernel set for attention, norms and rotations.
         linear_backend: Chooses the format of its matrices.
+        quantisation: What its matrices become at load; None leaves them.
         context: Longest context.
         self_check_key: Key under which the self-check of such a checkpoint is stored.
         self_check: Known result of it.
@@ -48,6 +52,7 @@ class LoadPlan:
     shape: DecoderShape | Declined
     kernels: ChosenKernels
     linear_backend: LinearBackend
+    quantisation: Quantisation | None
     context: ContextLimit
     self_check_key: str
     self_check: SelfCheckResult
@@ -60,6 +65,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
         ModelInvalid: The directory lacks something, or holds something that is refused.
         EngineUnavailable: The device is missing, or cannot run the configured kernels.
     """
+    check_weights(config)
     hf_config = read_config(config.model_path, weights=not config.random_weights)
     if config.device == "cuda" and not torch.cuda.is_available():
         raise EngineUnavailable(
@@ -83,8 +89,21 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     if isinstance(shape, DecoderShape) and not context.tokens:  # its config leaves out the default
         context = ContextLimit(shape.positions)
     plan = _checked_plan(
-        LoadPlan(config, hf_config, dtype, device, shape, kernels, backend, context, "", unchecked)
+        LoadPlan(
+            config=config,
+            hf_config=hf_config,
+            dtype=dtype,
+            device=device,
+            shape=shape,
+            kernels=kernels,
+            linear_backend=backend,
+            quantisation=quantisation_of(config),
+            context=context,
+            self_check_key="",
+            self_check=unchecked,
+        )
     )
+    _check_quantisation(plan)
     return declined_plan(plan) if plan.self_check.state == "failed" else plan
 
 
@@ -99,9 +118,35 @@ def declined_plan(plan: LoadPlan) -> LoadPlan:
         raise differs(plan)
     context = context_limit(plan.hf_config)
     plan = _checked_plan(dataclasses.replace(plan, shape=Declined(reason), context=context))
+    _check_quantisation(plan)
     if plan.self_check.state == "failed":
         raise differs(plan)
     return plan
+
+
+def _check_quantisation(plan: LoadPlan) -> None:
+    """Refuse quantised weights where nothing multiplies by them.
+
+    Raises:
+        EngineUnavailable: The device, the kernels or the model does not.
+    """
+    if plan.quantisation is None:
+        return
+    fault = None
+    if plan.device.type != "cpu":
+        fault = f"they run on a CPU, and device={plan.device.type}"
+    elif isinstance(plan.shape, Declined):
+        fault = f"transformers computes {plan.config.model_path}: {plan.shape.reason}"
+    elif plan.shape.experts is not None:
+        fault = f"{plan.config.model_path} has experts, whose matrices stay as they are"
+    elif not isinstance(plan.kernels.kernels, CpuKernels):
+        fault = f"they take the cpu kernels, and these are {plan.kernels.kernels.name}: "
+        fault += plan.kernels.reason
+    if fault is not None:
+        raise EngineUnavailable(
+            f"no quantised weights (weights={plan.config.weights}) run here: {fault}",
+            hint="Leave --weights, or give checkpoint for it",
+        )
 
 
 def differs(plan: LoadPlan) -> ModelInvalid:

@@ -9,6 +9,8 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError
 from agentrt.engine.models.load_plan import LoadPlan, plan_load
 from agentrt.engine.models.native.model_config import Declined
+from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.weights import weight_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +24,11 @@ class ModelReport:
         path_reason: Why.
         kernels: Kernel set for attention, norms and rotations.
         kernels_reason: Why.
-        linear: Format of the matrices: "packed", "plain", or the one of transformers.
+        linear: Format of the matrices: "native", "packed", "plain", "int8" or "int4" if they stay
+            quantised, or the one of transformers.
         linear_reason: Why.
         dtype: Type of weights and activations.
+        weight_bytes: Bytes of all weights as they are kept; 0 if transformers computes it.
         device: Device of the model.
         context_tokens: Longest context; 0 if its config does not say.
         context_reason: Why that is shorter than its config says; "" if it is not.
@@ -39,6 +43,7 @@ class ModelReport:
     linear: str = ""
     linear_reason: str = ""
     dtype: str = ""
+    weight_bytes: int = 0
     device: str = ""
     context_tokens: int = 0
     context_reason: str = ""
@@ -61,6 +66,11 @@ class ModelReport:
 def report_of(plan: LoadPlan) -> ModelReport:
     """Report on a model that is about to be loaded."""
     declined = isinstance(plan.shape, Declined)
+    quantisation = plan.quantisation
+    linear: str = plan.linear_backend.choice
+    linear_reason = plan.linear_backend.reason
+    if quantisation is not None:
+        linear, linear_reason = f"int{quantisation.bits}", str(quantisation)
     return ModelReport(
         architecture=str(plan.hf_config.get("model_type")),
         path="slow" if declined else "fast",
@@ -69,9 +79,12 @@ def report_of(plan: LoadPlan) -> ModelReport:
         else "its config and its weights are plainly of a known shape",
         kernels=plan.kernels.kernels.name,
         kernels_reason=plan.kernels.reason,
-        linear="transformers'" if declined else plan.linear_backend.choice,
-        linear_reason="" if declined else plan.linear_backend.reason,
+        linear="transformers'" if declined else linear,
+        linear_reason="" if declined else linear_reason,
         dtype=str(plan.dtype).removeprefix("torch."),
+        weight_bytes=weight_bytes(plan.shape, plan.dtype.itemsize, quantisation)
+        if isinstance(plan.shape, DecoderShape)
+        else 0,
         device=plan.device.type,
         context_tokens=plan.context.tokens,
         context_reason=plan.context.reason,

@@ -18,9 +18,11 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
+from agentrt.base.errors import InternalError
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.linear import fits
+from agentrt_kernels.cpu.quantised import QuantisedWeight
 
 WeightFormat = Literal["native", "packed", "plain"]
 
@@ -123,16 +125,24 @@ class LinearBackend:
     Attributes:
         choice: "native", "packed" or "plain".
         reason: Why.
+        quantised_bytes: Bytes of the matrices so far that stay quantised.
     """
 
     def __init__(self, dtype: torch.dtype, device: torch.device, kernels: Kernels) -> None:
         self._kernels = kernels
+        self.quantised_bytes = 0
         self._on_cpu = device.type == "cpu"
         self.choice: WeightFormat
         self.choice, self.reason = _choose_format(dtype, device, kernels)
 
-    def linear(self, weight: Tensor, bias: Tensor | None = None) -> Linear:
-        """Linear layer of `weight` `[N, W]` and `bias` `[N]`."""
+    def linear(self, weight: Tensor | QuantisedWeight, bias: Tensor | None = None) -> Linear:
+        """Linear layer of `weight` `[N, W]`, which stays quantised if it is, and `bias` `[N]`."""
+        if not isinstance(weight, Tensor):
+            if not isinstance(self._kernels, CpuKernels):
+                raise InternalError(f"{self._kernels.name} kernels multiply no quantised weights")
+            made = self._kernels.pack_codes(weight, bias)
+            self.quantised_bytes += made.resident_bytes
+            return made
         if self.choice == "native" and isinstance(self._kernels, CpuKernels) and fits(weight):
             return self._kernels.pack(weight, bias)
         return (PackedLinear if self.choice == "packed" else DenseLinear)(weight, bias)

@@ -19,6 +19,7 @@ from agentrt.lab.errors import BenchFailed
 _SCRIPTS = Path(__file__).parent / "peers"
 QUANTISED = ("q8_0", "q4_k_m")
 """Weights of fewer bits that llama.cpp is measured with beside the dtype of all arms."""
+_WRITTEN = (*QUANTISED, "q4_0")
 _VERSION = 3  # of the GGUF files' content
 _TARGETS = {"vllm": "peers-vllm", "openvino": "peers-openvino", "litellm": "peers-litellm"}
 
@@ -122,15 +123,15 @@ class PeerFiles:
 
         Args:
             shape: Shape of the checkpoint.
-            dtype: Dtype of the matrices in the file, or `q8_0` or `q4_k_m`, which llama.cpp makes
-                from bfloat16. OpenVINO reads `float16`.
+            dtype: Dtype of the matrices in the file, or `q8_0`, `q4_0` or `q4_k_m`, which llama.cpp
+                makes from bfloat16. OpenVINO reads `float16`.
             folder: Folder of the file; None puts it beside the checkpoint.
 
         Raises:
             BenchFailed: The file cannot be written.
             UsageError: The bench does not measure llama.cpp in this dtype.
         """
-        if dtype not in (*GGUF_DTYPES, *QUANTISED):
+        if dtype not in (*GGUF_DTYPES, *_WRITTEN):
             raise UsageError(
                 f"no GGUF is written in {dtype}", hint=f"Use one of {', '.join(GGUF_DTYPES)}"
             )
@@ -138,7 +139,7 @@ class PeerFiles:
         if target.exists():
             return target
         draft = target.with_suffix(".part")
-        if dtype in QUANTISED:
+        if dtype in _WRITTEN:
             source = self.gguf(shape, "bfloat16", folder)
             job = {"source": str(source), "target": str(draft), "weights": dtype}
             self._write(draft, target, "quantize_gguf.py", job)

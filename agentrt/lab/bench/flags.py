@@ -33,6 +33,8 @@ class EngineFlags:
         dtype: Dtype of the computation: bfloat16, float32 or float16.
         device: Device of all arms: cpu or cuda.
         kernels: Kernels of our engine: auto, torch, cpu, triton or reference.
+        weights: Weights of our engine: checkpoint, int8 or int4; llama.cpp beside it then takes
+            q8_0 or q4_0.
         peer: Peer beside our engine: hf, hf-cb or llama.cpp; repeatable.
         constrained: Measure outputs held to a JSON type as well.
         repeat: Rounds that count; 7 or more for a claim.
@@ -48,6 +50,7 @@ class EngineFlags:
     threads: Threads = 0
     device: str = "cpu"
     kernels: str = "auto"
+    weights: str = "checkpoint"
     peer: list[str] | None = None
     json_path: JsonPath = None
     constrained: bool = False

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from agentrt.engine.models.checkpoint import tensors
+from agentrt.engine.models.native.expert_weights import Weights
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.stack_network import StackNetwork, fits_stack
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.native.weights import own_name, weight_shapes
+from agentrt.engine.models.quantisation import EMBEDDING, HEAD, Quantisation
 from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels.contract import Kernels
 from agentrt_kernels.cpu.kernel_set import CpuKernels
@@ -20,23 +23,41 @@ EngineNetwork = TorchNetwork | StackNetwork
 
 
 def read_weights(
-    shape: DecoderShape, path: Path, dtype: torch.dtype, device: torch.device
-) -> dict[str, Tensor]:
-    """Weights of a checkpoint that has exactly those of `shape`, by their names in the decoder."""
+    shape: DecoderShape,
+    path: Path,
+    dtype: torch.dtype,
+    device: torch.device,
+    quantisation: Quantisation | None = None,
+) -> Weights:
+    """Weights of a checkpoint that has exactly those of `shape`, by their names in the decoder.
+
+    Each is quantised as soon as it is read, so that memory never holds all of them plain.
+    """
     wanted = weight_shapes(shape)
-    return {
-        own: tensor
+    read = (
+        (own, tensor)
         for name, tensor in tensors(path, dtype, device)
         if (own := own_name(shape, name)) is not None and own in wanted
-    }
+    )
+    return _taken(shape, read, quantisation)
 
 
 def random_weights(
-    shape: DecoderShape, seed: int, dtype: torch.dtype, device: torch.device
-) -> dict[str, Tensor]:
+    shape: DecoderShape,
+    seed: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    quantisation: Quantisation | None = None,
+) -> Weights:
     """Random weights of a decoder, drawn on their device: they are too many to move."""
     source = torch.Generator(device).manual_seed(seed)
-    weights: dict[str, Tensor] = {}
+    drawn = _drawn(shape, source, dtype, device)
+    return _taken(shape, drawn, quantisation)
+
+
+def _drawn(
+    shape: DecoderShape, source: torch.Generator, dtype: torch.dtype, device: torch.device
+) -> Iterator[tuple[str, Tensor]]:
     for name, size in weight_shapes(shape).items():
         if name.endswith("norm.weight"):
             tensor = torch.full(size, 1.0 - shape.norm_offset)
@@ -45,12 +66,25 @@ def random_weights(
         else:
             tensor = torch.empty(size, device=device)
             tensor.normal_(0.0, shape.initial_deviation, generator=source)
-        weights[name] = tensor.to(device, dtype)
+        yield name, tensor.to(device, dtype)
+
+
+def _taken(
+    shape: DecoderShape, read: Iterable[tuple[str, Tensor]], quantisation: Quantisation | None
+) -> Weights:
+    """The weights in their final precision; a tied head is quantised apart from the embedding."""
+    if quantisation is None:
+        return dict(read)
+    weights: Weights = {}
+    for name, tensor in read:
+        weights[name] = quantisation.take(name, tensor)
+        if shape.tied and name == EMBEDDING and quantisation.head_bits is not None:
+            weights[HEAD] = quantisation.take(HEAD, tensor)
     return weights
 
 
 def build_network(
-    shape: DecoderShape, weights: dict[str, Tensor], kernels: Kernels, backend: LinearBackend
+    shape: DecoderShape, weights: Weights, kernels: Kernels, backend: LinearBackend
 ) -> EngineNetwork:
     """Build the network; consumes `weights`."""
     if isinstance(kernels, CpuKernels) and fits_stack(shape):

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from agentrt.base.errors import InternalError
 from agentrt.engine.models.native.shape import ExpertShape, WeightNames
+from agentrt.engine.models.packed_weight import PackedWeight, concatenated_rows
 
 Shapes = dict[str, tuple[int, ...]]
-Weights = dict[str, Tensor]
+Weights = dict[str, Tensor | PackedWeight]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,42 @@ def take_experts(names: WeightNames, experts: ExpertShape, own: Weights) -> Expe
         return _stacked_experts(names, own)
     at = [names.expert.format(number) for number in range(experts.count)]
     halves = [tuple(one + name for name in names.expert_gate_up) for one in at]
-    gate_up = torch.stack([concatenated(own, names_of_one) for names_of_one in halves])
-    down = torch.stack([own.pop(f"{one}{names.expert_down}.weight") for one in at])
+    gate_up = torch.stack(
+        [torch.cat([plain_weight(own, f"{name}.weight") for name in one]) for one in halves]
+    )
+    down = torch.stack([plain_weight(own, f"{one}{names.expert_down}.weight") for one in at])
     return ExpertWeights(gate_up, None, down, None)
 
 
-def concatenated(own: Weights, names: tuple[str, ...], kind: str = "weight") -> Tensor:
-    """Several matrices or biases in one, removed from `own`."""
-    parts = [own.pop(f"{name}.{kind}") for name in names]
+def concatenated(own: Weights, names: tuple[str, ...]) -> Tensor | PackedWeight:
+    """Several matrices in one, removed from `own`; quantised ones if all are."""
+    parts = [own.pop(f"{name}.weight") for name in names]
+    packed = [one for one in parts if isinstance(one, PackedWeight)]
+    if not packed:
+        plain = [one for one in parts if isinstance(one, Tensor)]
+        return torch.cat(plain) if len(plain) > 1 else plain[0]
+    if len(packed) < len(parts):
+        raise InternalError(f"of {', '.join(names)} some are quantised and some are not")
+    return concatenated_rows(packed) if len(packed) > 1 else packed[0]
+
+
+def concatenated_biases(own: Weights, names: tuple[str, ...]) -> Tensor:
+    """Several biases in one, removed from `own`."""
+    parts = [plain_weight(own, f"{name}.bias") for name in names]
     return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
+def plain_weight(own: Weights, name: str) -> Tensor:
+    """A weight that is never quantised, removed from `own`."""
+    weight = own.pop(name)
+    if isinstance(weight, PackedWeight):
+        raise InternalError(f"{name} is quantised, which nothing computes with")
+    return weight
+
+
+def bias_of(own: Weights, name: str) -> Tensor | None:
+    """A bias, or another weight that may be absent and is never quantised."""
+    return plain_weight(dict(own), name) if name in own else None
 
 
 def _stacked_shapes(names: WeightNames, experts: ExpertShape, hidden: int) -> Shapes:
@@ -84,12 +113,12 @@ def _stacked_shapes(names: WeightNames, experts: ExpertShape, hidden: int) -> Sh
 
 def _stacked_experts(names: WeightNames, own: Weights) -> ExpertWeights:
     gate_up, down = names.expert + names.expert_gate_up[0], names.expert + names.expert_down
-    gate_up_bias = own.pop(f"{gate_up}_bias", None)
+    gate_up_bias = bias_of(own, f"{gate_up}_bias")
     return ExpertWeights(
-        gate_up=_gates_first(own.pop(gate_up).transpose(1, 2)),
+        gate_up=_gates_first(plain_weight(own, gate_up).transpose(1, 2)),
         gate_up_bias=None if gate_up_bias is None else _gates_first(gate_up_bias),
-        down=own.pop(down).transpose(1, 2).contiguous(),
-        down_bias=own.pop(f"{down}_bias", None),
+        down=plain_weight(own, down).transpose(1, 2).contiguous(),
+        down_bias=bias_of(own, f"{down}_bias"),
     )
 
 

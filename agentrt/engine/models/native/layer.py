@@ -8,10 +8,18 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from agentrt.engine.models.native.expert_weights import Weights, concatenated, take_experts
+from agentrt.engine.models.native.expert_weights import (
+    Weights,
+    bias_of,
+    concatenated,
+    concatenated_biases,
+    plain_weight,
+    take_experts,
+)
 from agentrt.engine.models.native.experts import Experts, Gated, LinearT
 from agentrt.engine.models.native.rope import head_order
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
+from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.ops.linear import GroupedLinear
 from agentrt_kernels.contract import HeadNorms, Score
 
@@ -21,7 +29,7 @@ LinearT_co = TypeVar("LinearT_co", covariant=True)
 class MatrixFormat(Protocol[LinearT_co]):
     """Puts matrices into their final format."""
 
-    def linear(self, weight: Tensor, bias: Tensor | None = None) -> LinearT_co:
+    def linear(self, weight: Tensor | PackedWeight, bias: Tensor | None = None) -> LinearT_co:
         """Linear layer of `weight` `[N, W]` and `bias` `[N]`."""
         ...
 
@@ -70,16 +78,17 @@ def take_layer(
         name.removeprefix(at): weights.pop(name) for name in list(weights) if name.startswith(at)
     }
     names = shape.names
-    qkv, bias = concatenated(own, names.qkv, "weight"), None
+    qkv, bias = concatenated(own, names.qkv), None
     if shape.qkv_bias:
-        bias = concatenated(own, names.qkv, "bias")
+        bias = concatenated_biases(own, names.qkv)
     query_norm, key_norm = (_norm(shape, own, f"self_attn.{name}_norm") for name in "qk")
     order = head_order(shape.ropes[number], shape.head_dim)
     if order != list(range(shape.head_dim)):
-        head_indices = torch.tensor(order, device=qkv.device)
         rotated_rows = shape.query_width + shape.kv_width
-        qkv = _reordered(qkv, rotated_rows, head_indices)
-        bias = bias if bias is None else _reordered(bias, rotated_rows, head_indices)
+        head_indices = torch.tensor(order)
+        rows = _reordered(torch.arange(qkv.shape[0]), rotated_rows, head_indices)
+        qkv = qkv.rows(rows) if isinstance(qkv, PackedWeight) else qkv[rows]
+        bias = bias if bias is None else bias[rows]
         if query_norm is not None and key_norm is not None:
             query_norm, key_norm = (
                 _reordered(norm.flatten(), norm.numel(), head_indices).view(norm.shape)
@@ -97,9 +106,9 @@ def take_layer(
         key_norm=key_norm,
         head_norms=head_norms,
         score=Score(
-            shape.scaling, shape.softcap, shape.windows[number], own.get("self_attn.sinks")
+            shape.scaling, shape.softcap, shape.windows[number], bias_of(own, "self_attn.sinks")
         ),
-        out=matrices.linear(own["self_attn.o_proj.weight"], own.get("self_attn.o_proj.bias")),
+        out=matrices.linear(own["self_attn.o_proj.weight"], bias_of(own, "self_attn.o_proj.bias")),
         inner_norm=_norm(shape, own, names.inner_norm),
         inner_out_norm=_norm(shape, own, names.inner_out_norm),
         inner=_experts(shape, experts, own, matrices) if experts else _gated(shape, own, matrices),
@@ -119,17 +128,17 @@ def embedding_scale(shape: DecoderShape, dtype: torch.dtype) -> float:
 
 
 def _norm(shape: DecoderShape, own: Weights, name: str) -> Tensor | None:
-    weight = own.get(f"{name}.weight")
+    weight = bias_of(own, f"{name}.weight")
     return None if weight is None else norm_weight(shape, weight)
 
 
 def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -> Gated[LinearT]:
     names = shape.names
-    bias = concatenated(own, names.gate_up, "bias") if shape.mlp_bias else None
+    bias = concatenated_biases(own, names.gate_up) if shape.mlp_bias else None
     down = own[f"{names.down}.weight"]
     return Gated(
-        matrices.linear(concatenated(own, names.gate_up, "weight"), bias),
-        matrices.linear(down, own.get(f"{names.down}.bias")),
+        matrices.linear(concatenated(own, names.gate_up), bias),
+        matrices.linear(down, bias_of(own, f"{names.down}.bias")),
         down.shape[1],
         shape.activation,
     )
@@ -138,7 +147,7 @@ def _gated(shape: DecoderShape, own: Weights, matrices: MatrixFormat[LinearT]) -
 def _experts(
     shape: DecoderShape, experts: ExpertShape, own: Weights, matrices: MatrixFormat[LinearT]
 ) -> Experts[LinearT]:
-    router = own[f"{shape.names.router}.weight"]
+    router = plain_weight(own, f"{shape.names.router}.weight")
     shared = shared_gate = None
     if experts.shared_inner:
         both = ("mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj")
@@ -153,7 +162,7 @@ def _experts(
         shape=experts,
         activation=shape.activation,
         bounds=torch.arange(experts.count + 1, device=router.device),
-        router=matrices.linear(router, own.get(f"{shape.names.router}.bias")),
+        router=matrices.linear(router, bias_of(own, f"{shape.names.router}.bias")),
         gate_up=matrices.grouped(weights.gate_up, weights.gate_up_bias),
         down=matrices.grouped(weights.down, weights.down_bias),
         shared=shared,
@@ -162,7 +171,7 @@ def _experts(
 
 
 def _reordered(rows: Tensor, rotated_rows: int, head_indices: Tensor) -> Tensor:
-    """`rows` `[heads * D, ...]` with each head's values reordered in the first `rotated_rows`."""
+    """`rows` `[heads * D]` with each head's values reordered in the first `rotated_rows`."""
     heads = rows[:rotated_rows].view(-1, head_indices.shape[0], *rows.shape[1:])
     return torch.cat(
         (heads[:, head_indices].reshape(rotated_rows, *rows.shape[1:]), rows[rotated_rows:])

@@ -14,10 +14,13 @@ from torch import Tensor
 from agentrt.base.errors import InternalError
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models.native.expert_weights import Weights, plain_weight
 from agentrt.engine.models.native.experts import Gated
 from agentrt.engine.models.native.layer import embedding_scale, norm_weight, take_layer
 from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.weights import parameter_count
+from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
 
@@ -25,7 +28,7 @@ from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
 class UnpackedMatrices:
     """Leaves matrices as they are: the native call packs them."""
 
-    def linear(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+    def linear(self, weight: Tensor | PackedWeight, bias: Tensor | None = None) -> Matrix:
         """See `MatrixFormat`."""
         return Matrix(weight, bias)
 
@@ -39,21 +42,21 @@ class StackNetwork:
 
     Args:
         shape: Shape of the decoder; `fits_stack` holds for it.
-        weights: Weights by checkpoint name, of one dtype; consumed.
+        weights: Weights by checkpoint name, of one dtype or quantised; consumed. A tied model has a
+            head of its own only if that is quantised.
         kernels: The native kernel set.
 
     Attributes:
         parameters: Number of parameters.
+        quantised_bytes: Bytes of the matrices that stay quantised.
     """
 
     is_single_call = True
 
-    def __init__(
-        self, shape: DecoderShape, weights: dict[str, Tensor], kernels: CpuKernels
-    ) -> None:
+    def __init__(self, shape: DecoderShape, weights: Weights, kernels: CpuKernels) -> None:
         self._shape = shape
-        self.parameters = sum(weight.numel() for weight in weights.values())
-        embedding = weights.pop("model.embed_tokens.weight")
+        self.parameters = parameter_count(shape, weights)
+        embedding = plain_weight(weights, "model.embed_tokens.weight")
         self._stack = kernels.stack(
             StackShape(
                 layers=shape.layers,
@@ -71,9 +74,10 @@ class StackNetwork:
             ),
             embedding,
             _layers(shape, weights),
-            norm_weight(shape, weights.pop("model.norm.weight")),
-            embedding if shape.tied else weights.pop("lm_head.weight"),
+            norm_weight(shape, plain_weight(weights, "model.norm.weight")),
+            weights.pop("lm_head.weight", embedding),
         )
+        self.quantised_bytes = self._stack.quantised_bytes
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache; the workspace grows with the forwards."""
@@ -96,7 +100,7 @@ def fits_stack(shape: DecoderShape) -> bool:
     return shape.experts is None and shape.head_norms != "all"
 
 
-def _layers(shape: DecoderShape, weights: dict[str, Tensor]) -> Iterator[StackLayer]:
+def _layers(shape: DecoderShape, weights: Weights) -> Iterator[StackLayer]:
     for number in range(shape.layers):
         layer = take_layer(shape, weights, number, UnpackedMatrices())
         assert isinstance(layer.inner, Gated)

@@ -17,9 +17,11 @@ from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models.native.expert_weights import Weights, plain_weight
 from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weight, take_layer
 from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
 from agentrt.engine.ops.linear import Linear, LinearBackend
 from agentrt_kernels.contract import Kernels
@@ -36,6 +38,7 @@ class TorchNetwork:
 
     Attributes:
         parameters: Number of parameters.
+        quantised_bytes: Bytes of the matrices that stay quantised.
     """
 
     is_single_call = False
@@ -43,18 +46,19 @@ class TorchNetwork:
     def __init__(
         self,
         shape: DecoderShape,
-        weights: dict[str, Tensor],
+        weights: Weights,
         kernels: Kernels,
         backend: LinearBackend,
     ) -> None:
         self._shape = shape
         self._kernels = kernels
-        self.parameters = sum(weight.numel() for weight in weights.values())
-        self._embedding = weights.pop("model.embed_tokens.weight")  # [vocabulary, hidden]
-        self._norm = norm_weight(shape, weights.pop("model.norm.weight"))
-        head = self._embedding if shape.tied else weights.pop("lm_head.weight")
+        self.parameters = parameter_count(shape, weights)
+        self._embedding = plain_weight(weights, "model.embed_tokens.weight")  # [vocabulary, hidden]
+        self._norm = norm_weight(shape, plain_weight(weights, "model.norm.weight"))
+        head = weights.pop("lm_head.weight", self._embedding)
         self._head = backend.linear(head)
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
+        self.quantised_bytes = backend.quantised_bytes
         scale = embedding_scale(shape, self._embedding.dtype)
         self._embedding_scale = scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2

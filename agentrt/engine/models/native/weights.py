@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from agentrt.engine.models.native.expert_weights import Shapes, expert_shapes
+from agentrt.engine.models.native.expert_weights import Shapes, Weights, expert_shapes
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.quantisation import EMBEDDING, HEAD, Quantisation
 
 _PART_PREFIXES = {
     "model.language_model.": "model.",
@@ -32,6 +34,30 @@ def weight_shapes(shape: DecoderShape) -> Shapes:
             own |= _gated(shape)
         found |= {f"model.layers.{layer}.{name}": size for name, size in own.items()}
     return found
+
+
+def parameter_count(shape: DecoderShape, weights: Weights) -> int:
+    """Number of parameters; a head that repeats the embedding is none."""
+    known = weight_shapes(shape)
+    return sum(weight.numel() for name, weight in weights.items() if name in known)
+
+
+def weight_bytes(shape: DecoderShape, value_bytes: int, quantisation: Quantisation | None) -> int:
+    """Bytes of all weights as they are kept.
+
+    Args:
+        shape: Shape of the decoder.
+        value_bytes: Bytes of a value that is not quantised.
+        quantisation: What matrices become.
+    """
+    sizes = weight_shapes(shape)
+    if shape.tied and quantisation is not None and quantisation.head_bits is not None:
+        sizes[HEAD] = sizes[EMBEDDING]
+    total = 0
+    for name, size in sizes.items():
+        packed = None if quantisation is None else quantisation.bytes_of(name, size)
+        total += math.prod(size) * value_bytes if packed is None else packed
+    return total
 
 
 def own_name(shape: DecoderShape, name: str) -> str | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from agentrt.analysis.model_shape import DTYPE_BYTES
+from agentrt.base.config import WeightChoice
 from agentrt.lab.bench.engine.points import points_of
 from agentrt.lab.bench.engine.result import PointResult, to_json
 from agentrt.lab.bench.engine.sweep import measure
@@ -25,6 +28,7 @@ def check(flags: EngineFlags) -> None:
     check_known("--device", (flags.device,), ("cpu", "cuda"))
     kernels = ("auto", "torch", "cpu", "triton", "reference")
     check_known("--kernels", (flags.kernels,), kernels)
+    check_known("--weights", (flags.weights,), get_args(WeightChoice))
     require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 7 or more")
     built = flags.device == "cpu" or "llama.cpp" not in flags.peers
     require(built, "make peers builds llama.cpp for the CPU only", "Use --peer hf")

@@ -66,6 +66,7 @@ def measure(
             engine = {
                 "threads": flags.threads,
                 "kernels": flags.kernels,
+                "weights": flags.weights,
                 "device": flags.device,
                 "random_weights": not saved,
             }
@@ -75,7 +76,13 @@ def measure(
                 variants[CONSTRAINED] = [constrained_arm(ours)]
             for peer in flags.peers:
                 variants[peer] = peer_arms(
-                    peer, point, shape, files, device=flags.device, cores=cores()
+                    peer,
+                    point,
+                    shape,
+                    files,
+                    device=flags.device,
+                    cores=cores(),
+                    weights=flags.weights,
                 )
             found = _measure_point(point, variants, shape, flags, arms)
             pace.done(point.name)

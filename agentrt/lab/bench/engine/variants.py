@@ -19,6 +19,10 @@ CONSTRAINED = "constrained"
 """Our engine with its outputs held to a JSON type; compared as a peer is."""
 
 
+PEER_WEIGHTS = {"int8": "q8_0", "int4": "q4_0"}
+"""Weights of llama.cpp beside quantised weights of ours."""
+
+
 def our_arm(points: Sequence[SweepPoint], model: Path, config: Mapping[str, Any]) -> Arm:
     """Our engine for points of one dtype.
 
@@ -43,12 +47,21 @@ def constrained_arm(ours: Arm) -> Arm:
 
 
 def peer_arms(
-    peer: str, point: SweepPoint, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
+    peer: str,
+    point: SweepPoint,
+    shape: ModelShape,
+    files: PeerFiles,
+    *,
+    device: str,
+    cores: int,
+    weights: str = "checkpoint",
 ) -> list[Arm]:
     """Every variant of a peer; the bench keeps its best."""
     counts = [cores] if device == "cuda" else thread_counts(cores)
     if peer == "llama.cpp":
-        return [arm for threads in counts for arm in _llama_cpp(point, shape, files, threads)]
+        return [
+            arm for threads in counts for arm in _llama_cpp(point, shape, files, threads, weights)
+        ]
     common = {
         "dtype": point.dtype,
         "device": device,
@@ -67,9 +80,12 @@ def peer_arms(
     ]
 
 
-def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
+def _llama_cpp(
+    point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int, weights: str
+) -> list[Arm]:
     """A shared prefix may be quicker with a cache for each sequence, or with one for all."""
     longest = point.prompt_tokens + point.new_tokens
+    file_type = PEER_WEIGHTS.get(weights, point.dtype)
     variants = {f"{threads}t": False}
     if point.shared_tokens:
         variants[f"{threads}t one cache"] = True
@@ -77,7 +93,7 @@ def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: 
         llama_cpp_arm(
             files,
             variant,
-            model=str(files.gguf(shape, point.dtype)),
+            model=str(files.gguf(shape, file_type)),
             threads=threads,
             dtype=point.dtype,
             batch=point.batch,

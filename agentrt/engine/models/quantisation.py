@@ -1,0 +1,155 @@
+"""Quantisation at load: which matrices of a decoder become codes, and how they are rounded.
+
+Values are rounded to the nearest step, group by group. Embedding, norms, biases and routers stay
+as they are. The head is apart: its errors are those of the logits themselves, so that it takes
+eight bits unless the settings say otherwise.
+
+Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from agentrt.base.config import EngineConfig
+from agentrt.engine.models.packed_weight import PackedWeight
+
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+"""Names of the first and the last matrix of a decoder."""
+
+_BITS: dict[str, Literal[4, 8]] = {"int8": 8, "int4": 4}
+_INT4_GROUP = 32
+_PROBED_ENDS = (8.0, 7.5, 7.0, 6.5, 6.0)
+"""Steps at which a group's largest value may end with four bits: of these codes, those from a
+smaller end cut the largest values and round all others more finely.
+"""
+_SCALE_BYTES, _FACTOR_BYTES = 2, 4  # of a group, and of an output
+_BLOCK_VALUES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """What a decoder's matrices become.
+
+    Attributes:
+        bits: Of the matrices of layers.
+        group: Their inputs that share a scale; 0 is a whole row.
+        head_bits: Of the head; None leaves it as it is.
+    """
+
+    bits: Literal[4, 8]
+    group: int
+    head_bits: Literal[4, 8] | None
+
+    def take(self, name: str, weight: Tensor) -> Tensor | PackedWeight:
+        """The weight of this name, quantised if it is to be."""
+        bits = self.bits_of(name, tuple(weight.shape))
+        return weight if bits is None else quantised(weight, bits, self.group_of(bits))
+
+    def bits_of(self, name: str, size: tuple[int, ...]) -> Literal[4, 8] | None:
+        """Bits of the weight of this name and size, or None."""
+        if name == EMBEDDING or len(size) != 2 or not name.endswith(".weight"):
+            return None
+        bits = self.head_bits if name == HEAD else self.bits
+        return 8 if bits == 4 and size[1] % 2 else bits
+
+    def group_of(self, bits: Literal[4, 8]) -> int:
+        """Inputs that share a scale in a matrix of so many bits; 0 is a whole row."""
+        return self.group or (_INT4_GROUP if bits == 4 else 0)
+
+    def bytes_of(self, name: str, size: tuple[int, ...]) -> int | None:
+        """Bytes that the weight of this name and size takes as kernels keep it, or None."""
+        bits = self.bits_of(name, size)
+        if bits is None:
+            return None
+        rows, inputs = size
+        groups = -(-inputs // (self.group_of(bits) or inputs))
+        return rows * (inputs * bits // 8 + groups * _SCALE_BYTES + _FACTOR_BYTES)
+
+    def __str__(self) -> str:
+        group = self.group_of(self.bits)
+        scales = f"a scale for {group} inputs" if group else "a scale an output"
+        head = f"int{self.head_bits}" if self.head_bits else "as it is"
+        return f"quantised at load, {scales}, head {head}"
+
+
+def quantisation_of(config: EngineConfig) -> Quantisation | None:
+    """The quantisation of an engine of this config; None leaves weights as they are."""
+    if config.weights == "checkpoint":
+        return None
+    head = "int8" if config.head_weights == "auto" else config.head_weights
+    return Quantisation(_BITS[config.weights], config.weight_group, _BITS.get(head))
+
+
+def quantised(weight: Tensor, bits: Literal[4, 8], group: int) -> PackedWeight:
+    """Round a matrix to codes.
+
+    Args:
+        weight: `[N, W]`; for 4 bits W is even.
+        bits: 8, symmetric to 127; or 4, whose scale of each group is the best of several.
+        group: Inputs that share a scale; 0 is a whole row.
+    """
+    rows, inputs = weight.shape
+    group = group or inputs
+    groups = -(-inputs // group)
+    values = torch.empty((rows, inputs if bits == 8 else inputs // 2), dtype=_CODES[bits])
+    scales = torch.empty((rows, groups))
+    block = max(1, _BLOCK_VALUES // inputs)
+    for at in range(0, rows, block):  # what is computed in between stays small
+        part = weight[at : at + block].float()
+        padded = functional.pad(part, (0, groups * group - inputs)).view(-1, groups, group)
+        codes, scale = (_eight_bits if bits == 8 else _four_bits)(padded)
+        flat = codes.flatten(1)[:, :inputs]
+        if bits == 4:
+            whole = (flat + 8).to(torch.uint8)
+            flat = whole[:, ::2] | whole[:, 1::2] << 4
+        values[at : at + block] = flat.to(values.dtype)
+        scales[at : at + block] = scale[..., 0]
+    return PackedWeight(bits, values, scales, None, group)
+
+
+_CODES: dict[int, torch.dtype] = {8: torch.int8, 4: torch.uint8}
+
+
+def _eight_bits(groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Codes of -127 to 127 and scales `[N, G, 1]` of `[N, G, group]`."""
+    scale = groups.abs().amax(-1, keepdim=True) / 127
+    return _rounded(groups, scale, -127, 127), scale
+
+
+def _four_bits(groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Codes of -8 to 7 and scales: the end with the smallest squared error, group by group.
+
+    The value that is largest without its sign takes the side with eight steps, so that a scale
+    may be negative. Each scale is the one that fits its codes best.
+    """
+    place = groups.abs().argmax(-1, keepdim=True)
+    largest = groups.gather(-1, place)
+    ends = torch.full_like(largest, _PROBED_ENDS[0])
+    most = torch.full_like(largest, -1.0)
+    for end in _PROBED_ENDS:
+        codes = _rounded(groups, largest / -end, -8, 7)
+        squares, along = _fit(codes, groups)
+        gained = along.square() / squares.clamp(min=1)  # what the best scale leaves of the error
+        better = gained > most
+        ends = torch.where(better, end, ends)
+        most = torch.where(better, gained, most)
+    codes = _rounded(groups, largest / -ends, -8, 7)
+    squares, along = _fit(codes, groups)
+    return codes, along / squares.clamp(min=1)
+
+
+def _fit(codes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Squares of the codes of each group, and their products with its values `[N, G, 1]`."""
+    return codes.square().sum(-1, keepdim=True), (codes * groups).sum(-1, keepdim=True)
+
+
+def _rounded(groups: Tensor, scale: Tensor, least: int, most: int) -> Tensor:
+    """The nearest steps; zeros where the scale is zero."""
+    turn = torch.where(scale == 0, 0.0, 1 / scale)
+    return (groups * turn).round_().clamp_(least, most)
