@@ -11,6 +11,9 @@ from agentrt.analysis.cost_model import ModelWork
 from agentrt.analysis.model_shape import DTYPE_BYTES, ModelShape
 from agentrt.base.record import record
 
+QUANTISED_BYTES = {"int8": 1.0, "int4": 9 / 16}
+"""Bytes of a quantised weight: of four bits with a scale for 32."""
+
 
 @record
 class DecodeWork:
@@ -37,7 +40,13 @@ class DecodeWork:
 
 
 def decode_work(
-    shape: ModelShape, dtype: str, *, batch: int, history_tokens: float, shared_tokens: int = 0
+    shape: ModelShape,
+    dtype: str,
+    *,
+    batch: int,
+    history_tokens: float,
+    shared_tokens: int = 0,
+    weights: str = "checkpoint",
 ) -> DecodeWork:
     """Work of one decode step.
 
@@ -47,14 +56,18 @@ def decode_work(
         batch: Sequences.
         history_tokens: Context of each sequence, shared part included.
         shared_tokens: Length of the prefix that all sequences share.
+        weights: Format of the matrices: "checkpoint" for the dtype, or "int8" or "int4", whose head
+            has eight bits.
     """
     layer = shape.attention_parameters + used_experts(shape, batch) * shape.expert_parameters
     layer += shape.experts * shape.router_parameters
-    weights = shape.layers * layer + shape.head_parameters
+    layers = shape.layers * layer
+    value_bytes = QUANTISED_BYTES.get(weights, DTYPE_BYTES[dtype])
+    head_bytes = QUANTISED_BYTES["int8"] if weights in QUANTISED_BYTES else DTYPE_BYTES[dtype]
     own_tokens = batch * (history_tokens - shared_tokens)
     tokens_read = own_tokens + (shared_tokens if batch else 0)
     return DecodeWork(
-        weight_bytes=weights * DTYPE_BYTES[dtype],
+        weight_bytes=layers * value_bytes + shape.head_parameters * head_bytes,
         kv_bytes=tokens_read * shape.kv_bytes_a_token(dtype),
         flops=batch * flops_a_token(shape, history_tokens) + batch * 2 * shape.head_parameters,
     )

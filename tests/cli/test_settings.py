@@ -50,6 +50,18 @@ def test_speculative_decoding_is_the_engines(text: str, value: object) -> None:
     assert engine.speculate_tokens == value
 
 
+def test_weights_are_the_embedded_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = RunSettings("job.py", weights="int4").engine_choice
+    assert isinstance(engine, EngineConfig)
+    assert engine.weights == "int4"
+    with pytest.raises(UsageError, match="--weights 'int5' is no format"):
+        RunSettings("job.py", weights="int5")
+    with pytest.raises(UsageError, match="--weights is for the embedded engine"):
+        RunSettings("job.py", weights="int8", engine="http://gpu:1")
+    assert answer(["serve", "--weights=int5"]) == 2
+    assert "--weights 'int5' is no format" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["-1", "many", "", "1.5"])
 def test_no_number_of_draft_tokens(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="is no number of tokens"):

@@ -24,9 +24,9 @@ EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 _BITS: dict[str, Literal[4, 8]] = {"int8": 8, "int4": 4}
 _INT4_GROUP = 32
-_PROBED_ENDS = (8.0, 7.5, 7.0, 6.5, 6.0)
-"""Steps at which a group's largest value may end with four bits: of these codes, those from a
-smaller end cut the largest values and round all others more finely.
+_PROBED_ENDS = (8.0, 7.0, 7.5, 8.5, 9.0)
+"""Steps from zero at which a group's largest value may lie with four bits. There are eight: beyond
+them that value is cut off, and all others are rounded more finely.
 """
 _SCALE_BYTES, _FACTOR_BYTES = 2, 4  # of a group, and of an output
 _BLOCK_VALUES = 1 << 18

@@ -59,6 +59,20 @@ def test_one_process_serves_the_rows_that_it_can(files: PeerFiles) -> None:
         assert (first == second) is alike
 
 
+@pytest.mark.parametrize(("weights", "theirs"), [("int8", "q8_0"), ("int4", "q4_0")])
+def test_quantised_weights_meet_those_of_llama_cpp(
+    weights: str, theirs: str, files: PeerFiles
+) -> None:
+    (files.checkpoint / f"{theirs}-{peer_files._VERSION}.gguf").touch()
+    row = SweepPoint(4, 64, 8, 0, "bfloat16", weights)
+    assert row.name.endswith(f"bfloat16 {weights}")
+    (arm,) = peer_arms("llama.cpp", row, MICRO, files, device="cpu", cores=1)
+    assert arm.variant == f"1t {theirs}"
+    assert Path(arm.settings["model"]).name.startswith(theirs)
+    bytes_read = row.decode_work(MICRO).weight_bytes
+    assert bytes_read < 0.6 * ALONE.decode_work(MICRO).weight_bytes
+
+
 def test_our_engine_holds_every_row_and_runs_as_the_product_does(tmp_path: Path) -> None:
     larger = SweepPoint(100, 64, 8, 0, "bfloat16")
     arm = our_arm([ALONE, larger], tmp_path, {"threads": 2, "kernels": "torch"})

@@ -26,6 +26,7 @@ class SweepPoint:
         new_tokens: Tokens that each sequence produces.
         shared_tokens: Length of the prefix that all prompts share.
         dtype: Dtype of the computation.
+        weights: Weights of our engine: "checkpoint", "int8" or "int4".
     """
 
     batch: int
@@ -33,12 +34,14 @@ class SweepPoint:
     new_tokens: int
     shared_tokens: int
     dtype: str
+    weights: str = "checkpoint"
 
     @property
     def name(self) -> str:
         """Name in tables and messages."""
         shared = f" shared={self.shared_tokens}" if self.shared_tokens else ""
-        return f"B={self.batch} prompt={self.prompt_tokens}{shared} {self.dtype}"
+        weights = "" if self.weights == "checkpoint" else f" {self.weights}"
+        return f"B={self.batch} prompt={self.prompt_tokens}{shared} {self.dtype}{weights}"
 
     @property
     def all_prompt_tokens(self) -> int:
@@ -65,6 +68,7 @@ class SweepPoint:
             batch=self.batch,
             history_tokens=history_tokens,
             shared_tokens=self.shared_tokens,
+            weights=self.weights,
         )
 
     def prefill_flops(self, shape: ModelShape) -> float:
@@ -86,7 +90,7 @@ def points_of(shape: ModelShape, flags: EngineFlags) -> list[SweepPoint]:
     least = min(*prompts, *batches) >= 1 and min(shared) >= 0
     require(least, "--batch and --prompt start at 1, --shared at 0", "Raise them")
     found = [
-        SweepPoint(batch, first + prompt, flags.new, first, dtype)
+        SweepPoint(batch, first + prompt, flags.new, first, dtype, flags.weights)
         for dtype, first, prompt, batch in product(names(flags.dtype), shared, prompts, batches)
     ]
     for point in found:

@@ -82,7 +82,6 @@ def measure(
                     files,
                     device=flags.device,
                     cores=cores(),
-                    weights=flags.weights,
                 )
             found = _measure_point(point, variants, shape, flags, arms)
             pace.done(point.name)

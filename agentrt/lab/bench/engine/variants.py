@@ -19,7 +19,7 @@ CONSTRAINED = "constrained"
 """Our engine with its outputs held to a JSON type; compared as a peer is."""
 
 
-PEER_WEIGHTS = {"int8": "q8_0", "int4": "q4_0"}
+_PEER_WEIGHTS = {"int8": "q8_0", "int4": "q4_0"}
 """Weights of llama.cpp beside quantised weights of ours."""
 
 
@@ -47,21 +47,12 @@ def constrained_arm(ours: Arm) -> Arm:
 
 
 def peer_arms(
-    peer: str,
-    point: SweepPoint,
-    shape: ModelShape,
-    files: PeerFiles,
-    *,
-    device: str,
-    cores: int,
-    weights: str = "checkpoint",
+    peer: str, point: SweepPoint, shape: ModelShape, files: PeerFiles, *, device: str, cores: int
 ) -> list[Arm]:
     """Every variant of a peer; the bench keeps its best."""
     counts = [cores] if device == "cuda" else thread_counts(cores)
     if peer == "llama.cpp":
-        return [
-            arm for threads in counts for arm in _llama_cpp(point, shape, files, threads, weights)
-        ]
+        return [arm for threads in counts for arm in _llama_cpp(point, shape, files, threads)]
     common = {
         "dtype": point.dtype,
         "device": device,
@@ -80,20 +71,19 @@ def peer_arms(
     ]
 
 
-def _llama_cpp(
-    point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int, weights: str
-) -> list[Arm]:
+def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
     """A shared prefix may be quicker with a cache for each sequence, or with one for all."""
     longest = point.prompt_tokens + point.new_tokens
-    file_type = PEER_WEIGHTS.get(weights, point.dtype)
-    variants = {f"{threads}t": False}
+    quantised = _PEER_WEIGHTS.get(point.weights, "")
+    name = f"{threads}t {quantised}".strip()
+    variants = {name: False}
     if point.shared_tokens:
-        variants[f"{threads}t one cache"] = True
+        variants[f"{name} one cache"] = True
     return [
         llama_cpp_arm(
             files,
             variant,
-            model=str(files.gguf(shape, file_type)),
+            model=str(files.gguf(shape, quantised or point.dtype)),
             threads=threads,
             dtype=point.dtype,
             batch=point.batch,

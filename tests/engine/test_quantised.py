@@ -1,0 +1,178 @@
+"""Quantised weights: how they are rounded, what stays plain, what computes, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrt import embedded
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import EngineUnavailable, UsageError
+from agentrt.engine.models.load_plan import plan_load
+from agentrt.engine.models.loader import load_model
+from agentrt.engine.models.native.build import build_network, read_weights
+from agentrt.engine.models.native.self_check import network_logits
+from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt.engine.models.quantisation import quantised
+from agentrt.engine.models.report import model_report
+
+quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+FORMATS = [("int8", 0), ("int8", 32), ("int4", 0), ("int4", 128)]
+
+
+@pytest.fixture(autouse=True)
+def _native(model_dir):
+    report = model_report(EngineConfig(model_dir("llama"), self_check="never"))
+    if report.kernels != "cpu":
+        pytest.skip(report.kernels_reason)
+
+
+@quick
+@given(
+    rows=st.integers(1, 40),
+    inputs=st.integers(1, 150),
+    bits=st.sampled_from([4, 8]),
+    group=st.sampled_from([0, 32, 128]),
+    size=st.sampled_from([1e-7, 0.02, 1.0]),
+    seed=st.integers(0, 5),
+)
+def test_values_are_rounded_to_the_nearest_step(rows, inputs, bits, group, size, seed):
+    inputs *= 8 // bits
+    weight = torch.randn(rows, inputs, generator=torch.Generator().manual_seed(seed)) * size
+    weight[0] = 0
+    made = quantised(weight, bits, group)
+    assert made.shape == weight.shape
+    assert made.scales.shape[1] == -(-inputs // (group or inputs))
+    step = made.scales.abs().repeat_interleave(group or inputs, 1)[:, :inputs]
+    error = (made.dequantize() - weight).abs()
+    if bits == 8:
+        assert (error <= 0.5001 * step).all()
+    else:  # the largest of a group may lie past the last step
+        assert (error <= 0.5001 * step).float().mean() > 0.9
+    assert not made.dequantize()[0].any()
+
+
+def test_the_scale_of_four_bits_is_better_than_that_of_the_largest_value():
+    weight = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+    made = quantised(weight, 4, 32).dequantize()
+    groups = weight.view(64, 8, 32)
+    largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
+    scale = largest / -8
+    plain = ((groups / scale).round().clamp(-8, 7) * scale).view_as(weight)
+    assert (made - weight).norm() < 0.97 * (plain - weight).norm()
+
+
+def logits_of(plan, weights):
+    network = build_network(plan.shape, weights, plan.kernels.kernels, plan.linear_backend)
+    loaded = load_model(dataclasses.replace(plan.config, weights="checkpoint", weight_group=0))
+    return network_logits(network, loaded.layout, plan.shape.heads, plan.shape.vocabulary)
+
+
+@pytest.mark.parametrize(("weights", "group"), FORMATS)
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "olmo2", "phi3", "gemma2", "embedded"])
+def test_logits_are_those_of_the_rounded_matrices(kind, weights, group, model_dir):
+    path = embedded.path() if kind == "embedded" else model_dir(kind)
+    plan = plan_load(EngineConfig(path, weights=weights, weight_group=group, self_check="never"))
+    read = [
+        read_weights(plan.shape, path, plan.dtype, plan.device, plan.quantisation) for _ in range(2)
+    ]
+    rounded = {
+        name: one.dequantize() if isinstance(one, PackedWeight) else one
+        for name, one in read[0].items()
+    }
+    assert any(isinstance(one, PackedWeight) for one in read[1].values())
+    found, expected = logits_of(plan, read[1]), logits_of(plan, rounded)
+    assert (found - expected).norm() <= 1e-2 * expected.norm()
+
+
+def test_matrices_alone_are_quantised(model_dir):
+    path = model_dir("qwen2")
+    plan = plan_load(EngineConfig(path, weights="int4", self_check="never"))
+    weights = read_weights(plan.shape, path, plan.dtype, plan.device, plan.quantisation)
+    bits = {name: one.bits for name, one in weights.items() if isinstance(one, PackedWeight)}
+    assert bits.pop("lm_head.weight") == 8
+    assert set(bits.values()) == {4}
+    plain = {name for name in weights if name not in bits} - {"lm_head.weight"}
+    assert all(name.endswith(("norm.weight", ".bias", "embed_tokens.weight")) for name in plain)
+
+
+@pytest.mark.parametrize("head", ["checkpoint", "int4"])
+def test_the_head_has_its_own_format(head, model_dir):
+    config = EngineConfig(model_dir("llama"), weights="int8", head_weights=head, self_check="never")
+    plan = plan_load(config)
+    weights = read_weights(
+        plan.shape, config.model_path, plan.dtype, plan.device, plan.quantisation
+    )
+    found = weights.get("lm_head.weight")
+    if head == "int4":
+        assert isinstance(found, PackedWeight)
+        assert found.bits == 4
+    else:
+        assert not isinstance(found, PackedWeight)
+
+
+@pytest.mark.parametrize(("weights", "least", "most"), [("int8", 1.0, 1.05), ("int4", 0.5, 0.64)])
+def test_matrices_stay_in_their_bits(weights, least, most):
+    """Padding and scales are the rest; nothing is kept plain beside the codes."""
+    config = EngineConfig(embedded.path(), weights=weights, head_weights="checkpoint")
+    network = load_model(config).network
+    plan = plan_load(config)
+    taken = read_weights(plan.shape, config.model_path, plan.dtype, plan.device, plan.quantisation)
+    values = sum(one.numel() for one in taken.values() if isinstance(one, PackedWeight))
+    assert least * values <= network.quantised_bytes <= most * values
+    assert load_model(EngineConfig(embedded.path())).network.quantised_bytes == 0
+
+
+def test_the_report_says_which_weights_run():
+    plain, eight, four = (
+        model_report(EngineConfig(embedded.path(), weights=weights))
+        for weights in ("checkpoint", "int8", "int4")
+    )
+    assert (plain.linear, eight.linear, four.linear) == ("native", "int8", "int4")
+    assert eight.linear_reason == "quantised at load, a scale an output, head int8"
+    assert four.linear_reason == "quantised at load, a scale for 32 inputs, head int8"
+    assert plain.weight_bytes > eight.weight_bytes > four.weight_bytes > 0
+    assert "int8 weights" in str(eight)
+    assert plain.computed_by != eight.computed_by
+
+
+def test_a_quantised_engine_writes(engine, build):
+    core = build("llama", weights="int4")
+    core.submit(engine.request(1, [1, 2, 3, 4], max_tokens=5))
+    assert len(engine.drain(core).ids(1)) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "said"),
+    [
+        ("llama", {"kernels": "torch"}, "they take the cpu kernels, and these are torch"),
+        ("mixtral", {}, "has experts, whose matrices stay as they are"),
+        ("gpt_neox", {}, "transformers computes"),
+    ],
+)
+def test_what_does_not_multiply_by_them_refuses_them(kind, more, said, model_dir):
+    config = EngineConfig(model_dir(kind), weights="int8", self_check="never", **more)
+    with pytest.raises(EngineUnavailable, match=said) as caught:
+        load_model(config)
+    assert "weights=int8" in caught.value.message
+    assert "--weights" in caught.value.hint
+    assert model_report(config).path == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"weights": "int5"}, "weights='int5'"),
+        ({"weights": "int8", "weight_group": 12}, "weight_group=12"),
+        ({"weights": "int8", "head_weights": "fp8"}, "head_weights='fp8'"),
+        ({"weight_group": 32}, "is for quantised weights"),
+        ({"head_weights": "int4"}, "is for quantised weights"),
+    ],
+)
+def test_unknown_settings_are_refused(fields, said, model_dir):
+    with pytest.raises(UsageError, match=said):
+        plan_load(EngineConfig(model_dir("llama"), **fields))
