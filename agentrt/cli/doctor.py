@@ -18,6 +18,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
 from agentrt.base.errors import AgentrtError, NotInstalled
+from agentrt.base.weight_choice import with_weights
 from agentrt.cli.progress_display import waiting
 
 PACKAGES = (
@@ -36,10 +37,12 @@ _NO_COMPILER = (
 )
 
 
-def print_report(model: str, *, as_json: bool) -> int:
+def print_report(model: str, weights: str = "", *, as_json: bool) -> int:
     """Print the report; the exit code is that of the error at the engine's start."""
+    config = EngineConfig(Path(model) if model else embedded.path())
+    config = with_weights(config, weights)
     with waiting("starting the engine", quiet=as_json):
-        found, code = anyio.run(examine, Path(model) if model else embedded.path())
+        found, code = anyio.run(examine, config)
     if as_json:
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     else:
@@ -48,14 +51,13 @@ def print_report(model: str, *, as_json: bool) -> int:
     return code
 
 
-async def examine(model: Path) -> tuple[dict[str, Any], int]:
+async def examine(config: EngineConfig) -> tuple[dict[str, Any], int]:
     """The report by name, and the exit code."""
-    config = EngineConfig(model_path=model)
     found: dict[str, Any] = {
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: installed(name) for name in PACKAGES},
         "cpus": cores(),
-        "model": str(model),
+        "model": str(config.model_path),
     }
     if missing := missing_packages():
         return found | light_install(missing), NotInstalled.exit_code

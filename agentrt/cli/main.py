@@ -21,6 +21,7 @@ from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
 from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
+from agentrt.cli.weight_flag import Weights
 
 
 def main() -> NoReturn:
@@ -124,6 +125,7 @@ def doctor(
         bool,
         typer.Option("--probe", help="With --engine: find out by requests what it enforces."),
     ] = False,
+    weights: Weights = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts, or whether a server answers."""
@@ -133,7 +135,7 @@ def doctor(
         return print_check(engine, model, api_key, probe=probe, as_json=as_json)
     from agentrt.cli.doctor import print_report
 
-    return print_report(model, as_json=as_json)
+    return print_report(model, weights, as_json=as_json)
 
 
 def usage_error(error: typer.TyperException) -> UsageError:

@@ -38,7 +38,7 @@ def test_the_file_names_the_format_beside_prices(tmp_path: Path) -> None:
     config = in_file(tmp_path, both)
     assert config.weights == "int8"
     assert config.prices is not None
-    assert in_file(tmp_path, "[engines.embedded.prices]\ninput = 1").weights == "checkpoint"
+    assert in_file(tmp_path, "[engines.embedded.prices]\ndevice_second = 1").weights == "checkpoint"
 
 
 @pytest.mark.parametrize("given", ['"int3"', "8", '["int8"]'])

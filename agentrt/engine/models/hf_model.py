@@ -45,6 +45,7 @@ class HfNetwork:
     """
 
     is_single_call = False
+    quantised_bytes = 0
 
     def __init__(self, module: Any) -> None:
         self.module = module.eval()

@@ -39,7 +39,7 @@ class LoadPlan:
         shape: Shape of the native decoder, or why transformers computes the model.
         kernels: Kernel set for attention, norms and rotations.
         linear_backend: Chooses the format of its matrices.
-        quantisation: What its matrices become at load; None leaves them.
+        quantisation: Formats of its matrices; None leaves them as they are.
         context: Longest context.
         self_check_key: Key under which the self-check of such a checkpoint is stored.
         self_check: Known result of it.

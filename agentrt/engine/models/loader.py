@@ -41,10 +41,12 @@ class Network(Protocol):
     Attributes:
         parameters: Number of parameters.
         is_single_call: Whether a forward is one native call, attention included, without torch.
+        quantised_bytes: Bytes of the matrices that stay quantised.
     """
 
     parameters: int
     is_single_call: bool
+    quantised_bytes: int
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""

@@ -127,7 +127,7 @@ def concatenated_rows(parts: Sequence[PackedWeight]) -> PackedWeight:
 
 
 def _each_input(groups: Tensor, size: int, inputs: int) -> Tensor:
-    """What each group has `[N, G]`, in fp32 for each of its inputs `[N, W]`."""
+    """Values of groups `[N, G]`, in fp32 for each of their inputs `[N, W]`."""
     return groups.float().repeat_interleave(size, dim=1, output_size=groups.shape[1] * size)[
         :, :inputs
     ]

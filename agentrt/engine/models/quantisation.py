@@ -34,12 +34,12 @@ _BLOCK_VALUES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """What a decoder's matrices become.
+    """Formats of a decoder's matrices.
 
     Attributes:
-        bits: Of the matrices of layers.
+        bits: Bits of the matrices of layers.
         group: Their inputs that share a scale; 0 is a whole row.
-        head_bits: Of the head; None leaves it as it is.
+        head_bits: Bits of the head; None leaves it as it is.
     """
 
     bits: Literal[4, 8]

@@ -131,7 +131,7 @@ def pack_codes(
         gated: Whether the product is half as wide: values, each through a gate.
 
     Raises:
-        ValueError: Its groups do not end at multiples of 8.
+        ValueError: The groups do not end at multiples of 8.
     """
     values = weight.values.contiguous()
     rows, inputs = values.shape[0], values.shape[1] * 8 // weight.bits

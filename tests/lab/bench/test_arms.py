@@ -63,7 +63,8 @@ def test_one_process_serves_the_rows_that_it_can(files: PeerFiles) -> None:
 def test_quantised_weights_meet_those_of_llama_cpp(
     weights: str, theirs: str, files: PeerFiles
 ) -> None:
-    (files.checkpoint / f"{theirs}-{peer_files._VERSION}.gguf").touch()
+    (plain,) = files.checkpoint.glob("bfloat16-*.gguf")
+    plain.with_name(plain.name.replace("bfloat16", theirs)).touch()
     row = SweepPoint(4, 64, 8, 0, "bfloat16", weights)
     assert row.name.endswith(f"bfloat16 {weights}")
     (arm,) = peer_arms("llama.cpp", row, MICRO, files, device="cpu", cores=1)

@@ -48,7 +48,7 @@ def weight_bytes(shape: DecoderShape, value_bytes: int, quantisation: Quantisati
     Args:
         shape: Shape of the decoder.
         value_bytes: Bytes of a value that is not quantised.
-        quantisation: What matrices become.
+        quantisation: Formats of the matrices, or None.
     """
     sizes = weight_shapes(shape)
     if shape.tied and quantisation is not None and quantisation.head_bits is not None:
