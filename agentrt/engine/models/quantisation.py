@@ -9,6 +9,8 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,7 +31,7 @@ _PROBED_ENDS = (8.0, 7.0, 7.5, 8.5, 9.0)
 them that value is cut off, and all others are rounded more finely.
 """
 _SCALE_BYTES, _FACTOR_BYTES = 2, 4  # of a group, and of an output
-_BLOCK_VALUES = 1 << 18
+_BLOCK_VALUES = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +101,30 @@ def quantised(weight: Tensor, bits: Literal[4, 8], group: int) -> PackedWeight:
     groups = -(-inputs // group)
     values = torch.empty((rows, inputs if bits == 8 else inputs // 2), dtype=_CODES[bits])
     scales = torch.empty((rows, groups))
-    block = max(1, _BLOCK_VALUES // inputs)
-    for at in range(0, rows, block):  # what is computed in between stays small
-        part = weight[at : at + block].float()
-        padded = functional.pad(part, (0, groups * group - inputs)).view(-1, groups, group)
-        codes, scale = (_eight_bits if bits == 8 else _four_bits)(padded)
-        flat = codes.flatten(1)[:, :inputs]
-        if bits == 4:
-            whole = (flat + 8).to(torch.uint8)
-            flat = whole[:, ::2] | whole[:, 1::2] << 4
-        values[at : at + block] = flat.to(values.dtype)
-        scales[at : at + block] = scale[..., 0]
+    block = max(1, _BLOCK_VALUES // inputs)  # what is computed in between stays in the cache
+    with _one_thread():
+        for at in range(0, rows, block):
+            part = weight[at : at + block].float()
+            padded = functional.pad(part, (0, groups * group - inputs)).view(-1, groups, group)
+            codes, scale = (_eight_bits if bits == 8 else _four_bits)(padded)
+            flat = codes.flatten(1)[:, :inputs]
+            if bits == 4:
+                whole = (flat + 8).to(torch.uint8)
+                flat = whole[:, ::2] | whole[:, 1::2] << 4
+            values[at : at + block] = flat.to(values.dtype)
+            scales[at : at + block] = scale[..., 0]
     return PackedWeight(bits, values, scales, None, group)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute without torch's threads: on a busy machine they wait for each other at every step."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 _CODES: dict[int, torch.dtype] = {8: torch.int8, 4: torch.uint8}
