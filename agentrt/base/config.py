@@ -48,7 +48,7 @@ class EngineConfig:
         (2048, 'rwa')
 
     Attributes:
-        model_path: A Hugging Face checkpoint directory with safetensors.
+        model_path: A Hugging Face checkpoint directory with safetensors, or a GGUF file.
         device: Device of the model.
         dtype: "auto" takes the checkpoint's; float32 for a small model on a CPU.
         weights: "int8" and "int4" quantise the matrices of a decoder at load and leave them so, on
@@ -85,8 +85,9 @@ class EngineConfig:
             guessed and computed along in a step. Guesses come from earlier outputs of the same call
             site, from the prompt, and from a draft model. "auto" takes as many as pay; "off"
             guesses forced bytes only. Guesses never change a token.
-        draft_model: Checkpoint directory of a draft model: a smaller model with the same vocabulary
-            that guesses where nothing else does better. Its KV takes a part of the KV memory.
+        draft_model: Checkpoint directory or GGUF file of a draft model: a smaller model with the
+            same vocabulary that guesses where nothing else does better. Its KV takes a part of the
+            KV memory.
         draft_texts: Texts that guesses repeat. "all": the request's own text, and outputs of its
             call site; "own": its own prompt and output alone, as engines guess that know no call
             sites.

@@ -8,6 +8,7 @@ from pathlib import Path
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSettings
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
+from agentrt.base.gguf.gguf_file import is_gguf
 
 _REMOTE = ("kind", "protocol", "model", "organisation", "project")
 _EMBEDDED = (
@@ -42,6 +43,8 @@ def _embedded(settings: EngineConfig) -> dict[str, object]:
     folder = Path(settings.model_path).resolve()
     known: dict[str, object] = {name: str(getattr(settings, name)) for name in _EMBEDDED}
     files = sorted(one for one in folder.glob("*") if one.suffix in _MODEL_FILES)
+    if is_gguf(folder):
+        files = [folder]
     facts = [(one.name, one.stat()) for one in files if one.is_file()]
     known["files"] = [(name, fact.st_size, fact.st_mtime_ns) for name, fact in facts]
     return known | {"folder": str(folder)}

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentrt.base.errors import AgentrtError, ModelInvalid, RequestRejected, Unsupported
+from agentrt.base.gguf.gguf_file import is_gguf
 from agentrt.base.segments import (
     CallFrame,
     CallMade,
@@ -33,6 +34,7 @@ from agentrt.prompt.composer import Composer, LayoutMismatch
 from agentrt.prompt.detokenizer import Detokenizer
 from agentrt.prompt.encoded import Encoded, PrefixLoss, shared_length
 from agentrt.prompt.full_render import encode_full_render, escaped_tools
+from agentrt.prompt.gguf_model_files import read_gguf_model_files
 from agentrt.prompt.layout import Layout, find_layout
 from agentrt.prompt.message_form_probe import find_message_form
 from agentrt.prompt.model_files import ModelFiles, read_model_files
@@ -59,7 +61,7 @@ class Codec:
     """Encoder and decoder of one model's chats.
 
     Attributes:
-        path: The model's directory.
+        path: The model's directory, or its GGUF file.
         fingerprint: Hash; generated ids are valid for all codecs with the same fingerprint.
         vocab: Token ids and their bytes.
         call_frame: Frame of this model's tool calls.
@@ -105,20 +107,21 @@ class Codec:
 
     @classmethod
     def load(cls, path: Path) -> Codec:
-        """Read the codec of the model in the directory `path`.
+        """Read the codec of the model in the directory or GGUF file `path`.
 
         Raises:
             ModelInvalid: A file is missing or malformed, or its template takes too much to render.
         """
         try:
-            return cls(read_model_files(path))
+            read = read_gguf_model_files if is_gguf(path) else read_model_files
+            return cls(read(path))
         except RequestRejected as error:  # of the probes, which are the shortest of chats
             raise ModelInvalid(error.message, hint=error.hint) from error
         except _MALFORMED as error:
             raise ModelInvalid(
                 f"the tokenizer or the template of {path} cannot be read: "
                 f"{type(error).__name__}: {str(error)[:200]}",
-                hint="Copy the directory again",
+                hint="Copy the model again",
             ) from error
 
     def encode(

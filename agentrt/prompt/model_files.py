@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.gguf.gguf_file import is_gguf
 from agentrt.base.model_json import parse_model_json, read_model_text
 
 WINDOW_KEYS = (
@@ -29,7 +30,7 @@ class ModelFiles:
     """The text of a model directory.
 
     Attributes:
-        path: The directory.
+        path: The directory, or a GGUF file.
         tokenizer_json: Text of `tokenizer.json`.
         templates: Chat templates by name; "default" and maybe "tool_use"; {} if there are none.
         special_texts: Text of `bos_token` etc. by name, as templates read them.
@@ -47,6 +48,11 @@ class ModelFiles:
     eos_ids: tuple[int, ...] = ()
     window_tokens: int = 0
     logits_size: int = 0
+
+    @property
+    def tokenizer_path(self) -> Path:
+        """The file that describes the tokenizer."""
+        return self.path if is_gguf(self.path) else self.path / "tokenizer.json"
 
 
 def read_model_files(path: Path) -> ModelFiles:

@@ -112,9 +112,9 @@ def _parse(files: ModelFiles) -> dict[str, Any]:
 
 
 def _broken(files: ModelFiles, why: object) -> ModelInvalid:
-    where = files.path / "tokenizer.json"
     return ModelInvalid(
-        f"{where} is not a tokenizer: {str(why)[:_MOST_SHOWN]}", hint="Save the tokenizer again"
+        f"{files.tokenizer_path} is not a tokenizer: {str(why)[:_MOST_SHOWN]}",
+        hint="Save the tokenizer again",
     )
 
 

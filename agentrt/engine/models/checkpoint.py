@@ -1,4 +1,4 @@
-"""A checkpoint directory: its config, and its tensors from safetensors only."""
+"""A checkpoint: the config and the tensors of a directory with safetensors, or of a GGUF file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.gguf.gguf_file import is_gguf, open_gguf
 from agentrt.base.model_json import parse_model_json, read_model_text
 from agentrt.engine.models.config_limits import check_config
+from agentrt.engine.models.gguf.hf_config import config_of
+from agentrt.engine.models.gguf.tensors import check_types, file_tensors, tensor_sizes
 
 _INDEX = "model.safetensors.index.json"
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
@@ -27,15 +30,22 @@ _MXFP4_HINT = (
 
 
 def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
-    """Parse the `config.json` of a directory that may be loaded.
+    """The `config.json` of a checkpoint that may be loaded.
+
+    That of a GGUF file is made from its metadata.
 
     Raises:
         ModelInvalid: Something is missing, or is refused.
     """
+    if is_gguf(path):
+        opened = open_gguf(path)
+        if weights:
+            check_types(opened)
+        return config_of(opened)
     if not path.is_dir():
         raise ModelInvalid(
             f"{path} is not a directory",
-            hint="Give --model a Hugging Face checkpoint directory on this machine",
+            hint="Give --model a GGUF file, or a Hugging Face checkpoint directory",
         )
     file = path / "config.json"
     try:
@@ -84,6 +94,8 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         ModelInvalid: A shard is missing or broken.
     """
+    if is_gguf(path):
+        return tensor_sizes(open_gguf(path))
     found: dict[str, tuple[int, ...]] = {}
     for shard in shards(path):
         with _opened(shard, "cpu") as tensors:
@@ -94,6 +106,9 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def tensors(path: Path, dtype: torch.dtype, device: torch.device) -> Iterator[tuple[str, Tensor]]:
     """Every tensor, one after the other, converted."""
+    if is_gguf(path):
+        yield from file_tensors(open_gguf(path), dtype, device)
+        return
     for shard in shards(path):
         with _opened(shard, str(device)) as opened:
             for name in opened.keys():  # noqa: SIM118

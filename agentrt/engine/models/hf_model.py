@@ -20,9 +20,11 @@ from transformers import (
 )
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.base.gguf.gguf_file import is_gguf
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models import hf_description
+from agentrt.engine.models.checkpoint import read_config, tensors
 from agentrt.engine.models.hf_description import describe_attention, first_line, refusal
 from agentrt.engine.ops.attention import NAME, attend
 
@@ -87,7 +89,7 @@ def load_hf(
     verbosity = hf_logging.get_verbosity()
     hf_logging.set_verbosity_error()
     try:
-        hf_config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        hf_config = _hf_config(path)
         _check_config(hf_config, path)
         if random_seed is None:
             return HfNetwork(_load(path, hf_config, dtype).to(device))
@@ -107,6 +109,12 @@ def load_hf(
         hf_logging.set_verbosity(verbosity)
 
 
+def _hf_config(path: Path) -> Any:
+    if is_gguf(path):
+        return AutoConfig.for_model(**read_config(path, weights=False))
+    return AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+
+
 def _check_config(hf_config: Any, path: Path) -> None:
     """Refuse what cannot page, before any weight is read."""
     if type(hf_config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -119,8 +127,14 @@ def _check_config(hf_config: Any, path: Path) -> None:
 
 
 def _load(path: Path, hf_config: Any, dtype: torch.dtype) -> Any:
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        path,
+    build: Any = AutoModelForCausalLM
+    place: Path | None = path
+    more: dict[str, Any] = {}
+    if is_gguf(path):  # its weights by name; transformers' own reader of GGUF would unpack them
+        build, place = MODEL_FOR_CAUSAL_LM_MAPPING[type(hf_config)], None
+        more["state_dict"] = dict(tensors(path, dtype, torch.device("cpu")))
+    loaded: Any = build.from_pretrained(
+        place,
         config=hf_config,
         dtype=dtype,
         attn_implementation=NAME,
@@ -128,6 +142,7 @@ def _load(path: Path, hf_config: Any, dtype: torch.dtype) -> Any:
         local_files_only=True,
         trust_remote_code=False,
         output_loading_info=True,
+        **more,
     )
     module, report = loaded
     missing = sorted(report["missing_keys"])

@@ -11,6 +11,8 @@ import torch
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.weight_choice import check_weights
+from agentrt.base.gguf.checkpoint_files import weight_bytes
+from agentrt.base.gguf.gguf_file import is_gguf
 from agentrt.engine.models.checkpoint import read_config, tensor_shapes
 from agentrt.engine.models.context_limit import ContextLimit, context_limit
 from agentrt.engine.models.native import self_check
@@ -77,6 +79,11 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     tensor_sizes = {} if config.random_weights else tensor_shapes(config.model_path)
     if isinstance(shape, DecoderShape) and not config.random_weights:
         mismatch = shape_mismatch(shape, tensor_sizes)
+        if mismatch and is_gguf(config.model_path):
+            raise ModelInvalid(
+                f"{config.model_path} holds other weights than its metadata says: {mismatch}",
+                hint="Serve it with llama-server and pass --engine URL, or convert it again",
+            )
         shape = (
             Declined(f"its weights are not plainly those of its config: {mismatch}")
             if mismatch
@@ -185,8 +192,7 @@ def dtype_of(config: EngineConfig, hf_config: dict[str, Any]) -> torch.dtype:
     """
     if config.dtype != "auto":
         return _DTYPES[config.dtype]
-    saved_bytes = sum(file.stat().st_size for file in config.model_path.glob("*.safetensors"))
-    if config.device == "cpu" and saved_bytes < _SMALL_BYTES:
+    if config.device == "cpu" and weight_bytes(config.model_path) < _SMALL_BYTES:
         return torch.float32
     name = str(hf_config.get("dtype") or hf_config.get("torch_dtype") or "float32")
     return _DTYPES.get(name.removeprefix("torch."), torch.float32)

@@ -23,6 +23,8 @@ from typing import Literal, cast
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
+from agentrt.base.errors import ModelInvalid
+from agentrt.base.gguf.gguf_file import is_gguf, open_gguf
 
 Wait = Literal["active", "passive"]
 
@@ -197,8 +199,10 @@ def _file(config: EngineConfig, computed_by: str) -> Path:
 
 def _model_digest(config: EngineConfig) -> str:
     try:
+        if is_gguf(config.model_path):
+            return _digest(open_gguf(config.model_path).header_digest.encode())
         return _digest((config.model_path / "config.json").read_bytes())
-    except OSError:
+    except (OSError, ModelInvalid):
         return _digest(b"")
 
 

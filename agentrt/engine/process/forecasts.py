@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentrt.base.config import EngineConfig
+from agentrt.base.gguf.checkpoint_files import weight_bytes
 
 UNKNOWN_S = 15.0
 """Forecast of work without one: commands, and the first steps, which also compile."""
@@ -21,9 +22,7 @@ _MIN_STEPS = 5
 def load_forecast_s(config: EngineConfig) -> float:
     """Seconds in which the model, and a draft model, should load on a slow machine."""
     paths = [path for path in (config.model_path, config.draft_model) if path is not None]
-    files = [file for path in paths for file in path.glob("*.safetensors")]
-    weight_bytes = sum(file.stat().st_size for file in files)
-    return _LOAD_S + weight_bytes / _LOAD_BYTES_S
+    return _LOAD_S + sum(map(weight_bytes, paths)) / _LOAD_BYTES_S
 
 
 @dataclass(slots=True)

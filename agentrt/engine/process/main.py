@@ -21,6 +21,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, ErrorRecord, ModelInvalid, record_of
 from agentrt.base.gc_freeze import freeze_gc
+from agentrt.base.gguf.gguf_file import is_gguf, open_gguf
 from agentrt.base.ids import RequestId
 from agentrt.engine.process import messages
 from agentrt.engine.process.channel import Channel, OwnerGone
@@ -218,10 +219,14 @@ def load_core(config: EngineConfig, clock: Clock) -> Core:
         ModelInvalid: The model cannot be loaded.
     """
     for path in (config.model_path, config.draft_model):
-        if path is not None and not (path / "config.json").is_file():  # before torch takes seconds
+        if path is None:
+            continue
+        if is_gguf(path):
+            open_gguf(path)  # for its errors, before torch takes seconds
+        elif not (path / "config.json").is_file():
             raise ModelInvalid(
                 f"{path} is no model directory: it has no config.json",
-                hint="Give a Hugging Face checkpoint directory with safetensors",
+                hint="Give a Hugging Face checkpoint directory with safetensors, or a GGUF file",
             )
     from agentrt.engine.core import EngineCore
 

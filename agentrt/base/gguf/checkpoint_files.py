@@ -1,0 +1,13 @@
+"""Files that hold a model's weights: those of a directory, or one GGUF file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentrt.base.gguf.gguf_file import is_gguf
+
+
+def weight_bytes(path: Path) -> int:
+    """Bytes of a model's weights as they are saved; 0 if there are none."""
+    files = [path] if is_gguf(path) else path.glob("*.safetensors")
+    return sum(file.stat().st_size for file in files if file.is_file())
