@@ -1,4 +1,4 @@
-"""A writer of small GGUF files, for tests alone: from the format's description, not from our reader."""
+"""A writer of small GGUF files for tests, made from the description of the format."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def typed(value: Any) -> bytes:
         return struct.pack("<If", 6, value)
     if isinstance(value, str):
         return struct.pack("<I", 8) + text(value)
-    kind, form = (8, None) if isinstance(value[0], str) else (5, "i")
-    if isinstance(value[0], float):
+    kind, form = (8, None) if not value or isinstance(value[0], str) else (5, "i")
+    if value and isinstance(value[0], float):
         kind, form = 6, "f"
     head = struct.pack("<IIQ", 9, kind, len(value))
     if form is None:

@@ -11,7 +11,7 @@ from agentrt.prompt.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer, byte_lev
 
 Json = dict[str, Any]
 SPACE = "\u2581"
-_PRE = "tokenizer.ggml.pre"
+_PRE, _MERGES = "tokenizer.ggml.pre", "tokenizer.ggml.merges"
 
 
 def tokenizer_of(file: GgufFile, vocabulary: GgufVocabulary) -> Json:
@@ -32,8 +32,8 @@ def tokenizer_of(file: GgufFile, vocabulary: GgufVocabulary) -> Json:
 
 def _byte_level_bpe(file: GgufFile, vocabulary: GgufVocabulary) -> Json:
     pre = _pre_tokenizer(file)
-    if not vocabulary.merges:
-        raise file.invalid("its tokenizer has no merges (tokenizer.ggml.merges)")
+    if _MERGES not in file:
+        raise file.invalid(f"its tokenizer has no merges ({_MERGES})")
     model = {
         "vocab": vocabulary.ids_by_text,
         "merges": vocabulary.merges,

@@ -35,7 +35,7 @@ _FORMS = {
         **{7: "?", 10: "Q", 11: "q", 12: "d"},
     }.items()
 }
-_STRING, _ARRAY = 8, 9
+_FLOAT, _STRING, _ARRAY = 6, 8, 9
 _U32, _I32, _U64 = struct.Struct("<I"), struct.Struct("<i"), LENGTH
 _DEFAULT_ALIGNMENT = 32
 _MOST_VALUES = 1 << 48
@@ -119,6 +119,10 @@ class GgufFile:
         return ModelInvalid(
             f"{self.path} is no whole GGUF file: {why}", hint="Copy or convert the file again"
         )
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the metadata has a value of this name."""
+        return name in self._fields
 
     def names(self) -> Iterator[str]:
         """Names of all metadata."""
@@ -244,7 +248,8 @@ class GgufFile:
     def _value(self, cursor: ByteCursor, name: str) -> Any:
         kind = cursor.number(_U32)
         if kind in _FORMS:
-            return cursor.number(_FORMS[kind])
+            value = cursor.number(_FORMS[kind])
+            return _decimal(value) if kind == _FLOAT else value
         if kind == _STRING:
             return cursor.text_bytes(MAX_MODEL_FILE_BYTES)
         if kind != _ARRAY:
@@ -272,6 +277,15 @@ class GgufFile:
             raise self.invalid(f"{name} is {sizes} in {kind.name}")
         size = values // kind.block_values * kind.block_bytes
         return name, TensorPlace(tuple(reversed(sizes)), kind, start, size)
+
+
+def _decimal(value: float) -> float:
+    """The shortest decimal that a number of 32 bits may have been: 1e-6, not 9.99999997e-7."""
+    if not math.isfinite(value):
+        return value
+    bits = _FORMS[_FLOAT].pack(value)
+    decimals = (float(f"{value:.{digits}g}") for digits in range(6, 10))
+    return next((one for one in decimals if _FORMS[_FLOAT].pack(one) == bits), value)
 
 
 def is_gguf(path: Path) -> bool:

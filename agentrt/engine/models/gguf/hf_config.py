@@ -60,10 +60,11 @@ def config_of(file: GgufFile) -> dict[str, Any]:
         "hidden_act": "silu",
         "rope_parameters": _rope(file, prefix, context, head_dim),
         "tie_word_embeddings": "output.weight" not in file.tensors,
-        "attention_bias": "blk.0.attn_q.bias" in file.tensors,
-        "mlp_bias": "blk.0.ffn_up.bias" in file.tensors,
         "dtype": _DTYPES.get(most_used_type(file), "float32"),
     }
+    if architecture.says_biases:
+        biases = {"attention_bias": "blk.0.attn_q.bias", "mlp_bias": "blk.0.ffn_up.bias"}
+        config |= {name: True for name, tensor in biases.items() if tensor in file.tensors}
     window = whole("attention.sliding_window", 0)
     if 0 < window < context:
         if architecture.model_type != "llama":
