@@ -1,4 +1,4 @@
-"""What a codec reads of a GGUF file: tokenizer, chat templates, special tokens, never weights."""
+"""The part of a GGUF file that a codec reads: tokenizer and chat templates, never weights."""
 
 from __future__ import annotations
 

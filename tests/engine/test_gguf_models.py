@@ -55,6 +55,10 @@ def refusal(path):
     return caught.value.message
 
 
+def shape_of(path):
+    return plan_load(EngineConfig(path)).shape
+
+
 def written(model_dir, path, kind="llama", architecture="llama", stored="F32", **more):
     own = {name.replace("arch.", f"{architecture}."): value for name, value in more.items()}
     return write_model(path / "x.gguf", model_dir(kind), architecture, stored, **own)
@@ -111,16 +115,16 @@ def test_transformers_computes_the_same_model(kind, architecture, model_dir, tmp
 def test_a_factor_for_each_wavelength_is_the_scaling_of_llama_3(tmp_path, engine):
     folder = tmp_path / "folder"
     engine.save_model("llama", folder, rope_parameters=LLAMA3)
-    shape = plan_load(EngineConfig(folder)).shape
-    plain = angles(plan_load(EngineConfig(folder)).shape.ropes[0], 8, 2, CPU)
+    shape = shape_of(folder)
+    plain = angles(shape.ropes[0], 8, 2, CPU)
     assert shape.ropes[0].llama3
     bare = torch.tensor([10_000.0 ** (-2 * pair / 8) for pair in range(4)])
     turned = torch.atan2(plain[1, 4:], plain[1, :4])
     path = write_model(tmp_path / "x.gguf", folder, "llama", factors=(bare / turned).tolist())
-    read = plan_load(EngineConfig(path))
-    assert read.context.tokens == shape.positions
+    assert plan_load(EngineConfig(path)).context.tokens == shape.positions
+    read = shape_of(path)
     assert torch.allclose(
-        angles(read.shape.ropes[0], 8, 200, CPU), angles(shape.ropes[0], 8, 200, CPU), atol=1e-4
+        angles(read.ropes[0], 8, 200, CPU), angles(shape.ropes[0], 8, 200, CPU), atol=1e-4
     )
     assert load_model(EngineConfig(path, self_check="always")).report.self_check[:4] == "held"
     assert serve(path, engine) == serve(folder, engine)

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from agentrt import embedded
 from agentrt.base.errors import ModelInvalid
 from agentrt.base.gguf.gguf_file import open_gguf
-from agentrt.base.segments import Close, Open, Text
+from agentrt.base.segments import Close, Open, Segment, Text
 from agentrt.prompt import Codec
 from agentrt.prompt.gguf_model_files import read_gguf_model_files
 from agentrt.prompt.pre_tokenizers import PRE_TOKENIZERS
@@ -77,7 +77,14 @@ def shown(codec, ids):
 
 def test_a_chat_has_the_ids_of_the_directory(load):
     codec, own = load(embedded_fields()), Codec.load(embedded.path())
-    chat = (Open("system"), Text("Be brief."), Close(), Open("user"), *map(Text, TEXTS), Close())
+    chat: tuple[Segment, ...] = (
+        Open("system"),
+        Text("Be brief."),
+        Close(),
+        Open("user"),
+        *[Text(one) for one in TEXTS],
+        Close(),
+    )
     assert codec.encode((), chat).token_ids == own.encode((), chat).token_ids
     for text in TEXTS:
         assert codec.text_ids(text, special=False) == own.text_ids(text, special=False)

@@ -45,7 +45,7 @@ class ByteCursor:
             most: Longest length, in bytes.
 
         Raises:
-            OutOfBounds: It is longer, or the bytes end before.
+            OutOfBounds: The text is longer, or the bytes end before.
         """
         size = self.number(LENGTH)
         if size > most:

@@ -1,7 +1,7 @@
 """A GGUF file, memory-mapped: typed metadata, and the place of each tensor.
 
 All that a header claims is checked against the bytes that are there before it is used: counts,
-lengths, types, alignment and offsets. Arrays are passed over and decoded if somebody asks.
+lengths, types, alignment and offsets. Arrays are passed over, and decoded when they are read.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class TensorPlace:
     """One tensor of a file.
 
     Attributes:
-        shape: Its shape, rows first, as `[out, in]`; the file lists it the other way round.
+        shape: Shape, rows first, as `[out, in]`; the file lists it the other way round.
         type: How its values are stored.
         start: Offset of its first byte in the file.
-        size: Its bytes.
+        size: Number of bytes.
     """
 
     shape: tuple[int, ...]
@@ -69,9 +69,13 @@ class GgufFile:
     """A file whose header has been checked.
 
     Example:
-        >>> open_gguf(Path("models/none.gguf"))
-        Traceback (most recent call last):
-        agentrt.base.errors.engine_errors.ModelInvalid: there is no file models/none.gguf
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "empty.gguf")
+        ...     size = path.write_bytes(b"GGUF" + bytes([3, *[0] * 19]))
+        ...     list(GgufFile(path).names())
+        []
 
     Attributes:
         path: The file.
@@ -132,11 +136,11 @@ class GgufFile:
         """A text of the metadata.
 
         Args:
-            name: Its name.
-            default: What stands for a missing one; without it, a missing one is an error.
+            name: Name of the value.
+            default: Value if the file has none; without a default, that is an error.
 
         Raises:
-            ModelInvalid: It is missing or no text.
+            ModelInvalid: The value is missing or no text.
         """
         return self._decoded(self._typed(name, bytes, "text", default), name)
 
@@ -166,7 +170,7 @@ class GgufFile:
         """An array of texts; [] if there is none.
 
         Raises:
-            ModelInvalid: It holds something else.
+            ModelInvalid: The value is something else.
         """
         array = self._array(name)
         if array is None:
@@ -182,7 +186,7 @@ class GgufFile:
         """An array of numbers; [] if there is none.
 
         Raises:
-            ModelInvalid: It holds something else.
+            ModelInvalid: The value is something else.
         """
         array = self._array(name)
         if array is None:

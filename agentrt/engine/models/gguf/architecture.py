@@ -65,7 +65,7 @@ def architecture_of(file: GgufFile) -> GgufArchitecture:
     """The architecture of a file.
 
     Raises:
-        ModelInvalid: It is not read here, or the file holds something else than a whole model.
+        ModelInvalid: The architecture is not read here, or the file holds no whole model.
     """
     name, kind = file.text("general.architecture"), file.text("general.type", "model")
     hint = "Serve it with llama-server and pass --engine URL, or give its Hugging Face directory"

@@ -71,7 +71,7 @@ def float_values(file: GgufFile, name: str) -> list[float]:
     """The values of a small tensor.
 
     Raises:
-        ModelInvalid: It is quantised.
+        ModelInvalid: The tensor is quantised.
     """
     place = file.tensors[name]
     if place.type.name not in _DTYPES:
