@@ -188,11 +188,15 @@ def dtype_of(config: EngineConfig, hf_config: dict[str, Any]) -> torch.dtype:
     """Dtype in which a model computes.
 
     "auto" takes the checkpoint's dtype, but fp32 for a small one on a CPU: bf16 gains little there,
-    and its rounding depends on the batch, so that a seed would not determine the tokens.
+    and its rounding depends on the batch, so that a seed would not determine the tokens. There are no
+    fp16 kernels for a CPU: a GGUF file in fp16, mostly made from bf16, is computed in bf16 again.
     """
     if config.dtype != "auto":
         return _DTYPES[config.dtype]
     if config.device == "cpu" and weight_bytes(config.model_path) < _SMALL_BYTES:
         return torch.float32
     name = str(hf_config.get("dtype") or hf_config.get("torch_dtype") or "float32")
-    return _DTYPES.get(name.removeprefix("torch."), torch.float32)
+    dtype = _DTYPES.get(name.removeprefix("torch."), torch.float32)
+    if dtype == torch.float16 and config.device == "cpu" and is_gguf(config.model_path):
+        return torch.bfloat16
+    return dtype
