@@ -16,7 +16,13 @@ from agentrt.base.gguf.gguf_file import is_gguf, open_gguf
 from agentrt.base.model_json import parse_model_json, read_model_text
 from agentrt.engine.models.config_limits import check_config
 from agentrt.engine.models.gguf.hf_config import config_of
-from agentrt.engine.models.gguf.tensors import check_types, file_tensors, tensor_sizes
+from agentrt.engine.models.gguf.tensors import (
+    check_types,
+    file_tensors,
+    quantised_type,
+    tensor_sizes,
+)
+from agentrt.engine.models.packed_weight import PackedWeight
 
 _INDEX = "model.safetensors.index.json"
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
@@ -75,6 +81,11 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
     return hf_config
 
 
+def stored_quantised(path: Path) -> str:
+    """Name of the type in which a checkpoint's matrices are quantised; "" if they are plain."""
+    return quantised_type(open_gguf(path)) if is_gguf(path) else ""
+
+
 def shards(path: Path) -> list[Path]:
     """Safetensors files in `path`; [] if they do not have the usual names."""
     index = path / _INDEX
@@ -104,8 +115,10 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def tensors(path: Path, dtype: torch.dtype, device: torch.device) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor, one after the other, converted."""
+def tensors(
+    path: Path, dtype: torch.dtype, device: torch.device
+) -> Iterator[tuple[str, Tensor | PackedWeight]]:
+    """Every tensor, one after the other, converted unless it is quantised."""
     if is_gguf(path):
         yield from file_tensors(open_gguf(path), dtype, device)
         return

@@ -10,10 +10,10 @@ import torch
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
-from agentrt.base.weight_choice import check_weights
 from agentrt.base.gguf.checkpoint_files import weight_bytes
 from agentrt.base.gguf.gguf_file import is_gguf
-from agentrt.engine.models.checkpoint import read_config, tensor_shapes
+from agentrt.base.weight_choice import check_weights
+from agentrt.engine.models.checkpoint import read_config, stored_quantised, tensor_shapes
 from agentrt.engine.models.context_limit import ContextLimit, context_limit
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.model_config import Declined, shape_of
@@ -42,6 +42,7 @@ class LoadPlan:
         kernels: Kernel set for attention, norms and rotations.
         linear_backend: Chooses the format of its matrices.
         quantisation: Formats of its matrices; None leaves them as they are.
+        stored_type: Type in which the checkpoint's matrices are quantised; "" if they are plain.
         context: Longest context.
         self_check_key: Key under which the self-check of such a checkpoint is stored.
         self_check: Known result of it.
@@ -55,6 +56,7 @@ class LoadPlan:
     kernels: ChosenKernels
     linear_backend: LinearBackend
     quantisation: Quantisation | None
+    stored_type: str
     context: ContextLimit
     self_check_key: str
     self_check: SelfCheckResult
@@ -105,6 +107,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
             kernels=kernels,
             linear_backend=backend,
             quantisation=quantisation_of(config),
+            stored_type="" if config.random_weights else stored_quantised(config.model_path),
             context=context,
             self_check_key="",
             self_check=unchecked,
@@ -137,10 +140,12 @@ def _check_quantisation(plan: LoadPlan) -> None:
     Raises:
         EngineUnavailable: The device, the kernels or the model does not.
     """
-    if plan.quantisation is None:
+    if plan.quantisation is None and not plan.stored_type:
         return
     fault = None
-    if plan.device.type != "cpu":
+    if plan.quantisation is not None and plan.stored_type:
+        fault = f"{plan.config.model_path} is in {plan.stored_type} already"
+    elif plan.device.type != "cpu":
         fault = f"they run on a CPU, and device={plan.device.type}"
     elif isinstance(plan.shape, Declined):
         fault = f"transformers computes {plan.config.model_path}: {plan.shape.reason}"
@@ -150,6 +155,11 @@ def _check_quantisation(plan: LoadPlan) -> None:
         fault = f"they take the cpu kernels, and these are {plan.kernels.kernels.name}: "
         fault += plan.kernels.reason
     if fault is not None:
+        if plan.quantisation is None:
+            raise EngineUnavailable(
+                f"no weights in {plan.stored_type} run here: {fault}",
+                hint="Use the file in F16, or serve it with llama-server and pass --engine URL",
+            )
         raise EngineUnavailable(
             f"no quantised weights (weights={plan.config.weights}) run here: {fault}",
             hint="Leave --weights, or give checkpoint for it",
@@ -168,6 +178,10 @@ def differs(plan: LoadPlan) -> ModelInvalid:
 def _checked_plan(plan: LoadPlan) -> LoadPlan:
     """The plan with what is known of its self-check."""
     config, result, key = plan.config, self_check.skipped_check(plan.config), ""
+    if plan.stored_type:
+        result = self_check.SelfCheckResult(
+            "trusted", "quantised weights are not unpacked for a comparison"
+        )
     if result is None:
         how = f"{plan.dtype} {plan.kernels.kernels.name}"
         if isinstance(plan.shape, Declined):
@@ -188,8 +202,8 @@ def dtype_of(config: EngineConfig, hf_config: dict[str, Any]) -> torch.dtype:
     """Dtype in which a model computes.
 
     "auto" takes the checkpoint's dtype, but fp32 for a small one on a CPU: bf16 gains little there,
-    and its rounding depends on the batch, so that a seed would not determine the tokens. There are no
-    fp16 kernels for a CPU: a GGUF file in fp16, mostly made from bf16, is computed in bf16 again.
+    and its rounding depends on the batch, so that a seed would not determine the tokens. A CPU has
+    no fp16 kernels: a GGUF file in fp16, mostly made from bf16, is computed in bf16 again.
     """
     if config.dtype != "auto":
         return _DTYPES[config.dtype]

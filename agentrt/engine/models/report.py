@@ -7,6 +7,7 @@ from typing import Literal
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError
+from agentrt.base.gguf.checkpoint_files import weight_bytes as saved_bytes
 from agentrt.engine.models.load_plan import LoadPlan, plan_load
 from agentrt.engine.models.native.model_config import Declined
 from agentrt.engine.models.native.shape import DecoderShape
@@ -71,6 +72,8 @@ def report_of(plan: LoadPlan) -> ModelReport:
     linear_reason = plan.linear_backend.reason
     if quantisation is not None:
         linear, linear_reason = f"int{quantisation.bits}", str(quantisation)
+    elif plan.stored_type:
+        linear, linear_reason = plan.stored_type, "the checkpoint's matrices stay as they are"
     return ModelReport(
         architecture=str(plan.hf_config.get("model_type")),
         path="slow" if declined else "fast",
@@ -82,14 +85,20 @@ def report_of(plan: LoadPlan) -> ModelReport:
         linear="transformers'" if declined else linear,
         linear_reason="" if declined else linear_reason,
         dtype=str(plan.dtype).removeprefix("torch."),
-        weight_bytes=weight_bytes(plan.shape, plan.dtype.itemsize, quantisation)
-        if isinstance(plan.shape, DecoderShape)
-        else 0,
+        weight_bytes=_weight_bytes(plan),
         device=plan.device.type,
         context_tokens=plan.context.tokens,
         context_reason=plan.context.reason,
         self_check=f"{plan.self_check.state}: {plan.self_check.reason}",
     )
+
+
+def _weight_bytes(plan: LoadPlan) -> int:
+    if not isinstance(plan.shape, DecoderShape):
+        return 0
+    if plan.stored_type:
+        return saved_bytes(plan.config.model_path)
+    return weight_bytes(plan.shape, plan.dtype.itemsize, plan.quantisation)
 
 
 def model_report(config: EngineConfig) -> ModelReport:

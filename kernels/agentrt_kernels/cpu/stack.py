@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from ctypes import addressof
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -93,13 +94,27 @@ class StackLayer:
     score: Score
 
 
+class EmbeddingRows(Protocol):
+    """An embedding whose rows are made when they are needed.
+
+    Attributes:
+        dtype: Type of its rows, fp32 or bf16.
+    """
+
+    dtype: torch.dtype
+
+    def rows(self, token_ids: Tensor) -> Tensor:
+        """Rows `[T, hidden]`, dense, of token ids `[T]`."""
+        ...
+
+
 class Stack:
     """A dense decoder.
 
     Args:
         library: The native code.
         shape: Sizes and scales that all layers have in common.
-        embedding: `[vocabulary, hidden]`, fp32 or bf16.
+        embedding: `[vocabulary, hidden]`, fp32 or bf16, or what makes its rows.
         layers: From the first to the last; each is packed before the next is drawn.
         norm: `[hidden]` after the last.
         head: `[vocabulary, hidden]`, plain or quantised.
@@ -112,7 +127,7 @@ class Stack:
         self,
         library: c.Native,
         shape: StackShape,
-        embedding: Tensor,
+        embedding: Tensor | EmbeddingRows,
         layers: Iterable[StackLayer],
         norm: Tensor,
         head: Tensor | QuantisedWeight,
@@ -127,7 +142,9 @@ class Stack:
             self._take(to, layer)
         call = self._call = c.StackCall()
         call.layers, call.layer_count = addressof(self._layers), shape.layers
-        call.embedding, call.embedding_stride = self._held(embedding), embedding.stride(0)
+        self._embedding = embedding
+        if isinstance(embedding, Tensor):
+            call.embedding, call.embedding_stride = embedding.data_ptr(), embedding.stride(0)
         call.norm = self._norm(norm)
         call.head = self._packed(Matrix(head)).described(After.STORE, shape.logits_scale)
         call.heads, call.hidden, call.inner = shape.heads, shape.hidden, shape.inner
@@ -169,6 +186,10 @@ class Stack:
             wanted: `[n]` int64, ascending, rows whose logits are wanted.
         """
         call = self._call
+        if not isinstance(self._embedding, Tensor):  # its rows are a table of this batch's own
+            table = self._embedding.rows(token_ids)
+            call.embedding, call.embedding_stride = table.data_ptr(), table.stride(0)
+            token_ids = torch.arange(token_ids.shape[0])
         call.token_ids, call.positions = token_ids.data_ptr(), positions.data_ptr()
         call.slots, call.wanted = slots.data_ptr(), wanted.data_ptr()
         call.tokens, call.wanted_tokens = token_ids.shape[0], wanted.shape[0]

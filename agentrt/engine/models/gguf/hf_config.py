@@ -60,7 +60,7 @@ def config_of(file: GgufFile) -> dict[str, Any]:
         "hidden_act": "silu",
         "rope_parameters": _rope(file, prefix, context, head_dim),
         "tie_word_embeddings": "output.weight" not in file.tensors,
-        "dtype": _DTYPES.get(most_used_type(file), "float32"),
+        "dtype": _DTYPES.get(most_used_type(file), "bfloat16"),
     }
     if architecture.says_biases:
         biases = {"attention_bias": "blk.0.attn_q.bias", "mlp_bias": "blk.0.ffn_up.bias"}

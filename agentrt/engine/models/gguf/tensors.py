@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -15,8 +15,20 @@ from agentrt.engine.models.gguf.architecture import (
     architecture_of,
     checkpoint_name,
 )
+from agentrt.engine.models.gguf.packed_blocks import (
+    PACKED_FORMS,
+    PackedForm,
+    packed_blocks,
+    widened,
+)
+from agentrt.engine.models.packed_weight import PackedWeight
 
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_JOINT = (
+    ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    ("mlp.gate_proj", "mlp.up_proj"),
+)
+"""Matrices that are computed as one, and so in one form."""
 _ROTATED = ("self_attn.q_proj", "self_attn.k_proj")
 
 
@@ -28,6 +40,15 @@ def most_used_type(file: GgufFile) -> str:
     return values.most_common(1)[0][0] if values else "F32"
 
 
+def quantised_type(file: GgufFile) -> str:
+    """Name of the quantised type in which most values are; "" if all are plain."""
+    name = most_used_type(file)
+    if name not in _DTYPES:
+        return name
+    kinds = [place.type.name for place in file.tensors.values()]
+    return next((kind for kind in kinds if kind not in _DTYPES), "")
+
+
 def check_types(file: GgufFile) -> None:
     """Check that all tensors can be computed as they are stored.
 
@@ -35,11 +56,12 @@ def check_types(file: GgufFile) -> None:
         ModelInvalid: One is of a type for which there is no kernel.
     """
     for name, place in file.tensors.items():
-        if place.type.name not in _DTYPES:
+        is_matrix = name.endswith(".weight") and len(place.shape) == 2
+        if place.type.name not in (*_DTYPES, *(PACKED_FORMS if is_matrix else ())):
             raise ModelInvalid(
                 f"{file.path} holds {name} in {place.type.name}, which no kernel here computes",
-                hint="Use the file in F16, BF16 or F32, or serve it with llama-server and pass "
-                "--engine URL",
+                hint=f"Use the file in F16, BF16, F32, {', '.join(PACKED_FORMS)} or a mix of "
+                "these, or serve it with llama-server and pass --engine URL",
             )
 
 
@@ -54,17 +76,27 @@ def tensor_sizes(file: GgufFile) -> dict[str, tuple[int, ...]]:
 
 def file_tensors(
     file: GgufFile, dtype: torch.dtype, device: torch.device
-) -> Iterator[tuple[str, Tensor]]:
-    """Every weight by its name in a checkpoint, one after the other, converted.
+) -> Iterator[tuple[str, Tensor | PackedWeight]]:
+    """Every weight by its name in a checkpoint, one after the other.
 
-    A weight of the wanted dtype shares the memory of the file unless its rows are reordered.
+    A weight of the wanted dtype shares the memory of the file unless its rows are reordered. Others
+    are converted, and quantised ones stay quantised.
+
+    Raises:
+        ModelInvalid: Matrices that are computed as one are partly quantised.
     """
     neighbours = architecture_of(file).pairs_neighbours
-    for name, place in _weights(file):
-        tensor = _stored(file, place)
+    places = dict(_weights(file))
+    for name, place in places.items():
+        order: Tensor | slice = slice(None)
         if neighbours and any(part in name for part in _ROTATED):
-            tensor = tensor[rows_of_halves(tensor.shape[0], _heads(file, name))]
-        yield name, tensor.to(device=device, dtype=dtype)
+            order = rows_of_halves(place.shape[0], _heads(file, name))
+        if place.type.name in PACKED_FORMS:
+            form = _joint_form(file, name, places)
+            packed = packed_blocks(_raw(file, place), place.type.name).rows(order)
+            yield name, packed if form is None else widened(packed, form)
+        else:
+            yield name, _stored(file, place)[order].to(device=device, dtype=dtype)
 
 
 def float_values(file: GgufFile, name: str) -> list[float]:
@@ -93,6 +125,24 @@ def rows_of_halves(rows: int, heads: int) -> Tensor:
     return torch.arange(rows).reshape(heads, -1, 2).transpose(1, 2).flatten()
 
 
+def _joint_form(file: GgufFile, name: str, places: Mapping[str, TensorPlace]) -> PackedForm | None:
+    """The form of matrices that become one with the one of this name; None if it stands alone."""
+    part = next((part for parts in _JOINT for part in parts if f".{part}." in name), None)
+    if part is None:
+        return None
+    parts = next(parts for parts in _JOINT if part in parts)
+    kinds = [places[name.replace(part, one)].type.name for one in parts]
+    if any(kind in _DTYPES for kind in kinds):
+        raise ModelInvalid(
+            f"{file.path} holds {name} in {places[name].type.name} and its neighbours plain",
+            hint="Quantise the file with the usual settings of llama-quantize",
+        )
+    form = PACKED_FORMS[kinds[0]]
+    for kind in kinds[1:]:
+        form = form.joined(PACKED_FORMS[kind])
+    return form
+
+
 def _heads(file: GgufFile, name: str) -> int:
     prefix = f"{architecture_of(file).name}.attention.head_count"
     heads = file.integer(prefix)
@@ -110,6 +160,12 @@ def _weights(file: GgufFile) -> Iterator[tuple[str, TensorPlace]]:
                 hint="Serve it with llama-server and pass --engine URL",
             )
         yield own, place
+
+
+def _raw(file: GgufFile, place: TensorPlace) -> Tensor:
+    """The bytes of a matrix `[N, bytes of a row]`, in the memory of the file."""
+    flat = torch.frombuffer(file.data, dtype=torch.uint8, count=place.size, offset=place.start)
+    return flat.view(place.shape[0], -1)
 
 
 def _stored(file: GgufFile, place: TensorPlace) -> Tensor:

@@ -8,12 +8,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from agentrt.base.errors import InternalError
 from agentrt.engine.models.checkpoint import tensors
 from agentrt.engine.models.native.expert_weights import Weights
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.stack_network import StackNetwork, fits_stack
 from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.native.weights import own_name, weight_shapes
+from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.quantisation import EMBEDDING, HEAD, Quantisation
 from agentrt.engine.ops.linear import LinearBackend
 from agentrt_kernels.contract import Kernels
@@ -70,13 +72,17 @@ def _drawn(
 
 
 def _taken(
-    shape: DecoderShape, read: Iterable[tuple[str, Tensor]], quantisation: Quantisation | None
+    shape: DecoderShape,
+    read: Iterable[tuple[str, Tensor | PackedWeight]],
+    quantisation: Quantisation | None,
 ) -> Weights:
     """The weights in their final precision; a tied head is quantised apart from the embedding."""
     if quantisation is None:
         return dict(read)
     weights: Weights = {}
     for name, tensor in read:
+        if isinstance(tensor, PackedWeight):
+            raise InternalError(f"{name} is quantised already")
         weights[name] = quantisation.take(name, tensor)
         if shape.tied and name == EMBEDDING and quantisation.head_bits is not None:
             weights[HEAD] = quantisation.take(HEAD, tensor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn
 
+import torch
 from torch import Tensor
 
 from agentrt.base.errors import InternalError
@@ -20,6 +21,7 @@ from agentrt.engine.models.native.layer import embedding_scale, norm_weight, tak
 from agentrt.engine.models.native.rope import angle_tables
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import parameter_count
+from agentrt.engine.models.packed_embedding import PackedEmbedding
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
@@ -56,7 +58,7 @@ class StackNetwork:
     def __init__(self, shape: DecoderShape, weights: Weights, kernels: CpuKernels) -> None:
         self._shape = shape
         self.parameters = parameter_count(shape, weights)
-        embedding = plain_weight(weights, "model.embed_tokens.weight")
+        embedding, head = _ends(weights, _plain_dtype(weights))
         self._stack = kernels.stack(
             StackShape(
                 layers=shape.layers,
@@ -75,9 +77,11 @@ class StackNetwork:
             embedding,
             _layers(shape, weights),
             norm_weight(shape, plain_weight(weights, "model.norm.weight")),
-            weights.pop("lm_head.weight", embedding),
+            head,
         )
         self.quantised_bytes = self._stack.quantised_bytes
+        if isinstance(embedding, PackedEmbedding):
+            self.quantised_bytes += embedding.resident_bytes
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache; the workspace grows with the forwards."""
@@ -98,6 +102,22 @@ class StackNetwork:
 def fits_stack(shape: DecoderShape) -> bool:
     """Whether the native call implements all parts of this shape."""
     return shape.experts is None and shape.head_norms != "all"
+
+
+def _plain_dtype(weights: Weights) -> torch.dtype:
+    """The dtype of a decoder's plain weights; norms are never quantised."""
+    return next(weight.dtype for weight in weights.values() if isinstance(weight, Tensor))
+
+
+def _ends(
+    weights: Weights, dtype: torch.dtype
+) -> tuple[Tensor | PackedEmbedding, Tensor | PackedWeight]:
+    """The embedding and the head, each as it is stored; a tied head is the embedding."""
+    embedding = weights.pop("model.embed_tokens.weight")
+    head = weights.pop("lm_head.weight", embedding)
+    if isinstance(embedding, PackedWeight):
+        return PackedEmbedding(embedding, dtype), head
+    return embedding, head
 
 
 def _layers(shape: DecoderShape, weights: Weights) -> Iterator[StackLayer]:
