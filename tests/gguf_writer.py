@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 ALIGNMENT = 32
-TYPE_NUMBERS = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K": 12, "Q6_K": 14, "BF16": 30}
+TYPE_NUMBERS = {
+    **{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8},
+    **{"Q2_K": 10, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20, "BF16": 30},
+}
 Stored = tuple[str, tuple[int, ...], bytes]
 """Type, shape as in torch, and bytes of a tensor."""
 

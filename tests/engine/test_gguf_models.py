@@ -201,9 +201,9 @@ def test_what_changes_nothing_is_left_out(more, model_dir, tmp_path):
     assert one == other
 
 
-@pytest.mark.parametrize("kind", ["Q8_0", "Q4_K"])
+@pytest.mark.parametrize("kind", ["Q2_K", "IQ4_NL"])
 def test_types_without_a_kernel_are_refused_by_name(kind, model_dir, tmp_path):
-    sizes = {"Q8_0": 34 * 32 * 8, "Q4_K": 144 * 32}
+    sizes = {"Q2_K": 84 * 32, "IQ4_NL": 18 * 32 * 8}
     extra = {"blk.0.ffn_up.weight": (kind, (32, 256), bytes(sizes[kind]))}
     path = written(model_dir, tmp_path, extra=extra)
     assert f"holds blk.0.ffn_up.weight in {kind}, which no kernel" in refusal(path)
