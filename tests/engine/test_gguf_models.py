@@ -1,5 +1,6 @@
 """A model in a GGUF file computes what its checkpoint directory computes."""
 
+import os
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.models.checkpoint import read_config, tensor_shapes, tensors
 from agentrt.engine.models.gguf.architecture import checkpoint_name
-from agentrt.engine.models.load_plan import plan_load
+from agentrt.engine.models.load_plan import dtype_name, plan_load
 from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.native.rope import angles
 from agentrt.engine.process.forecasts import load_forecast_s
@@ -240,3 +241,14 @@ def test_a_draft_model_may_be_a_file(model_dir, tmp_path, engine):
     copy = tmp_path / "draft.gguf"
     shutil.copy(path, copy)
     assert serve(path, engine, draft_model=copy, speculate_tokens="auto") == serve(path, engine)
+
+
+@pytest.mark.parametrize(("stored", "dtype"), [("F16", "bfloat16"), ("F32", "float32")])
+def test_a_large_file_in_half_precision_gets_a_dtype_with_kernels(
+    stored, dtype, model_dir, tmp_path
+):
+    path = written(model_dir, tmp_path, stored=stored)
+    assert dtype_name(EngineConfig(path)) == "float32"
+    os.truncate(path, 201 << 20)  # a hole behind the last tensor
+    assert dtype_name(EngineConfig(path)) == dtype
+    assert dtype_name(EngineConfig(path, dtype="float16")) == "float16"
