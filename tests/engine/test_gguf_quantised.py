@@ -18,6 +18,7 @@ from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.gguf_blocks import SIZES, block_values, random_block
 from tests.engine.gguf_models import NAMES, write_model
+from tests.gguf_writer import Stored
 from tests.oracles.clocked_core import ClockedCore
 
 CPU = torch.device("cpu")
@@ -33,7 +34,7 @@ def _native():
         pytest.skip(str(error))
 
 
-def matrix(kind, rows, inputs, seed=0):
+def matrix(kind: str, rows: int, inputs: int, seed: int = 0) -> tuple[bytes, torch.Tensor]:
     """Blocks of a random matrix, and its values."""
     draws = random.Random(f"{kind} {seed}")
     count = rows * inputs // SIZES[kind][0]
@@ -93,7 +94,8 @@ def quantised_model(engine, path, kind_of):
         for own, other in NAMES.items():
             target = target.replace(own, other)
         kind = kind_of(target)
-        raw, values = matrix(kind, *weight.shape, number)
+        rows, inputs = weight.shape
+        raw, values = matrix(kind, rows, inputs, number)
         extra[target] = (kind, tuple(weight.shape), raw)
         if "attn_q" in target or "attn_k" in target:
             heads = 4 if "attn_q" in target else 2
@@ -171,7 +173,7 @@ def test_partly_quantised_neighbours_are_refused(engine, tmp_path):
     folder = tmp_path / "folder"
     engine.save_model("llama", folder, **WIDE)
     raw, _ = matrix("Q8_0", 256, 256)
-    extra = {"blk.0.attn_q.weight": ("Q8_0", (256, 256), raw)}
+    extra: dict[str, Stored] = {"blk.0.attn_q.weight": ("Q8_0", (256, 256), raw)}
     path = write_model(tmp_path / "x.gguf", folder, "llama", extra=extra)
     with pytest.raises(ModelInvalid, match="its neighbours plain"):
         dict(tensors(path, torch.float32, CPU))

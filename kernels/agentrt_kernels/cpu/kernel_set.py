@@ -14,7 +14,7 @@ from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
-from agentrt_kernels.cpu.stack import Stack, StackLayer, StackShape
+from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
 
 _FEW_ROWS = 4
 """Rows an expert up to which a row's dot products beat a matrix product."""
@@ -206,7 +206,7 @@ class CpuKernels:
     def stack(
         self,
         shape: StackShape,
-        embedding: Tensor,
+        embedding: Tensor | EmbeddingRows,
         layers: Iterable[StackLayer],
         norm: Tensor,
         head: Tensor | QuantisedWeight,

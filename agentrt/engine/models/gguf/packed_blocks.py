@@ -132,8 +132,9 @@ def _q5_k(raw: Tensor) -> _Blocks:
 
 
 def _q6_k(raw: Tensor) -> _Blocks:
-    low = raw[..., :128].unflatten(-1, (2, 64))  # of each half of the block
-    high = raw[..., 128:192].unflatten(-1, (2, 1, 32))
+    blocks = raw.shape[:2]
+    low = raw[..., :128].reshape(*blocks, 2, 64)  # of each half of the block
+    high = raw[..., 128:192].reshape(*blocks, 2, 1, 32)
     shifts = torch.arange(0, 8, 2, dtype=torch.uint8)[:, None]
     upper = (high >> shifts & 3).flatten(-2).to(torch.int16) << 4  # [N, B, 2, 128]
     codes = _nibbles(low) + upper - 32
@@ -143,12 +144,12 @@ def _q6_k(raw: Tensor) -> _Blocks:
 
 def _paired_nibbles(raw: Tensor) -> Tensor:
     """Halves of four runs of 32 bytes, lower before upper, int16 `[N, B, 8, 32]`."""
-    return _nibbles(raw.unflatten(-1, (4, 32))).unflatten(-1, (2, 32)).flatten(-3, -2)
+    return _nibbles(raw.reshape(*raw.shape[:2], 4, 32)).reshape(*raw.shape[:2], 8, 32)
 
 
 def _six_bit_scales(raw: Tensor) -> tuple[Tensor, Tensor]:
     """Scales and minima of eight groups, in twelve bytes behind their two factors."""
-    first, second, rest = raw[..., 4:16].unflatten(-1, (3, 4)).unbind(-2)
+    first, second, rest = torch.split(raw[..., 4:16], 4, dim=-1)
     scales = torch.cat((first & 63, rest & 15 | first >> 6 << 4), dim=-1)
     minima = torch.cat((second & 63, rest >> 4 | second >> 6 << 4), dim=-1)
     return scales.float() * _halves(raw), minima.float() * _halves(raw[..., 2:])
