@@ -73,3 +73,13 @@ def test_an_embedded_engine_is_its_files_and_what_changes_numbers(tmp_path: Path
     assert engine_identity(replace(config, dtype="float32")) != first
     (tmp_path / "model.safetensors").write_bytes(b"12")
     assert engine_identity(config) != first
+
+
+def test_a_gguf_file_counts_by_size_and_time(tmp_path: Path) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"GGUF")
+    first = engine_identity(EngineConfig(path))
+    (tmp_path / "beside.json").write_text("{}")
+    assert engine_identity(EngineConfig(path)) == first
+    path.write_bytes(b"GGUF and more")
+    assert engine_identity(EngineConfig(path)) != first
