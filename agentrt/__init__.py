@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import agentrt_command  # noqa: F401  # first: from here on `python -m agentrt` may be interrupted
-from agentrt.base.config import EngineConfig, RunConfig
+from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
 from agentrt.base.engines import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
@@ -78,6 +78,7 @@ from agentrt.program import (
     trim,
     typed,
 )
+from agentrt.protocol.events import Observer
 from agentrt.tools import idempotency_key
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ __all__ = [
     "NodeCancelled",
     "NotInstalled",
     "NotYetKnown",
+    "Observer",
     "OnOverflow",
     "OneOf",
     "OutOfPages",
@@ -131,6 +133,7 @@ __all__ = [
     "RunOptions",
     "RunTooLarge",
     "Runtime",
+    "SchedulerConfig",
     "Score",
     "Tagged",
     "TaggedText",

@@ -153,6 +153,11 @@ class EngineConfig:
 class SchedulerConfig:
     """Settings of how the runs of one runtime share its engines.
 
+    Example:
+        >>> from agentrt import SchedulerConfig
+        >>> SchedulerConfig(policy="fcfs", gate_share=0.5)
+        SchedulerConfig(policy='fcfs', gate_share=0.5, retention=True, share_nodes=True, ...)
+
     Attributes:
         policy: Order of work. "fcfs": earliest run first; "lpm": longest prefix match in the cache
             first; "plas": least attained service first; "rwa": least remaining work first, aged by

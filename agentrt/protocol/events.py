@@ -340,7 +340,20 @@ Event = RunStarted | NodeEvent | RunFinished | StepDone | BackendDown
 
 
 class Observer(Protocol):
-    """A consumer of events. One that raises is dropped and reported; it never breaks a run."""
+    """A consumer of events. One that raises is dropped and reported; it never breaks a run.
+
+    Example:
+        >>> from agentrt import Observer
+        >>> class Kinds:
+        ...     def __init__(self):
+        ...         self.seen = []
+        ...     def on_events(self, events):
+        ...         self.seen += [type(event).__name__ for event in events]
+        >>> kinds: Observer = Kinds()  # for open_runtime(observers=[kinds])
+        >>> kinds.on_events([RunFinished("r1", "ok", at_s=2.0)])
+        >>> kinds.seen
+        ['RunFinished']
+    """
 
     def on_events(self, events: Sequence[Event]) -> None:
         """Consume a batch of events, in order. Must return at once."""
