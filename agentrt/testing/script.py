@@ -219,8 +219,7 @@ def texts_of(reply: Reply, request: GenerateRequest, frame: CallFrame) -> list[s
         pass
     else:
         texts.append(canonical_json.dumps(value, spec.style))
-    if spec.kind == "json":
-        texts.append(canonical_json.dumps(reply.text, spec.style))
+    texts.append(canonical_json.dumps(reply.text, spec.style))
     return list(dict.fromkeys(texts))
 
 
