@@ -16,6 +16,7 @@ class EventQueue:
         self._events: deque[BackendEvent] = deque()
         self._notifier = Notifier()
         self._closed = False
+        self._error: Exception | None = None
 
     def put(self, event: BackendEvent) -> None:
         """Add one event; after `close` it is dropped, since there is no reader."""
@@ -28,11 +29,22 @@ class EventQueue:
         self._closed = True
         self._notifier.notify_all()
 
+    def fail(self, error: Exception) -> None:
+        """End the stream by an error, which the reader gets behind the events that are left."""
+        self._error = self._error or error
+        self.close()
+
     async def read(self) -> AsyncIterator[BackendEvent]:
-        """Events as they come, until `close`."""
+        """Events as they come, until `close` or `fail`.
+
+        Raises:
+            Exception: The error of `fail`.
+        """
         while True:
             while self._events:
                 yield self._events.popleft()
+            if self._error is not None:
+                raise self._error
             if self._closed:
                 return
             await self._notifier.wait()

@@ -30,6 +30,7 @@ from agentrt.protocol.backend import (
 )
 from agentrt.protocol.event_queue import EventQueue
 from agentrt.protocol.step_output import BackendDown, BackendEvent, End, Ledger, StepDone
+from agentrt.remote.event_reader import read_into
 from agentrt.remote.several_engines import joint_capabilities, with_spent
 
 
@@ -111,7 +112,8 @@ class FallbackBackend:
                 errors[member] = error
                 return
             member.is_started = True
-            self._readers.append(asyncio.create_task(self._read(member)))
+            reading = read_into(self._queue, self._read(member), "an engine behind a fallback")
+            self._readers.append(asyncio.create_task(reading))
 
         async with anyio.create_task_group() as tasks:
             for member in self._members:

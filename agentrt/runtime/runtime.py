@@ -361,10 +361,14 @@ class Runtime:
 
 
 async def _read(role: str, backend: Backend, loop: Loop, clock: Clock) -> None:
-    async for event in backend.events():
-        if isinstance(event, StepDone) and event.kv_room_tokens:
-            loop.post(KvRoomLearned(role, event.kv_room_tokens, clock.now_s()))
-        loop.deliver(event)
+    try:
+        async for event in backend.events():
+            if isinstance(event, StepDone) and event.kv_room_tokens:
+                loop.post(KvRoomLearned(role, event.kv_room_tokens, clock.now_s()))
+            loop.deliver(event)
+    except AgentrtError as error:
+        loop.end(error)
+        return
     loop.end(EngineUnavailable("the engine is gone", hint="Open another runtime"))
 
 

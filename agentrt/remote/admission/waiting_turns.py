@@ -8,6 +8,7 @@ share for overdue requests, and the same account of why a request had to wait.
 from __future__ import annotations
 
 import heapq
+import itertools
 from dataclasses import dataclass
 from typing import get_args
 
@@ -56,8 +57,10 @@ class WaitingTurns:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._places: dict[RequestTurn, _WaitingTurn] = {}
-        self._by_key: list[tuple[PriorityKey, int, _WaitingTurn]] = []
-        self._by_arrival: list[tuple[int, _WaitingTurn]] = []
+        self._by_key: list[tuple[PriorityKey, int, int, _WaitingTurn]] = []
+        self._by_arrival: list[tuple[int, int, _WaitingTurn]] = []
+        # A request that joins again has its old number, which may still be that of a stale entry.
+        self._entries = itertools.count()
         self._rounds = dict.fromkeys(_CAUSES, 0)
         self._refresh_at_s = 0.0
 
@@ -73,7 +76,7 @@ class WaitingTurns:
         place = _WaitingTurn(turn, now_s, tuple(self._rounds.values()))
         self._enter(place, now_s)
         self._places[turn] = place
-        heapq.heappush(self._by_arrival, (turn.number, place))
+        heapq.heappush(self._by_arrival, (turn.number, next(self._entries), place))
 
     def discard(self, turn: RequestTurn) -> None:
         """Let a request leave; one that is not here is ignored."""
@@ -102,7 +105,7 @@ class WaitingTurns:
         if now_s >= self._refresh_at_s:
             self._refresh(now_s)
         while True:
-            key, _, place = self._by_key[0]
+            key, _, _, place = self._by_key[0]
             if self._places.get(place.turn) is place and place.key == key:
                 return place.turn
             heapq.heappop(self._by_key)
@@ -167,7 +170,8 @@ class WaitingTurns:
         place.key = (1.0, not info.demanded, *order.key(now_s, info))
         if place.turn.was_refused:
             place.key = _AT_THE_FRONT
-        heapq.heappush(self._by_key, (place.key, place.turn.number, place))
+        entry = (place.key, place.turn.number, next(self._entries), place)
+        heapq.heappush(self._by_key, entry)
 
     def _refresh(self, now_s: float) -> None:
         """Compute all keys anew: waiting has raised some priorities."""
@@ -178,7 +182,7 @@ class WaitingTurns:
 
     def _oldest(self) -> _WaitingTurn:
         while True:
-            _, place = self._by_arrival[0]
+            _, _, place = self._by_arrival[0]
             if self._places.get(place.turn) is place:
                 return place
             heapq.heappop(self._by_arrival)

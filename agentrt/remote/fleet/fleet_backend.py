@@ -45,6 +45,7 @@ from agentrt.protocol.step_output import (
 from agentrt.remote.admission.admission_queue import AdmissionQueue
 from agentrt.remote.admission.request_turn import RequestTurn
 from agentrt.remote.attempt import CLOSING_S
+from agentrt.remote.event_reader import read_into
 from agentrt.remote.fleet.drain_list import DrainList
 from agentrt.remote.fleet.fleet_ledger import unsent_end, with_wait
 from agentrt.remote.fleet.fleet_members import FleetMembers
@@ -267,7 +268,8 @@ class FleetBackend:
         worker.backend.submit(route.request)
 
     def _opened(self, worker: FleetWorker) -> None:
-        self._readers.append(asyncio.create_task(self._read(worker)))
+        reading = read_into(self._events, self._read(worker), worker.name)
+        self._readers.append(asyncio.create_task(reading))
 
     def _changed(self, worker: FleetWorker, is_restarted: bool) -> None:
         """Note that the health or the room of a worker is another one."""
