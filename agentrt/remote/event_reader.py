@@ -11,8 +11,7 @@ from agentrt.protocol.event_queue import EventQueue
 async def read_into(queue: EventQueue, reading: Awaitable[None], name: str) -> None:
     """Read the events of an engine to their end; a fault on the way ends the queue.
 
-    Nobody waits for this task. If it ended silently, the requests of its engine would wait for
-    ever.
+    Nothing awaits this task. If it ended silently, the requests of its engine would never end.
 
     Args:
         queue: Events of the backend of several engines.
