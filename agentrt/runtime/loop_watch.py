@@ -29,7 +29,9 @@ class LoopWatch:
 
     Each line is reported once. Only the user's code is, and only if it blocks by itself: two
     samples `limit_s` apart must be of one callback of the loop, and of one function outside this
-    package and outside the libraries. Many short callbacks in one turn of the loop block nothing.
+    package and outside the libraries. Many short callbacks in one turn of the loop block nothing,
+    and time inside a call of this package is not the user's: the first `step` of a process imports
+    and compiles what later ones find ready.
     The thread wakes once in `limit_s`: with four times as many wakes a chain of nodes took a fifth
     more processor time. A call that lasts three times `limit_s` or less may therefore be missed.
 
@@ -108,23 +110,40 @@ class LoopSample:
         callback: Outermost frame of the callback that the loop runs; None outside one.
         users: Innermost frame of the user's code, or None.
         line: Line of that frame.
+        is_ours: Whether that frame waits for a call of this package.
     """
 
     callback: FrameType | None
     users: FrameType | None
     line: int = 0
+    is_ours: bool = False
 
     @classmethod
     def of(cls, frame: FrameType | None) -> LoopSample:
         """The sample of a thread's innermost frame."""
         users = users_frame(frame)
-        return cls(callback_frame(frame), users, users.f_lineno if users is not None else 0)
+        if users is None:
+            return cls(callback_frame(frame), None)
+        return cls(callback_frame(frame), users, users.f_lineno, _calls_us(frame, users))
 
     def is_one_call_with(self, later: LoopSample) -> bool:
-        """Whether one callback, in one function of the user's, has run from here to there."""
-        if self.users is None or later.users is None:
+        """Whether one callback, in one function of the user's, has run from here to there.
+
+        Two samples within calls of this package tell nothing; a loop of the user's over such calls
+        is seen in its own code by a later one.
+        """
+        if self.users is None or later.users is None or (self.is_ours and later.is_ours):
             return False
         return self.callback is later.callback and self.users.f_code is later.users.f_code
+
+
+def _calls_us(frame: FrameType | None, users: FrameType) -> bool:
+    """Whether a frame of this package lies between the innermost frame and that of the user."""
+    while frame is not None and frame is not users:
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def callback_frame(frame: FrameType | None) -> FrameType | None:

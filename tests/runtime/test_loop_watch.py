@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from pydantic_core import core_schema
 
-from agentrt import RunConfig, program, tool
+from agentrt import RunConfig, chat, program, tool
 from agentrt.runtime.loop_watch import LoopSample, LoopWatch, users_frame
 from agentrt.testing import run_virtual
 
@@ -98,6 +99,28 @@ def test_a_generated_method_is_told_by_its_caller() -> None:
         frame: FrameType = field(default_factory=sys._getframe)  # that of `__init__`
 
     assert users_frame(Made().frame) is sys._getframe()
+
+
+def test_work_of_this_package_is_not_laid_to_the_line_that_asks_for_it(bench: Any) -> None:
+    """As the first `step` of a process, which imports and compiles what all later ones use."""
+    within: list[LoopSample] = []
+    names = {"within": within, "sample": LoopSample.of, "sys": sys, "schema": core_schema}
+    line = "lambda *_: within.append(sample(sys._getframe())) or schema.int_schema()"
+    compiled = eval(line, names)  # of no file, so that it is no user's code
+    slow = type("Slow", (), {"__get_pydantic_core_schema__": staticmethod(compiled)})
+    own: list[LoopSample] = []
+
+    @program
+    async def job() -> int:
+        number = chat().user("A number.").generate(slow)
+        own.append(LoopSample.of(sys._getframe()))
+        own.append(LoopSample.of(sys._getframe()))
+        return await number
+
+    assert bench(["5"]).run(job) == 5
+    assert not within[0].is_one_call_with(within[0])
+    assert own[0].is_one_call_with(own[1])
+    assert within[0].is_one_call_with(own[0]), "its own code still runs at the later instant"
 
 
 def test_virtual_time_is_not_watched() -> None:
