@@ -12,7 +12,7 @@ from agentrt.analysis.saved_work import saved_work
 from agentrt.analysis.usage import usage
 
 
-def latency_line(record: RunRecord, trace: str = "") -> str:
+def latency_line(record: RunRecord, trace: str | None = "") -> str:
     """Latency line: `compound 2.31 s = queue 0.04 + prefill 0.31 + decode 1.96 | parallelism 1.9x`.
 
     The printed numbers add up; parts that round to zero are left out, and so is the parallelism of
@@ -20,7 +20,8 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
 
     Args:
         record: A finished run.
-        trace: Location of its trace: a file or an address.
+        trace: Location of its trace: a file or an address; "" if it is unknown, None if the run
+            has no trace.
     """
     in_seconds = (100, "s", 2, 100)
     in_ms = (10_000, "ms", 1, 10)
@@ -42,7 +43,7 @@ def latency_line(record: RunRecord, trace: str = "") -> str:
         line += f" | {text}"
     if money := usage(record).money():
         line += f" | cost {money}"
-    return f"{line} | {trace_line(record.trace_id, trace)}"
+    return line if trace is None else f"{line} | {trace_line(record.trace_id, trace)}"
 
 
 def trace_line(trace_id: str, trace: str = "") -> str:

@@ -160,10 +160,10 @@ class RunSummary:
     def _add_record(self, record: RunRecord) -> None:
         self._records[record.run_id] = record
 
-    def _trace_location(self, run_id: RunId) -> str:
-        """Location of the trace of a run."""
+    def _trace_location(self, run_id: RunId) -> str | None:
+        """Location of the trace of a run; None if runs are not traced."""
         if self._spans is None:
-            return ""
+            return None
         file = self._spans.file_of(run_id)
         return str(file) if file else self._spans.url_of(run_id) or self._endpoint
 

@@ -111,6 +111,10 @@ def test_line_of_a_run_that_did_nothing() -> None:
     assert latency_line(played()) == "compound 0.0 ms | trace 1bf3296"
 
 
+def test_line_of_a_run_without_a_trace() -> None:
+    assert latency_line(played(), None) == "compound 0.0 ms"
+
+
 def test_failed_run_tells_its_error() -> None:
     record = RunRecord()
     record.on_events(play((Work("tool", decode_s=0.1),), outcome="failed"))

@@ -58,6 +58,7 @@ def test_verbose_draws_bars(served: Run) -> None:
     assert told.code == 0, told.err
     assert "* critical path" in told.err
     assert told.err.count(" ms") >= 3
+    assert "trace" not in told.err, "there is none that could be looked at"
     assert isinstance(told.json, int)
 
 
