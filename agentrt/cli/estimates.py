@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agentrt.cli.stored_rows import StoredRows, by_engines, table
+from agentrt.cli.stored_rows import StoredRows, by_engines, table, title
 from agentrt.runtime.estimate_store.database import fits
 from agentrt.scheduler.estimates.estimates import QUANTITIES, Estimates, SiteEstimates
 from agentrt.scheduler.estimates.row import CALLS
@@ -16,8 +16,14 @@ HEAD = ("call site", "seen", "tokens", "takes", "rest", "path", "depth", "then")
 FACTS = ("count", "mean", "p50", "p90", "log_mean", "log_var")
 
 
-def lines_of(stored: StoredRows, pattern: str) -> list[str]:
-    """A table for each program and set of engines; quantiles are p50/p90."""
+def lines_of(stored: StoredRows, pattern: str, width: int | None = None) -> list[str]:
+    """A table for each program and set of engines; quantiles are p50/p90.
+
+    Args:
+        stored: Rows, each with the name of its engines.
+        pattern: Call sites or programs that are shown.
+        width: Characters of a line, as far as the figures fit; None sets no limit.
+    """
     lines: list[str] = []
     for engines, entries in _by_engines(stored, pattern):
         by_template: dict[str, list[SiteEstimates]] = {}
@@ -27,8 +33,8 @@ def lines_of(stored: StoredRows, pattern: str) -> list[str]:
         for template, sites in by_template.items():
             if lines:
                 lines.append("")
-            lines.append(f"{template}   on {engines}")
-            lines += table([HEAD, *(_cells(entry) for entry in sites)])
+            lines += title(template, engines, width)
+            lines += table([HEAD, *(_cells(entry) for entry in sites)], width)
     return lines
 
 
@@ -61,17 +67,18 @@ def _data(entry: SiteEstimates) -> dict[str, Any]:
 
 def _cells(entry: SiteEstimates) -> tuple[str, ...]:
     learned = entry.histograms
+    site = _short(entry.site)
     seen = max([one.count for one in learned.values()], default=entry.next_count)
     takes = "tool_s" if "tool_s" in learned else "busy_s"
     if "context_tokens" in learned:  # only the peak of a run on one engine
-        return (entry.site, str(seen), _tokens(entry, "context_tokens"), *[""] * 4, "peak KV")
+        return (site, str(seen), _tokens(entry, "context_tokens"), *[""] * 5)
     depth = learned.get("depth")
     then = ", ".join(
         f"{site.partition(' ')[0] or 'end'} {share:.0%}"
         for site, share in list(entry.next_probabilities().items())[:3]
     )
     return (
-        entry.site,
+        site,
         str(seen),
         _tokens(entry, "output_tokens"),
         _seconds(entry, takes),
@@ -82,6 +89,12 @@ def _cells(entry: SiteEstimates) -> tuple[str, ...]:
     )
 
 
+def _short(site: str) -> str:
+    """A call site with the name of its file, without the folder."""
+    name, _, where = site.partition(" ")
+    return f"{name} {where.rpartition('/')[2]}" if "/" in where else site
+
+
 def _tokens(entry: SiteEstimates, name: Any) -> str:
     learned = entry.histograms.get(name)
     return "" if learned is None else f"{learned.p50:.0f}/{learned.p90:.0f}"
@@ -89,7 +102,10 @@ def _tokens(entry: SiteEstimates, name: Any) -> str:
 
 def _seconds(entry: SiteEstimates, name: Any) -> str:
     learned = entry.histograms.get(name)
-    return "" if learned is None else f"{_s(learned.p50)}/{_s(learned.p90)}"
+    if learned is None:
+        return ""
+    half, most = _s(learned.p50), _s(learned.p90)
+    return f"{half.removesuffix('ms')}/{most}" if most.endswith("ms") else f"{half}/{most}"
 
 
 def _s(seconds: float) -> str:

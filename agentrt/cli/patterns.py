@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agentrt.cli.stored_rows import StoredRows, by_engines, table
+from agentrt.cli.stored_rows import StoredRows, by_engines, table, title
 from agentrt.runtime.estimate_store.database import fits
 from agentrt.scheduler.estimates.call_model import CallModel, Origin
 from agentrt.scheduler.estimates.call_patterns import CallContext, CallPatterns
@@ -15,8 +15,14 @@ SCHEMA = "agentrt.patterns/1"
 HEAD = ("after", "next", "seen", "right", "arguments")
 
 
-def lines_of(stored: StoredRows, pattern: str) -> list[str]:
-    """A table for each program and set of engines."""
+def lines_of(stored: StoredRows, pattern: str, width: int | None = None) -> list[str]:
+    """A table for each program and set of engines.
+
+    Args:
+        stored: Rows, each with the name of its engines.
+        pattern: Call sites or programs that are shown.
+        width: Characters of a line, as far as names and figures fit; None sets no limit.
+    """
     tables: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     for engines, (program, before, index), model in _models(stored, pattern):
         after = before or "its start"
@@ -31,8 +37,8 @@ def lines_of(stored: StoredRows, pattern: str) -> list[str]:
         )
     lines: list[str] = []
     for (engines, program), rows in tables.items():
-        lines += ([""] if lines else []) + [f"{program}   on {engines}"]
-        lines += table(rows)
+        lines += ([""] if lines else []) + title(program, engines, width)
+        lines += table(rows, width)
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +31,13 @@ def estimates(
     site: Site = "*",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, all depths.")] = False,
 ) -> int:
-    """Show what was learned of each call site: lengths, times, what is left behind it."""
+    """Show what was learned of each call site: lengths, times, what is left behind it.
+
+    Two numbers are the median and the 90th percentile. TOKENS are those of an output, and beside an
+    engine those of the KV cache at the peak of a run. TAKES is the time of one call; REST the
+    work of engines that the run still needs from there; PATH the time of the longest chain from
+    there, DEPTH its calls; THEN what follows, the likeliest first.
+    """
     from agentrt.cli.estimates import as_object, lines_of
 
     return _print(site, as_object, lines_of, as_json=as_json)
@@ -63,7 +70,7 @@ def forget(site: Site = "*") -> int:
 def _print(
     site: str,
     as_object: Callable[[StoredRows, str], object],
-    lines_of: Callable[[StoredRows, str], list[str]],
+    lines_of: Callable[[StoredRows, str, int], list[str]],
     *,
     as_json: bool,
 ) -> int:
@@ -74,7 +81,7 @@ def _print(
             text = json.dumps(as_object(kept, site), ensure_ascii=False, separators=(",", ":"))
             sys.stdout.write(text + "\n")
             return 0
-        lines = lines_of(kept, site)
+        lines = lines_of(kept, site, shutil.get_terminal_size().columns)
     except ValueError as error:
         raise UsageError(
             f"{store.path if store is not None else 'the file'}: {error}",

@@ -1,12 +1,17 @@
 """`agentrt runs`: what was learned, shown and forgotten; who pays for a run."""
 
 import json
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrt.cli.main import answer
 from agentrt.cli.settings import RunSettings
+from agentrt.cli.stored_rows import table
 from agentrt.runtime.estimate_store import EstimateRow
 from agentrt.runtime.estimate_store.database import EstimateStore
 from agentrt.scheduler.estimates.call_model import EndedCall
@@ -15,6 +20,8 @@ from agentrt.scheduler.estimates.estimates import Estimates, site_of
 
 PLAN, TOOL = site_of("plan", "finance.py:3"), site_of("lookup", "finance.py:5")
 TEMPLATE = "finance finance.py:finance"
+CELL = st.text("ab/ .", max_size=60)
+FIGURE = st.text("0123456789", max_size=6)
 
 
 @pytest.fixture
@@ -45,9 +52,49 @@ def test_estimates_are_a_table(path: Path, capsys: pytest.CaptureFixture[str]) -
     told = lines(capsys, "estimates")
     assert told[0] == f"{TEMPLATE}   on default=tiny"
     cells = {line.split("  ")[1]: line.split() for line in told[1:]}
-    assert cells[PLAN][2:] == ["5", "58/58", "80ms/80ms", "3s/3s", "lookup", "100%"]
+    assert cells[PLAN][2:] == ["5", "58/58", "80/80ms", "3s/3s", "lookup", "100%"]
     assert cells[TOOL][2:] == ["5", "2.5s/2.5s", "1.0", "end", "100%"]
-    assert cells["engine default"][2:] == ["5", "504/504", "peak", "KV"]
+    assert cells["engine default"][2:] == ["5", "504/504"]
+
+
+def test_tables_fit_the_terminal(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = "/home/somebody/projects/of-a-customer/agents"
+    template = f"finance {folder}/finance.py:finance"
+    names = ("finance", "plan", "lookup", "judge_the_answers", "report")
+    sites = [site_of(name, f"{folder}/finance.py:{at}") for at, name in enumerate(names, 10)]
+    learned = Estimates()
+    for site, after in pairwise(sites):
+        for number in range(1, 4):
+            place = learned.site(template, site)
+            for quantity in ("busy_s", "rest_s", "path_s"):
+                place.observe(quantity, 0.123 * number)
+            place.observe("output_tokens", 1234 * number)
+            learned.site(template, site, 1).observe("depth", 3)
+            place.observe_next((after, sites[-1]))
+    EstimateStore(path).save(
+        f"default={folder}/model@cpu,judge=http://10.0.0.1:8000", learned.rows()
+    )
+    for width in (80, 100, 240):
+        monkeypatch.setenv("COLUMNS", str(width))
+        told = lines(capsys, "estimates", "--site", "*agents*")
+        assert max(map(len, told)) <= width
+        assert folder in "".join(told).replace(" ", "")
+        text = " ".join(" ".join(told).split())
+        assert all(f"{name} " in text for name in names)
+        assert all(f"finance.py:{at}" in text for at in (10, 11, 12, 13))
+
+
+@given(
+    st.lists(st.tuples(CELL, FIGURE, FIGURE, CELL), min_size=1),
+    st.integers(40, 200) | st.none(),
+)
+def test_no_text_of_a_table_is_lost(rows: list[tuple[str, ...]], width: int | None) -> None:
+    told = table([("site", "seen", "mean", "then"), *rows], width)
+    assert width is None or max(map(len, told)) <= width
+    words = Counter("".join(told).replace(" ", ""))
+    assert words >= Counter("".join(cell for row in rows for cell in row).replace(" ", ""))
 
 
 def test_a_pattern_picks_sites_or_programs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +143,10 @@ def calls(path: Path) -> Path:
     return path
 
 
-def test_patterns_are_a_table(calls: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_patterns_are_a_table(
+    calls: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     told = lines(capsys, "patterns")
     assert told[0] == f"{TEMPLATE}   on default=tiny"
     assert told[1].split() == ["after", "next", "seen", "right", "arguments"]

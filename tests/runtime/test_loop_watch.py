@@ -12,7 +12,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from pydantic_core import core_schema
 
-from agentrt import RunConfig, chat, program, tool
+from agentrt import Node, RunConfig, chat, program, tool
 from agentrt.runtime.loop_watch import LoopSample, LoopWatch, users_frame
 from agentrt.testing import run_virtual
 
@@ -112,7 +112,7 @@ def test_work_of_this_package_is_not_laid_to_the_line_that_asks_for_it(bench: An
 
     @program
     async def job() -> int:
-        number = chat().user("A number.").generate(slow)
+        number: Node[int] = chat().user("A number.").generate(slow)
         own.append(LoopSample.of(sys._getframe()))
         own.append(LoopSample.of(sys._getframe()))
         return await number
