@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         RecordedGeneration as RecordedGeneration,
     )
     from agentrt.recording.form import (
+        RecordedQuestion as RecordedQuestion,
+    )
+    from agentrt.recording.form import (
         RecordedRun as RecordedRun,
     )
     from agentrt.recording.form import (
@@ -44,7 +47,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "file": "read_recording",
         "form": "SCHEMA RecordedAttempt RecordedEngine RecordedError RecordedGeneration "
-        "RecordedRun RecordedToolAttempt RecordedToolCall RecordedRuns",
+        "RecordedQuestion RecordedRun RecordedToolAttempt RecordedToolCall RecordedRuns",
         "run_recording": "RunRecording",
     },
 )

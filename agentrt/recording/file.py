@@ -31,6 +31,7 @@ def read_recording(path: Path) -> RecordedRuns:
         SCHEMA,
         Header,
         RecordedGeneration,
+        RecordedQuestion,
         RecordedRuns,
         RecordedToolCall,
     )
@@ -63,6 +64,8 @@ def read_recording(path: Path) -> RecordedRuns:
                 found.generations.append(one)
             elif isinstance(one, RecordedToolCall):
                 found.tool_calls.append(one)
+            elif isinstance(one, RecordedQuestion):
+                found.questions.append(one)
             else:
                 found.runs.append(one)
     except ValidationError as error:

@@ -1,8 +1,8 @@
 """The lines of a recording, one JSON object each.
 
-The first line names the schema and the engines. Each run follows when it has ended: its generations
-and tool calls in the order of their ends, then the run itself. Seconds of a generation count from
-the instant at which the engine had its whole prompt.
+The first line names the schema and the engines. Each run follows when it has ended: its
+generations, tool calls and questions in the order of their ends, then the run itself. Seconds of a
+generation count from the instant at which the engine had its whole prompt.
 """
 
 from __future__ import annotations
@@ -210,6 +210,30 @@ class RecordedToolCall(_RecordedLine):
     attempts: list[RecordedToolAttempt] = []
 
 
+class RecordedQuestion(_RecordedLine):
+    """A question to a person.
+
+    Attributes:
+        run: Id of its run.
+        node: Path of its node in the run.
+        question: Text that was shown.
+        answer: Answer, text as it is and other values as JSON text; None without one, as
+            where the run had no time left.
+        seconds: Time until the answer, the failure or the cancellation.
+        wait_s: Time of code and runtime before the question, as of a generation.
+        error: Why it failed; an answer that was none is one.
+    """
+
+    type: Literal["ask"] = "ask"
+    run: str
+    node: str
+    question: str
+    answer: str | None = None
+    seconds: float = 0.0
+    wait_s: float = 0.0
+    error: RecordedError | None = None
+
+
 class RecordedRun(_RecordedLine):
     """A run, behind all that belongs to it.
 
@@ -227,8 +251,8 @@ class RecordedRun(_RecordedLine):
     compound_s: float
 
 
-Line = Annotated[RecordedGeneration | RecordedToolCall | RecordedRun, Field(discriminator="type")]
-LINE: TypeAdapter[RecordedGeneration | RecordedToolCall | RecordedRun] = TypeAdapter(Line)
+Line = RecordedGeneration | RecordedToolCall | RecordedQuestion | RecordedRun
+LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
 class RecordedRuns(BaseModel):
@@ -238,10 +262,12 @@ class RecordedRuns(BaseModel):
         engines: Engines by role.
         generations: All generations, in the order of their ends.
         tool_calls: All tool calls, likewise.
+        questions: All questions to a person, likewise.
         runs: All runs, likewise.
     """
 
     engines: dict[str, RecordedEngine] = {}
     generations: list[RecordedGeneration] = []
     tool_calls: list[RecordedToolCall] = []
+    questions: list[RecordedQuestion] = []
     runs: list[RecordedRun] = []

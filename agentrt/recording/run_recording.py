@@ -12,6 +12,7 @@ from typing import Any
 from agentrt.analysis import RunRecord
 from agentrt.base.canonical_json import dumps
 from agentrt.base.clock import Clock
+from agentrt.base.errors import DeadlineExceeded
 from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.segments import JSON_ARRAY_FRAME, CallFrame
 from agentrt.protocol.backend import Capabilities
@@ -36,12 +37,13 @@ from agentrt.recording.form import (
     RecordedEngine,
     RecordedError,
     RecordedGeneration,
+    RecordedQuestion,
     RecordedRun,
     RecordedToolAttempt,
     RecordedToolCall,
 )
 
-_Line = RecordedGeneration | RecordedToolCall
+_Line = RecordedGeneration | RecordedToolCall | RecordedQuestion
 
 COUNTS = (
     *("prompt_tokens", "cached_tokens", "output_tokens", "forced_tokens", "thinking_tokens"),
@@ -170,6 +172,9 @@ class RunRecording:
         """The line of a node that has ended; none for nodes that are not recorded."""
         if node.declared.kind == "tool":
             return [_tool_line(node, end)]
+        if node.declared.kind == "ask":
+            node.began_at_s = node.declared.at_s
+            return [_question_line(node, end)]
         if node.declared.kind != "generate" or (not node.requests and end.outcome != "ok"):
             return []
         engine = self._header.engines.get(node.declared.model or "default")
@@ -188,7 +193,7 @@ class RunRecording:
         for line, began_at_s in run.lines:
             if began_at_s is not None:
                 wait_s = began_at_s - instants.of(run.record.nodes[NodeId(line.node)])
-                timed = line if isinstance(line, RecordedToolCall) else line.attempts[0]
+                timed = line.attempts[0] if isinstance(line, RecordedGeneration) else line
                 timed.wait_s = round(max(0.0, wait_s), 6)
         self._file.write(self._header, [*(line for line, _ in run.lines), last])
 
@@ -208,6 +213,19 @@ def _tool_line(node: _OpenNode, end: NodeFinished) -> RecordedToolCall:
         arguments=arguments,
         result=None if result is None else str(result),
         attempts=node.attempts,
+    )
+
+
+def _question_line(node: _OpenNode, end: NodeFinished) -> RecordedQuestion:
+    answer = end.attributes.get("output.value")
+    is_late = end.error is not None and end.error.type == DeadlineExceeded.__name__
+    return RecordedQuestion(
+        run=end.run_id,
+        node=end.node_id,
+        question=str(end.attributes.get("input.value", "")),
+        answer=None if answer is None else str(answer),
+        seconds=round(end.at_s - node.declared.at_s, 6),
+        error=None if is_late else RecordedError.of(end.error),
     )
 
 

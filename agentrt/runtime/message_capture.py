@@ -10,7 +10,7 @@ from typing import Any
 from agentrt.base.canonical_json import content, dumps
 from agentrt.base.message_parts import genai_messages
 from agentrt.base.segments import Close, Open
-from agentrt.program import Gen, Node, ProgramWork, ToolWork
+from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.prompt.message_form import function_of
 from agentrt.protocol.events import AttributeValue
 
@@ -24,6 +24,8 @@ def captured_content(node: Node[Any], finish_reason: str) -> dict[str, Attribute
         return _generation(node, finish_reason)
     if isinstance(work, ProgramWork):
         return _program(node, work)
+    if isinstance(work, AskWork):
+        return _question(node, work)
     return {}
 
 
@@ -56,6 +58,14 @@ def _program(node: Node[Any], work: ProgramWork) -> dict[str, AttributeValue]:
         text = value if isinstance(value, str) else _json(value)
         answer = {**_text_message("assistant", text), "finish_reason": "stop"}
         found["gen_ai.output.messages"], found["output.value"] = dumps([answer]), text
+    return found
+
+
+def _question(node: Node[Any], work: AskWork) -> dict[str, AttributeValue]:
+    """A question to a person and the answer; the GenAI conventions have no names for them."""
+    found: dict[str, AttributeValue] = {"input.value": work.question}
+    if node.error is None:
+        found["output.value"] = _json(node.value)
     return found
 
 

@@ -22,6 +22,7 @@ from agentrt.base.engines.engine_file import engine_file
 from agentrt.recording import RecordedGeneration, RunRecording, read_recording
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.testing.played_run import ContentRecorder
+from agentrt.testing.replay_answers import ReplayAnswers
 from agentrt.testing.replay_script import ReplayScript
 from agentrt.testing.replay_tools import ReplayTools
 from agentrt.testing.scripted_runtime import ScriptedRuntime, outside_loop
@@ -33,15 +34,15 @@ T = TypeVar("T")
 class RecordedRuntime(ScriptedRuntime):
     """Replays recorded runs; the fixture `recorded` makes it.
 
-    Equal prompts get the recorded answers at the recorded times, in virtual time, and tools that
-    are not `pure` their recorded results. A prompt that has changed fails the test with its
-    changes, even if the program goes on after the failure.
+    Equal prompts get the recorded answers at the recorded times, in virtual time, questions to a
+    person too, and tools that are not `pure` their recorded results. A prompt that has changed
+    fails the test with its changes, even if the program goes on after the failure.
 
     Args:
         path: A recording, of `agentrt run --record` or of this fixture.
         options: Options of each run.
         config: Defaults for all runs.
-        on_ask: Answers the programs' questions to a person; they are not recorded.
+        on_ask: Answers the programs' questions to a person in place of the recording.
 
     Raises:
         UsageError: The file is missing or is no recording.
@@ -59,15 +60,16 @@ class RecordedRuntime(ScriptedRuntime):
         self._engines = recording.engines
         roles = ["default", *(role for role in recording.engines if role != "default")]
         self._scripts = {role: ReplayScript(recording, role) for role in roles}
-        tools = ReplayTools(recording)
+        tools, answers = ReplayTools(recording), ReplayAnswers(recording)
+        options = options or RunOptions()
         super().__init__(
             self._scripts["default"],
             models={role: self._scripts[role] for role in roles[1:]},
-            options=replace(options or RunOptions(), on_tool=tools),
+            options=replace(options, on_tool=tools),
             config=config,
-            on_ask=on_ask,
+            on_ask=on_ask or options.on_ask or answers,
         )
-        self._problems["tools"] = tools.problems
+        self._problems |= {"tools": tools.problems, "questions": answers.problems}
 
     @property
     def unused(self) -> list[RecordedGeneration]:

@@ -21,8 +21,8 @@ from agentrt.testing.played_run import messages_text
 from agentrt.testing.script import Reply
 from agentrt.testing.timed_output import OutputTimes, TimedOutput, TimedPart
 
-_GRACE_S = 60.0
-"""A generation that was cancelled when recorded has to be cancelled within so long again."""
+GRACE_S = 60.0
+"""What was cancelled when recorded has to be cancelled within so long again."""
 
 HOW = "If the change is meant, record anew: pytest --agentrt-record, or agentrt run --record"
 
@@ -197,7 +197,7 @@ def _reply(generation: RecordedGeneration, attempt: RecordedAttempt) -> Reply:
             f"{generation.node} was cancelled in the recording after {attempt.total_s:.3f} s, "
             "and goes on now"
         )
-        times = replace(times, decode_s=times.decode_s + _GRACE_S)
+        times = replace(times, decode_s=times.decode_s + GRACE_S)
     output = TimedOutput(
         parts=tuple(parts),
         times=times,

@@ -11,6 +11,7 @@ import anyio
 from agentrt.base.canonical_json import dumps
 from agentrt.base.errors import AgentrtError, ToolFailed
 from agentrt.recording import RecordedRuns, RecordedToolCall
+from agentrt.testing.recorded_value import recorded_value
 from agentrt.testing.replay_script import RecordingMismatch
 from agentrt.tools import ToolSpec
 from agentrt.tools.result_type import result_adapter
@@ -101,12 +102,7 @@ def _value(spec: ToolSpec, text: str) -> Any:
             f"the result of {spec.name} cannot be read back: its return type has no JSON form",
             hint="Let the tool return plain data or a model, or declare it pure",
         )
-    if adapter.core_schema.get("type") == "str":
-        return text
     try:
-        return adapter.validate_json(text)
+        return recorded_value(adapter, text)
     except ValueError as error:
-        try:
-            return adapter.validate_python(text)
-        except ValueError:
-            raise RecordingMismatch(f"the recorded result of {spec.name}: {error}") from None
+        raise RecordingMismatch(f"the recorded result of {spec.name}: {error}") from None

@@ -107,7 +107,7 @@ def test_work_of_this_package_is_not_laid_to_the_line_that_asks_for_it(bench: An
     names = {"within": within, "sample": LoopSample.of, "sys": sys, "schema": core_schema}
     line = "lambda *_: within.append(sample(sys._getframe())) or schema.int_schema()"
     compiled = eval(line, names)  # of no file, so that it is no user's code
-    slow = type("Slow", (), {"__get_pydantic_core_schema__": staticmethod(compiled)})
+    slow: Any = type("Slow", (), {"__get_pydantic_core_schema__": staticmethod(compiled)})
     own: list[LoopSample] = []
 
     @program

@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
-from agentrt import chat, program, tool
+from agentrt import ask, chat, program, tool
 from agentrt.base.config import RunConfig
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import NodeFinished
+from agentrt.runtime import RunOptions
 from agentrt.testing import calls_text
 
 ASK = chat(system="Be brief.")
@@ -64,6 +65,18 @@ def test_messages_are_captured_where_asked(bench: Any) -> None:
         {"type": "text", "content": "eight"}
     ]
     assert called == {"gen_ai.tool.call.arguments": '{"x":4}', "gen_ai.tool.call.result": "8"}
+
+
+def test_a_question_to_a_person_and_its_answer_are_content(bench: Any) -> None:
+    @program
+    async def confirm() -> bool:
+        return await ask(bool, "Send it?")
+
+    rig = bench(script)
+    options = RunOptions(on_ask=lambda question: "yes")
+    rig.run(confirm, config=RunConfig(capture_content=True), options=options)
+    (finished,) = rig.recorder.of(NodeFinished, "ask")
+    assert finished.attributes == {"input.value": "Send it?", "output.value": "true"}
 
 
 def test_an_observer_may_ask_for_content(bench: Any) -> None:
