@@ -163,7 +163,9 @@ MALFORMED = [
     ("nested", b"\x91" * 1_000 + b"\xc0", "malformed frame"),
     (
         "nested user data",
-        swapped(CALLS, b"\xa1a\xc0", b"\xa1a" + b"\x91" * 900 + b"\xc0"),
+        swapped(
+            CALLS, b"\xa1a\xc0", b"\xa1a" + b"\x91" * 1_000 + b"\xc0"
+        ),  # levels that msgpack takes
         "malformed",
     ),
     ("a number too large", swapped(INFO, msgpack.packb(1.25), BIG), "malformed frame"),
