@@ -1,9 +1,10 @@
-"""Ways of arrows in a picture, around the boxes that lie between their ends."""
+"""Ways of arrows in a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from agentrt.analysis.graph.layered_layout import Point
 from agentrt.base.record import record
 
 SIDE = 40
@@ -37,37 +38,36 @@ class Box:
         return self.x + self.width / 2
 
 
-def way(source: Box, target: Box, between: Iterable[Box], *, is_back: bool) -> str:
-    """The way of an arrow as the data of an SVG path.
+def smooth_way(points: Sequence[Point], *, across: bool = False) -> str:
+    """A smooth line through points as the data of an SVG path.
 
-    It leads straight down if no box lies in its way, else around the left side; the arrows of a
-    loop lead up again around the right side.
+    Args:
+        points: Two or more points, in pixels.
+        across: Whether the line leads from left to right; else downwards.
+    """
+    x, y = points[0]
+    drawn = f"M{x:.1f} {y:.1f}"
+    for to_x, to_y in points[1:]:
+        if (to_y == y) if across else (to_x == x):
+            drawn += f"L{to_x:.1f} {to_y:.1f}"
+        elif across:
+            middle = (x + to_x) / 2
+            drawn += f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+        else:
+            middle = (y + to_y) / 2
+            drawn += f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}"
+        x, y = to_x, to_y
+    return drawn
+
+
+def way_back(source: Box, target: Box, between: Iterable[Box]) -> str:
+    """The way of an arrow of a loop, up again around the right side, as data of an SVG path.
 
     Args:
         source: Box where it begins.
         target: Box where it ends.
         between: Boxes of the layers between both.
-        is_back: Whether it belongs to a loop.
     """
-    passed = list(between)
-    if is_back:
-        side = max(box.right for box in (source, target, *passed)) + SIDE
-        return _around(source.right, source.y, side, target.right, target.y)
-    if any(_is_in_the_way(box, source, target) for box in passed):
-        side = min(box.left for box in (source, target, *passed)) - SIDE
-        return _around(source.left, source.y, side, target.left, target.y)
-    y1, y2 = source.y + source.height / 2, target.y - target.height / 2
-    bend = max(16.0, (y2 - y1) / 2)
-    ends = f"M{source.x:.1f} {y1:.1f}C{source.x:.1f} {y1 + bend:.1f}"
-    return f"{ends} {target.x:.1f} {y2 - bend:.1f} {target.x:.1f} {y2:.1f}"
-
-
-def _around(x1: float, y1: float, side: float, x2: float, y2: float) -> str:
+    side = max(box.right for box in (source, target, *between)) + SIDE
+    x1, y1, x2, y2 = source.right, source.y, target.right, target.y
     return f"M{x1:.1f} {y1:.1f}C{side:.1f} {y1:.1f} {side:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
-
-
-def _is_in_the_way(box: Box, source: Box, target: Box) -> bool:
-    """Whether the straight line between two boxes meets a third one at its middle."""
-    share = (box.y - source.y) / (target.y - source.y)
-    x = source.x + share * (target.x - source.x)
-    return box.left - 4 <= x <= box.right + 4

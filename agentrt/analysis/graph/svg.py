@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from agentrt.analysis.graph.arrows import SIDE, Box, way
-from agentrt.analysis.graph.layout import Layers, layers
+from agentrt.analysis.graph.arrows import SIDE, Box, smooth_way, way_back
+from agentrt.analysis.graph.layered_layout import LayeredLayout, Spacing, layered_layout
+from agentrt.analysis.graph.layering import Layers, layers
 from agentrt.analysis.graph.node_graph import (
     COLOURS,
     CRITICAL_COLOUR,
@@ -18,23 +19,32 @@ from agentrt.analysis.graph.node_graph import (
 )
 
 _CHARACTER, _LINE, _PADDING = 7.0, 16, 10  # pixels, of text of 12
-_ACROSS, _DOWN, _MARGIN, _TITLE = 28, 44, 20, 34
+_SPACING = Spacing(between=28, layers=44)
+_MARGIN, _TITLE = 20, 34
 _LEAST_WIDTH, _MOST_CHARACTERS, _NOTE_CHARACTER, _TITLE_CHARACTER = 480, 34, 6.2, 8.2
 _PLACE = re.compile(r"\S+:\d+")
 
 
 def svg(graph: NodeGraph) -> str:
     """The graph, with its notes below."""
-    placed = layers(graph)
+    found = layers(graph)
     texts = {node.key: tuple(map(_cut, lines_of(node))) for node in graph.nodes}
-    boxes, width, height = _boxes(texts, placed.rows)
+    sizes = {
+        key: (_CHARACTER * max(map(len, lines)) + 2 * _PADDING, _LINE * len(lines) + _PADDING)
+        for key, lines in texts.items()
+    }
+    ahead = [(edge.source, edge.target) for edge in graph.edges]
+    ahead = [ends for ends in dict.fromkeys(ahead) if ends not in found.back]
+    placed = layered_layout(found.rows, ahead, sizes, _SPACING)
+    boxes = {key: Box(x, y + _TITLE, *sizes[key]) for key, (x, y) in placed.boxes.items()}
+    width, height = placed.width, placed.height + _TITLE + _MARGIN + _LINE
     title = _MARGIN + _TITLE_CHARACTER * len(graph.title)
     full_width = max(width + SIDE, title, _LEAST_WIDTH)
     most = int((full_width - _MARGIN) / _NOTE_CHARACTER)
     notes = [line for note in graph.notes for line in textwrap.wrap(note, most)]
     full_height = height + _LINE * len(notes) + _MARGIN
     body = [f'<text x="0" y="22" font-size="15">{escape(graph.title)}</text>', *_markers()]
-    body += _arrows(graph, placed, boxes)
+    body += _arrows(graph, found, placed, boxes)
     for node in graph.nodes:
         body += _drawn(node, boxes[node.key], texts[node.key])
     for at, line in enumerate(notes):
@@ -48,26 +58,6 @@ def svg(graph: NodeGraph) -> str:
         f'<path d="M-{SIDE} 0h{full_width + SIDE:.0f}v{full_height:.0f}H-{SIDE}z" fill="#fff"/>'
         f"{''.join(body)}</svg>\n"
     )
-
-
-def _boxes(
-    texts: Mapping[str, tuple[str, ...]], rows: list[list[str]]
-) -> tuple[Mapping[str, Box], float, float]:
-    """Boxes by key, and the width and height that they take."""
-    wide = {key: _CHARACTER * max(map(len, lines)) + 2 * _PADDING for key, lines in texts.items()}
-    tall = {key: _LINE * len(lines) + _PADDING for key, lines in texts.items()}
-    lengths = [sum(wide[key] + _ACROSS for key in row) - _ACROSS for row in rows]
-    width = max(lengths, default=0.0)
-    found: dict[str, Box] = {}
-    y = float(_TITLE)
-    for row, length in zip(rows, lengths, strict=True):
-        row_height = max(tall[key] for key in row)
-        x = (width - length) / 2
-        for key in row:
-            found[key] = Box(x + wide[key] / 2, y + row_height / 2, wide[key], tall[key])
-            x += wide[key] + _ACROSS
-        y += row_height + _DOWN
-    return found, width, y - _DOWN + _MARGIN + _LINE
 
 
 def _drawn(node: GraphNode, box: Box, lines: tuple[str, ...]) -> Iterator[str]:
@@ -89,13 +79,18 @@ def _drawn(node: GraphNode, box: Box, lines: tuple[str, ...]) -> Iterator[str]:
         yield f"<text {place}>{escape(line)}</text>"
 
 
-def _arrows(graph: NodeGraph, placed: Layers, boxes: Mapping[str, Box]) -> Iterator[str]:
-    layer_of = {key: at for at, row in enumerate(placed.rows) for key in row}
+def _arrows(
+    graph: NodeGraph, found: Layers, placed: LayeredLayout, boxes: Mapping[str, Box]
+) -> Iterator[str]:
+    layer_of = {key: at for at, row in enumerate(found.rows) for key in row}
     for edge in graph.edges:
-        first, last = sorted((layer_of[edge.source], layer_of[edge.target]))
-        between = [boxes[key] for row in placed.rows[first + 1 : last] for key in row]
-        is_back = (edge.source, edge.target) in placed.back
-        path = way(boxes[edge.source], boxes[edge.target], between, is_back=is_back)
+        points = placed.ways.get((edge.source, edge.target))
+        if points is not None:
+            path = smooth_way([(x, y + _TITLE) for x, y in points])
+        else:
+            last, first = layer_of[edge.source], layer_of[edge.target]
+            between = [boxes[key] for row in found.rows[first : last + 1] for key in row]
+            path = way_back(boxes[edge.source], boxes[edge.target], between)
         colour, marker = (CRITICAL_COLOUR, "b") if edge.is_critical else ("#666", "a")
         width = 2.5 if edge.is_critical else 1.2
         dashes = "" if edge.how == "value" else ' stroke-dasharray="4 3"'

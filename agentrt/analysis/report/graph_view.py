@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from agentrt.analysis.graph.arrows import smooth_way
+from agentrt.analysis.graph.layered_layout import Point
 from agentrt.analysis.html_page import section
-from agentrt.analysis.report.graph_layout import HEIGHT, WIDTH, GraphLayout, Point, layouts
+from agentrt.analysis.report.graph_layout import HEIGHT, WIDTH, GraphLayout, layouts
 from agentrt.analysis.report.program_graph import GraphBox, ProgramGraph
 from agentrt.analysis.report.words import counted, duration, shortened, times
 
@@ -62,19 +64,9 @@ def picture(graph: ProgramGraph, placed: GraphLayout) -> str:
 
 def _edge(points: Sequence[Point], across: bool, critical: bool) -> str:
     """A smooth line through the points, with a small head at its end."""
-    x, y = points[0]
-    drawn = f"M{x:.1f} {y:.1f}"
-    for to_x, to_y in points[1:]:
-        if across:
-            middle = (x + to_x) / 2
-            drawn += f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
-        else:
-            middle = (y + to_y) / 2
-            drawn += f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}"
-        x, y = to_x, to_y
     head = "m-5 -4l5 4l-5 4" if across else "m-4 -5l4 5l4 -5"
     kind = "edge critical" if critical else "edge"
-    return f'<path class="{kind}" d="{drawn}{head}"/>'
+    return f'<path class="{kind}" d="{smooth_way(points, across=across)}{head}"/>'
 
 
 def _loop(source: Point, target: Point, across: bool, critical: bool) -> str:

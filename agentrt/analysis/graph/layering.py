@@ -1,15 +1,12 @@
-"""Places of the boxes of a graph: layers from top to bottom, with few crossing arrows."""
+"""Layers of a graph: each box comes behind all that lead to it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentrt.analysis.graph.node_graph import NodeGraph
-
-_ROUNDS = 4
-"""Passes over the layers, down and up, that move each box towards its neighbours."""
 
 
 @dataclass(slots=True)
@@ -17,7 +14,7 @@ class Layers:
     """Boxes by layer.
 
     Attributes:
-        rows: Keys of each layer, from left to right.
+        rows: Keys of each layer, in the order of the graph.
         back: Arrows that lead up again, as those of a loop do.
     """
 
@@ -26,7 +23,10 @@ class Layers:
 
 
 def layers(graph: NodeGraph) -> Layers:
-    """Layers of a graph: each box lies below all that lead to it, loops left out."""
+    """Layers of a graph: each box lies below all that lead to it, loops left out.
+
+    A box that nothing leads to lies right above the first one that it leads to.
+    """
     keys = [node.key for node in graph.nodes]
     arrows = [(edge.source, edge.target) for edge in graph.edges]
     back = _back_arrows(keys, arrows)
@@ -35,7 +35,7 @@ def layers(graph: NodeGraph) -> Layers:
     rows: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for key in keys:
         rows[depth[key]].append(key)
-    return Layers(_with_few_crossings(rows, ahead), back)
+    return Layers([row for row in rows if row], back)
 
 
 def _back_arrows(keys: Sequence[str], arrows: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -62,7 +62,7 @@ def _back_arrows(keys: Sequence[str], arrows: Sequence[tuple[str, str]]) -> set[
 
 
 def _depths(keys: Sequence[str], arrows: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Longest way to each box, in arrows."""
+    """Longest way to each box, in arrows; to one that nothing leads to, as far as its own allow."""
     before: dict[str, list[str]] = defaultdict(list)
     after: dict[str, list[str]] = defaultdict(list)
     for source, target in arrows:
@@ -77,25 +77,7 @@ def _depths(keys: Sequence[str], arrows: Sequence[tuple[str, str]]) -> dict[str,
             missing[target] -= 1
             if not missing[target]:
                 ready.append(target)
+    for key in keys:
+        if after[key] and not before[key]:
+            depth[key] = min(depth[target] for target in after[key]) - 1
     return depth
-
-
-def _with_few_crossings(
-    rows: list[list[str]], arrows: Sequence[tuple[str, str]]
-) -> list[list[str]]:
-    near: Mapping[str, list[str]] = defaultdict(list)
-    for source, target in arrows:
-        near[target].append(source)
-        near[source].append(target)
-    for number in range(_ROUNDS):
-        order = rows if number % 2 == 0 else rows[::-1]
-        place = {key: at / max(1, len(row)) for row in rows for at, key in enumerate(row)}
-        for row in order:
-            weight = {key: _mean([place[one] for one in near[key]], place[key]) for key in row}
-            row.sort(key=lambda key: weight[key])
-            place |= {key: at / len(row) for at, key in enumerate(row)}
-    return rows
-
-
-def _mean(values: Sequence[float], otherwise: float) -> float:
-    return sum(values) / len(values) if values else otherwise
