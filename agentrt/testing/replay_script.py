@@ -22,7 +22,7 @@ from agentrt.testing.script import Reply
 from agentrt.testing.timed_output import OutputTimes, TimedOutput, TimedPart
 
 GRACE_S = 60.0
-"""What was cancelled when recorded has to be cancelled within so long again."""
+"""Time within which a replay has to cancel a node that was cancelled in the recording."""
 
 HOW = "If the change is meant, record anew: pytest --agentrt-record, or agentrt run --record"
 
