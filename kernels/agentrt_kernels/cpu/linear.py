@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from abc import ABC, abstractmethod
 from ctypes import addressof
 from enum import IntEnum
 
@@ -27,8 +28,44 @@ class After(IntEnum):
     GATE = 2
 
 
-class PackedLinear:
-    """`x @ weight.T + bias`.
+class NativeLinear(ABC):
+    """`x @ weight.T + bias` by native code, whose layout of the weight a subclass describes.
+
+    Args:
+        library: The native code.
+        inputs: K.
+        outputs: N; half of it if the weight is gated.
+
+    Attributes:
+        inputs: K.
+        outputs: N.
+    """
+
+    def __init__(self, library: c.Native, inputs: int, outputs: int) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self._run = library.linear
+        self._call = call = c.LinearCall()
+        call.linear = self.described(After.STORE)
+        self._at = addressof(call)
+
+    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """`x` `[rows, K]`, its rows dense, to `[rows, N]` in its dtype, or in fp32 if `out` is."""
+        if out is None:
+            out = x.new_empty((x.shape[0], self.outputs))
+        call = self._call
+        call.x, call.x_stride = x.data_ptr(), x.stride(0)
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.rows, call.kind, call.wide = x.shape[0], KINDS[x.dtype], out.dtype is torch.float32
+        self._run(self._at)
+        return out
+
+    @abstractmethod
+    def described(self, after: After, scale: float = 1.0) -> c.Linear:
+        """The matrix as native code reads it; this object has to outlive the struct."""
+
+
+class PackedLinear(NativeLinear):
+    """A linear whose weight is packed in the dtype of the rows.
 
     Args:
         library: The native code.
@@ -40,34 +77,16 @@ class PackedLinear:
     Attributes:
         memory: The packed weight.
         bias: `[N]` or None.
-        inputs: K.
-        outputs: N.
     """
 
     def __init__(
         self, library: c.Native, memory: Tensor, bias: Tensor | None, inputs: int, outputs: int
     ) -> None:
         self.memory, self.bias = memory, bias
-        self.inputs, self.outputs = inputs, outputs
-        self._run = library.linear
-        self._call = call = c.LinearCall()
-        call.linear = self.described(After.STORE)
-        call.kind = KINDS[memory.dtype]
-        self._at = addressof(call)
-
-    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """`x` `[rows, K]`, its rows dense, to `[rows, N]` in its dtype, or in fp32 if `out` is."""
-        if out is None:
-            out = x.new_empty((x.shape[0], self.outputs))
-        call = self._call
-        call.x, call.x_stride = x.data_ptr(), x.stride(0)
-        call.out, call.out_stride = out.data_ptr(), out.stride(0)
-        call.rows, call.wide = x.shape[0], out.dtype is torch.float32
-        self._run(self._at)
-        return out
+        super().__init__(library, inputs, outputs)
 
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
-        """The matrix as native code reads it; this object has to outlive the struct."""
+        """See `NativeLinear`."""
         bias = None if self.bias is None else self.bias.data_ptr()
         return c.Linear(
             weight=self.memory.data_ptr(),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.linear import KINDS, LANES, PANEL, After, room
+from agentrt_kernels.cpu.linear import LANES, PANEL, After, NativeLinear, room
 
 STEP = 8
 """Groups end at multiples of so many inputs, or with the row."""
@@ -41,8 +41,8 @@ class QuantisedWeight(Protocol):
     def group(self) -> int: ...
 
 
-class QuantisedLinear:
-    """`x @ weight.T + bias`, where rows of x are integers of sixteen bits, or fp32.
+class QuantisedLinear(NativeLinear):
+    """A linear of codes, where rows of x are integers of sixteen bits, or fp32.
 
     Args:
         library: The native code.
@@ -55,10 +55,6 @@ class QuantisedLinear:
         group: Inputs that share a scale, a multiple of 8.
         inputs: K.
         outputs: N; half of it if the weight is gated.
-
-    Attributes:
-        inputs: K.
-        outputs: N.
     """
 
     def __init__(
@@ -75,14 +71,10 @@ class QuantisedLinear:
         inputs: int,
         outputs: int,
     ) -> None:
-        self.inputs, self.outputs = inputs, outputs
         self._codes, self._scales, self._zeros = codes, scales, zeros
         self._factors, self._bias = factors, bias
         self._bits, self._group = bits, group
-        self._run = library.linear
-        self._call = call = c.LinearCall()
-        call.linear = self.described(After.STORE)
-        self._at = addressof(call)
+        super().__init__(library, inputs, outputs)
 
     @property
     def resident_bytes(self) -> int:
@@ -90,19 +82,8 @@ class QuantisedLinear:
         held = (self._codes, self._scales, self._zeros, self._factors)
         return sum(one.nbytes for one in held if one is not None)
 
-    def apply(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """`x` `[rows, K]`, its rows dense, to `[rows, N]` in its dtype, or in fp32 if `out` is."""
-        if out is None:
-            out = x.new_empty((x.shape[0], self.outputs))
-        call = self._call
-        call.x, call.x_stride = x.data_ptr(), x.stride(0)
-        call.out, call.out_stride = out.data_ptr(), out.stride(0)
-        call.rows, call.kind, call.wide = x.shape[0], KINDS[x.dtype], out.dtype is torch.float32
-        self._run(self._at)
-        return out
-
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
-        """The matrix as native code reads it; this object has to outlive the struct."""
+        """See `NativeLinear`."""
         zeros, bias = self._zeros, self._bias
         return c.Linear(
             weight=self._codes.data_ptr(),
