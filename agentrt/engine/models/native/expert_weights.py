@@ -91,15 +91,19 @@ def concatenated_biases(own: Weights, names: tuple[str, ...]) -> Tensor:
 
 def plain_weight(own: Weights, name: str) -> Tensor:
     """A weight that is never quantised, removed from `own`."""
-    weight = own.pop(name)
-    if isinstance(weight, PackedWeight):
-        raise InternalError(f"{name} is quantised, which nothing computes with")
-    return weight
+    return _plain(own.pop(name), name)
 
 
 def bias_of(own: Weights, name: str) -> Tensor | None:
     """A bias, or another weight that may be absent and is never quantised."""
-    return plain_weight(dict(own), name) if name in own else None
+    weight = own.get(name)
+    return None if weight is None else _plain(weight, name)
+
+
+def _plain(weight: Tensor | PackedWeight, name: str) -> Tensor:
+    if isinstance(weight, PackedWeight):
+        raise InternalError(f"{name} is quantised, which nothing computes with")
+    return weight
 
 
 def _stacked_shapes(names: WeightNames, experts: ExpertShape, hidden: int) -> Shapes:
