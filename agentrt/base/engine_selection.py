@@ -12,7 +12,6 @@ from agentrt.base.engines.engine_file import DEFAULT_ROLE, EMBEDDED, EngineFile
 from agentrt.base.engines.remote_engine_config import FleetMember, RemoteEngineConfig
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
-from agentrt.base.weight_choice import with_weights
 
 EngineSettings = EngineConfig | RemoteEngineConfig
 """Settings of an embedded engine or of a remote one."""
@@ -137,8 +136,12 @@ class EngineSelection:
                 hint="give its address by --engine URL too, or leave it",
             )
         model = Path(self.model) if self.model else default_model
-        config = EngineConfig(model, device=self.device, prices=file.embedded_prices)
-        return with_weights(config, file.embedded_weights)
+        return EngineConfig(
+            model,
+            device=self.device,
+            weights=file.embedded_weights,
+            prices=file.embedded_prices,
+        )
 
     def _remote(self, config: RemoteEngineConfig) -> RemoteEngineConfig:
         """The engine with the model and key that are given beside it."""

@@ -29,17 +29,17 @@ def check_weights(config: EngineConfig) -> None:
             )
 
 
-def with_weights(config: EngineConfig, weights: str, place: str = "--weights") -> EngineConfig:
-    """Settings of an engine with its weights in the format of this name; "" changes nothing.
+def with_weights(config: EngineConfig, weights: str) -> EngineConfig:
+    """Settings of an engine with its weights as `--weights` says; "" changes nothing.
 
     Raises:
-        UsageError: `place` names no format.
+        UsageError: It names no format.
     """
     if not weights:
         return config
     known = get_args(WeightChoice)
     if weights not in known:
-        raise UsageError(f"{place} {weights!r} is no format", hint=f"give {_listed(known)}")
+        raise UsageError(f"--weights {weights!r} is no format", hint=f"give {_listed(known)}")
     return replace(config, weights=cast(WeightChoice, weights))
 
 

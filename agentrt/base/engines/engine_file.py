@@ -47,7 +47,7 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
-        embedded_weights: Format of its weights, checked; "" if the file names none.
+        embedded_weights: Format of its weights.
         content: Settings of what is kept of prompts and answers, if the file has any.
     """
 
@@ -55,7 +55,7 @@ class EngineFile:
     engines: Mapping[str, RemoteEngineConfig] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     embedded_prices: Prices | None = None
-    embedded_weights: str = ""
+    embedded_weights: WeightChoice = "checkpoint"
     content: ContentConfig | None = None
 
     def engine(self, name: str) -> RemoteEngineConfig:
@@ -195,18 +195,18 @@ def _engine(
     return replace(_validated(where, own, members), name=name, prices=prices)
 
 
-def _embedded(path: Path, given: Any) -> tuple[Prices | None, str]:
+def _embedded(path: Path, given: Any) -> tuple[Prices | None, WeightChoice]:
     """Prices and weights of the embedded engine, which has no other settings in the file."""
     if given is None:
-        return None, ""
+        return None, "checkpoint"
     if not isinstance(given, dict) or not given or set(given) - {"prices", "weights"}:
         raise UsageError(
             f"{path}: engines.{EMBEDDED} is the engine of this process, and takes prices and "
             "weights alone",
             hint=f'Give weights = "int8", or begin prices by [engines.{EMBEDDED}.prices]',
         )
-    weights = given.get("weights", "")
-    if "weights" in given and weights not in get_args(WeightChoice):
+    weights = given.get("weights", "checkpoint")
+    if weights not in get_args(WeightChoice):
         raise UsageError(
             f"{path}: engines.{EMBEDDED}.weights = {weights!r} is no format",
             hint=f"Give {', '.join(get_args(WeightChoice))}",
