@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from agentrt.analysis.summary import SCHEMA
 from agentrt.base.errors import UsageError
+from agentrt.base.synced_lines import SyncedLines
 
 
 class RowFile:
@@ -30,34 +29,25 @@ class RowFile:
     """
 
     def __init__(self, path: Path, *, as_json: bool) -> None:
-        self._path = path.resolve()
         try:
-            self._file = open(  # noqa: SIM115  # closed by close()
-                os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b"
-            )
+            self._lines = SyncedLines(path)
+        except BlockingIOError:
+            raise UsageError(f"another batch writes to {path}", hint="wait for its end") from None
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be read and written: {error.strerror}",
                 hint="give --resume the output of a batch, or a new file",
             ) from None
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._file.close()
-            raise UsageError(f"another batch writes to {path}", hint="wait for its end") from None
-        content = self._file.read()
-        self._end_bytes = content.rfind(b"\n") + 1
-        try:
-            lines = content[: self._end_bytes].decode().split("\n")[:-1]
-            for number, line in enumerate(lines, start=1):
+            self.rows = self._lines.read()
+            for number, line in enumerate(self.rows, start=1):
                 self._check(number, json.loads(line), as_json=as_json)
         except ValueError as error:
-            self._file.close()
+            self._lines.close()
             raise UsageError(
                 f"{path} is no output of a batch: {error}",
                 hint="give --resume what such a batch has written, or a new file",
             ) from None
-        self.rows = lines
 
     def write(self, index: int, text: str) -> None:
         """Append a row, or replace the one that stands there.
@@ -65,36 +55,16 @@ class RowFile:
         Raises:
             OSError: The file cannot be written.
         """
-        if index < len(self.rows) and self.rows[index] == text:
-            return
-        if index < len(self.rows):
-            self._replace(index, text)
-            return
-        assert index == len(self.rows)
-        self._file.seek(self._end_bytes)
-        self._file.truncate()
-        self._file.write(f"{text}\n".encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._end_bytes = self._file.tell()
-        self.rows.append(text)
+        if index == len(self.rows):
+            self._lines.append(text)
+            self.rows.append(text)
+        elif self.rows[index] != text:
+            self.rows[index] = text
+            self._lines.replace(self.rows)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
-
-    def _replace(self, index: int, text: str) -> None:
-        """Write all rows to a new file that takes the place of this one."""
-        self.rows[index] = text
-        draft = self._path.with_name(self._path.name + ".part")
-        new = draft.open("w+b")
-        fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        new.write("".join(f"{row}\n" for row in self.rows).encode())
-        new.flush()
-        os.fsync(new.fileno())
-        os.replace(draft, self._path)
-        self._file.close()
-        self._file, self._end_bytes = new, new.tell()
+        self._lines.close()
 
     @staticmethod
     def _check(number: int, row: Any, *, as_json: bool) -> None:

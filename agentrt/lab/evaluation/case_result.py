@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.base.synced_lines import SyncedLines
 
 
 @record
@@ -53,54 +53,57 @@ class ResultLog:
         header: Hashes of the suite and of each configuration, which the file has to have.
 
     Attributes:
-        results: Results that the file has, by configuration and case.
+        results: Results that the file had, by configuration and case.
 
     Raises:
-        UsageError: The file cannot be used, or is that of another evaluation.
+        UsageError: The file cannot be used, another evaluation writes it, or it is that of another
+            one.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
-        self.results: dict[tuple[str, str], CaseResult] = {}
         self._path = path
         try:
-            content = path.read_bytes() if path.exists() else b""
-            kept = content.rfind(b"\n") + 1
-            if kept:
-                self._read(content[:kept], header)
-            self._file: BinaryIO = path.open("r+b" if path.exists() else "w+b")
-            self._file.truncate(kept)
-            self._file.seek(kept)
-            if not kept:
-                self._write({"evaluation": dict(header)})
+            self._lines = SyncedLines(path)
+        except BlockingIOError:
+            raise UsageError(
+                f"another evaluation writes to {path}", hint="wait for its end"
+            ) from None
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be used: {error}", hint="give --resume a file that can be written"
             ) from None
+        try:
+            rows = self._read(header)
+        except UsageError:
+            self._lines.close()
+            raise
+        self.results = {(row.config, row.case): row for row in rows}
 
     def add(self, result: CaseResult) -> None:
         """Write a result; waits for the disk."""
-        self.results[result.config, result.case] = result
         self._write(as_data(result))
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._lines.close()
 
     def _write(self, row: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._lines.append(json.dumps(row, ensure_ascii=False))
 
-    def _read(self, content: bytes, header: Mapping[str, Any]) -> None:
-        first, *rest = content.splitlines()
+    def _read(self, header: Mapping[str, Any]) -> list[CaseResult]:
+        """The results of the file; a new one gets its header."""
         try:
-            found = json.loads(first)["evaluation"]
+            first, *rest = self._lines.read() or [""]
+            found = json.loads(first)["evaluation"] if first else None
             rows = [CaseResult(**json.loads(line)) for line in rest]
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
                 f"{self._path} is no file of an evaluation: {error!r}",
                 hint="give --resume the file of an earlier one, or a new name",
             ) from None
+        if found is None:
+            self._write({"evaluation": dict(header)})
+            return []
         names = found.keys() | header.keys()
         changed = [name for name in names if found.get(name) != header.get(name)]
         if changed:
@@ -108,7 +111,7 @@ class ResultLog:
                 f"{self._path} is of another evaluation: {', '.join(sorted(changed))} differs",
                 hint="give the suite and the configurations of that one, or another file",
             )
-        self.results = {(row.config, row.case): row for row in rows}
+        return rows
 
 
 def as_data(result: CaseResult) -> dict[str, Any]:

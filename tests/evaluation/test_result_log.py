@@ -1,0 +1,34 @@
+"""The file of an evaluation's results, with two evaluations at once."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt import UsageError
+from agentrt.lab.evaluation.case_result import CaseResult, ResultLog
+
+HEADER = {"suite": "a"}
+
+
+def test_two_evaluations_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    log = ResultLog(path, HEADER)
+    with pytest.raises(UsageError, match="another evaluation writes to"):
+        ResultLog(path, HEADER)
+    result = CaseResult("embedded", "1", True, 1.0, "é", "", 0.5)
+    log.add(result)
+    log.close()
+    again = ResultLog(path, HEADER)
+    assert again.results == {("embedded", "1"): result}
+    again.close()
+
+
+def test_a_file_that_is_refused_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    ResultLog(path, HEADER).close()
+    before = path.read_bytes() + b'{"cut'
+    path.write_bytes(before)
+    with pytest.raises(UsageError, match="suite differs"):
+        ResultLog(path, {"suite": "b"})
+    assert path.read_bytes() == before
+    ResultLog(path, HEADER).close()  # nobody holds it any more
