@@ -13,6 +13,7 @@ from agentrt.base.engines.engine_file import EngineFile, engine_file
 from agentrt.base.engines.engine_kind import EngineKind, engine_kind, kind_names
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.key_reference import check_reference
+from agentrt.base.text_columns import aligned
 
 COLUMNS = ("name", "kind", "address", "model", "key", "roles")
 
@@ -56,13 +57,14 @@ def engine_lines(rows: list[dict[str, Any]], file: EngineFile) -> list[str]:
     if not rows:
         where = f"{file.path} names none" if file.path else "there is no agentrt.toml here or above"
         return [f"no engines: {where}; docs/engines.md shows how to write one"]
-    shown = [dict(zip(COLUMNS, COLUMNS, strict=True))]
+    shown = []
     for row in rows:
         missing = " (not set)" if row["key"] and not row["key_is_set"] else ""
         shown.append(row | {"key": row["key"] + missing, "roles": ", ".join(row["roles"])})
-    widths = {name: max(len(row[name]) for row in shown) for name in COLUMNS}
-    table = ["  ".join(row[name].ljust(widths[name]) for name in COLUMNS).rstrip() for row in shown]
-    return [str(file.path), *table]
+    return [
+        str(file.path),
+        *aligned([COLUMNS, *([row[name] for name in COLUMNS] for row in shown)]),
+    ]
 
 
 def kind_row(kind: EngineKind) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from agentrt.base.engine_selection import named_engine
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig, base_url
 from agentrt.base.errors import EngineUnavailable, UsageError
+from agentrt.base.text_columns import aligned
 from agentrt.cli.completion import engine_names
 
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ def lines_of(engine: RemoteEngineConfig, workers: Sequence[WorkerStatus]) -> lis
     """The servers of a fleet as a table."""
     from agentrt.remote.fleet.fleet_status import model_complaint
 
-    rows = [dict(zip(COLUMNS, COLUMNS, strict=True)), *map(_shown, workers)]
-    widths = {name: max(len(row[name]) for row in rows) for name in COLUMNS}
-    table = ["  ".join(row[name].ljust(widths[name]) for name in COLUMNS).rstrip() for row in rows]
+    shown = map(_shown, workers)
+    table = aligned([COLUMNS, *([row[name] for name in COLUMNS] for row in shown)])
     reasons = [f"{one.address}: {one.why}" for one in workers if one.why]
     reasons += [f"{one.address}: KV events {one.kv_events}" for one in workers if one.kv_events]
     complaint = model_complaint(workers, engine.model)

@@ -10,6 +10,7 @@ from agentrt.analysis.html_page import folded, heading, page, paragraphs, table
 from agentrt.analysis.plot import PlotLine, bars, cdf, lines
 from agentrt.analysis.statistics import Interval
 from agentrt.base.record import record
+from agentrt.base.text_columns import aligned
 from agentrt.lab.evaluation.case_result import CaseResult, as_data
 from agentrt.lab.evaluation.config_summary import Comparison, ConfigSummary, summary_data
 
@@ -48,9 +49,12 @@ class EvaluationReport:
 
     def text(self) -> str:
         """Tables for a terminal, with a newline at the end."""
-        told = [f"{self.suite}: {self.summaries[0].count} cases", *_aligned(_FIGURES, self._rows())]
+        told = [
+            f"{self.suite}: {self.summaries[0].count} cases",
+            *aligned([_FIGURES, *self._rows()]),
+        ]
         if len(self.summaries) > 1:
-            told += ["", *_aligned(_CHANGES, self._changes())]
+            told += ["", *aligned([_CHANGES, *self._changes()])]
         told += [f"crossed: {one}" for one in self.crossed]
         return "\n".join(told) + "\n"
 
@@ -156,13 +160,3 @@ def _change(found: Interval) -> str:
 def _outcome(row: CaseResult) -> str:
     text = row.error or str(row.value)
     return f"{'passed' if row.passed else 'not passed'}: {text[:300]}"
-
-
-def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines with columns of equal width."""
-    every = [head, *rows]
-    widths = [max(len(row[at]) for row in every) for at in range(len(head))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in every
-    ]
