@@ -9,6 +9,7 @@ import anyio
 from agentrt.base.errors import AgentrtError
 from agentrt.recording import RecordedQuestion, RecordedRuns
 from agentrt.runtime import PersonQuestion
+from agentrt.testing.recorded_left import take
 from agentrt.testing.recorded_value import recorded_value
 from agentrt.testing.replay_script import GRACE_S, RecordingMismatch
 
@@ -56,17 +57,16 @@ class ReplayAnswers:
             raise self._noted(problem) from None
 
     def _take(self, question: PersonQuestion) -> RecordedQuestion:
-        same = [one for one in self._left if one.question == question.text]
-        same.sort(key=lambda one: one.node != question.node_id)
-        if not same:
+        found = take(self._left, lambda one: one.question == question.text, question.node_id)
+        if found is None:
             left = "".join(f"\n  {one.question}" for one in self._left)
             has = (
                 f"the recording has these questions left:{left}" if left else "there are none left"
             )
             raise self._noted(f"{question.node_id}: nobody was asked {question.text!r}; {has}")
-        self._left.remove(same[0])
-        return same[0]
+        return found
 
     def _noted(self, problem: str) -> RecordingMismatch:
-        self.problems.append(RecordingMismatch(problem))
-        return RecordingMismatch(problem)
+        mismatch = RecordingMismatch(problem)
+        self.problems.append(mismatch)
+        return mismatch

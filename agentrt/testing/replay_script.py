@@ -18,6 +18,7 @@ from agentrt.protocol.step_output import Ledger, TokenLogprob
 from agentrt.recording import RecordedAttempt, RecordedGeneration, RecordedRuns
 from agentrt.recording.run_recording import tool_hash
 from agentrt.testing.played_run import messages_text
+from agentrt.testing.recorded_left import take
 from agentrt.testing.script import Reply
 from agentrt.testing.timed_output import OutputTimes, TimedOutput, TimedPart
 
@@ -76,14 +77,10 @@ class ReplayScript:
     def _take(self, request: GenerateRequest) -> RecordedGeneration:
         messages, tools = _prompt_of(request)
         key = _key(messages, tools)
-        left = self._left[key]
-        for one in left:
-            if one.node == request.node_id:
-                left.remove(one)
-                return one
-        if left:
-            return left.pop(0)
-        raise self._mismatch(request, messages, tools, key)
+        found = take(self._left[key], lambda one: True, request.node_id)
+        if found is None:
+            raise self._mismatch(request, messages, tools, key)
+        return found
 
     def _mismatch(
         self,

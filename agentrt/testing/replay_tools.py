@@ -11,6 +11,7 @@ import anyio
 from agentrt.base.canonical_json import dumps
 from agentrt.base.errors import AgentrtError, ToolFailed
 from agentrt.recording import RecordedRuns, RecordedToolCall
+from agentrt.testing.recorded_left import take
 from agentrt.testing.recorded_value import recorded_value
 from agentrt.testing.replay_script import RecordingMismatch
 from agentrt.tools import ToolSpec
@@ -70,14 +71,11 @@ class ReplayTools:
     def _take(self, use: WriteCall) -> RecordedToolCall | None:
         """The recorded call: that of the same node first, else the first with equal arguments."""
         arguments = _plain(dict(use.arguments))
-        same = [
-            one for one in self._left if one.name == use.spec.name and one.arguments == arguments
-        ]
-        same.sort(key=lambda one: one.node != use.call)
-        if not same:
-            return None
-        self._left.remove(same[0])
-        return same[0]
+        return take(
+            self._left,
+            lambda one: one.name == use.spec.name and one.arguments == arguments,
+            use.call,
+        )
 
     def _mismatch(self, use: WriteCall) -> RecordingMismatch:
         shown = dumps(_plain(dict(use.arguments)))
