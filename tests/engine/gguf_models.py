@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from agentrt.base.clock import FakeClock
+from agentrt.base.config import EngineConfig
 from tests.gguf_writer import Stored, stored, write_gguf
+from tests.oracles.clocked_core import ClockedCore
 
 NAMES = {
     "model.embed_tokens.": "token_embd.",
@@ -55,6 +59,28 @@ def write_model(
         tensors["rope_freqs.weight"] = stored(np.array(factors))
     tensors |= extra or {}
     return write_gguf(path, {k: v for k, v in fields.items() if v is not None}, tensors)
+
+
+def greedy_ids(
+    path: Path, engine: Any, prompts: Sequence[Sequence[int]], max_tokens: int, **settings: Any
+) -> list[list[int]]:
+    """The tokens that an engine of this model generates for prompts in one batch.
+
+    Args:
+        path: The model.
+        engine: The fixture `engine`.
+        prompts: Token ids.
+        max_tokens: Tokens of each output.
+        settings: Other settings of the engine.
+    """
+    core = ClockedCore(EngineConfig(path, kv_pages=64, threads=1, **settings), FakeClock())
+    try:
+        for number, prompt in enumerate(prompts):
+            core.submit(engine.request(number, prompt, max_tokens=max_tokens))
+        done = engine.drain(core)
+        return [done.ids(number) for number in range(len(prompts))]
+    finally:
+        core.close()
 
 
 def fields_of(config: dict[str, Any], folder: Path, architecture: str) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.native.rope import angles
 from agentrt.engine.process.forecasts import load_forecast_s
 from agentrt.engine.process.main import load_core
-from tests.engine.gguf_models import write_model
+from tests.engine.gguf_models import greedy_ids, write_model
 from tests.gguf_writer import gguf_bytes
-from tests.oracles.clocked_core import ClockedCore
 
 PROMPTS = (
     [(3 * at) % 250 for at in range(40)],
@@ -38,14 +37,7 @@ LLAMA3 = {
 
 
 def serve(path, engine, **settings):
-    core = ClockedCore(EngineConfig(path, kv_pages=64, threads=1, **settings), FakeClock())
-    try:
-        for number, prompt in enumerate(PROMPTS):
-            core.submit(engine.request(number, prompt, max_tokens=12))
-        served = engine.drain(core)
-        return [served.ids(number) for number in range(len(PROMPTS))]
-    finally:
-        core.close()
+    return greedy_ids(path, engine, PROMPTS, 12, **settings)
 
 
 def plain_tensors(path, dtype=torch.float32):

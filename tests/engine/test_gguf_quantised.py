@@ -6,7 +6,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from agentrt.base.clock import FakeClock
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.engine.models.checkpoint import tensors
@@ -17,9 +16,8 @@ from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.gguf_blocks import SIZES, block_values, random_block
-from tests.engine.gguf_models import NAMES, write_model
+from tests.engine.gguf_models import NAMES, greedy_ids, write_model
 from tests.gguf_writer import Stored
-from tests.oracles.clocked_core import ClockedCore
 
 CPU = torch.device("cpu")
 WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2}
@@ -141,14 +139,7 @@ def test_it_serves_greedy_tokens_in_batches_and_alone(engine, tmp_path):
     prompts = [[(3 * at) % 250 for at in range(length)] for length in (30, 4, 17)]
 
     def served(chosen):
-        core = ClockedCore(EngineConfig(path, kv_pages=64, threads=1), FakeClock())
-        try:
-            for number, prompt in enumerate(chosen):
-                core.submit(engine.request(number, prompt, max_tokens=10))
-            done = engine.drain(core)
-            return [done.ids(number) for number in range(len(chosen))]
-        finally:
-            core.close()
+        return greedy_ids(path, engine, chosen, 10)
 
     assert served(prompts) == [served([prompt])[0] for prompt in prompts]
 
