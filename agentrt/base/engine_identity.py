@@ -8,7 +8,7 @@ from pathlib import Path
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSettings
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
-from agentrt.base.gguf.gguf_file import is_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
 
 _REMOTE = ("kind", "protocol", "model", "organisation", "project")
 _EMBEDDED = (

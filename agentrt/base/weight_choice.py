@@ -33,7 +33,7 @@ def with_weights(config: EngineConfig, weights: str) -> EngineConfig:
     """Settings of an engine with its weights as `--weights` says; "" changes nothing.
 
     Raises:
-        UsageError: It names no format.
+        UsageError: The name is that of no format.
     """
     if not weights:
         return config

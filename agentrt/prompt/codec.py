@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentrt.base.errors import AgentrtError, ModelInvalid, RequestRejected, Unsupported
-from agentrt.base.gguf.gguf_file import is_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.segments import (
     CallFrame,
     CallMade,

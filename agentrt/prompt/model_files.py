@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import ModelInvalid
-from agentrt.base.gguf.gguf_file import is_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.model_json import parse_model_json, read_model_text
 
 WINDOW_KEYS = (

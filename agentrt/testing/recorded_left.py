@@ -1,4 +1,4 @@
-"""What a recording has left for a replay."""
+"""Lines of a recording that a replay has not used yet."""
 
 from __future__ import annotations
 

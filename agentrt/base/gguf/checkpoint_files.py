@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentrt.base.gguf.gguf_file import is_gguf
+SUFFIX = ".gguf"
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a path names a GGUF file, by its suffix."""
+    return path.suffix.lower() == SUFFIX
 
 
 def weight_bytes(path: Path) -> int:

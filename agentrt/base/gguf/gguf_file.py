@@ -21,7 +21,6 @@ from agentrt.base.gguf.byte_cursor import LENGTH, ByteCursor, OutOfBounds
 from agentrt.base.gguf.tensor_type import TENSOR_TYPES, TensorType
 from agentrt.base.model_json import MAX_MODEL_FILE_BYTES
 
-SUFFIX = ".gguf"
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_KEY_BYTES = 65_535
@@ -290,11 +289,6 @@ def _decimal(value: float) -> float:
     bits = _FORMS[_FLOAT].pack(value)
     decimals = (float(f"{value:.{digits}g}") for digits in range(6, 10))
     return next((one for one in decimals if _FORMS[_FLOAT].pack(one) == bits), value)
-
-
-def is_gguf(path: Path) -> bool:
-    """Whether a path names a GGUF file, by its suffix."""
-    return path.suffix.lower() == SUFFIX
 
 
 def open_gguf(path: Path) -> GgufFile:

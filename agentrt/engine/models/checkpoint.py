@@ -12,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from agentrt.base.errors import ModelInvalid
-from agentrt.base.gguf.gguf_file import is_gguf, open_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
+from agentrt.base.gguf.gguf_file import open_gguf
 from agentrt.base.model_json import parse_model_json, read_model_text
 from agentrt.engine.models.config_limits import check_config
 from agentrt.engine.models.gguf.hf_config import config_of

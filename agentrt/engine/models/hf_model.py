@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from agentrt.base.errors import ModelInvalid
-from agentrt.base.gguf.gguf_file import is_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models import hf_description

@@ -10,8 +10,7 @@ import torch
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
-from agentrt.base.gguf.checkpoint_files import weight_bytes
-from agentrt.base.gguf.gguf_file import is_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf, weight_bytes
 from agentrt.base.weight_choice import check_weights
 from agentrt.engine.models.checkpoint import read_config, stored_quantised, tensor_shapes
 from agentrt.engine.models.context_limit import ContextLimit, context_limit

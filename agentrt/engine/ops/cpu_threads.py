@@ -24,7 +24,8 @@ from typing import Literal, cast
 from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.errors import ModelInvalid
-from agentrt.base.gguf.gguf_file import is_gguf, open_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
+from agentrt.base.gguf.gguf_file import open_gguf
 
 Wait = Literal["active", "passive"]
 

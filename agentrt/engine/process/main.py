@@ -21,7 +21,8 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError, ErrorRecord, ModelInvalid, record_of
 from agentrt.base.gc_freeze import freeze_gc
-from agentrt.base.gguf.gguf_file import is_gguf, open_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
+from agentrt.base.gguf.gguf_file import open_gguf
 from agentrt.base.ids import RequestId
 from agentrt.engine.process import messages
 from agentrt.engine.process.channel import Channel, OwnerGone

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.base.errors import ModelInvalid
-from agentrt.base.gguf.gguf_file import GgufFile, is_gguf, open_gguf
+from agentrt.base.gguf.checkpoint_files import is_gguf
+from agentrt.base.gguf.gguf_file import GgufFile, open_gguf
 from tests.gguf_writer import gguf_bytes, stored, text, typed
 
 FIELDS = {
