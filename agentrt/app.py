@@ -282,6 +282,10 @@ def run_here(
 
     try:
         return anyio.run(main)
+    except Exception as error:
+        from agentrt.base.users_part import without_inner_frames
+
+        raise without_inner_frames(error) from error.__cause__
     finally:
         for one in observers:
             one.close()

@@ -200,3 +200,21 @@ def test_a_later_runtime_takes_the_answers_of_an_earlier_one(tmp_path: Path) -> 
         assert found[0][1] > 0, "logprobs come back, too"
 
     anyio.run(main)
+
+
+def test_a_failed_run_shows_the_program_and_not_what_runs_it() -> None:
+    @program
+    async def unfinished(question: str) -> Any:
+        return ASK.user(question).generate(max_tokens=3)
+
+    @program
+    async def broken(question: str) -> str:
+        return question[100]
+
+    own = Path(__file__).name
+    for failing, inner in ((unfinished, []), (broken, ["broken"])):
+        with pytest.raises((UsageError, IndexError)) as raised:
+            failing.run("x")
+        found = [(Path(one.path).name, one.name) for one in raised.traceback]
+        assert [name for file, name in found if file == own][1:] == inner
+        assert len(found) - len(inner) == 4, "the test, and three that hand over"

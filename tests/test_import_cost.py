@@ -44,7 +44,8 @@ def test_help_imports_only_what_it_shows() -> None:
     own = [name for name in loaded if name.startswith("agentrt")]
     for room in ("agentrt.engine", "agentrt.runtime", "agentrt.telemetry", "agentrt.structured"):
         assert room not in own
-    assert len(loaded) < 335, len(loaded)
+    most = 335 if sys.version_info < (3, 13) else 342  # the same ones fall into more modules there
+    assert len(loaded) < most, len(loaded)
 
 
 def test_a_first_request_waits_for_no_import_that_it_does_not_need() -> None:

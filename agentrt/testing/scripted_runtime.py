@@ -15,6 +15,7 @@ from agentrt.analysis import RunRecord
 from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError
 from agentrt.base.prices import Prices
+from agentrt.base.users_part import users_part
 from agentrt.program import Program
 from agentrt.program.default_runner import default_runner, set_default_runner
 from agentrt.protocol.backend import Backend
@@ -28,7 +29,6 @@ from agentrt.testing.played_run import ContentRecorder, PlayedRun
 from agentrt.testing.script import Answers, Script
 from agentrt.testing.seen import SeenByBackend
 from agentrt.testing.spelling import WordSpelling
-from agentrt.testing.users_part import users_part
 
 if TYPE_CHECKING:
     from agentrt.prompt import Codec

@@ -1,0 +1,71 @@
+"""What of a traceback a user sees."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentrt import InternalError, ToolFailed, UsageError, chat
+from agentrt.base.errors import revive
+from agentrt.base.users_part import users_part, without_inner_frames
+from agentrt.protocol.step_output import End
+from agentrt.protocol.wire import Wire
+from agentrt.testing.scripted_runtime import outside_loop
+
+
+def names_of(error: BaseException) -> list[str]:
+    found, link = [], error.__traceback__
+    while link is not None:
+        found.append(link.tb_frame.f_code.co_name)
+        link = link.tb_next
+    return found
+
+
+def raised_by(call: Callable[[], Any]) -> Exception:
+    with pytest.raises(Exception) as raised:  # noqa: PT011  # any
+        call()
+    return raised.value
+
+
+def test_frames_of_this_package_are_left_out() -> None:
+    error = raised_by(lambda: chat(history="no"))  # type: ignore[arg-type]
+    assert isinstance(error, UsageError)
+    assert len(names_of(error)) > len(names_of(without_inner_frames(error))) == 2
+
+
+def test_the_users_own_errors_keep_the_frames_of_libraries() -> None:
+    error = without_inner_frames(raised_by(lambda: json.loads("{")))
+    assert names_of(error)[-1] == "raw_decode"
+
+
+def test_a_fault_of_this_package_is_shown_whole() -> None:
+    for fault in (lambda: revive(None), lambda: revive(1)):  # type: ignore[arg-type]
+        error = raised_by(fault)
+        before = names_of(error)
+        assert names_of(without_inner_frames(error)) == before
+
+
+def test_an_internal_error_is_shown_whole() -> None:
+    error = raised_by(lambda: Wire(End).value(b"\xc1"))
+    assert isinstance(error, InternalError)
+    assert names_of(without_inner_frames(error))[-1] == "value"
+
+
+def test_the_cause_of_a_failure_is_cut_too() -> None:
+    def fail() -> None:
+        raise ValueError("mine")
+
+    def wrapped() -> None:
+        try:
+            outside_loop(fail)
+        except ValueError as error:
+            raise ToolFailed("div: ValueError") from error
+
+    cause = without_inner_frames(raised_by(wrapped)).__cause__
+    assert cause is not None
+    assert names_of(cause) == ["wrapped", "fail"]
+
+
+def test_a_part_without_frames_is_whole() -> None:
+    assert users_part(None) is None
