@@ -64,6 +64,7 @@ def test_a_constraint_keeps_its_style_unless_the_option_gives_another() -> None:
     assert style_of(value_of(typed(list[int], json_style="spaced"))) == "spaced"
 
 
+@pytest.mark.model
 def test_answers_have_the_style() -> None:
     @program
     async def pair() -> list[str]:
@@ -87,6 +88,7 @@ class Row(BaseModel):
     held: Annotated[list[int], OneOf([[1, 2], []])]
 
 
+@pytest.mark.model
 def test_indented_answers_are_streamed_and_read() -> None:
     """The lines of records that are options, known late, are those of their depth."""
 
@@ -123,6 +125,7 @@ def test_other_text_has_no_style() -> None:
         assert value_of(form, style="spaced") == value_of(form)
 
 
+@pytest.mark.model
 def test_values_in_a_prompt_have_the_style_of_the_chat() -> None:
     """Values that are pending when the prompt is declared, and those that are known."""
 
