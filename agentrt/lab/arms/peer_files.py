@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -142,16 +143,37 @@ class PeerFiles:
         if dtype in _WRITTEN:
             source = self.gguf(shape, "bfloat16", folder)
             job = {"source": str(source), "target": str(draft), "weights": dtype}
-            self._write(draft, target, "quantize_gguf.py", job)
+            self._write(target, "quantize_gguf.py", job)
         else:
             job = gguf_job(shape, self.checkpoint, draft, dtype)
-            self._write(draft, target, "write_gguf.py", job)
+            self._write(target, "write_gguf.py", job)
         return target
 
-    def _write(self, draft: Path, target: Path, script: str, job: Mapping[str, Any]) -> None:
-        """Let a script of the peers do a job; the file has its name once it is whole."""
+    def openvino_folder(self, shape: ModelShape, weights: str) -> Path:
+        """The model in OpenVINO's form with compressed weights; written if it is not there.
+
+        Args:
+            shape: Shape of the checkpoint.
+            weights: `int8`, a scale for each output, or `int4`, a scale for each 128 inputs.
+
+        Raises:
+            BenchFailed: The folder cannot be written.
+        """
+        target = self.checkpoint / f"openvino-{weights}-{_VERSION}"
+        if not target.exists():
+            source = self.gguf(shape, "float16")
+            draft = target.with_suffix(".part")
+            shutil.rmtree(draft, ignore_errors=True)
+            job = {"source": str(source), "target": str(draft), "weights": weights}
+            self._write(target, "compress_openvino.py", job, self.openvino_python)
+        return target
+
+    def _write(
+        self, target: Path, script: str, job: Mapping[str, Any], python: Path | None = None
+    ) -> None:
+        """Let a script of the peers do a job; what it writes gets its name once it is whole."""
         done = subprocess.run(
-            [str(self.python), str(self.script(script))],
+            [str(python or self.python), str(self.script(script))],
             input=json.dumps(job),
             capture_output=True,
             text=True,
@@ -160,8 +182,9 @@ class PeerFiles:
         )
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines()
-            raise BenchFailed(f"no GGUF was written: {lines[-1] if lines else done.returncode}")
-        draft.rename(target)
+            why = lines[-1] if lines else done.returncode
+            raise BenchFailed(f"{target.name} was not written: {why}")
+        target.with_suffix(".part").rename(target)
 
 
 def peer_files(checkpoint: Path = Path()) -> PeerFiles:

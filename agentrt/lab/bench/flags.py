@@ -34,8 +34,8 @@ class EngineFlags:
         device: Device of all arms: cpu or cuda.
         kernels: Kernels of our engine: auto, torch, cpu, triton or reference.
         weights: Weights of our engine: checkpoint, int8 or int4; llama.cpp beside it then takes
-            q8_0 or q4_0.
-        peer: Peer beside our engine: hf, hf-cb or llama.cpp; repeatable.
+            q8_0 or q4_0, OpenVINO int8 by output or int4 in groups of 128.
+        peer: Peer beside our engine: hf, hf-cb, llama.cpp or openvino; repeatable.
         constrained: Measure outputs held to a JSON type as well.
         repeat: Rounds that count; 7 or more for a claim.
         quick: Measure two rounds, to try the command.

@@ -74,6 +74,20 @@ def test_quantised_weights_meet_those_of_llama_cpp(
     assert bytes_read < 0.6 * ALONE.decode_work(MICRO).weight_bytes
 
 
+@pytest.mark.parametrize("weights", ["checkpoint", "int8", "int4"])
+def test_openvino_computes_prompts_beside_outputs_or_alone(weights: str, files: PeerFiles) -> None:
+    (plain,) = files.checkpoint.glob("bfloat16-*.gguf")
+    made = plain.with_name(plain.name.replace("bfloat16", "float16"))
+    if weights != "checkpoint":
+        made = plain.with_name(plain.stem.replace("bfloat16", f"openvino-{weights}"))
+    made.touch()
+    row = SweepPoint(4, 64, 8, 0, "bfloat16", weights)
+    arms = peer_arms("openvino", row, MICRO, files, device="cpu", cores=1)
+    assert [arm.settings["model"] for arm in arms] == [str(made)] * 2
+    assert [arm.settings["prompts_alone"] for arm in arms] == [False, True]
+    assert arms[0].settings["kv_tokens"] >= 2 * 4 * (64 + 8)
+
+
 def test_our_engine_holds_every_row_and_runs_as_the_product_does(tmp_path: Path) -> None:
     larger = SweepPoint(100, 64, 8, 0, "bfloat16")
     arm = our_arm([ALONE, larger], tmp_path, {"threads": 2, "kernels": "torch"})

@@ -5,7 +5,9 @@ Runs in OpenVINO's own environment and answers the questions of `engine_arm.py`.
 
 from __future__ import annotations
 
+import time
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import openvino
@@ -25,15 +27,47 @@ class OpenvinoArm:
     def round(
         self, prompts: list[list[int]], new_tokens: int, shared: int, ignore_eos: bool = True
     ) -> Json:
-        """Compute one batch."""
+        """Compute one batch, step by step; a decode step gives one token to every sequence."""
         del shared  # it finds prefixes by itself
         config = genai.GenerationConfig()
         config.max_new_tokens = new_tokens
         config.ignore_eos = ignore_eos
         config.apply_chat_template = False
         inputs = [openvino.Tensor(np.array([prompt], dtype=np.int64)) for prompt in prompts]
-        answers = self._pipeline.generate(inputs, [config] * len(inputs))
-        return {"outputs": [list(answer.m_generation_ids[0]) for answer in answers]}
+        began_s = ended_s = prefilled_s = time.perf_counter()
+        handles = [
+            self._pipeline.add_request(number, one, config) for number, one in enumerate(inputs)
+        ]
+        outputs: list[list[int]] = [[] for _ in handles]
+        decode_s, decode_steps = 0.0, 0
+        while self._pipeline.has_non_finished_requests():
+            decoding = all(outputs)
+            self._pipeline.step()
+            new = [_read(handle) for handle in handles]
+            for output, tokens in zip(outputs, new, strict=True):
+                output += tokens
+            stepped_s = time.perf_counter()
+            if not decoding:
+                prefilled_s = stepped_s
+            elif all(len(tokens) == 1 for tokens in new):
+                decode_s += stepped_s - ended_s
+                decode_steps += 1
+            ended_s = stepped_s
+        return {
+            "prefill_s": prefilled_s - began_s,
+            "decode_s": decode_s,
+            "decode_steps": decode_steps,
+            "outputs": outputs,
+        }
+
+
+def _read(handle: Any) -> list[int]:
+    """Tokens of the last step."""
+    new: list[int] = []
+    while handle.can_read():
+        for output in handle.read().values():
+            new += output.generated_ids
+    return new
 
 
 if __name__ == "__main__":

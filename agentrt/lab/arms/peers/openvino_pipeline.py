@@ -13,12 +13,12 @@ _PRECISIONS = {"bfloat16": "bf16", "float32": "f32"}
 
 
 def open_pipeline(
-    gguf: str, *, dtype: str, threads: int, kv_tokens: int, prompts_alone: bool, lookup: bool
+    model: str, *, dtype: str, threads: int, kv_tokens: int, prompts_alone: bool, lookup: bool
 ) -> Any:
     """Load a model for continuous batching with prefix caching.
 
     Args:
-        gguf: The model's file.
+        model: The model's GGUF file, or the folder of its compressed form.
         dtype: Dtype of the computation and of keys and values, `bfloat16` or `float32`.
         threads: Threads.
         kv_tokens: Tokens that fit into the KV memory.
@@ -38,4 +38,4 @@ def open_pipeline(
     }
     if lookup:
         properties["prompt_lookup"] = True
-    return genai.ContinuousBatchingPipeline(gguf, config, "CPU", properties)
+    return genai.ContinuousBatchingPipeline(model, config, "CPU", properties)

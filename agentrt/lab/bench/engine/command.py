@@ -30,8 +30,8 @@ def check(flags: EngineFlags) -> None:
     check_known("--kernels", (flags.kernels,), kernels)
     check_known("--weights", (flags.weights,), get_args(WeightChoice))
     require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 7 or more")
-    built = flags.device == "cpu" or "llama.cpp" not in flags.peers
-    require(built, "make peers builds llama.cpp for the CPU only", "Use --peer hf")
+    on_cpu = flags.device == "cpu" or not {"llama.cpp", "openvino"} & {*flags.peers}
+    require(on_cpu, "llama.cpp and OpenVINO are built for the CPU only", "Use --peer hf")
 
 
 def run_engine_bench(flags: EngineFlags) -> None:

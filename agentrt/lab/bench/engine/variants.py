@@ -9,12 +9,17 @@ from typing import Any
 
 from agentrt.analysis.model_shape import ModelShape
 from agentrt.lab.arms.arm_process import Arm
-from agentrt.lab.arms.engine_arms import llama_cpp_arm, our_engine_arm, transformers_arm
+from agentrt.lab.arms.engine_arms import (
+    llama_cpp_arm,
+    openvino_arm,
+    our_engine_arm,
+    transformers_arm,
+)
 from agentrt.lab.arms.peer_files import PeerFiles
 from agentrt.lab.arms.served import PAGE_TOKENS, WAITS, thread_counts, thread_env
 from agentrt.lab.bench.engine.points import SweepPoint
 
-PEERS = ("hf", "hf-cb", "llama.cpp")
+PEERS = ("hf", "hf-cb", "llama.cpp", "openvino")
 CONSTRAINED = "constrained"
 """Our engine with its outputs held to a JSON type; compared as a peer is."""
 
@@ -53,6 +58,8 @@ def peer_arms(
     counts = [cores] if device == "cuda" else thread_counts(cores)
     if peer == "llama.cpp":
         return [arm for threads in counts for arm in _llama_cpp(point, shape, files, threads)]
+    if peer == "openvino":
+        return [arm for threads in counts for arm in _openvino(point, shape, files, threads)]
     common = {
         "dtype": point.dtype,
         "device": device,
@@ -91,4 +98,23 @@ def _llama_cpp(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: 
             unified=unified,
         )
         for variant, unified in variants.items()
+    ]
+
+
+def _openvino(point: SweepPoint, shape: ModelShape, files: PeerFiles, threads: int) -> list[Arm]:
+    """Prompts may be quicker in steps of their own."""
+    plain = point.weights == "checkpoint"
+    model = files.gguf(shape, "float16") if plain else files.openvino_folder(shape, point.weights)
+    name = f"{threads}t" if plain else f"{threads}t {point.weights}"
+    return [
+        openvino_arm(
+            files,
+            variant,
+            model=str(model),
+            dtype=point.dtype,
+            threads=threads,
+            kv_tokens=point.pages * PAGE_TOKENS,
+            prompts_alone=alone,
+        )
+        for variant, alone in ((name, False), (f"{name} prompts alone", True))
     ]
