@@ -1,4 +1,4 @@
-"""Every figure of the README's table of numbers stands in a committed file, or is listed without.
+"""Every figure of the documentation's numbers stands in a committed file, or is listed without.
 
 `traces/bench/README.md` has the table of places: for each figure the file and the place in it. A
 place is a path through the JSON (`rows/0/ratios/hf/decode`; `arm=NAME` finds an element of a list
@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "traces" / "bench"
-NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?")
 NONE = "none"
 
 
@@ -33,13 +33,13 @@ def table_below(path: Path, heading: str) -> list[list[str]]:
 
 
 def numbers() -> list[tuple[str, list[str]]]:
-    """By row of the README, the figures in their order."""
-    rows = table_below(ROOT / "README.md", "## Numbers")
+    """By row of the numbers, the figures in their order."""
+    rows = table_below(ROOT / "docs" / "numbers.md", "## The figures")
     return [(what, NUMBER.findall(figures)) for what, figures, _ in rows]
 
 
 def places() -> list[tuple[str, str, str, str]]:
-    rows = table_below(BENCH / "README.md", "## Places of the figures in the README")
+    rows = table_below(BENCH / "README.md", "## Places of the figures")
     return [(what, figure, file.strip("`"), place.strip("`")) for what, figure, file, place in rows]
 
 
@@ -79,7 +79,7 @@ def rounded(value: float, figure: str) -> str:
 
 
 def test_every_figure_has_a_place_or_is_listed_without() -> None:
-    """In the order of the README, so that a figure is not confused with an equal one."""
+    """In the order of the rows, so that a figure is not confused with an equal one."""
     listed = places()
     for what, figures in numbers():
         mine = [one for one in listed if what.startswith(one[0])]
@@ -87,6 +87,14 @@ def test_every_figure_has_a_place_or_is_listed_without() -> None:
         found = [NUMBER.findall(figure)[0] for _, figure, file, _ in mine if file != NONE]
         assert [one for one in mine if one[2] == NONE] or found == figures, what
         assert all(one in figures for one in found), what
+
+
+def test_the_readme_has_ten_rows_out_of_them() -> None:
+    rows = table_below(ROOT / "README.md", "## Numbers")
+    assert len(rows) == 10
+    known = [set(figures) for _, figures in numbers()]
+    for what, figures in rows:
+        assert any(set(NUMBER.findall(figures)) <= one for one in known), what
 
 
 def test_no_place_is_left_over() -> None:
