@@ -293,7 +293,8 @@ def test_llama_server_reads_and_writes_as_we_do(server: ServerProcess, served: S
     question = 'Which returned more from 2005 to 2009, AAPL or IBM?\n"It\'s" {"a": [1, 2]}.'
     chats = [*chats_in([CHAIN], 1), [{"role": "user", "content": question}]]
     codec = Codec.load(served.model)
-    other = ServerProcess(plans_of("llama-server", served, PEERS, cores=2)[0])
+    files = replace(PEERS, checkpoint=served.model)
+    other = ServerProcess(plans_of("llama-server", served, files, cores=2)[0])
     try:
         assert check_prompt_parity(other, codec, chats) == check_prompt_parity(server, codec, chats)
         assert check_prompt_parity(other, codec, [odd_chat(seed) for seed in range(30)])

@@ -45,7 +45,6 @@ def _options(weights: str) -> dict[str, Any]:
         "mode": nncf.CompressWeightsMode.INT4_SYM,
         "group_size": _GROUP,
         "ratio": 1.0,
-        "group_size_fallback_mode": nncf.GroupSizeFallbackMode.ADJUST,
     }
 
 

@@ -35,6 +35,8 @@ class GraphState(TypedDict):
 
 
 GraphNode = Callable[[GraphState], Awaitable[GraphState]]
+_Models = dict[str, ChatOpenAI]
+"""A model for each address of the server."""
 
 
 class LangGraphClient(PlainClient):
@@ -45,17 +47,17 @@ class LangGraphClient(PlainClient):
         server = Server(settings)
         options: Json = {
             "model": server.model,
-            "base_url": server.url,
             "api_key": "none",
             "max_retries": 0,
             "http_async_client": server.http,
         }
         options["temperature"] = server.body.get("temperature")
         self._server = server
-        self._model = ChatOpenAI(**options)
-        self._voting = self._model
+        self._models = _models(server, options)
+        self._voting = self._models
         if server.streams_what_may_end:
-            self._voting = ChatOpenAI(**options, streaming=True, stream_usage=True)
+            streamed = {**options, "streaming": True, "stream_usage": True}
+            self._voting = _models(server, streamed)
         names = ("langgraph", "langchain-openai", "openai")
         return {name: version(name) for name in names}
 
@@ -91,7 +93,7 @@ class LangGraphClient(PlainClient):
     def _node(self, one: Json, played: ProgramInPlay) -> GraphNode:
         async def node(state: GraphState) -> GraphState:
             if one["kind"] == "call":
-                said = await self._call(self._model, one, played)
+                said = await self._call(self._models, one, played)
             else:
                 said = await played.wait(one)
             return {"said": {one["name"]: said}}
@@ -109,11 +111,11 @@ class LangGraphClient(PlainClient):
 
         return node
 
-    async def _call(self, model: ChatOpenAI, call: Json, played: ProgramInPlay) -> str:
+    async def _call(self, models: _Models, call: Json, played: ProgramInPlay) -> str:
         began_s = played.watch.now_s()
-        messages: list[BaseMessage] = [
-            _KINDS[one["role"]](content=one["content"]) for one in played.messages(call)
-        ]
+        chat = played.messages(call)
+        model = models[self._server.url(chat)]
+        messages: list[BaseMessage] = [_KINDS[one["role"]](content=one["content"]) for one in chat]
         fields = self._server.fields(call)
         limit = fields.pop("max_tokens")
         fields.pop("temperature", None)
@@ -122,6 +124,10 @@ class LangGraphClient(PlainClient):
         text = str(answer.text)
         played.answered(call, began_s, {"text": text, "first_s": None, "usage": _usage(answer)})
         return text
+
+
+def _models(server: Server, options: Json) -> _Models:
+    return {url: ChatOpenAI(**options, base_url=url) for url in server.urls}
 
 
 def _connect(graph: StateGraph[Any, Any, Any, Any], needs: list[str], name: str) -> None:

@@ -42,7 +42,7 @@ class Server:
     """
 
     def __init__(self, settings: Json) -> None:
-        self._urls: list[str] = settings["url"].split(",")
+        self.urls: list[str] = settings["url"].split(",")
         self.model = settings["model"]
         self.body: Json = settings.get("body", {})
         self.form_body: Json = settings.get("form_body", {})
@@ -63,7 +63,7 @@ class Server:
         question: by the first alone, all programs of a kind would meet on one replica.
         """
         root = "\n".join(message["content"] for message in messages[:2])
-        return self._urls[zlib.crc32(root.encode()) % len(self._urls)]
+        return self.urls[zlib.crc32(root.encode()) % len(self.urls)]
 
     def fields(self, call: Json) -> Json:
         """Fields of a request beside its messages: its length, and its form if it has one."""
