@@ -24,6 +24,7 @@ REPLAY_POLICIES: tuple[PolicyName, ...] = ("oracle", "clairvoyant")
 SpeculateTokens = int | Literal["auto", "off"]
 DraftTexts = Literal["all", "own"]
 WeightChoice = Literal["checkpoint", "int8", "int4"]
+ActivationChoice = Literal["auto", "int8"]
 HeadWeights = Literal["auto", "checkpoint", "int8", "int4"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
@@ -56,6 +57,9 @@ class EngineConfig:
         weight_group: Inputs that share a scale in quantised weights: 32, 64 or 128; 0 takes a whole
             row for int8 and 32 for int4.
         head_weights: Format of the head in a quantised model; "auto" is "int8".
+        activations: Format of the rows that quantised matrices of layers multiply, on a processor
+            with dot products of bytes: "int8" does half the work, and adds an error of its own.
+            "auto" takes sixteen bits, which the result does not show.
         page_tokens: Tokens of one KV page (vLLM: block size).
         kv_pages: Pages of the KV cache; 0 sizes the pool from `kv_bytes`.
         kv_bytes: Size of the KV cache; 0 takes a share of the device's free memory.
@@ -107,6 +111,7 @@ class EngineConfig:
     weights: WeightChoice = "checkpoint"
     weight_group: int = 0
     head_weights: HeadWeights = "auto"
+    activations: ActivationChoice = "auto"
     page_tokens: int = 16
     kv_pages: int = 0
     kv_bytes: int = 0

@@ -139,8 +139,8 @@ class EngineSelection:
         return EngineConfig(
             model,
             device=self.device,
-            weights=file.embedded_weights,
             prices=file.embedded_prices,
+            **file.embedded_formats,
         )
 
     def _remote(self, config: RemoteEngineConfig) -> RemoteEngineConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast, get_args
 
-from agentrt.base.config import EngineConfig, HeadWeights, WeightChoice
+from agentrt.base.config import ActivationChoice, EngineConfig, HeadWeights, WeightChoice
 from agentrt.base.errors import UsageError
 
 GROUPS = (0, 32, 64, 128)
@@ -21,6 +21,7 @@ def check_weights(config: EngineConfig) -> None:
     _check("weights", config.weights, get_args(WeightChoice))
     _check("weight_group", config.weight_group, GROUPS)
     _check("head_weights", config.head_weights, get_args(HeadWeights))
+    _check("activations", config.activations, get_args(ActivationChoice))
     for name, default in (("weight_group", 0), ("head_weights", "auto")):
         if config.weights == "checkpoint" and getattr(config, name) != default:
             raise UsageError(
@@ -29,18 +30,24 @@ def check_weights(config: EngineConfig) -> None:
             )
 
 
-def with_weights(config: EngineConfig, weights: str) -> EngineConfig:
-    """Settings of an engine with its weights as `--weights` says; "" changes nothing.
+def with_weights(config: EngineConfig, weights: str, activations: str = "") -> EngineConfig:
+    """Settings of an engine as `--weights` and `--activations` say; "" changes nothing.
 
     Raises:
-        UsageError: The name is that of no format.
+        UsageError: A name is that of no format.
     """
-    if not weights:
-        return config
-    known = get_args(WeightChoice)
-    if weights not in known:
-        raise UsageError(f"--weights {weights!r} is no format", hint=f"give {_listed(known)}")
-    return replace(config, weights=cast(WeightChoice, weights))
+    if weights:
+        _check_flag("--weights", weights, get_args(WeightChoice))
+        config = replace(config, weights=cast(WeightChoice, weights))
+    if activations:
+        _check_flag("--activations", activations, get_args(ActivationChoice))
+        config = replace(config, activations=cast(ActivationChoice, activations))
+    return config
+
+
+def _check_flag(flag: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise UsageError(f"{flag} {given!r} is no format", hint=f"give {_listed(known)}")
 
 
 def _check(name: str, given: object, known: tuple[object, ...]) -> None:

@@ -37,10 +37,10 @@ _NO_COMPILER = (
 )
 
 
-def print_report(model: str, weights: str = "", *, as_json: bool) -> int:
+def print_report(model: str, weights: str = "", activations: str = "", *, as_json: bool) -> int:
     """Print the report; the exit code is that of the error at the engine's start."""
     config = EngineConfig(Path(model) if model else embedded.path())
-    config = with_weights(config, weights)
+    config = with_weights(config, weights, activations)
     with waiting("starting the engine", quiet=as_json):
         found, code = anyio.run(examine, config)
     if as_json:

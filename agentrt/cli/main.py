@@ -21,7 +21,7 @@ from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
 from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
-from agentrt.cli.weight_flag import Weights
+from agentrt.cli.weight_flag import Activations, Weights
 
 
 def main() -> NoReturn:
@@ -126,6 +126,7 @@ def doctor(
         typer.Option("--probe", help="With --engine: find out by requests what it enforces."),
     ] = False,
     weights: Weights = "",
+    activations: Activations = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts, or whether a server answers."""
@@ -135,7 +136,7 @@ def doctor(
         return print_check(engine, model, api_key, probe=probe, as_json=as_json)
     from agentrt.cli.doctor import print_report
 
-    return print_report(model, weights, as_json=as_json)
+    return print_report(model, weights, activations, as_json=as_json)
 
 
 def usage_error(error: typer.TyperException) -> UsageError:

@@ -19,7 +19,7 @@ from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
 from agentrt.base.weight_choice import with_weights
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
-from agentrt.cli.weight_flag import Weights
+from agentrt.cli.weight_flag import Activations, Weights
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -69,6 +69,7 @@ def serve(
     ] = 0,
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
     weights: Weights = "",
+    activations: Activations = "",
     speculate: SpeculateTokens = "off",
     draft_model: DraftModel = None,
     draft_texts: Annotated[
@@ -115,7 +116,7 @@ def serve(
     from agentrt.telemetry import collector_of, transcripts_of
 
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
-    engine = with_weights(engine, weights)
+    engine = with_weights(engine, weights, activations)
     engine = with_drafts(engine, speculate, draft_model)
     _check_choice("draft-texts", draft_texts)
     engine = replace(engine, draft_texts=draft_texts, replay=replay)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from agentrt.base.weight_choice import with_weights
 from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.limits import GivenLimits, given_limits
-from agentrt.cli.weight_flag import Weights
+from agentrt.cli.weight_flag import Activations, Weights
 
 if TYPE_CHECKING:
     from agentrt.base.content_config import ContentConfig
@@ -73,6 +73,7 @@ class RunSettings:
         policy: Name of the scheduling policy of the engine.
         speculate: Whether tools without effects are called ahead, and prompts computed ahead.
         weights: Format of the embedded engine's weights, as given; "" leaves it to the file.
+        activations: Format of what they multiply, likewise.
         speculate_tokens: Speculative decoding of the embedded engine, as given.
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
@@ -197,6 +198,7 @@ class RunSettings:
         ),
     ] = False
     weights: Weights = ""
+    activations: Activations = ""
     speculate_tokens: SpeculateTokens = "off"
     draft_model: DraftModel = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
@@ -270,6 +272,7 @@ class RunSettings:
         is_remote = isinstance(self._engine, RemoteEngineConfig)
         for_embedded = {
             "--weights": bool(self.weights),
+            "--activations": bool(self.activations),
             "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
             "--draft-model": self.draft_model is not None,
         }
@@ -322,7 +325,7 @@ class RunSettings:
         """Settings of the engine."""
         if isinstance(self._engine, RemoteEngineConfig):
             return self._engine
-        engine = with_weights(self._engine, self.weights)
+        engine = with_weights(self._engine, self.weights, self.activations)
         return with_drafts(engine, self.speculate_tokens, self.draft_model)
 
     @property

@@ -30,13 +30,19 @@ def test_a_flag_names_the_format() -> None:
     with pytest.raises(UsageError, match="--weights 'fp8' is no format") as caught:
         with_weights(config, "fp8")
     assert caught.value.hint == "give checkpoint, int8 or int4"
+    assert with_weights(config, "", "int8").activations == "int8"
+    with pytest.raises(UsageError, match="--activations 'int4' is no format") as caught:
+        with_weights(config, "", "int4")
+    assert caught.value.hint == "give auto or int8"
 
 
 def test_the_file_names_the_format_beside_prices(tmp_path: Path) -> None:
     assert in_file(tmp_path, '[engines.embedded]\nweights = "int4"').weights == "int4"
     both = '[engines.embedded]\nweights = "int8"\nprices = { device_second = 0.1 }'
     config = in_file(tmp_path, both)
-    assert config.weights == "int8"
+    assert (config.weights, config.activations) == ("int8", "auto")
+    rows = '[engines.embedded]\nweights = "int8"\nactivations = "int8"'
+    assert in_file(tmp_path, rows).activations == "int8"
     assert config.prices is not None
     assert in_file(tmp_path, "[engines.embedded.prices]\ndevice_second = 1").weights == "checkpoint"
 

@@ -14,12 +14,13 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, UsageError
 from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.models.loader import load_model
-from agentrt.engine.models.native.build import build_network, read_weights
+from agentrt.engine.models.native.build import build_network, read_weights, with_rows_of_bytes
 from agentrt.engine.models.native.self_check import network_logits
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.quantisation import quantised
 from agentrt.engine.models.report import model_report
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 
 quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 FORMATS = [("int8", 0), ("int8", 32), ("int4", 0), ("int4", 128)]
@@ -99,6 +100,37 @@ def test_logits_are_those_of_the_rounded_matrices(kind, weights, group, model_di
     assert (found - expected).norm() <= 1e-2 * expected.norm()
 
 
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+@pytest.mark.parametrize("kind", ["qwen2", "gemma2", "embedded"])
+def test_rows_of_eight_bits_cost_little(kind, weights, model_dir):
+    """All matrices of layers take them, the head does not."""
+    path = embedded.path() if kind == "embedded" else model_dir(kind)
+    plan, shape = planned(path, weights=weights)
+    config, sizes = plan.config, (shape.heads, shape.vocabulary)
+    if not CpuKernels().has_byte_products:
+        pytest.skip("the processor has no dot products of bytes")
+    exact = load_model(config)
+    loaded = load_model(dataclasses.replace(config, activations="int8"))
+    expected = network_logits(exact.network, exact.layout, *sizes)
+    error = (network_logits(loaded.network, loaded.layout, *sizes) - expected).norm()
+    assert 1e-4 * expected.norm() < error <= 6e-2 * expected.norm()
+    assert loaded.report.linear == f"{weights} by int8"
+
+
+def test_the_head_multiplies_rows_of_sixteen_bits(model_dir):
+    taken = with_rows_of_bytes(read(*planned(model_dir("llama"), weights="int8")))
+    bits = {name: one.row_bits for name, one in taken.items() if isinstance(one, PackedWeight)}
+    assert bits.pop("lm_head.weight") == 16
+    assert set(bits.values()) == {8}
+
+
+def test_plain_matrices_multiply_no_rows_of_eight_bits(model_dir):
+    config = EngineConfig(model_dir("llama"), activations="int8", self_check="never")
+    with pytest.raises(EngineUnavailable, match="are not quantised") as caught:
+        load_model(config)
+    assert "--activations" in caught.value.hint
+
+
 def test_matrices_alone_are_quantised(model_dir):
     weights = read(*planned(model_dir("qwen2"), weights="int4"))
     bits = {name: one.bits for name, one in weights.items() if isinstance(one, PackedWeight)}
@@ -176,6 +208,7 @@ def test_what_does_not_multiply_by_them_refuses_them(kind, more, said, model_dir
         ({"weights": "int5"}, "weights='int5'"),
         ({"weights": "int8", "weight_group": 12}, "weight_group=12"),
         ({"weights": "int8", "head_weights": "fp8"}, "head_weights='fp8'"),
+        ({"weights": "int8", "activations": "int4"}, "activations='int4'"),
         ({"weight_group": 32}, "is for quantised weights"),
         ({"head_weights": "int4"}, "is for quantised weights"),
     ],

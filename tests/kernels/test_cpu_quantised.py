@@ -1,5 +1,7 @@
 """Products with weights that stay quantised, against the matrix they stand for."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -60,6 +62,36 @@ def check_quantised(
     torch.testing.assert_close(linear.apply(x), wide.to(dtype))
 
 
+def rounded_rows(x, group):
+    """Rows `[T, K]` in steps of a 127th of the largest value of each block of their inputs."""
+    parts = []
+    for of_group in x.float().split(group, dim=1):
+        for block in of_group.split(128, dim=1):
+            scale = block.abs().amax(1, keepdim=True) / 127
+            parts.append((block * (1 / scale)).round() * scale)
+    return torch.cat(parts, dim=1)
+
+
+@quick
+@given(
+    rows=st.sampled_from([1, 2, 3, 5, 6, 7, 13, 40, 200]),
+    inputs=st.sampled_from([2, 8, 24, 34, 250, 384]),
+    outputs=st.sampled_from([1, 31, 32, 100]),
+    bits=st.sampled_from([4, 8]),
+    group=st.sampled_from([8, 24, 32, 128, 200, 10_000]),
+    zeros=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def check_rows_of_bytes(rows, inputs, outputs, bits, group, zeros, dtype):
+    source = torch.Generator().manual_seed(rows)
+    weight = replace(random_weight(bits, outputs, inputs, group, zeros, source), row_bits=8)
+    x = torch.randn(rows, inputs + 3, generator=source).to(dtype)[:, :inputs]
+    found = CpuKernels(2).pack_codes(weight).apply(x, torch.empty(rows, outputs))
+    rounded, matrix = rounded_rows(x, group), weight.dequantize().t()
+    largest = (rounded.abs() @ matrix.abs()).norm()
+    assert (found - rounded @ matrix).norm() <= 1e-3 * largest
+
+
 @pytest.fixture(autouse=True)
 def _compiled():
     try:
@@ -83,19 +115,29 @@ def test_processors_without_byte_products_compute_the_same(level, tmp_path_facto
     check_quantised(c.Native(path))
 
 
+def test_rows_of_eight_bits_are_rounded_block_by_block():
+    if not c.native().has_byte_products:
+        pytest.skip("the processor has no dot products of bytes")
+    check_rows_of_bytes()
+
+
+@pytest.mark.parametrize("row_bits", [8, 16])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_a_row_does_not_depend_on_the_rows_beside_it(bits):
+def test_a_row_does_not_depend_on_the_rows_beside_it(bits, row_bits):
     source = torch.Generator().manual_seed(3)
-    linear = CpuKernels(2).pack_codes(random_weight(bits, 70, 256, 32, False, source))
+    weight = random_weight(bits, 70, 256, 32, False, source)
+    linear = CpuKernels(2).pack_codes(replace(weight, row_bits=row_bits))
     x = torch.randn(29, 256, generator=source)
     whole = linear.apply(x)
     assert torch.equal(whole, torch.cat([linear.apply(row[None]) for row in x]))
 
 
+@pytest.mark.parametrize("row_bits", [8, 16])
 @pytest.mark.parametrize("fault", [torch.nan, torch.inf])
-def test_a_row_that_is_no_number_gives_none(fault):
+def test_a_row_that_is_no_number_gives_none(fault, row_bits):
     source = torch.Generator().manual_seed(4)
-    linear = CpuKernels(1).pack_codes(random_weight(8, 40, 64, 64, False, source))
+    weight = replace(random_weight(8, 40, 64, 64, False, source), row_bits=row_bits)
+    linear = CpuKernels(1).pack_codes(weight)
     x = torch.randn(2, 64, generator=source)
     x[0, 5] = fault
     found = linear.apply(x)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from agentrt.base.config import WeightChoice
+from agentrt.base.config import ActivationChoice, WeightChoice
 from agentrt.base.engines.fallback_reason import REASONS
 from agentrt.base.engines.fleet_table import members_of
 from agentrt.base.engines.remote_engine_config import (
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from agentrt.base.content_config import ContentConfig
 
 FILE_NAME = "agentrt.toml"
+_FORMATS: dict[str, tuple[str, ...]] = {
+    "weights": get_args(WeightChoice),
+    "activations": get_args(ActivationChoice),
+}
+"""Formats that the embedded engine takes from the file."""
 MAX_FILE_BYTES = 1 << 20
 EMBEDDED = "embedded"
 DEFAULT_ROLE = "default"
@@ -47,7 +52,7 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
-        embedded_weights: Format of its weights.
+        embedded_formats: Formats of what it computes with, by fields of `EngineConfig`.
         content: Settings of what is kept of prompts and answers, if the file has any.
     """
 
@@ -55,7 +60,7 @@ class EngineFile:
     engines: Mapping[str, RemoteEngineConfig] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     embedded_prices: Prices | None = None
-    embedded_weights: WeightChoice = "checkpoint"
+    embedded_formats: Mapping[str, Any] = field(default_factory=dict)
     content: ContentConfig | None = None
 
     def engine(self, name: str) -> RemoteEngineConfig:
@@ -116,7 +121,7 @@ def read_engine_file(path: Path) -> EngineFile:
                 hint="It has the tables [engines.NAME], [roles] and [content]",
             )
     tables = _checked_table(path, "engines", table)
-    embedded_prices, embedded_weights = _embedded(path, tables.pop(EMBEDDED, None))
+    embedded_prices, embedded_formats = _embedded(path, tables.pop(EMBEDDED, None))
     mixed = [name for name, given in tables.items() if isinstance(given, dict) and MEMBERS in given]
     engines = {
         name: _engine(path, name, given) for name, given in tables.items() if name not in mixed
@@ -138,7 +143,7 @@ def read_engine_file(path: Path) -> EngineFile:
         for role, given in _checked_table(path, "roles", table).items()
     }
     content = _content(path, _checked_table(path, "content", table))
-    return EngineFile(path, engines, roles, embedded_prices, embedded_weights, content)
+    return EngineFile(path, engines, roles, embedded_prices, embedded_formats, content)
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -195,27 +200,28 @@ def _engine(
     return replace(_validated(where, own, members), name=name, prices=prices)
 
 
-def _embedded(path: Path, given: Any) -> tuple[Prices | None, WeightChoice]:
-    """Prices and weights of the embedded engine, which has no other settings in the file."""
+def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
+    """Prices and formats of the embedded engine, which has no other settings in the file."""
     if given is None:
-        return None, "checkpoint"
-    if not isinstance(given, dict) or not given or set(given) - {"prices", "weights"}:
+        return None, {}
+    if not isinstance(given, dict) or not given or set(given) - {"prices", *_FORMATS}:
         raise UsageError(
-            f"{path}: engines.{EMBEDDED} is the engine of this process, and takes prices and "
-            "weights alone",
+            f"{path}: engines.{EMBEDDED} is the engine of this process, and takes "
+            f"{', '.join(_FORMATS)} and prices alone",
             hint=f'Give weights = "int8", or begin prices by [engines.{EMBEDDED}.prices]',
         )
-    weights = given.get("weights", "checkpoint")
-    if weights not in get_args(WeightChoice):
-        raise UsageError(
-            f"{path}: engines.{EMBEDDED}.weights = {weights!r} is no format",
-            hint=f"Give {', '.join(get_args(WeightChoice))}",
-        )
+    formats = {name: given[name] for name in _FORMATS if name in given}
+    for name, value in formats.items():
+        if value not in _FORMATS[name]:
+            raise UsageError(
+                f"{path}: engines.{EMBEDDED}.{name} = {value!r} is no format",
+                hint=f"Give {', '.join(_FORMATS[name])}",
+            )
     if "prices" not in given:
-        return None, weights
+        return None, formats
     from agentrt.base.engines.price_table import prices_of_table
 
-    return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"]), weights
+    return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"]), formats
 
 
 def _content(path: Path, given: dict[str, Any]) -> ContentConfig | None:

@@ -113,6 +113,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
         )
     )
     _check_quantisation(plan)
+    _check_activations(plan)
     return declined_plan(plan) if plan.self_check.state == "failed" else plan
 
 
@@ -162,6 +163,26 @@ def _check_quantisation(plan: LoadPlan) -> None:
         raise EngineUnavailable(
             f"no quantised weights (weights={plan.config.weights}) run here: {fault}",
             hint="Leave --weights, or give checkpoint for it",
+        )
+
+
+def _check_activations(plan: LoadPlan) -> None:
+    """Refuse rows of eight bits where no matrix multiplies them.
+
+    Raises:
+        EngineUnavailable: The matrices are plain, or the processor multiplies no bytes.
+    """
+    if plan.config.activations == "auto":
+        return
+    kernels, fault = plan.kernels.kernels, None
+    if plan.quantisation is None and not plan.stored_type:
+        fault = f"the matrices of {plan.config.model_path} are not quantised"
+    elif isinstance(kernels, CpuKernels) and not kernels.has_byte_products:
+        fault = "the processor has no dot products of bytes (AVX-512 VNNI)"
+    if fault is not None:
+        raise EngineUnavailable(
+            f"no activations in {plan.config.activations} run here: {fault}",
+            hint="Give quantised weights too (weights=int8 or int4), or leave --activations",
         )
 
 

@@ -24,6 +24,7 @@ from agentrt.engine.models.native.build import (
     build_network,
     random_weights,
     read_weights,
+    with_rows_of_bytes,
 )
 from agentrt.engine.models.native.families import FAMILIES
 from agentrt.engine.models.native.model_config import Declined
@@ -137,6 +138,8 @@ def _native_network(plan: LoadPlan, shape: DecoderShape) -> EngineNetwork:
         weights = random_weights(shape, config.seed, dtype, device, plan.quantisation)
     else:
         weights = read_weights(shape, config.model_path, dtype, device, plan.quantisation)
+    if config.activations == "int8":
+        weights = with_rows_of_bytes(weights)
     return build_network(shape, weights, plan.kernels.kernels, plan.linear_backend)
 
 

@@ -30,6 +30,8 @@ class PackedWeight:
         zeros: The value that stands for zero in each group, in steps, float `[N, G]`. None is 0
             for 8 bits and 8 for 4 bits.
         group: Inputs that share a scale; the last group of a row may be shorter.
+        row_bits: Bits to which kernels round the rows that they multiply by it: 16 with one scale a
+            row, which the result does not show, or 8 with a scale for at most 128 inputs.
 
     Raises:
         InternalError: The tensors do not fit each other.
@@ -45,6 +47,7 @@ class PackedWeight:
     scales: Tensor
     zeros: Tensor | None
     group: int
+    row_bits: Literal[8, 16] = 16
 
     def __post_init__(self) -> None:
         fault = self._fault()
@@ -109,21 +112,21 @@ def concatenated_rows(parts: Sequence[PackedWeight]) -> PackedWeight:
         InternalError: They differ.
     """
     first = parts[0]
-    if any(
-        (one.bits, one.group, one.shape[1]) != (first.bits, first.group, first.shape[1])
-        for one in parts
-    ):
+    if any(_form(one) != _form(first) for one in parts):
         raise InternalError("packed weights of different forms cannot be concatenated")
     zeros = [one.zeros for one in parts if one.zeros is not None]
     if zeros and len(zeros) < len(parts):
         raise InternalError("packed weights with and without zeros cannot be concatenated")
-    return PackedWeight(
-        first.bits,
-        torch.cat([one.values for one in parts]),
-        torch.cat([one.scales for one in parts]),
-        torch.cat(zeros) if zeros else None,
-        first.group,
+    return replace(
+        first,
+        values=torch.cat([one.values for one in parts]),
+        scales=torch.cat([one.scales for one in parts]),
+        zeros=torch.cat(zeros) if zeros else None,
     )
+
+
+def _form(weight: PackedWeight) -> tuple[int, int, int, int]:
+    return weight.bits, weight.group, weight.row_bits, weight.shape[1]
 
 
 def _each_input(groups: Tensor, size: int, inputs: int) -> Tensor:

@@ -74,6 +74,8 @@ def report_of(plan: LoadPlan) -> ModelReport:
         linear, linear_reason = f"int{quantisation.bits}", str(quantisation)
     elif plan.stored_type:
         linear, linear_reason = plan.stored_type, "the checkpoint's matrices stay as they are"
+    if plan.config.activations != "auto":
+        linear += f" by {plan.config.activations}"
     return ModelReport(
         architecture=str(plan.hf_config.get("model_type")),
         path="slow" if declined else "fast",

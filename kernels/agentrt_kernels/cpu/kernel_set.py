@@ -41,6 +41,11 @@ class CpuKernels:
         self._attention, self._sample = c.AttentionCall(), c.SampleCall()
         self.use_threads(threads or torch.get_num_threads())
 
+    @property
+    def has_byte_products(self) -> bool:
+        """Whether rows for quantised weights can be rounded to eight bits."""
+        return self._native.has_byte_products
+
     def use_threads(self, threads: int, spins: int = _SPINS) -> None:
         """Compute with so many threads from now on; it holds for all sets of this process."""
         self._native.threads(threads, spins)

@@ -28,7 +28,7 @@ class Linear(ctypes.Structure):
 
     _fields_ = fields(
         ("weight scales zeros factors bias", c_void_p),
-        ("inputs outputs bits group after", c_int32),
+        ("inputs outputs bits group row_bits after", c_int32),
         ("scale", c_float),
         ("activation", Activation),
     )
@@ -230,7 +230,11 @@ _CALL = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 class Native:
-    """The functions of the library at `path`; each takes the address of its struct."""
+    """The functions of the library at `path`; each takes the address of its struct.
+
+    Attributes:
+        has_byte_products: Whether rows for quantised weights can be rounded to eight bits.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -247,6 +251,8 @@ class Native:
             self.grouped = _CALL(("agentrt_grouped", found))
             self.stack = _CALL(("agentrt_stack", found))
             self.threads = ctypes.CFUNCTYPE(None, c_int32, c_int32)(("agentrt_threads", found))
+            byte_products = ctypes.CFUNCTYPE(c_int32)(("agentrt_byte_products", found))
+            self.has_byte_products = bool(byte_products())
             self.trim = ctypes.CFUNCTYPE(None)(("agentrt_trim", found))
         except (OSError, AttributeError) as error:
             raise KernelsUnavailable(f"{path} cannot be loaded: {error}") from error

@@ -27,6 +27,7 @@ class QuantisedWeight(Protocol):
         scales: `[N, G]` fp16 or fp32.
         zeros: `[N, G]` in steps, or None: 0 for 8 bits, 8 for 4 bits.
         group: Inputs that share a scale.
+        row_bits: 16 or 8, to which rows are rounded that are multiplied by it.
     """
 
     @property
@@ -39,10 +40,12 @@ class QuantisedWeight(Protocol):
     def zeros(self) -> Tensor | None: ...
     @property
     def group(self) -> int: ...
+    @property
+    def row_bits(self) -> int: ...
 
 
 class QuantisedLinear(NativeLinear):
-    """A linear of codes, where rows of x are integers of sixteen bits, or fp32.
+    """A linear of codes, where rows of x are integers of sixteen or eight bits, or fp32.
 
     Args:
         library: The native code.
@@ -53,6 +56,7 @@ class QuantisedLinear(NativeLinear):
         bias: `[N]` in the dtype of the rows, or None.
         bits: 8 or 4.
         group: Inputs that share a scale, a multiple of 8.
+        row_bits: 16 or 8; without byte products rows are fp32.
         inputs: K.
         outputs: N; half of it if the weight is gated.
     """
@@ -68,12 +72,13 @@ class QuantisedLinear(NativeLinear):
         bias: Tensor | None,
         bits: int,
         group: int,
+        row_bits: int,
         inputs: int,
         outputs: int,
     ) -> None:
         self._codes, self._scales, self._zeros = codes, scales, zeros
         self._factors, self._bias = factors, bias
-        self._bits, self._group = bits, group
+        self._bits, self._group, self._row_bits = bits, group, row_bits
         super().__init__(library, inputs, outputs)
 
     @property
@@ -95,6 +100,7 @@ class QuantisedLinear(NativeLinear):
             outputs=self.outputs,
             bits=self._bits,
             group=self._group,
+            row_bits=self._row_bits,
             after=after,
             scale=scale,
         )
@@ -147,6 +153,7 @@ def pack_codes(
         bias=bias,
         bits=weight.bits,
         group=min(weight.group, padded),
+        row_bits=weight.row_bits,
         inputs=inputs,
         outputs=outputs,
     )

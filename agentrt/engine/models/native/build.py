@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -87,6 +88,19 @@ def _taken(
         if shape.tied and name == EMBEDDING and quantisation.head_bits is not None:
             weights[HEAD] = quantisation.take(HEAD, tensor)
     return weights
+
+
+def with_rows_of_bytes(weights: Weights) -> Weights:
+    """The weights of which those of layers multiply rows of eight bits.
+
+    The head does not: its errors are those of the logits themselves.
+    """
+    return {
+        name: replace(weight, row_bits=8)
+        if isinstance(weight, PackedWeight) and name not in (EMBEDDING, HEAD)
+        else weight
+        for name, weight in weights.items()
+    }
 
 
 def build_network(

@@ -67,6 +67,7 @@ def measure(
                 "threads": flags.threads,
                 "kernels": flags.kernels,
                 "weights": flags.weights,
+                "activations": flags.activations,
                 "device": flags.device,
                 "random_weights": not saved,
             }

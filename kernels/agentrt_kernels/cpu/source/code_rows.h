@@ -3,6 +3,9 @@
 // With byte dot products a row is integers of sixteen bits and one scale: x = scale * (256 * high +
 // low), both signed bytes. [inputs / 4][high, low][4]; then for each group of inputs where the sums
 // of its products begin, and its sum. Without them a row is fp32, and its groups' sums.
+//
+// Rounded to eight bits a row is signed bytes with a scale for each block of inputs: a group, or the
+// parts of a long one.
 #pragma once
 #include <vector>
 
@@ -16,15 +19,23 @@ constexpr bool HAS_BYTE_DOT = false;
 
 constexpr int STEP = 8;  // inputs at a time: groups end at multiples of it
 constexpr float MOST_VALUE = 32639.0f;  // 127 * 256 + 127
+constexpr int MOST_BLOCK = 128;         // inputs of a row that share a scale of eight bits
 
 struct GroupStart {
   int32_t high, low;
   float sum;  // of the group, in the row's scale
 };
 
+struct BlockStart {
+  int32_t start;
+  float scale, sum;  // the sum is in steps
+};
+
 // How the rows of one linear are laid out, in bytes.
 struct CodeRows {
   int inputs, padded, group, groups, middle;
+  bool bytes;  // rounded to eight bits
+  int block;
   size_t starts, scale, stride;
 
   explicit CodeRows(const Linear &linear) {
@@ -33,9 +44,22 @@ struct CodeRows {
     group = linear.group;
     groups = (padded + group - 1) / group;
     middle = linear.bits == 8 ? 128 : 8;
-    starts = (size_t)padded * (HAS_BYTE_DOT ? 2 : sizeof(float));
-    scale = starts + groups * sizeof(GroupStart);
+    bytes = HAS_BYTE_DOT && linear.row_bits == 8;
+    block = std::min(group, MOST_BLOCK);
+    if (bytes) {
+      starts = (size_t)padded;
+      scale = starts + groups * ((group + block - 1) / block) * sizeof(BlockStart);
+    } else {
+      starts = (size_t)padded * (HAS_BYTE_DOT ? 2 : sizeof(float));
+      scale = starts + groups * sizeof(GroupStart);
+    }
     stride = (scale + sizeof(float) + 63) / 64 * 64;
+  }
+
+  // Where the block ends that begins at an input.
+  int block_end(int at) const {
+    int from = at / group * group;
+    return std::min({padded, from + group, at + block});
   }
 };
 
@@ -79,6 +103,37 @@ static void take_row(const CodeRows &how, const T *x, char *row) {
   scale += sum(faults);
   memcpy(row + how.scale, &scale, sizeof(float));
 }
+
+template <class T>
+static void take_row_of_bytes(const CodeRows &how, const T *x, char *row) {
+  BlockStart *start = (BlockStart *)(row + how.starts);
+  for (int from = 0; from < how.padded; start++) {
+    int past = how.block_end(from), there = std::min(past, how.inputs);
+    f32 most = all(0), faults = all(0);
+    for (int k = from; k < there; k += LANES) {
+      f32 value = take(x + k, there - k);
+      most = largest(most, largest(value, -value));
+      faults += value * all(0);
+    }
+    float scale = top(most) / 127.0f;
+    f32 turn = all(scale > 0 ? 1.0f / scale : 0.0f);
+    if (!(turn[0] <= 3.0e38f)) turn = all(0);
+    __m512i sums = _mm512_setzero_si512();
+    for (int k = from; k < past; k += LANES) {
+      f32 value = k < there ? take(x + k, there - k) * turn : all(0);
+      __m512i whole = _mm512_cvtps_epi32((__m512)value);
+      sums = _mm512_add_epi32(sums, whole);
+      __m128i narrow = _mm512_cvtepi32_epi8(whole);
+      if (past - k >= LANES)
+        _mm_storeu_si128((__m128i *)(row + k), narrow);
+      else
+        _mm_storel_epi64((__m128i *)(row + k), narrow);
+    }
+    int32_t whole_sum = _mm512_reduce_add_epi32(sums);
+    *start = {-how.middle * whole_sum, scale + sum(faults), (float)whole_sum};
+    from = past;
+  }
+}
 #else
 template <class T>
 static void take_row(const CodeRows &how, const T *x, char *row) {
@@ -113,7 +168,14 @@ static const char *take_rows(Worker &me, const CodeRows &how, const T *x, int64_
     me.once(grow);
   char *first = room.data();
   first += (64 - (uintptr_t)first % 64) % 64;
-  auto work = [&](int row) { take_row(how, x + row * x_stride, first + row * how.stride); };
+  auto work = [&](int row) {
+    const T *from = x + row * x_stride;
+    char *to = first + row * how.stride;
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+    if (how.bytes) return take_row_of_bytes(how, from, to);
+#endif
+    take_row(how, from, to);
+  };
   if (alone)
     for (int row = 0; row < rows; row++) work(row);
   else

@@ -26,6 +26,7 @@ struct Linear {
   const void *bias;    // [N] of the weight's type, gates first if it is gated, or null
   int32_t inputs, outputs;
   int32_t bits, group;  // of a quantised weight: bits of a code, inputs that share a scale; or 0
+  int32_t row_bits;     // to which rows are rounded for a quantised weight: 16 or 8
   After after;
   float scale;  // of what is stored or added
   Activation activation;  // of what is gated

@@ -43,6 +43,28 @@ INLINE CodePanel code_panel(const Linear &linear, const CodeRows &how, int panel
 }
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+// The codes of eight inputs, four in each half. Memory `ahead` bytes on is prefetched.
+template <int BITS>
+INLINE void load_codes(const char *codes, int64_t ahead, __m512i (&w)[2][WIDE]) {
+  UNROLL
+  for (int v = 0; v < WIDE; v++) {
+    if (BITS == 8) {
+      UNROLL
+      for (int half = 0; half < 2; half++) {
+        const char *from = codes + (half * WIDE + v) * 64;
+        w[half][v] = _mm512_loadu_si512(from);
+        __builtin_prefetch(from + ahead, 0, 2);
+      }
+    } else {
+      const __m512i mask = _mm512_set1_epi8(15);
+      __m512i both = _mm512_loadu_si512(codes + v * 64);
+      __builtin_prefetch(codes + v * 64 + ahead, 0, 2);
+      w[0][v] = _mm512_and_si512(both, mask);
+      w[1][v] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
+    }
+  }
+}
+
 // Products of ROWS rows and one group of a panel. Few rows sum in two places, so that no sum waits
 // for the one before.
 template <int BITS, int ROWS>
@@ -69,23 +91,7 @@ struct GroupSums {
   __attribute__((always_inline)) void add(const char *rows, size_t stride, int k, const char *codes,
                                           int64_t ahead) {
     __m512i w[2][WIDE];
-    UNROLL
-    for (int v = 0; v < WIDE; v++) {
-      if (BITS == 8) {
-        UNROLL
-        for (int half = 0; half < 2; half++) {
-          const char *from = codes + (half * WIDE + v) * 64;
-          w[half][v] = _mm512_loadu_si512(from);
-          __builtin_prefetch(from + ahead, 0, 2);
-        }
-      } else {
-        const __m512i mask = _mm512_set1_epi8(15);
-        __m512i both = _mm512_loadu_si512(codes + v * 64);
-        __builtin_prefetch(codes + v * 64 + ahead, 0, 2);
-        w[0][v] = _mm512_and_si512(both, mask);
-        w[1][v] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
-      }
-    }
+    load_codes<BITS>(codes, ahead, w);
     UNROLL
     for (int row = 0; row < ROWS; row++) {
       UNROLL
@@ -196,11 +202,83 @@ static __attribute__((noinline)) void multiply_codes(const CodeRows &how, const 
   }
 }
 
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+// The same for rows rounded to eight bits, whose sums stay in registers over all blocks.
+template <int BITS, bool ZEROS, int ROWS>
+static __attribute__((noinline)) void multiply_bytes(const CodeRows &how, const char *rows,
+                                                     CodePanel panel, int64_t ahead, float *out) {
+  constexpr int STEP_BYTES = STEP * PANEL * BITS / 8, PLACES = ROWS <= 2 ? 2 : 1;
+  const char *codes = panel.codes;
+  f32 values[ROWS][WIDE] = {};
+  for (int block = 0, k = 0; k < how.padded; block++) {
+    int group = k / how.group, past = how.block_end(k);
+    auto start_of = [&](int row) -> const BlockStart & {
+      return ((const BlockStart *)(rows + row * how.stride + how.starts))[block];
+    };
+    __m512i sums[ROWS][WIDE][PLACES];
+    UNROLL
+    for (int row = 0; row < ROWS; row++)
+      UNROLL
+      for (int v = 0; v < WIDE; v++)
+        UNROLL
+        for (int place = 0; place < PLACES; place++)
+          sums[row][v][place] = _mm512_set1_epi32(place == 0 ? start_of(row).start : 0);
+    for (; k < past; k += STEP, codes += STEP_BYTES) {
+      __m512i w[2][WIDE];
+      load_codes<BITS>(codes, ahead, w);
+      UNROLL
+      for (int row = 0; row < ROWS; row++) {
+        const int32_t *x = (const int32_t *)(rows + row * how.stride + k);
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+          __m512i values_of_x = _mm512_set1_epi32(x[half]);
+          UNROLL
+          for (int v = 0; v < WIDE; v++) {
+            __m512i &to = sums[row][v][half % PLACES];
+            to = _mm512_dpbusd_epi32(to, w[half][v], values_of_x);
+          }
+        }
+      }
+    }
+    UNROLL
+    for (int v = 0; v < WIDE; v++) {
+      f32 scale = load_halves(panel.scales + group * PANEL + v * LANES), zero;
+      if (ZEROS) zero = load_halves(panel.zeros + group * PANEL + v * LANES);
+      UNROLL
+      for (int row = 0; row < ROWS; row++) {
+        const BlockStart &start = start_of(row);
+        __m512i whole = sums[row][v][0];
+        if (PLACES == 2) whole = _mm512_add_epi32(whole, sums[row][v][PLACES - 1]);
+        f32 value = (f32)_mm512_cvtepi32_ps(whole);
+        if (ZEROS) value -= zero * all(start.sum);
+        values[row][v] += value * (scale * all(start.scale));
+      }
+    }
+  }
+  UNROLL
+  for (int v = 0; v < WIDE; v++) {
+    f32 factor = load(panel.factors + v * LANES);
+    UNROLL
+    for (int row = 0; row < ROWS; row++)
+      store(out + row * PANEL + v * LANES, values[row][v] * factor);
+  }
+}
+#endif
+
+template <int BITS, bool ZEROS, int ROWS>
+static void multiply_code_rows(const CodeRows &how, const char *rows, const CodePanel &panel,
+                               int64_t ahead, float *out) {
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+  if (how.bytes) return multiply_bytes<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
+#endif
+  multiply_codes<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
+}
+
 template <int BITS, bool ZEROS>
 static void multiply_code_rows(int count, const CodeRows &how, const char *rows,
                                const CodePanel &panel, int64_t ahead, float *out) {
 #define ROWS_ARE(N) \
-  case N: return multiply_codes<BITS, ZEROS, N>(how, rows, panel, ahead, out);
+  case N: return multiply_code_rows<BITS, ZEROS, N>(how, rows, panel, ahead, out);
   switch (count) {
     ROWS_ARE(1)
     ROWS_ARE(2)
