@@ -84,9 +84,11 @@ from agentrt.tools import idempotency_key
 if TYPE_CHECKING:
     from agentrt.app import open_runtime
     from agentrt.base.redaction import redact_content
-    from agentrt.runtime import RunOptions, Runtime
+    from agentrt.program.agent import AgentResult, agent
+    from agentrt.runtime import MapProgress, MapResult, RunMap, RunOptions, Runtime
 
 __all__ = [
+    "AgentResult",
     "AgentrtError",
     "AnswerRefused",
     "BackendError",
@@ -109,6 +111,8 @@ __all__ = [
     "GenOptions",
     "InternalError",
     "LimitExceeded",
+    "MapProgress",
+    "MapResult",
     "ModelInvalid",
     "NoRun",
     "Node",
@@ -130,6 +134,7 @@ __all__ = [
     "RemoteEngineConfig",
     "RequestRejected",
     "RunConfig",
+    "RunMap",
     "RunOptions",
     "RunTooLarge",
     "Runtime",
@@ -145,6 +150,7 @@ __all__ = [
     "Truncated",
     "Unsupported",
     "UsageError",
+    "agent",
     "ask",
     "capture",
     "cfg",
@@ -178,7 +184,11 @@ def __getattr__(name: str) -> Any:
         from agentrt.base.redaction import redact_content
 
         return redact_content
-    if name in ("RunOptions", "Runtime"):
+    if name in ("AgentResult", "agent"):
+        from agentrt.program import agent
+
+        return getattr(agent, name)
+    if name in ("MapProgress", "MapResult", "RunMap", "RunOptions", "Runtime"):
         from agentrt import runtime
 
         return getattr(runtime, name)

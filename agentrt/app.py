@@ -283,7 +283,7 @@ def run_here(
     try:
         return anyio.run(main)
     except Exception as error:
-        from agentrt.base.users_part import without_inner_frames
+        from agentrt.program.users_part import without_inner_frames
 
         raise without_inner_frames(error) from error.__cause__
     finally:

@@ -60,7 +60,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "program": (
         ("call_site", "default_runner", "constraints", "messages", "overflow"),
-        ("budget", "cost_budget", "output_types", "prompt_size"),
+        ("budget", "cost_budget", "output_types", "prompt_size", "users_part"),
         ("captures", "ports"),
         ("node",),
         ("arrivals", "output_reading", "scope", "yielding"),
@@ -72,6 +72,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("tagged_text",),
         ("chat",),
         ("emit", "new_chat", "program", "trimming"),
+        ("agent",),
         ("code", "source_texts", "static_scan"),
     ),
     "runtime": (
@@ -86,7 +87,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
         (
             *("engine_deadline", "engine_load", "options", "progress", "run_content", "run_spans"),
-            *("task", "warmup"),
+            *("run_map", "task", "warmup"),
         ),
         ("observers",),
         ("node_limits", "run_begin", "tracing"),
@@ -97,6 +98,7 @@ WINGS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("effects",),
         ("loop",),
         ("assembly",),
+        ("run_starts",),
         ("runtime",),
         ("opening",),
     ),

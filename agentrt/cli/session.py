@@ -15,6 +15,7 @@ import anyio
 from anyio import to_thread
 
 from agentrt.app import open_runtime
+from agentrt.base.bounded_map import BoundedMap
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
@@ -191,13 +192,13 @@ class Session:
         )
 
     async def _run_all(self, runtime: Runtime) -> None:
-        limiter = anyio.CapacityLimiter(self._settings.concurrency)
-        async with anyio.create_task_group() as tasks:
-            for index in self._to_run:
-                await limiter.acquire_on_behalf_of(index)
-                tasks.start_soon(self._run, runtime, index, limiter)
+        run = partial(self._run, runtime)
+        calls = BoundedMap(run, self._to_run, concurrency=self._settings.concurrency)
+        async with calls as ends:
+            async for _ in ends:
+                pass  # each is printed in `_run`, before the next one begins
 
-    async def _run(self, runtime: Runtime, index: int, limiter: anyio.CapacityLimiter) -> None:
+    async def _run(self, runtime: Runtime, _at: int, index: int) -> None:
         run_id = self._run_ids[index]
         writes = self._batch.writes_of(index) if self._batch is not None else None
         options = RunOptions(
@@ -225,8 +226,6 @@ class Session:
         except anyio.get_cancelled_exc_class() as error:
             self._outcomes[index] = RunOutcome(run_id, error=error)
             raise
-        finally:
-            limiter.release_on_behalf_of(index)
         batch = self._batch
         if batch is not None and (batch.has_calls(index) or index != self._printed):
             outcome = await self._logged(batch, index, outcome)

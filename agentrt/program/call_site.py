@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
+from contextvars import ContextVar
 from pathlib import Path
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
-_NOT_USER_CODE = (_PACKAGE, str(Path(os.__file__).resolve().parent) + os.sep, "<")
+import anyio
+
+
+def _folder(file: str | None) -> str:
+    return str(Path(str(file)).resolve().parent) + os.sep
+
+
+PACKAGE = str(Path(__file__).resolve().parent.parent) + os.sep
+"""Beginning of the names of this package's files."""
+
+INNER = (PACKAGE, _folder(asyncio.__file__), _folder(anyio.__file__))
+"""Beginnings of the names of files of this package and of event loops."""
+
+_NOT_USER_CODE = (PACKAGE, _folder(os.__file__), "<")
+_PASSED_THROUGH = (PACKAGE, str(Path(contextlib.__file__).resolve()))
 _shown: dict[str, str] = {}
+
+task_site: ContextVar[str] = ContextVar("agentrt_task_site", default="")
+"""Call site of the program to which a task belongs; "" outside programs."""
 
 
 def call_site() -> str:
-    """`file:line` of the nearest caller outside this package; about a microsecond."""
+    """`file:line` of the nearest caller outside this package; about a microsecond.
+
+    In a task that has only code of this package, such as an `agent`, it is the line that called
+    the program around it.
+    """
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
     name = frame.f_code.co_filename
+    while frame.f_back is not None and name.startswith(_PASSED_THROUGH):
+        frame = frame.f_back
+        name = frame.f_code.co_filename
+    if name.startswith(INNER) and (site := task_site.get()):
+        return site
     return f"{shorten(name)}:{frame.f_lineno}"
 
 

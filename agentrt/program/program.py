@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentrt.base.config import Device
@@ -70,12 +72,20 @@ class Program(Generic[P, R_co]):
         deadline_s: Seconds that one call may take, or None.
         name: Name of the function.
 
+    Args:
+        fn: The function.
+        deadline_s: Seconds that one call may take, or None.
+        fixed: Arguments of each call; None fixes none.
+
     Raises:
         UsageError: The function is not async, or the deadline is not above 0.
     """
 
     def __init__(
-        self, fn: Callable[P, Coroutine[Any, Any, R_co]], deadline_s: float | None
+        self,
+        fn: Callable[P, Coroutine[Any, Any, R_co]],
+        deadline_s: float | None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> None:
         if not inspect.iscoroutinefunction(fn):
             raise UsageError(
@@ -93,6 +103,9 @@ class Program(Generic[P, R_co]):
         self.deadline_s = deadline_s
         self.name = fn.__name__
         self._signature = inspect.signature(fn)
+        self._fixed = fixed or {}
+        free = [one for one in self._signature.parameters.values() if one.name not in self._fixed]
+        self._free = self._signature.replace(parameters=free) if self._fixed else self._signature
         self._file = inspect.getfile(fn)
         self.__doc__ = fn.__doc__
         self.__name__ = fn.__name__
@@ -165,27 +178,60 @@ class Program(Generic[P, R_co]):
         Raises:
             UsageError: The arguments do not fit the signature.
         """
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise UsageError(
-                f"program {self.name}: {error}",
-                hint=f"Call it as {self.name}{self._signature}",
-                where=call_site(),
-            ) from None
+        bound = self._bound(args, kwargs)
+        fn: Callable[..., Awaitable[Any]] = self.fn
+        positional: tuple[Any, ...] = bound.args if self._fixed else args
+        named: dict[str, Any] = bound.kwargs if self._fixed else kwargs
         inputs: list[Node[Any]] = []
-        for value in (*args, *kwargs.values()):
+        for value in (*positional, *named.values()):
             if isinstance(value, Node):
                 inputs.append(value)
             elif isinstance(value, Chat):
                 inputs.extend(value.inputs())
         return ProgramWork(
-            lambda: self.fn(*args, **kwargs),
+            partial(fn, *positional, **named),
             tuple(inputs),
             self.deadline_s,
             self.source,
             self.fn,
             bound.arguments,
+        )
+
+    def bind(self, **fixed: Any) -> Program[..., R_co]:
+        """This program with some arguments fixed, as for `runtime.map`.
+
+        Example:
+            >>> from agentrt import chat, program
+            >>> @program
+            ... async def name(kind: str, language: str) -> str:
+            ...     return await chat().user("Name a ", kind, " in ", language).generate()
+            >>> name.bind(language="English").run("river")
+            'Nile'
+
+        Raises:
+            UsageError: The program has no such parameter.
+        """
+        for name in fixed:
+            if name not in self._free.parameters:
+                raise self._misfit(f"no parameter {name!r} is free")
+        return Program(self.fn, self.deadline_s, {**self._fixed, **fixed})
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        try:
+            bound = self._free.bind(*args, **kwargs)
+        except TypeError as error:
+            raise self._misfit(str(error)) from None
+        if not self._fixed:
+            return bound
+        given = {**bound.arguments, **self._fixed}
+        in_order = {name: given[name] for name in self._signature.parameters if name in given}
+        return inspect.BoundArguments(self._signature, OrderedDict(in_order))
+
+    def _misfit(self, reason: str) -> UsageError:
+        return UsageError(
+            f"program {self.name}: {reason}",
+            hint=f"Call it as {self.name}{self._free}",
+            where=call_site(),
         )
 
     @property

@@ -17,7 +17,7 @@ import anyio
 from agentrt.base.errors import NodeCancelled, NoRun, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.program.budget import Budget
-from agentrt.program.call_site import call_site
+from agentrt.program.call_site import call_site, task_site
 from agentrt.program.cost_budget import CostBudget
 from agentrt.program.node import Node
 from agentrt.program.ports import LastWait, OwningScope, Submit, active
@@ -46,6 +46,7 @@ class Scope:
         waited: The last wait of the program's code, shared by the blocks of the program.
         cut_short: Whether its code was cancelled while it waited, by a deadline or by its caller.
         held: Collects new nodes that may not start yet, while `fan` makes them; else None.
+        site: Call site of the program or the node that the code is part of.
     """
 
     run: Submit[Node[Any]]
@@ -62,6 +63,7 @@ class Scope:
     thread_id: int = field(default_factory=get_ident)
     cut_short: bool = False
     held: list[Node[Any]] | None = None
+    site: str = ""
     _counts: dict[str, int] = field(default_factory=dict)
     _nodes: dict[Node[Any], None] = field(default_factory=dict)
     _ended: bool = False
@@ -79,7 +81,7 @@ class Scope:
     def of_program(cls, node: Node[Any], deadline_at_s: float | None) -> Scope:
         """The scope of the body of a program node."""
         outer = node.scope
-        scope = cls(outer.run, node.id, node.id, outer=outer)
+        scope = cls(outer.run, node.id, node.id, outer=outer, site=node.site)
         scope.deadline_at_s = sooner(scope.deadline_at_s, deadline_at_s)
         scope.block_deadline_at_s = None
         scope.depth += 1
@@ -88,7 +90,7 @@ class Scope:
     @classmethod
     def of_callback(cls, node: Node[Any]) -> Scope:
         """The scope of code that is called for the sake of a node, under the node's limits."""
-        return cls(node.scope.run, node.id, node.scope.owner, outer=node.scope)
+        return cls(node.scope.run, node.id, node.scope.owner, outer=node.scope, site=node.site)
 
     def next_id(self, name: str) -> NodeId:
         """The id of the next node with this name: path, name and index in the scope.
@@ -219,6 +221,7 @@ async def in_scope(scope: Scope, body: Callable[[], Awaitable[R]]) -> R:
             one of them that no code has seen.
     """
     token = active.set(scope)
+    site_token = task_site.set(scope.site)
     try:
         result = await body()
     except BaseException as error:
@@ -228,6 +231,7 @@ async def in_scope(scope: Scope, body: Callable[[], Awaitable[R]]) -> R:
         await scope.end()
     finally:
         active.reset(token)
+        task_site.reset(site_token)
     return result
 
 

@@ -13,7 +13,7 @@ from agentrt.program.call_site import call_site
 from agentrt.program.node import Node, NodeWork
 from agentrt.program.scope import Scope, current_scope
 from agentrt.program.yielding import YieldingNode
-from agentrt.tools import Effects, ToolSpec
+from agentrt.tools import BACKOFF_S, Backoff, Effects, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -139,6 +139,7 @@ class ToolOptions:
     effects: Effects
     timeout_s: float | None
     retries: int
+    backoff: Backoff
     stable_for_s: float | None
     max_result_bytes: int | None
     process: bool
@@ -159,6 +160,7 @@ class ToolOptions:
             effects=self.effects,
             timeout_s=self.timeout_s,
             retries=self.retries,
+            backoff=self.backoff,
             stable_for_s=self.stable_for_s,
             max_result_bytes=self.max_result_bytes,
             process=self.process,
@@ -182,6 +184,7 @@ def tool(
     effects: Effects = "write",
     timeout: float | None = None,
     retries: int = 0,
+    backoff: Backoff = BACKOFF_S,
     stable_for: float | None = None,
     max_result_bytes: int | None = None,
     process: bool = False,
@@ -195,6 +198,7 @@ def tool(
     effects: Effects = "write",
     timeout: float | None = None,
     retries: int = 0,
+    backoff: Backoff = BACKOFF_S,
     stable_for: float | None = None,
     max_result_bytes: int | None = None,
     process: bool = False,
@@ -226,6 +230,8 @@ def tool(
             cut short: a timeout, a deadline or a cancellation ends the wait with `OutcomeUnknown`.
         timeout: Seconds for one attempt.
         retries: How often to try again.
+        backoff: Seconds before the second attempt, twice as many before each further one, at most
+            5; or a function of the number of the attempt that has failed, 1 for the first.
         stable_for: Seconds for which a result stays true, for the scheduler and for traces.
         max_result_bytes: Limit on the text of a result; None takes that of `RunConfig`.
         process: Whether each call runs in a process of its own, which a crash, a deadline or a
@@ -237,6 +243,14 @@ def tool(
         UsageError: The signature has no schema, or an option is out of range.
     """
     options = ToolOptions(
-        effects, timeout, retries, stable_for, max_result_bytes, process, memory_bytes, env
+        effects,
+        timeout,
+        retries,
+        backoff,
+        stable_for,
+        max_result_bytes,
+        process,
+        memory_bytes,
+        env,
     )
     return options if fn is None else options(fn)

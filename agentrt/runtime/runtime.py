@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -34,6 +34,7 @@ from agentrt.runtime.progress import run_progress
 from agentrt.runtime.run import Run
 from agentrt.runtime.run_begin import new_run_id, within_deadline
 from agentrt.runtime.run_cost import run_budget, run_limit_pico
+from agentrt.runtime.run_starts import RunStarts
 from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.runtime.tracing import Tracing
 from agentrt.scheduler import Estimates, InternalEvent, KvRoomLearned, State
@@ -46,11 +47,10 @@ if TYPE_CHECKING:
     from agentrt.prompt import Codec
     from agentrt.runtime.response_cache.cache import ResponseCache
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Runtime:
+class Runtime(RunStarts):
     """Runs programs on engines; several runs at once share the engines.
 
     `agentrt.open_runtime` opens one with an engine of its own; make one directly to choose the
@@ -193,24 +193,22 @@ class Runtime:
         """Let `aclose` end the runtime by this function."""
         self._close = close
 
-    async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a program and give its result.
-
-        Raises:
-            UsageError: The arguments do not fit, or the runtime is not open.
-            SystemExit: A program called `sys.exit`; all nodes have ended first.
-            Exception: The program's own exception.
-        """
-        return await self._run(RunOptions(), program, args, kwargs)
-
     def with_options(self, options: RunOptions) -> ConfiguredRuntime:
         """The same runtime, for runs with options of their own."""
         return ConfiguredRuntime(self, options)
 
+    def _options(self) -> RunOptions:
+        return RunOptions()
+
+    async def _play(
+        self, program: Program[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> R:
+        return await self._run(RunOptions(), program, args, kwargs)
+
     async def _run(
         self,
         options: RunOptions,
-        program: Program[P, R],
+        program: Program[..., R],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> R:
@@ -379,7 +377,7 @@ async def _close(backend: Backend) -> None:
 
 
 @record
-class ConfiguredRuntime:
+class ConfiguredRuntime(RunStarts):
     """A runtime with options for its runs.
 
     Attributes:
@@ -390,6 +388,10 @@ class ConfiguredRuntime:
     runtime: Runtime
     options: RunOptions
 
-    async def run(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a program with these options; for arguments and errors see `Runtime.run`."""
+    def _options(self) -> RunOptions:
+        return self.options
+
+    async def _play(
+        self, program: Program[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> R:
         return await self.runtime._run(self.options, program, args, kwargs)

@@ -29,3 +29,6 @@ class LoopClock:
     def unix_ns(self) -> int:
         """A fixed day plus the loop's time, so that runs of a test are equal."""
         return _UNIX_NS + int(self.now_s() * 1e9)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -15,9 +15,9 @@ from agentrt.analysis import RunRecord
 from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import AgentrtError
 from agentrt.base.prices import Prices
-from agentrt.base.users_part import users_part
 from agentrt.program import Program
 from agentrt.program.default_runner import default_runner, set_default_runner
+from agentrt.program.users_part import users_part
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer
 from agentrt.protocol.priced_backend import PricedBackend

@@ -2,7 +2,14 @@
 
 from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
-from agentrt.tools.spec import Effects, ToolSpec, declared_tool, prepare_declared
+from agentrt.tools.spec import (
+    BACKOFF_S,
+    Backoff,
+    Effects,
+    ToolSpec,
+    declared_tool,
+    prepare_declared,
+)
 from agentrt.tools.workers import running_calls
 from agentrt.tools.write_calls import (
     WriteCalls,
@@ -20,8 +27,10 @@ from agentrt.tools.write_log import (
 )
 
 __all__ = [
+    "BACKOFF_S",
     "AttemptEnded",
     "AttemptStarted",
+    "Backoff",
     "Effects",
     "OnAttempt",
     "OnTool",

@@ -27,8 +27,6 @@ from agentrt.tools.write_calls import WriteCalls, awaited_write, called_write
 from agentrt.tools.write_log import OnTool, OnWrite, WriteCall
 from agentrt.tools.yielded_text import OnText, YieldedText
 
-FIRST_BACKOFF_S = 0.1
-MAX_BACKOFF_S = 5.0
 MAX_SHOWN_CHARACTERS = 400
 
 MakeCall = Callable[[], Coroutine[Any, Any, Any]]
@@ -53,7 +51,7 @@ async def execute(
     Args:
         spec: The tool.
         kwargs: Arguments by name; bound ones are added.
-        clock: Clock of the reported instants and durations.
+        clock: Clock of the reported instants and durations, and of the pauses between attempts.
         on_attempt: Called at each attempt's start and end.
         limiter: Limit of worker threads, shared by synchronous tools.
         writes: Takes the call of a `write` tool, which may outlive the wait for it.
@@ -101,8 +99,7 @@ async def execute(
         except Exception as raised:
             error = original(raised)
             if attempt <= spec.retries:
-                backoff_s = min(FIRST_BACKOFF_S * 2 ** (attempt - 1), MAX_BACKOFF_S)
-                await anyio.sleep(backoff_s)
+                await clock.sleep(spec.backoff_s(attempt))
                 continue
             failed = _failed(spec, error, attempt)
             shown = _shown({k: v for k, v in arguments.items() if k not in spec.bound})

@@ -33,6 +33,12 @@ as once. `write`: changes it each time; never started twice, never cut short.
 """
 
 EFFECTS: tuple[Effects, ...] = ("pure", "read", "idempotent", "write")
+Backoff = float | Callable[[int], float]
+"""Pause before a further attempt: seconds before the second one, twice as many before each one
+after it, at most `MAX_BACKOFF_S`; or a function of the number of the attempt that has failed."""
+
+BACKOFF_S = 0.1
+MAX_BACKOFF_S = 5.0
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -62,6 +68,7 @@ class ToolSpec:
         fn: The function.
         is_async: Whether it is awaited instead of run in a worker thread.
         yields: Whether it is a generator of the text of its result.
+        backoff: Pause before a further attempt.
         bound: Arguments that are fixed and hidden from the model.
         where: `file:line` of the function.
     """
@@ -79,6 +86,7 @@ class ToolSpec:
     process: ProcessForm | None = None
     where: str = ""
     yields: bool = False
+    backoff: Backoff = BACKOFF_S
     _argument_docs: Mapping[str, str] = field(default_factory=dict)
     _form: _ToolForm = field(default_factory=_ToolForm)
     _chosen: dict[OneOf, OneOf] = field(default_factory=dict)  # from what is bound
@@ -92,6 +100,7 @@ class ToolSpec:
         effects: Effects = "write",
         timeout_s: float | None = None,
         retries: int = 0,
+        backoff: Backoff = BACKOFF_S,
         stable_for_s: float | None = None,
         max_result_bytes: int | None = None,
         process: bool = False,
@@ -107,7 +116,7 @@ class ToolSpec:
         plain = fn.func if isinstance(fn, partial) else fn
         name = name or getattr(plain, "__name__", "") or type(plain).__name__
         where = site_of(fn)
-        _check_settings(name, effects, timeout_s, retries, stable_for_s, where)
+        _check_settings(name, effects, timeout_s, retries, backoff, stable_for_s, where)
         if max_result_bytes is not None and max_result_bytes < 1:
             raise UsageError(
                 f"tool {name}: max_result_bytes={max_result_bytes}",
@@ -134,6 +143,7 @@ class ToolSpec:
             effects=effects,
             timeout_s=timeout_s,
             retries=retries,
+            backoff=backoff,
             stable_for_s=stable_for_s,
             fn=fn,
             is_async=not process
@@ -147,6 +157,12 @@ class ToolSpec:
         spec._read()
         _declared.add(spec)
         return spec
+
+    def backoff_s(self, failed: int) -> float:
+        """Pause in seconds after so many failed attempts."""
+        if callable(self.backoff):
+            return max(0.0, self.backoff(failed))
+        return min(self.backoff * 2.0 ** (failed - 1), MAX_BACKOFF_S)
 
     @property
     def schema(self) -> ToolSchema:
@@ -313,6 +329,7 @@ def _check_settings(
     effects: Effects,
     timeout_s: float | None,
     retries: int,
+    backoff: Backoff,
     stable_for_s: float | None,
     where: str,
 ) -> None:
@@ -338,6 +355,11 @@ def _check_settings(
             "Give 0 seconds or more",
         ),
         (retries >= 0, f"tool {name}: retries={retries}", "Give 0 or more"),
+        (
+            callable(backoff) or backoff >= 0,
+            f"tool {name}: backoff={backoff}",
+            "Give 0 seconds or more, or a function of the number of the attempt that has failed",
+        ),
         (
             retries == 0 or effects != "write",
             f"tool {name} writes, so it is never started twice, but has retries={retries}",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
-
-import anyio
 
 from agentrt.analysis import RunRecord, RunRecorder, usage
 from agentrt.app import open_runtime
+from agentrt.base.bounded_map import BoundedMap
 from agentrt.base.errors import (
     EngineDied,
     EngineUnavailable,
@@ -77,47 +77,45 @@ async def run_cases(
     """
     records: dict[RunId, RunRecord] = {}
     recorder = RunRecorder(lambda found: records.update({found.run_id: found}))
-    turns = anyio.CapacityLimiter(concurrency)
 
-    async def run(runtime: Runtime, one: CaseRun) -> None:
-        async with turns:
-            run_id = RunId(secrets.token_hex(8))
-            given, error, began_s = None, "", time.perf_counter()
-            try:
-                configured = runtime.with_options(RunOptions(run_id=run_id, seed=seed))
-                given = await configured.run(program, **one.arguments)
-            except (Exception, SystemExit) as raised:
-                error = _error_text(raised)
-            spent_s = time.perf_counter() - began_s
-            value = None
-            try:
-                value = plain(given)
-            except ProgramError as raised:
-                error = _error_text(raised)
-            scores = [0.0] if error else [_scored(each, value, one.case) for each in scorers]
-            found = records.pop(run_id, None)
-            used = usage(found or RunRecord(run_id))
-            on_result(
-                CaseResult(
-                    config.name,
-                    one.case.name,
-                    all(score == 1 for score in scores),
-                    sum(scores) / len(scores),
-                    value,
-                    error,
-                    found.compound_s if found is not None else spent_s,
-                    used.cost_pico,
-                    used.currency,
-                    used.output_tokens,
-                )
+    async def run(runtime: Runtime, _at: int, one: CaseRun) -> None:
+        run_id = RunId(secrets.token_hex(8))
+        given, error, began_s = None, "", time.perf_counter()
+        try:
+            configured = runtime.with_options(RunOptions(run_id=run_id, seed=seed))
+            given = await configured.run(program, **one.arguments)
+        except (Exception, SystemExit) as raised:
+            error = _error_text(raised)
+        spent_s = time.perf_counter() - began_s
+        value = None
+        try:
+            value = plain(given)
+        except ProgramError as raised:
+            error = _error_text(raised)
+        scores = [0.0] if error else [_scored(each, value, one.case) for each in scorers]
+        found = records.pop(run_id, None)
+        used = usage(found or RunRecord(run_id))
+        on_result(
+            CaseResult(
+                config.name,
+                one.case.name,
+                all(score == 1 for score in scores),
+                sum(scores) / len(scores),
+                value,
+                error,
+                found.compound_s if found is not None else spent_s,
+                used.cost_pico,
+                used.currency,
+                used.output_tokens,
             )
+        )
 
     async with (
         open_runtime(engine=config.settings, observers=[recorder], programs=[program]) as runtime,
-        anyio.create_task_group() as tasks,
+        BoundedMap(partial(run, runtime), runs, concurrency=concurrency) as ends,
     ):
-        for one in runs:
-            tasks.start_soon(run, runtime, one)
+        async for _ in ends:
+            pass
 
 
 def _error_text(raised: BaseException) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt import InternalError, ToolFailed, UsageError, chat
 from agentrt.base.errors import revive
-from agentrt.base.users_part import users_part, without_inner_frames
+from agentrt.program.users_part import users_part, without_inner_frames
 from agentrt.protocol.step_output import End
 from agentrt.protocol.wire import Wire
 from agentrt.testing.scripted_runtime import outside_loop

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 
-import anyio
-
 from agentrt.base.errors import AgentrtError, InternalError
-
-_INNER = tuple(
-    str(Path(file).resolve().parent) + "/"
-    for file in (Path(__file__).parent, asyncio.__file__, anyio.__file__)
-)
+from agentrt.program.call_site import INNER
 
 
 def users_part(traceback: TracebackType | None) -> TracebackType | None:
@@ -56,4 +48,4 @@ def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _is_inner(one: TracebackType) -> bool:
-    return one.tb_frame.f_code.co_filename.startswith(_INNER)
+    return one.tb_frame.f_code.co_filename.startswith(INNER)
