@@ -6,6 +6,7 @@ other line must be an error for neither.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict, assert_type
 
-from agentrt import Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, Node, OneOf, Overflow, Partial, Program, RunConfig, RunOptions, Runtime, Score, Tagged, TaggedText, Tags, Tool, ToolCall, Truncated, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
+from agentrt import AgentResult, Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, MapProgress, MapResult, Node, OneOf, Overflow, Partial, Program, RunConfig, RunMap, RunOptions, Runtime, Score, Tagged, TaggedText, Tags, Tool, ToolCall, Truncated, agent, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
 from agentrt import program
 
 
@@ -220,6 +221,74 @@ async def doors() -> None:
         await runtime.run(finance, 3)  # error
         await runtime.run(prices, "X")  # error
         await runtime.with_options(RunOptions()).run(leaf, "x")  # error
+
+
+async def texts() -> AsyncIterator[str]:
+    yield ""
+
+
+@program
+async def both(n: int, text: str) -> Report | None:
+    return None
+
+
+async def mapped(runtime: Runtime) -> None:
+    assert_type(runtime.map(finance, ["X"]), RunMap[Report])
+    assert_type(await runtime.map(leaf, range(3), concurrency=2, order="ends"), list[int])
+    wider: list[Report | None] = [*await runtime.map(finance, texts())]
+    wider += await runtime.map(both.bind(n=1), ["x"])
+    covariant: RunMap[Report | None] = runtime.map(finance, ["X"])
+    assert_type(await runtime.map(finance, ["X"], errors="collect"), list[MapResult[str, Report]])
+    options = RunOptions()
+    async with runtime.with_options(options).map(leaf, {1, 2}, errors="collect") as results:
+        assert_type(results.progress, MapProgress)
+        async for result in results:
+            assert_type(result, MapResult[int, int])
+            assert_type(result.value, int)
+            assert_type(result.output, int | None)
+            assert_type(result.input, int)
+            loose: MapResult[int | None, float] = result
+    async with runtime.map(leaf, [1]) as values:
+        async for value in values:
+            assert_type(value, int)
+    await runtime.map(leaf, ["x"])  # error
+    await runtime.map(leaf, texts())  # error
+    await runtime.map(both, [1])  # error
+    await runtime.map(prices, ["X"])  # error
+    await runtime.map(leaf, 3)  # error
+    await runtime.map(leaf, [1], errors="skip")  # error
+    await runtime.map(leaf, [1], at_once=3)  # error
+
+
+async def agents(c: Chat) -> None:
+    assert_type(await agent(c, [prices, growth]), AgentResult[str])
+    result = await agent(c, [prices], final=Report | None, max_turns=3, temperature=0.0)
+    assert_type(result, AgentResult[Report | None])
+    assert_type(result.value, Report | None)
+    assert_type(result.ctx, Chat)
+    assert_type(result.calls, tuple[ToolCall, ...])
+    assert_type(agent(c, [prices], final=list[int]), Node[AgentResult[list[int]]])
+    nodes = fan(lambda text: agent(c.user(text), [prices], final=int), ["x"])
+    assert_type(nodes, list[Node[AgentResult[int]]])
+    kept: AgentResult[Report | None] = await agent(c, [prices], final=Report)
+    agent(c, [leaf])  # error
+    agent(c)  # error
+    agent("x", [prices])  # error
+    agent(c, [prices], at_max="stop")  # error
+    agent(c, [prices], max_turn=3)  # error
+
+
+@tool(effects="read", retries=2, backoff=0.5)
+def patient() -> int:
+    return 1
+
+
+@tool(effects="read", retries=2, backoff=lambda failed: 2.0 * failed)
+async def steady() -> int:
+    return 1
+
+
+tool(backoff="long")  # error
 
 
 def takes_text(node: Node[str]) -> None: ...
