@@ -85,7 +85,25 @@ if TYPE_CHECKING:
     from agentrt.app import open_runtime
     from agentrt.base.redaction import redact_content
     from agentrt.program.agent import AgentResult, agent
-    from agentrt.runtime import MapProgress, MapResult, RunMap, RunOptions, Runtime
+    from agentrt.runtime import (
+        EventsLost,
+        ItemWritten,
+        MapProgress,
+        MapResult,
+        NodeEnded,
+        NodeStarted,
+        RunEnded,
+        RunEvent,
+        RunMap,
+        RunOptions,
+        Runtime,
+        StartedRun,
+        TextEmitted,
+        TextWithdrawn,
+        TextWritten,
+        ToolCalled,
+        ToolReturned,
+    )
 
 __all__ = [
     "AgentResult",
@@ -105,11 +123,13 @@ __all__ = [
     "EngineConfig",
     "EngineDied",
     "EngineUnavailable",
+    "EventsLost",
     "Final",
     "Gen",
     "GenMeta",
     "GenOptions",
     "InternalError",
+    "ItemWritten",
     "LimitExceeded",
     "MapProgress",
     "MapResult",
@@ -117,6 +137,8 @@ __all__ = [
     "NoRun",
     "Node",
     "NodeCancelled",
+    "NodeEnded",
+    "NodeStarted",
     "NotInstalled",
     "NotYetKnown",
     "Observer",
@@ -134,19 +156,27 @@ __all__ = [
     "RemoteEngineConfig",
     "RequestRejected",
     "RunConfig",
+    "RunEnded",
+    "RunEvent",
     "RunMap",
     "RunOptions",
     "RunTooLarge",
     "Runtime",
     "SchedulerConfig",
     "Score",
+    "StartedRun",
     "Tagged",
     "TaggedText",
     "Tags",
+    "TextEmitted",
+    "TextWithdrawn",
+    "TextWritten",
     "Tool",
     "ToolCall",
+    "ToolCalled",
     "ToolError",
     "ToolFailed",
+    "ToolReturned",
     "Truncated",
     "Unsupported",
     "UsageError",
@@ -188,7 +218,7 @@ def __getattr__(name: str) -> Any:
         from agentrt.program import agent
 
         return getattr(agent, name)
-    if name in ("MapProgress", "MapResult", "RunMap", "RunOptions", "Runtime"):
+    if name in __all__:
         from agentrt import runtime
 
         return getattr(runtime, name)

@@ -308,8 +308,10 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
 
     def forget_text(self) -> None:
         """Drop the output, of which the program was given no text."""
-        self.chunks.clear()
-        self.reasoning.clear()
+        if self.chunks:  # else a reading waits for the first text of this list
+            self.chunks = []
+        if self.reasoning:
+            self.reasoning = []
 
     def retry(self, chat: ChatT, seed: int) -> None:
         """Prepare another attempt, which answers `chat`; the chats of the program stay as is."""

@@ -6,8 +6,10 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event, Observer
 from agentrt.runtime.run_content import RunContent
+from agentrt.runtime.run_watch import RunWatch
 
 if TYPE_CHECKING:
     from agentrt.protocol.node_content import NodeContent
@@ -20,11 +22,13 @@ class Observers:
 
     Attributes:
         dropped: Observers that raised, each with its exception.
+        watches: Watches over started runs, which get the events too.
     """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = list(observers)
         self.dropped: list[tuple[Observer, Exception]] = []
+        self.watches: dict[RunId, RunWatch] = {}
 
     def add(self, observer: Observer) -> None:
         """Hand events to one more observer, unless it is here already."""
@@ -59,6 +63,8 @@ class Observers:
                 observer.on_events(events)
             except Exception as error:
                 self._drop(observer, error)
+        for watch in self.watches.values():
+            watch.on_events(events)
 
     def on_content(self, content: NodeContent) -> None:
         """Hand the content of a node to every observer that takes it; never raises."""

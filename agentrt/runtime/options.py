@@ -80,6 +80,7 @@ class RunOptions:
         traceparent: Span of the caller, as the W3C header of that name; None takes the current
             OpenTelemetry span, if there is one.
         tracestate: The W3C header of that name which came with it; "" for none.
+        unread_events: Most events of a started run that wait to be read; the oldest go first.
         keeps_prefixes: Whether later runs may continue from the prompts of this one, such as those
             of a chat that a client keeps; engines then keep the prefixes when the run ends.
     """
@@ -105,3 +106,4 @@ class RunOptions:
     on_tool: OnTool | None = None
     traceparent: str | None = None
     tracestate: str = ""
+    unread_events: int = 1000

@@ -27,6 +27,7 @@ from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.run_content import RunContent
 from agentrt.runtime.run_spans import RunSpans
+from agentrt.runtime.run_watch import RunWatch
 from agentrt.runtime.task import Task, TaskEnd, TaskSet
 from agentrt.scheduler import InternalEvent, internal_events
 
@@ -72,6 +73,7 @@ class Run:
         has_sent: Whether a generation has been handed to an engine.
         content: Prompts and outputs of its nodes, as far as observers want them, or None.
         spans: Spans of its nodes, as engines, tools and logs see them.
+        watch: Watch of its caller over it, or None.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Run:
         progress_of: Callable[[Run], RunProgress],
         content: RunContent | None,
         spans: RunSpans,
+        watch: RunWatch | None,
     ) -> None:
         self.run_id = run_id
         self.root: Node[Any] | None = None
@@ -110,6 +113,7 @@ class Run:
         self.has_sent = False
         self.content = content
         self.spans = spans
+        self.watch = watch
         self.now_s = clock.now_s
         self._engines = engines
         self._limits = limits
@@ -170,6 +174,8 @@ class Run:
             self.contexts[node.id] = contextvars.copy_context()
             event = self._other(node, scope, now_s)
         self.nodes[node.id] = node
+        if self.watch is not None:
+            self.watch.declare(node)
         self._post(event)
         if held:
             self._post(internal_events.Held(self.run_id, node.id))
@@ -278,6 +284,8 @@ class Run:
         """Hand text to the caller of the run."""
         if self.options.on_emit is not None:
             self.options.on_emit(text)
+        if self.watch is not None:
+            self.watch.emit(text)
 
     def _call_chain(self, node: Node[Any]) -> list[str]:
         """Call sites of the programs around a node, outermost first, and its own."""

@@ -1,12 +1,15 @@
-"""Ways to start runs of programs: one that is awaited, and one for each of many inputs."""
+"""Ways to start runs of programs: awaited, in a task of their own, or one for each input."""
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from agentrt.base.errors import UsageError
+from agentrt.base.ids import RunId
 from agentrt.program import Node, Program
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.run_map import (
@@ -18,6 +21,8 @@ from agentrt.runtime.run_map import (
     map_result,
     value_of,
 )
+from agentrt.runtime.run_watch import RunWatch
+from agentrt.runtime.started_run import StartedRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +57,30 @@ class RunStarts(ABC):
             SystemExit: A program called `sys.exit`; all nodes have ended first.
             Exception: The program's own exception.
         """
-        return await self._play(program, args, kwargs)
+        return await self._play(self._options(), program, args, kwargs, None)
+
+    def start(self, program: Program[P, R], /, *args: P.args, **kwargs: P.kwargs) -> StartedRun[R]:
+        """Start a run in a task of its own, for its events or to await it later.
+
+        Use it as a block, `async with runtime.start(...) as run`, if the run should not outlive the
+        code that reads it, such as the request of a client. See `StartedRun`.
+
+        Raises:
+            UsageError: The arguments do not fit, or an option is out of range.
+        """
+        options = self._options()
+        if options.unread_events < 1:
+            raise UsageError(
+                f"unread_events={options.unread_events} is out of range", hint="Give 1 or more"
+            )
+        program.work(*args, **kwargs)  # refuses arguments that do not fit, on the caller's line
+        run_id = options.run_id or RunId(secrets.token_hex(8))
+        options = replace(options, run_id=run_id)
+
+        async def play(watch: RunWatch) -> R:
+            return await self._play(options, program, args, kwargs, watch)
+
+        return StartedRun(play, program.name, run_id, options.unread_events)
 
     @overload
     def map(
@@ -115,11 +143,12 @@ class RunStarts(ABC):
         if not isinstance(program, Program):
             raise UsageError(f"map runs programs, not {program!r}", hint="Decorate it by @program")
         program.work(None)  # refuses a program that cannot be called with one argument
-        if self._options().run_id is not None:
+        options = self._options()
+        if options.run_id is not None:
             raise UsageError("all runs of map would have one run_id", hint="Leave run_id out")
 
         async def run(one: Any) -> Any:
-            return await self._play(program, (one,), {})
+            return await self._play(options, program, (one,), {}, None)
 
         return RunMap(
             run,
@@ -138,6 +167,11 @@ class RunStarts(ABC):
 
     @abstractmethod
     async def _play(
-        self, program: Program[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        options: RunOptions,
+        program: Program[..., R],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        watch: RunWatch | None,
     ) -> R:
-        """Run a program and give its result."""
+        """Run a program and give its result; a watch is told what happens."""

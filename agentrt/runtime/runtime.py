@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.config import REPLAY_POLICIES, RunConfig, SchedulerConfig
-from agentrt.base.errors import AgentrtError, EngineUnavailable, UsageError, record_of
+from agentrt.base.errors import AgentrtError, UsageError, record_of
 from agentrt.base.ids import RunId
 from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
@@ -21,8 +21,8 @@ from agentrt.program import Node, Program, ProgramWork, Scope, in_scope
 from agentrt.program.constraints import declared_constraints
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
-from agentrt.protocol.step_output import StepDone
 from agentrt.runtime.assembly import assemble_loop, new_state
+from agentrt.runtime.backend_reading import close_backend, read_backend
 from agentrt.runtime.engine_load import RoleLoad, load_of
 from agentrt.runtime.loop import Loop
 from agentrt.runtime.loop_watch import watched_loop
@@ -35,9 +35,10 @@ from agentrt.runtime.run import Run
 from agentrt.runtime.run_begin import new_run_id, within_deadline
 from agentrt.runtime.run_cost import run_budget, run_limit_pico
 from agentrt.runtime.run_starts import RunStarts
+from agentrt.runtime.run_watch import RunWatch
 from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.runtime.tracing import Tracing
-from agentrt.scheduler import Estimates, InternalEvent, KvRoomLearned, State
+from agentrt.scheduler import Estimates, InternalEvent, State
 from agentrt.scheduler.estimates.patterns import Patterns
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Runtime(RunStarts):
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             for engine in self._engines.values():
-                stack.push_async_callback(_close, engine.backend)
+                stack.push_async_callback(close_backend, engine.backend)
                 await engine.backend.start()
                 engine.check_codec()
                 engine.prewarm(declared_constraints())
@@ -154,7 +155,7 @@ class Runtime(RunStarts):
             stack.callback(self._loop.close)
             stack.push_async_callback(self._tasks.writes.hold, self._config.write_grace_s)
             for role, engine in self._engines.items():
-                read = partial(_read, role, engine.backend, self._loop, self._clock)
+                read = partial(read_backend, role, engine.backend, self._loop, self._clock)
                 self._serve(tasks, stack, read)
             stack.enter_context(watched_loop(self._config.blocking_call_s))
             self._stack = stack.pop_all()
@@ -201,16 +202,12 @@ class Runtime(RunStarts):
         return RunOptions()
 
     async def _play(
-        self, program: Program[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> R:
-        return await self._run(RunOptions(), program, args, kwargs)
-
-    async def _run(
         self,
         options: RunOptions,
         program: Program[..., R],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        watch: RunWatch | None,
     ) -> R:
         loop = self._loop
         if loop is not None and loop.ended is not None:
@@ -227,7 +224,7 @@ class Runtime(RunStarts):
             )
         work = within_deadline(program.work(*args, **kwargs), options, self._config)
         limit_pico = run_limit_pico(self._config, options)
-        run = self._start(options, program.name, work, loop)
+        run = self._begin(options, program.name, work, loop, watch)
         scope = Scope(run, "", None)
         if limit_pico is not None:
             scope.cost_budgets = (run_budget(run, limit_pico),)
@@ -252,7 +249,14 @@ class Runtime(RunStarts):
             raise error
         return result
 
-    def _start(self, options: RunOptions, name: str, work: ProgramWork, loop: Loop) -> Run:
+    def _begin(
+        self,
+        options: RunOptions,
+        name: str,
+        work: ProgramWork,
+        loop: Loop,
+        watch: RunWatch | None,
+    ) -> Run:
         """Begin a run of a program."""
         run_id = new_run_id(options, self._runs)
         seed = self._config.seed if options.seed is None else options.seed
@@ -284,7 +288,10 @@ class Runtime(RunStarts):
             progress_of=self._progress_of,
             content=self.observers.content_of_run(in_events=self._config.capture_content),
             spans=spans,
+            watch=watch,
         )
+        if watch is not None:
+            self.observers.watches[run_id] = watch
         return run
 
     async def _end(self, run: Run, error: BaseException | None, loop: Loop) -> None:
@@ -299,6 +306,7 @@ class Runtime(RunStarts):
         span_ids = {} if live is None else live.span_ids
         loop.deliver(RunFinished(run.run_id, outcome, self._clock.now_s(), cause, span_ids))
         del self._runs[run.run_id]
+        self.observers.watches.pop(run.run_id, None)
         loop.retention.forget_run(run.run_id)
         await run.task_set.wait_until_done()
         if self._on_run_ended is not None:
@@ -358,24 +366,6 @@ class Runtime(RunStarts):
         stack.callback(scope.cancel)
 
 
-async def _read(role: str, backend: Backend, loop: Loop, clock: Clock) -> None:
-    try:
-        async for event in backend.events():
-            if isinstance(event, StepDone) and event.kv_room_tokens:
-                loop.post(KvRoomLearned(role, event.kv_room_tokens, clock.now_s()))
-            loop.deliver(event)
-    except AgentrtError as error:
-        loop.end(error)
-        return
-    loop.end(EngineUnavailable("the engine is gone", hint="Open another runtime"))
-
-
-async def _close(backend: Backend) -> None:
-    """Close a backend, even while the caller is being cancelled."""
-    with anyio.CancelScope(shield=True):
-        await backend.aclose()
-
-
 @record
 class ConfiguredRuntime(RunStarts):
     """A runtime with options for its runs.
@@ -392,6 +382,11 @@ class ConfiguredRuntime(RunStarts):
         return self.options
 
     async def _play(
-        self, program: Program[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        options: RunOptions,
+        program: Program[..., R],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        watch: RunWatch | None,
     ) -> R:
-        return await self.runtime._run(self.options, program, args, kwargs)
+        return await self.runtime._play(options, program, args, kwargs, watch)

@@ -44,7 +44,6 @@ def test_pauses_double_or_are_those_of_a_function(backoff: Backoff, starts_s: li
     assert run_virtual(starts_of, broken(backoff, 5), LoopClock()) == starts_s
 
 
-
 def test_a_pause_ends_when_the_runtimes_clock_has_moved_on() -> None:
     clock = FakeClock()
     moved: list[float] = []

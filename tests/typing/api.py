@@ -6,7 +6,7 @@ other line must be an error for neither.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict, assert_type
 
-from agentrt import AgentResult, Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, MapProgress, MapResult, Node, OneOf, Overflow, Partial, Program, RunConfig, RunMap, RunOptions, Runtime, Score, Tagged, TaggedText, Tags, Tool, ToolCall, Truncated, agent, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
+from agentrt import AgentResult, Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, MapProgress, MapResult, Node, OneOf, Overflow, Partial, Program, RunConfig, RunEnded, RunEvent, RunMap, RunOptions, Runtime, Score, StartedRun, Tagged, TaggedText, Tags, TextWritten, Tool, ToolCall, ToolCalled, Truncated, agent, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
 from agentrt import program
 
 
@@ -258,6 +258,29 @@ async def mapped(runtime: Runtime) -> None:
     await runtime.map(leaf, 3)  # error
     await runtime.map(leaf, [1], errors="skip")  # error
     await runtime.map(leaf, [1], at_once=3)  # error
+
+
+async def watched(runtime: Runtime) -> None:
+    run = runtime.start(finance, "X")
+    assert_type(run, StartedRun[Report])
+    assert_type(await run, Report)
+    wider: StartedRun[Report | None] = run
+    async with runtime.with_options(RunOptions(unread_events=9)).start(leaf, 3) as other:
+        async for event in other:
+            assert_type(event, RunEvent)
+            match event:
+                case TextWritten(text=text):
+                    assert_type(text, str)
+                case ToolCalled(arguments=arguments):
+                    assert_type(arguments, Mapping[str, Any])
+                case RunEnded(value=value):
+                    assert_type(value, Any)
+                case _:
+                    pass
+        assert_type(await other, int)
+    runtime.start(leaf, "x")  # error
+    runtime.start(leaf)  # error
+    runtime.start(prices, "X")  # error
 
 
 async def agents(c: Chat) -> None:

@@ -1,0 +1,190 @@
+"""Events of a started run for its caller: what a user interface shows, as typed values.
+
+Instants are seconds of the runtime's clock. A node is named by its path in the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrt.base.ids import NodeId
+from agentrt.base.record import record
+from agentrt.protocol.events import NodeKind, Outcome
+
+
+@record
+class NodeStarted:
+    """A node was made: a generation, a tool call, a program or a question.
+
+    Attributes:
+        node_id: Path of the node.
+        name: Its name.
+        kind: Its kind.
+        parent: Program in which it was made; None for the program of the run.
+        site: `file:line` in the user's program.
+        at_s: Instant.
+    """
+
+    node_id: NodeId
+    name: str
+    kind: NodeKind
+    parent: NodeId | None
+    site: str
+    at_s: float
+
+
+@record
+class TextWritten:
+    """Text of a generation; all of it that came since the last one was read.
+
+    Attributes:
+        node_id: Path of the generation.
+        name: Its name.
+        text: The text.
+        thinking: Whether it is reasoning before the answer.
+    """
+
+    node_id: NodeId
+    name: str
+    text: str
+    thinking: bool = False
+
+
+@record
+class TextWithdrawn:
+    """The text of a generation so far does not stand: another attempt follows.
+
+    Attributes:
+        node_id: Path of the generation.
+        name: Its name.
+    """
+
+    node_id: NodeId
+    name: str
+
+
+@record
+class ItemWritten:
+    """A value of a streamed answer is complete.
+
+    Attributes:
+        node_id: Path of the generation.
+        name: Its name.
+        index: Index of the value.
+        value: An item of `each`, a `ToolCall` of `calls`, a `Tagged` of `tagged`.
+    """
+
+    node_id: NodeId
+    name: str
+    index: int
+    value: Any
+
+
+@record
+class TextEmitted:
+    """Text that the program gave its caller by `emit`.
+
+    Attributes:
+        text: The text.
+    """
+
+    text: str
+
+
+@record
+class ToolCalled:
+    """An attempt of a tool began to run.
+
+    Attributes:
+        node_id: Path of the call.
+        name: Name of the tool.
+        arguments: Arguments by name, without those that are bound.
+        attempt: Number of the attempt, from 1.
+        by_model: Whether a model made the call.
+        at_s: Instant.
+    """
+
+    node_id: NodeId
+    name: str
+    arguments: Mapping[str, Any]
+    attempt: int
+    by_model: bool
+    at_s: float
+
+
+@record
+class ToolReturned:
+    """A tool call has its result or its error.
+
+    Attributes:
+        node_id: Path of the call.
+        name: Name of the tool.
+        value: The result; None with an error.
+        error: The error, or None.
+        at_s: Instant.
+    """
+
+    node_id: NodeId
+    name: str
+    value: Any
+    error: Exception | None
+    at_s: float
+
+
+@record
+class NodeEnded:
+    """A node has its value or its error, or was cancelled.
+
+    Attributes:
+        node_id: Path of the node.
+        name: Its name.
+        kind: Its kind.
+        outcome: Kind of its end.
+        error: The error, or None.
+        at_s: Instant.
+    """
+
+    node_id: NodeId
+    name: str
+    kind: NodeKind
+    outcome: Outcome
+    error: Exception | None
+    at_s: float
+
+
+@record
+class EventsLost:
+    """Events that were not read in time, before those that follow.
+
+    Attributes:
+        count: Number of events.
+    """
+
+    count: int
+
+
+@record
+class RunEnded:
+    """The run has its result; the last event of a run that did not fail.
+
+    Attributes:
+        value: The result.
+    """
+
+    value: Any
+
+
+RunEvent = (
+    NodeStarted
+    | TextWritten
+    | TextWithdrawn
+    | ItemWritten
+    | TextEmitted
+    | ToolCalled
+    | ToolReturned
+    | NodeEnded
+    | EventsLost
+    | RunEnded
+)
+"""An event of a started run."""
