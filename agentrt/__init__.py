@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from agentrt.app import open_runtime
     from agentrt.base.redaction import redact_content
     from agentrt.program.agent import AgentResult, agent
+    from agentrt.program.splitting import split
     from agentrt.runtime import (
         EventsLost,
         ItemWritten,
@@ -197,6 +198,7 @@ __all__ = [
     "race",
     "redact_content",
     "regex",
+    "split",
     "tag",
     "tool",
     "trim",
@@ -214,6 +216,10 @@ def __getattr__(name: str) -> Any:
         from agentrt.base.redaction import redact_content
 
         return redact_content
+    if name == "split":
+        from agentrt.program.splitting import split
+
+        return split
     if name in ("AgentResult", "agent"):
         from agentrt.program import agent
 

@@ -46,6 +46,8 @@ ANSWERS: dict[str, str | Reply] = {
     "What are IBM and AAPL worth?": PRICE_CALLS,
     "What is IBM worth?": '[{"name":"price","arguments":{"symbol":"IBM"}}]',
     "Which is worth more?": "AAPL",
+    "98.5": '"98.5 dollars"',
+    "Name a river in English": "Nile",
 }
 
 
@@ -89,7 +91,9 @@ def test_examples_do_what_they_show(name: str) -> None:
 def test_every_public_name_has_an_example() -> None:
     """`open_runtime` starts a real engine, so its example is only shown."""
     lack = [name for name in agentrt.__all__ if not _has_example(name)]
-    assert lack == ["OnOverflow", "open_runtime"], "an alias has no docstring of its own"
+    assert lack == ["OnOverflow", "RunEvent", "open_runtime"], (
+        "an alias has no docstring of its own"
+    )
 
 
 def _has_example(name: str) -> bool:

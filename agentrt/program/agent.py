@@ -96,11 +96,10 @@ def agent(
         ...     return 98.5
         >>> @program
         ... async def worth() -> str:
-        ...     asked = chat().user("What is IBM worth?")
-        ...     result = await agent(asked, [price], final=str, max_turns=3)
-        ...     return f"{result.turns} turns, {len(result.calls)} calls"
+        ...     result = await agent(chat().user("What is IBM worth?"), [price], max_turns=3)
+        ...     return f"{result.value}, after {result.turns} turns"
         >>> worth.run()
-        '3 turns, 2 calls'
+        '98.5 dollars, after 2 turns'
 
     Args:
         ctx: The chat up to the question.

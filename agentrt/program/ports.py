@@ -6,6 +6,7 @@ that takes the nodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -67,6 +68,14 @@ class Submit(Protocol[NodeT_contra]):
 
         Raises:
             UsageError: No engine has it.
+        """
+        ...
+
+    def token_counter(self, role: str) -> Callable[[str], int]:
+        """The function that counts the tokens of a text as the engine of a role does.
+
+        Raises:
+            UsageError: No engine has the role, or its tokenizer is not known here.
         """
         ...
 

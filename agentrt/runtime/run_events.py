@@ -17,6 +17,12 @@ from agentrt.protocol.events import NodeKind, Outcome
 class NodeStarted:
     """A node was made: a generation, a tool call, a program or a question.
 
+    Example:
+        >>> from agentrt import NodeStarted
+        >>> started = NodeStarted("tell#0", "tell", "program", None, "tell.py:7", at_s=2.0)
+        >>> f"{started.kind} {started.name} at {started.site}"
+        'program tell at tell.py:7'
+
     Attributes:
         node_id: Path of the node.
         name: Its name.
@@ -38,6 +44,12 @@ class NodeStarted:
 class TextWritten:
     """Text of a generation; all of it that came since the last one was read.
 
+    Example:
+        >>> from agentrt import TextWritten
+        >>> event = TextWritten("tell#0/draft#0", "draft", "The Nile")
+        >>> event.text if event.name == "draft" and not event.thinking else ""
+        'The Nile'
+
     Attributes:
         node_id: Path of the generation.
         name: Its name.
@@ -55,6 +67,12 @@ class TextWritten:
 class TextWithdrawn:
     """The text of a generation so far does not stand: another attempt follows.
 
+    Example:
+        >>> from agentrt import TextWithdrawn
+        >>> shown = {"tell#0/draft#0": "The Rhi"}
+        >>> event = TextWithdrawn("tell#0/draft#0", "draft")
+        >>> shown[event.node_id] = ""
+
     Attributes:
         node_id: Path of the generation.
         name: Its name.
@@ -67,6 +85,12 @@ class TextWithdrawn:
 @record
 class ItemWritten:
     """A value of a streamed answer is complete.
+
+    Example:
+        >>> from agentrt import ItemWritten
+        >>> event = ItemWritten("tell#0/rivers#0", "rivers", index=0, value="Nile")
+        >>> f"{event.index + 1}. {event.value}"
+        '1. Nile'
 
     Attributes:
         node_id: Path of the generation.
@@ -85,6 +109,11 @@ class ItemWritten:
 class TextEmitted:
     """Text that the program gave its caller by `emit`.
 
+    Example:
+        >>> from agentrt import TextEmitted
+        >>> "".join(event.text for event in [TextEmitted("The "), TextEmitted("Nile")])
+        'The Nile'
+
     Attributes:
         text: The text.
     """
@@ -95,6 +124,13 @@ class TextEmitted:
 @record
 class ToolCalled:
     """An attempt of a tool began to run.
+
+    Example:
+        >>> from agentrt import ToolCalled
+        >>> arguments = {"symbol": "IBM"}
+        >>> event = ToolCalled("worth#0/price#0", "price", arguments, 1, by_model=True, at_s=2.0)
+        >>> f"calling {event.name} for {event.arguments['symbol']}"
+        'calling price for IBM'
 
     Attributes:
         node_id: Path of the call.
@@ -117,6 +153,12 @@ class ToolCalled:
 class ToolReturned:
     """A tool call has its result or its error.
 
+    Example:
+        >>> from agentrt import ToolReturned
+        >>> event = ToolReturned("worth#0/price#0", "price", 98.5, error=None, at_s=3.0)
+        >>> event.error or event.value
+        98.5
+
     Attributes:
         node_id: Path of the call.
         name: Name of the tool.
@@ -135,6 +177,12 @@ class ToolReturned:
 @record
 class NodeEnded:
     """A node has its value or its error, or was cancelled.
+
+    Example:
+        >>> from agentrt import NodeEnded
+        >>> event = NodeEnded("tell#0", "tell", "program", "ok", error=None, at_s=3.0)
+        >>> f"{event.name}: {event.outcome}"
+        'tell: ok'
 
     Attributes:
         node_id: Path of the node.
@@ -157,6 +205,11 @@ class NodeEnded:
 class EventsLost:
     """Events that were not read in time, before those that follow.
 
+    Example:
+        >>> from agentrt import EventsLost
+        >>> f"{EventsLost(12).count} events were not read in time"
+        '12 events were not read in time'
+
     Attributes:
         count: Number of events.
     """
@@ -167,6 +220,11 @@ class EventsLost:
 @record
 class RunEnded:
     """The run has its result; the last event of a run that did not fail.
+
+    Example:
+        >>> from agentrt import RunEnded
+        >>> RunEnded("Nile").value
+        'Nile'
 
     Attributes:
         value: The result.

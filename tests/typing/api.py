@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict, assert_type
 
-from agentrt import AgentResult, Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, MapProgress, MapResult, Node, OneOf, Overflow, Partial, Program, RunConfig, RunEnded, RunEvent, RunMap, RunOptions, Runtime, Score, StartedRun, Tagged, TaggedText, Tags, TextWritten, Tool, ToolCall, ToolCalled, Truncated, agent, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, tag, tool, trim, typed
+from agentrt import AgentResult, Calls, Chat, CheckFailed, ContextOverflow, DeadlineExceeded, Each, EngineConfig, Final, Gen, MapProgress, MapResult, Node, OneOf, Overflow, Partial, Program, RunConfig, RunEnded, RunEvent, RunMap, RunOptions, Runtime, Score, StartedRun, Tagged, TaggedText, Tags, TextWritten, Tool, ToolCall, ToolCalled, Truncated, agent, ask, capture, cfg, chat, choice, emit, fan, gather, json_schema, limits, open_runtime, race, regex, split, tag, tool, trim, typed
 from agentrt import program
 
 
@@ -258,6 +258,13 @@ async def mapped(runtime: Runtime) -> None:
     await runtime.map(leaf, 3)  # error
     await runtime.map(leaf, [1], errors="skip")  # error
     await runtime.map(leaf, [1], at_once=3)  # error
+
+
+async def parts() -> None:
+    assert_type(await split("x", 400, overlap=40), list[str])
+    assert_type(await split("x", 400, count=len), list[str])
+    await split("x", "400")  # error
+    await split("x", 400, by="word")  # error
 
 
 async def watched(runtime: Runtime) -> None:
