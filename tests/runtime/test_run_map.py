@@ -148,7 +148,7 @@ def test_misuse_is_told_at_once(bench: Any) -> None:
         with pytest.raises(UsageError, match="nap"):
             runtime.map(nap, [1.0])  # type: ignore[call-overload]
         with pytest.raises(UsageError, match="missing a required argument"):
-            runtime.map(program(two), [1])  # type: ignore[call-overload]
+            runtime.map(program(two), [1])  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="errors='skip'"):
             runtime.map(rest, [1.0], errors="skip")  # type: ignore[call-overload]
         with pytest.raises(UsageError, match="order='any'"):
