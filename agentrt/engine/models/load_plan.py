@@ -149,8 +149,6 @@ def _check_quantisation(plan: LoadPlan) -> None:
         fault = f"they run on a CPU, and device={plan.device.type}"
     elif isinstance(plan.shape, Declined):
         fault = f"transformers computes {plan.config.model_path}: {plan.shape.reason}"
-    elif plan.shape.experts is not None:
-        fault = f"{plan.config.model_path} has experts, whose matrices stay as they are"
     elif not isinstance(plan.kernels.kernels, CpuKernels):
         fault = f"they take the cpu kernels, and these are {plan.kernels.kernels.name}: "
         fault += plan.kernels.reason

@@ -9,6 +9,7 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from agentrt.engine.models.packed_weight import PackedWeight
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 """Names of the first and the last matrix of a decoder."""
+
+_PLAIN_ENDS = (".gate.weight", ".router.weight", "shared_expert_gate.weight")
+"""Ends of the names of routers, and of the weight of a shared expert."""
 
 _BITS: dict[str, Literal[4, 8]] = {"int8": 8, "int4": 4}
 _INT4_GROUP = 32
@@ -49,16 +53,24 @@ class Quantisation:
     head_bits: Literal[4, 8] | None
 
     def take(self, name: str, weight: Tensor) -> Tensor | PackedWeight:
-        """The weight of this name, quantised if it is to be."""
+        """The weight of this name, quantised if it is to be.
+
+        Of stacked experts `[E, W, N]` come all their outputs, `[E * N, W]`.
+        """
         bits = self.bits_of(name, tuple(weight.shape))
-        return weight if bits is None else quantised(weight, bits, self.group_of(bits))
+        if bits is None:
+            return weight
+        rows = weight if weight.dim() == 2 else weight.transpose(1, 2).flatten(0, 1)
+        return quantised(rows, bits, self.group_of(bits))
 
     def bits_of(self, name: str, size: tuple[int, ...]) -> Literal[4, 8] | None:
         """Bits of the weight of this name and size, or None."""
-        if name == EMBEDDING or len(size) != 2 or not name.endswith(".weight"):
+        if name == EMBEDDING or name.endswith(_PLAIN_ENDS):
+            return None
+        if not (_is_stacked(name, size) or (len(size) == 2 and name.endswith(".weight"))):
             return None
         bits = self.head_bits if name == HEAD else self.bits
-        return 8 if bits == 4 and size[1] % 2 else bits
+        return 8 if bits == 4 and _inputs(size) % 2 else bits
 
     def group_of(self, bits: Literal[4, 8]) -> int:
         """Inputs that share a scale in a matrix of so many bits; 0 is a whole row."""
@@ -69,7 +81,8 @@ class Quantisation:
         bits = self.bits_of(name, size)
         if bits is None:
             return None
-        rows, inputs = size
+        inputs = _inputs(size)
+        rows = math.prod(size) // inputs
         groups = -(-inputs // (self.group_of(bits) or inputs))
         return rows * (inputs * bits // 8 + groups * _SCALE_BYTES + _FACTOR_BYTES)
 
@@ -78,6 +91,16 @@ class Quantisation:
         scales = f"a scale for {group} inputs" if group else "a scale an output"
         head = f"int{self.head_bits}" if self.head_bits else "as it is"
         return f"quantised at load, {scales}, head {head}"
+
+
+def _is_stacked(name: str, size: tuple[int, ...]) -> bool:
+    """Whether it is the projection of all experts of a layer."""
+    return len(size) == 3 and name.endswith("_proj")
+
+
+def _inputs(size: tuple[int, ...]) -> int:
+    """W of a matrix `[N, W]` or of stacked ones `[E, W, N]`."""
+    return size[1]
 
 
 def quantisation_of(config: EngineConfig) -> Quantisation | None:

@@ -11,15 +11,22 @@ Letters of the shapes: T rows, W inputs, N outputs, E experts.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from agentrt.base.errors import InternalError
-from agentrt_kernels.contract import Kernels
+from agentrt.engine.ops.experts import (
+    GroupedExperts,
+    NativeExperts,
+    RoutedExperts,
+    SortedExperts,
+)
+from agentrt_kernels.contract import Activation, Kernels
+from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.linear import fits
 from agentrt_kernels.cpu.quantised import QuantisedWeight
@@ -67,13 +74,6 @@ class PackedLinear:
         return product
 
 
-class GroupedLinear(Protocol):
-    """The matrices of all experts."""
-
-    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
-        """`[T, W]`, sorted by expert, to `[T, N]`; see `Kernels.grouped_linear`."""
-
-
 class LoopedExperts:
     """Experts one after the other, if they have rows: on a CPU each reads its weights once."""
 
@@ -88,29 +88,6 @@ class LoopedExperts:
                 made = self._experts[expert].apply(x[start:stop], part)
                 if made is not part:
                     part.copy_(made)
-        return out
-
-
-class GroupedExperts:
-    """All experts in one kernel.
-
-    Args:
-        weight: `[E, N, W]`.
-        bias: `[E, N]`, or None.
-        kernels: Kernel set of the model.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None, kernels: Kernels) -> None:
-        self._weight = weight
-        self._bias = bias
-        self._kernels = kernels
-
-    def apply(self, x: Tensor, expert_start: Tensor, out: Tensor) -> Tensor:
-        """See `GroupedLinear`."""
-        self._kernels.grouped_linear(x, self._weight, expert_start, out)
-        if self._bias is not None:
-            counts = expert_start.diff()
-            out.add_(self._bias.repeat_interleave(counts, 0, output_size=x.shape[0]))
         return out
 
 
@@ -147,12 +124,68 @@ class LinearBackend:
             return self._kernels.pack(weight, bias)
         return (PackedLinear if self.choice == "packed" else DenseLinear)(weight, bias)
 
-    def grouped(self, weight: Tensor, bias: Tensor | None = None) -> GroupedLinear:
-        """Expert layers of `weight` `[E, N, W]` and `bias` `[E, N]`."""
-        if self._on_cpu and self._kernels.name in ("torch", "cpu"):
-            biases = [None] * weight.shape[0] if bias is None else list(bias)
-            return LoopedExperts([self.linear(*one) for one in zip(weight, biases, strict=True)])
-        return GroupedExperts(weight, bias, self._kernels)
+    def experts(self, experts: Iterable[ExpertMatrices], activation: Activation) -> RoutedExperts:
+        """The experts of a layer, whose matrices stay quantised if they are; each is drawn once."""
+        kernels = self._kernels
+        if isinstance(kernels, CpuKernels):
+            first, experts = _with_first(experts)
+            weights = (first.gate_up, first.down)
+            if all(not isinstance(one, Tensor) or fits(one) for one in weights):
+                packed = kernels.pack_experts(experts, activation)
+                self.quantised_bytes += packed.quantised_bytes
+                return NativeExperts(packed)
+        if self._on_cpu and kernels.name in ("torch", "cpu"):
+            return self._looped(experts, activation)
+        return self._grouped(list(experts), activation)
+
+    def _looped(
+        self, experts: Iterable[ExpertMatrices], activation: Activation
+    ) -> RoutedExperts:
+        pairs = [
+            (self.linear(one.gate_up, one.gate_up_bias), self.linear(one.down, one.down_bias))
+            for one in experts
+        ]
+        gate_up, down = (LoopedExperts(part) for part in zip(*pairs, strict=True))
+        device = torch.device("cpu")
+        return SortedExperts(gate_up, down, len(pairs), activation, self._kernels, device)
+
+    def _grouped(
+        self, experts: Sequence[ExpertMatrices], activation: Activation
+    ) -> RoutedExperts:
+        gate_up = _stacked([one.gate_up for one in experts], self._kernels)
+        down = _stacked([one.down for one in experts], self._kernels)
+        gate_up_bias = _stacked_biases([one.gate_up_bias for one in experts])
+        down_bias = _stacked_biases([one.down_bias for one in experts])
+        return SortedExperts(
+            GroupedExperts(gate_up, gate_up_bias, self._kernels),
+            GroupedExperts(down, down_bias, self._kernels),
+            len(experts),
+            activation,
+            self._kernels,
+            gate_up.device,
+        )
+
+
+def _with_first(
+    experts: Iterable[ExpertMatrices],
+) -> tuple[ExpertMatrices, Iterable[ExpertMatrices]]:
+    """The first of them, and all of them, still drawn one at a time."""
+    rest = iter(experts)
+    first = next(rest)
+    return first, chain((first,), rest)
+
+
+def _stacked(weights: Sequence[Tensor | QuantisedWeight], kernels: Kernels) -> Tensor:
+    """`[E, N, W]` of E matrices `[N, W]`."""
+    plain = [one for one in weights if isinstance(one, Tensor)]
+    if len(plain) < len(weights):
+        raise InternalError(f"{kernels.name} kernels multiply no quantised weights")
+    return torch.stack(plain)
+
+
+def _stacked_biases(biases: Sequence[Tensor | None]) -> Tensor | None:
+    plain = [one for one in biases if one is not None]
+    return torch.stack(plain) if plain else None
 
 
 def _choose_format(

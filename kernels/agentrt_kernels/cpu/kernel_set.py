@@ -11,6 +11,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu import library as c
+from agentrt_kernels.cpu.experts import ExpertMatrices, PackedExperts
 from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
@@ -207,6 +208,12 @@ class CpuKernels:
     def pack_codes(self, weight: QuantisedWeight, bias: Tensor | None = None) -> QuantisedLinear:
         """A linear `[N, K]` whose weight stays quantised; see `QuantisedLinear`."""
         return pack_codes(self._native, weight, bias)
+
+    def pack_experts(
+        self, experts: Iterable[ExpertMatrices], activation: Activation = SILU
+    ) -> PackedExperts:
+        """The experts of a layer as one call; see `PackedExperts`."""
+        return PackedExperts(self._native, experts, activation)
 
     def stack(
         self,

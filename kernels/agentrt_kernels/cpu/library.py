@@ -195,6 +195,16 @@ class GroupedCall(ctypes.Structure):
     )
 
 
+class ExpertsCall(ctypes.Structure):
+    """`struct ExpertsCall`."""
+
+    _fields_ = fields(
+        ("gate_up down x out chosen shares counts", c_void_p),
+        ("x_stride out_stride", c_int64),
+        ("rows choices experts hidden inner kind", c_int32),
+    )
+
+
 class StackLayer(ctypes.Structure):
     """`struct StackLayer`."""
 
@@ -249,6 +259,7 @@ class Native:
             self.pack = _CALL(("agentrt_pack", found))
             self.pack_codes = _CALL(("agentrt_pack_codes", found))
             self.grouped = _CALL(("agentrt_grouped", found))
+            self.experts = _CALL(("agentrt_experts", found))
             self.stack = _CALL(("agentrt_stack", found))
             self.threads = ctypes.CFUNCTYPE(None, c_int32, c_int32)(("agentrt_threads", found))
             byte_products = ctypes.CFUNCTYPE(c_int32)(("agentrt_byte_products", found))

@@ -5,7 +5,7 @@ Letters of the shapes: E experts, W hidden width, I inner width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -13,26 +13,10 @@ from torch import Tensor
 from agentrt.base.errors import InternalError
 from agentrt.engine.models.native.shape import ExpertShape, WeightNames
 from agentrt.engine.models.packed_weight import PackedWeight, concatenated_rows
+from agentrt_kernels.cpu.experts import ExpertMatrices
 
 Shapes = dict[str, tuple[int, ...]]
 Weights = dict[str, Tensor | PackedWeight]
-
-
-@dataclass(frozen=True, slots=True)
-class ExpertWeights:
-    """Projections of all experts of a layer.
-
-    Attributes:
-        gate_up: `[E, 2 * I, W]`, gate first.
-        gate_up_bias: `[E, 2 * I]`, or None.
-        down: `[E, W, I]`.
-        down_bias: `[E, W]`, or None.
-    """
-
-    gate_up: Tensor
-    gate_up_bias: Tensor | None
-    down: Tensor
-    down_bias: Tensor | None
 
 
 def expert_shapes(names: WeightNames, experts: ExpertShape, hidden: int) -> Shapes:
@@ -58,17 +42,17 @@ def expert_shapes(names: WeightNames, experts: ExpertShape, hidden: int) -> Shap
     return found
 
 
-def take_experts(names: WeightNames, experts: ExpertShape, own: Weights) -> ExpertWeights:
-    """Projections of a layer's experts, removed from its weights `own`."""
+def take_experts(
+    names: WeightNames, experts: ExpertShape, own: Weights
+) -> Iterator[ExpertMatrices]:
+    """A layer's experts one after the other, each removed from its weights `own` when drawn."""
     if names.stacked:
-        return _stacked_experts(names, own)
-    at = [names.expert.format(number) for number in range(experts.count)]
-    halves = [tuple(one + name for name in names.expert_gate_up) for one in at]
-    gate_up = torch.stack(
-        [torch.cat([plain_weight(own, f"{name}.weight") for name in one]) for one in halves]
-    )
-    down = torch.stack([plain_weight(own, f"{one}{names.expert_down}.weight") for one in at])
-    return ExpertWeights(gate_up, None, down, None)
+        yield from _stacked_experts(names, experts, own)
+        return
+    for number in range(experts.count):
+        at = names.expert.format(number)
+        gate_up = concatenated(own, tuple(at + name for name in names.expert_gate_up))
+        yield ExpertMatrices(gate_up, None, own.pop(f"{at}{names.expert_down}.weight"), None)
 
 
 def concatenated(own: Weights, names: tuple[str, ...]) -> Tensor | PackedWeight:
@@ -115,17 +99,30 @@ def _stacked_shapes(names: WeightNames, experts: ExpertShape, hidden: int) -> Sh
     return found
 
 
-def _stacked_experts(names: WeightNames, own: Weights) -> ExpertWeights:
-    gate_up, down = names.expert + names.expert_gate_up[0], names.expert + names.expert_down
-    gate_up_bias = bias_of(own, f"{gate_up}_bias")
-    return ExpertWeights(
-        gate_up=_gates_first(plain_weight(own, gate_up).transpose(1, 2)),
-        gate_up_bias=None if gate_up_bias is None else _gates_first(gate_up_bias),
-        down=plain_weight(own, down).transpose(1, 2).contiguous(),
-        down_bias=bias_of(own, f"{down}_bias"),
-    )
+def _stacked_experts(
+    names: WeightNames, experts: ExpertShape, own: Weights
+) -> Iterator[ExpertMatrices]:
+    gate_up_name = names.expert + names.expert_gate_up[0]
+    down_name = names.expert + names.expert_down
+    gate_up, down = own.pop(gate_up_name), own.pop(down_name)
+    gate_up_bias, down_bias = (bias_of(own, f"{name}_bias") for name in (gate_up_name, down_name))
+    order = torch.arange(2 * experts.inner).view(-1, 2).t().flatten()  # gates and ups take turns
+    for number in range(experts.count):
+        yield ExpertMatrices(
+            gate_up=_rows(_one_expert(gate_up, number, experts.count), order),
+            gate_up_bias=None if gate_up_bias is None else gate_up_bias[number][order],
+            down=_one_expert(down, number, experts.count),
+            down_bias=None if down_bias is None else down_bias[number],
+        )
 
 
-def _gates_first(rows: Tensor) -> Tensor:
-    """`[E, 2 * I, ...]` with the rows of gate and up taking turns, as gates and then ups."""
-    return torch.cat((rows[:, ::2], rows[:, 1::2]), 1)
+def _one_expert(stacked: Tensor | PackedWeight, number: int, count: int) -> Tensor | PackedWeight:
+    """`[N, W]` of `[E, W, N]`, or of all experts' rows `[E * N, W]` if they are quantised."""
+    if isinstance(stacked, Tensor):
+        return stacked[number].t()
+    rows = stacked.shape[0] // count
+    return stacked.rows(slice(number * rows, (number + 1) * rows))
+
+
+def _rows(weight: Tensor | PackedWeight, order: Tensor) -> Tensor | PackedWeight:
+    return weight.rows(order) if isinstance(weight, PackedWeight) else weight[order]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -20,8 +21,9 @@ from agentrt.engine.models.native.experts import Experts, Gated, LinearT
 from agentrt.engine.models.native.rope import head_order
 from agentrt.engine.models.native.shape import DecoderShape, ExpertShape
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt.engine.ops.linear import GroupedLinear
-from agentrt_kernels.contract import HeadNorms, Score
+from agentrt.engine.ops.experts import RoutedExperts
+from agentrt_kernels.contract import Activation, HeadNorms, Score
+from agentrt_kernels.cpu.experts import ExpertMatrices
 
 LinearT_co = TypeVar("LinearT_co", covariant=True)
 
@@ -33,8 +35,8 @@ class MatrixFormat(Protocol[LinearT_co]):
         """Linear layer of `weight` `[N, W]` and `bias` `[N]`."""
         ...
 
-    def grouped(self, weight: Tensor, bias: Tensor | None = None) -> GroupedLinear:
-        """Expert layers of `weight` `[E, N, W]` and `bias` `[E, N]`."""
+    def experts(self, experts: Iterable[ExpertMatrices], activation: Activation) -> RoutedExperts:
+        """The experts of a layer, each drawn once."""
         ...
 
 
@@ -157,14 +159,10 @@ def _experts(
             shared_gate_up, matrices.linear(down), experts.shared_inner, shape.activation
         )
         shared_gate = matrices.linear(own["mlp.shared_expert_gate.weight"])
-    weights = take_experts(shape.names, experts, own)
     return Experts(
         shape=experts,
-        activation=shape.activation,
-        bounds=torch.arange(experts.count + 1, device=router.device),
         router=matrices.linear(router, bias_of(own, f"{shape.names.router}.bias")),
-        gate_up=matrices.grouped(weights.gate_up, weights.gate_up_bias),
-        down=matrices.grouped(weights.down, weights.down_bias),
+        routed=matrices.experts(take_experts(shape.names, experts, own), shape.activation),
         shared=shared,
         shared_gate=shared_gate,
     )

@@ -6,7 +6,7 @@ call computes a whole forward. It also releases the interpreter lock while it co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 import torch
@@ -23,6 +23,8 @@ from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.packed_embedding import PackedEmbedding
 from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt_kernels.contract import Activation
+from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
 
@@ -34,7 +36,7 @@ class UnpackedMatrices:
         """See `MatrixFormat`."""
         return Matrix(weight, bias)
 
-    def grouped(self, weight: Tensor, bias: Tensor | None = None) -> NoReturn:
+    def experts(self, experts: Iterable[ExpertMatrices], activation: Activation) -> NoReturn:
         """Refuse experts, which the native call does not compute."""
         raise InternalError("the native call computes no experts")
 

@@ -18,8 +18,10 @@ from torch import Tensor
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.expert_weights import Weights, plain_weight
+from agentrt.engine.models.native.experts import Experts
 from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weight, take_layer
 from agentrt.engine.models.native.rope import angle_tables
+from agentrt.engine.models.native.routing import Routing, trained
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
@@ -39,6 +41,7 @@ class TorchNetwork:
     Attributes:
         parameters: Number of parameters.
         quantised_bytes: Bytes of the matrices that stay quantised.
+        routing: Decides which experts tokens take; may be set between forwards.
     """
 
     is_single_call = False
@@ -59,6 +62,7 @@ class TorchNetwork:
         self._head = backend.linear(head)
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
         self.quantised_bytes = backend.quantised_bytes
+        self.routing: Routing = trained
         scale = embedding_scale(shape, self._embedding.dtype)
         self._embedding_scale = scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2
@@ -70,7 +74,13 @@ class TorchNetwork:
         self._pages = [memory[:, layer] for layer in range(shape.layers)]
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
         self._angles = angle_tables(shape.ropes, shape.head_dim, positions, memory.device)
-        self._workspace = Workspace(shape, max_rows, memory.dtype, memory.device)
+        needed = any(
+            isinstance(layer.inner, Experts) and layer.inner.routed.needs_rows
+            for layer in self._layers
+        )
+        self._workspace = Workspace(
+            shape, max_rows, memory.dtype, memory.device, for_experts=needed
+        )
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
@@ -97,7 +107,11 @@ class TorchNetwork:
                 rows.stream.add_(delta)
             else:
                 x = self._add(delta, layer.out_norm, layer.inner_norm, rows)
-            delta = layer.inner.apply(kernels, x, rows, rows.added)
+            inner = layer.inner
+            if isinstance(inner, Experts):
+                delta = inner.apply(kernels, x, rows, rows.added, self.routing)
+            else:
+                delta = inner.apply(kernels, x, rows, rows.added)
             norm = self._norm if index == last else self._layers[index + 1].norm
             x = self._add(delta, layer.inner_out_norm, norm, rows)
         return self._scaled(self._head.apply(x))

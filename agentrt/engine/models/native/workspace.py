@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.ops.experts import ExpertRows
 
 _CACHED_ROWS = 128
 """Views for up to this many rows are cached: decodes have the same few counts again."""
@@ -15,7 +16,7 @@ _CACHED_ROWS = 128
 
 @dataclass(frozen=True, slots=True)
 class ActivationRows:
-    """Views for T rows with A experts each; see `agentrt_kernels.contract`.
+    """Views for T rows; see `agentrt_kernels.contract`.
 
     Attributes:
         stream: `[T, hidden]`, the residual stream.
@@ -27,10 +28,7 @@ class ActivationRows:
         mixed: `[T, H, D]`.
         gate_up: `[T, 2 * I]`.
         inner: `[T, I]`.
-        sorted: `[T * A, hidden]`, rows in the order of their experts.
-        expert_gate_up: `[T * A, 2 * I]`.
-        expert_inner: `[T * A, I]`.
-        returned: `[T * A, hidden]`, in the order of the tokens again.
+        experts: Rows of the experts, or None if they need none.
     """
 
     stream: Tensor
@@ -42,10 +40,7 @@ class ActivationRows:
     mixed: Tensor
     gate_up: Tensor
     inner: Tensor
-    sorted: Tensor
-    expert_gate_up: Tensor
-    expert_inner: Tensor
-    returned: Tensor
+    experts: ExpertRows | None
 
 
 class Workspace:
@@ -56,10 +51,17 @@ class Workspace:
         rows: Most rows of a forward.
         dtype: Type of the activations.
         device: Device of the buffers.
+        for_experts: Whether the experts compute in buffers.
     """
 
     def __init__(
-        self, shape: DecoderShape, rows: int, dtype: torch.dtype, device: torch.device
+        self,
+        shape: DecoderShape,
+        rows: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        for_experts: bool,
     ) -> None:
         self._shape = shape
         self._max_rows = rows
@@ -68,9 +70,8 @@ class Workspace:
         packed = shape.query_width + 2 * shape.kv_width
         experts = shape.experts
         inner = max(shape.inner, experts.shared_inner if experts else 0)
-        self._chosen, expert_inner = (
-            (experts.experts_per_token, experts.inner) if experts else (0, 0)
-        )
+        expert_inner = experts.inner if experts else 0
+        self._chosen = experts.experts_per_token if experts and for_experts else 0
         self._widths = (
             *(shape.hidden, shape.hidden, shape.hidden),
             *(packed, shape.query_width, shape.query_width),
@@ -98,11 +99,6 @@ class Workspace:
             flat[: count * width].view(count, width)
             for flat, width in zip(self._flat, self._widths, strict=True)
         )
-        several = count * self._chosen
-        sorted_, expert_gate_up, expert_inner, returned = (
-            flat[: several * width].view(several, width)
-            for flat, width in zip(self._expert_flat, self._expert_widths, strict=True)
-        )
         return ActivationRows(
             stream=stream,
             normed=normed,
@@ -113,10 +109,15 @@ class Workspace:
             mixed=mixed.view(count, shape.heads, shape.head_dim),
             gate_up=gate_up,
             inner=inner,
-            sorted=sorted_,
-            expert_gate_up=expert_gate_up,
-            expert_inner=expert_inner,
-            returned=returned,
+            experts=self._expert_views(count * self._chosen) if self._chosen else None,
+        )
+
+    def _expert_views(self, count: int) -> ExpertRows:
+        return ExpertRows(
+            *(
+                flat[: count * width].view(count, width)
+                for flat, width in zip(self._expert_flat, self._expert_widths, strict=True)
+            )
         )
 
     def _buffer(self, values: int) -> Tensor:

@@ -150,10 +150,10 @@ static void take_row(const CodeRows &how, const T *x, char *row) {
 }
 #endif
 
-// All rows for the whole team. Few are taken by every thread for itself, which costs less than to
-// meet.
-template <class T>
-static const char *take_rows(Worker &me, const CodeRows &how, const T *x, int64_t x_stride, int rows) {
+// All rows, where `row_of` gives their values, for the whole team. Few are taken by every thread for
+// itself, which costs less than to meet.
+template <class T, class RowOf>
+static const char *take_rows(Worker &me, const CodeRows &how, int rows, RowOf row_of) {
   constexpr int FEW_ROWS = 4;
   static thread_local std::vector<char> mine;
   bool alone = me.team->threads == 1 || rows <= FEW_ROWS;
@@ -169,7 +169,7 @@ static const char *take_rows(Worker &me, const CodeRows &how, const T *x, int64_
   char *first = room.data();
   first += (64 - (uintptr_t)first % 64) % 64;
   auto work = [&](int row) {
-    const T *from = x + row * x_stride;
+    const T *from = row_of(row);
     char *to = first + row * how.stride;
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
     if (how.bytes) return take_row_of_bytes(how, from, to);

@@ -1,5 +1,6 @@
 // The functions that Python calls: plain C, one struct a call, whose layout `library.py` repeats.
 #include "attention.h"
+#include "experts.h"
 #include "linear.h"
 #include "quantised.h"
 #include "rows.h"
@@ -14,8 +15,7 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-constexpr int64_t WORTH_VALUES = 32768;   // values of rows before threads pay
-constexpr int64_t WORTH_PRODUCTS = 100000;  // multiplications before threads pay
+constexpr int64_t WORTH_VALUES = 32768;  // values of rows before threads pay
 
 enum Kind : int32_t { FP32 = 0, BF16 = 1 };
 
@@ -278,6 +278,8 @@ static void grouped(const GroupedCall &call) {
 EXPORT void agentrt_grouped(const GroupedCall *call) {
   call->kind == BF16 ? grouped<bf16>(*call) : grouped<float>(*call);
 }
+
+EXPORT void agentrt_experts(const ExpertsCall *call) { run_experts(*call); }
 
 EXPORT void agentrt_stack(const StackCall *call) { run_stack(*call); }
 

@@ -292,25 +292,34 @@ static void multiply_code_rows(int count, const CodeRows &how, const char *rows,
 #undef ROWS_ARE
 }
 
+// All rows, in blocks that differ by one row at most, times one panel of codes. `taken` are the rows
+// as `how` lays them out.
+template <class T, class Out>
+static void code_rows_by_panel(const Linear &linear, const CodeRows &how, const char *taken, int rows,
+                               int panel, Out *out, int64_t out_stride) {
+  auto multiply = linear.bits == 8 ? (linear.zeros ? multiply_code_rows<8, true> : multiply_code_rows<8, false>)
+                                   : (linear.zeros ? multiply_code_rows<4, true> : multiply_code_rows<4, false>);
+  alignas(64) float sums[MOST_CODE_ROWS * PANEL];
+  CodePanel codes = code_panel(linear, how, panel);
+  int blocks = (rows + MOST_CODE_ROWS - 1) / MOST_CODE_ROWS;
+  for (int at = 0, left = blocks; left > 0; left--) {
+    int count = (rows - at + left - 1) / left;
+    int64_t ahead = blocks == 1 ? AHEAD : left == 1 ? (int64_t)code_bytes(how.padded, linear.bits) : 0;
+    multiply(count, how, taken + at * how.stride, codes, ahead, sums);
+    finish_panel<T>(linear, sums, count, panel, out + at * out_stride, out_stride);
+    at += count;
+  }
+}
+
 // One linear of a quantised weight by the whole team.
 template <class T, class Out>
 static void apply_quantised(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
                             Out *out, int64_t out_stride) {
   CodeRows how(linear);
-  const char *taken = take_rows(me, how, x, x_stride, rows);
-  auto multiply = linear.bits == 8 ? (linear.zeros ? multiply_code_rows<8, true> : multiply_code_rows<8, false>)
-                                   : (linear.zeros ? multiply_code_rows<4, true> : multiply_code_rows<4, false>);
-  share_panels(me, linear, rows, [&](int first, int all_rows, int panel) {
-    alignas(64) float sums[MOST_CODE_ROWS * PANEL];
-    CodePanel codes = code_panel(linear, how, panel);
-    int blocks = (all_rows + MOST_CODE_ROWS - 1) / MOST_CODE_ROWS;
-    for (int at = 0, left = blocks; left > 0; left--) {
-      int count = (all_rows - at + left - 1) / left;
-      int64_t ahead = blocks == 1 ? AHEAD : left == 1 ? (int64_t)code_bytes(how.padded, linear.bits) : 0;
-      multiply(count, how, taken + (first + at) * how.stride, codes, ahead, sums);
-      finish_panel<T>(linear, sums, count, panel, out + (first + at) * out_stride, out_stride);
-      at += count;
-    }
+  const char *taken = take_rows<T>(me, how, rows, [&](int row) { return x + row * x_stride; });
+  share_panels(me, linear, rows, [&](int at, int count, int panel) {
+    code_rows_by_panel<T, Out>(linear, how, taken + at * how.stride, count, panel,
+                               out + at * out_stride, out_stride);
   });
 }
 

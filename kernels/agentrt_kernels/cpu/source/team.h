@@ -19,6 +19,7 @@
 #include "vector.h"
 
 static std::atomic<int> spin_turns{4000};
+constexpr int64_t WORTH_PRODUCTS = 100000;  // multiplications before threads pay
 
 INLINE void pause_briefly() {
 #if defined(__x86_64__)

@@ -1,0 +1,112 @@
+"""All experts of a layer as one native call: rows in the order of tokens in, their sums out.
+
+Letters of the shapes: T tokens, A experts of a token, E experts, W hidden width, I inner width.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from ctypes import addressof
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from agentrt_kernels.contract import Activation
+from agentrt_kernels.cpu import library as c
+from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
+from agentrt_kernels.cpu.operands import set_activation
+from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertMatrices:
+    """A gated MLP before it is packed.
+
+    Attributes:
+        gate_up: `[2 * I, W]`, gates first; plain or quantised.
+        gate_up_bias: `[2 * I]` of the rows' dtype, or None.
+        down: `[W, I]`, plain or quantised.
+        down_bias: `[W]`, or None.
+    """
+
+    gate_up: Tensor | QuantisedWeight
+    gate_up_bias: Tensor | None
+    down: Tensor | QuantisedWeight
+    down_bias: Tensor | None
+
+
+class PackedExperts:
+    """Gated MLPs of which each token takes a few.
+
+    Args:
+        library: The native code.
+        experts: The MLPs, all of one shape and format; each is packed before the next is drawn.
+        activation: How gates open.
+
+    Attributes:
+        quantised_bytes: Bytes of the matrices that stay quantised.
+    """
+
+    def __init__(
+        self, library: c.Native, experts: Iterable[ExpertMatrices], activation: Activation
+    ) -> None:
+        self._run = library.experts
+        self._gate_up: list[PackedLinear | QuantisedLinear] = []
+        self._down: list[PackedLinear | QuantisedLinear] = []
+        for one in experts:
+            self._gate_up.append(_packed(library, one.gate_up, one.gate_up_bias, gated=True))
+            self._down.append(_packed(library, one.down, one.down_bias))
+        held = (*self._gate_up, *self._down)
+        self.quantised_bytes = sum(
+            one.resident_bytes for one in held if isinstance(one, QuantisedLinear)
+        )
+        gate_up = self._linears = _described(self._gate_up, After.GATE)
+        for linear in gate_up:
+            set_activation(linear.activation, activation)
+        down = self._down_linears = _described(self._down, After.STORE)
+        call = self._call = c.ExpertsCall()
+        call.gate_up, call.down = addressof(gate_up), addressof(down)
+        call.experts = len(self._gate_up)
+        call.hidden, call.inner = self._gate_up[0].inputs, self._gate_up[0].outputs
+        self._at = addressof(call)
+
+    def apply(
+        self, x: Tensor, chosen: Tensor, shares: Tensor, out: Tensor, counts: Tensor | None = None
+    ) -> None:
+        """Fill `out` with the weighted sums of what each row's experts make of it.
+
+        Args:
+            x: `[T, W]`, fp32 or bf16.
+            chosen: `[T, A]` int64, dense; E stands for no expert.
+            shares: `[T, A]` fp32, dense, weights in the sum.
+            out: `[T, W]` of the dtype of `x`.
+            counts: `[E]` int64, to which the rows of each expert are added, or None.
+        """
+        call = self._call
+        call.x, call.x_stride = x.data_ptr(), x.stride(0)
+        call.out, call.out_stride = out.data_ptr(), out.stride(0)
+        call.chosen, call.shares = chosen.data_ptr(), shares.data_ptr()
+        call.counts = None if counts is None else counts.data_ptr()
+        call.rows, call.choices = chosen.shape
+        call.kind = KINDS[x.dtype]
+        self._run(self._at)
+
+
+def _packed(
+    library: c.Native,
+    weight: Tensor | QuantisedWeight,
+    bias: Tensor | None,
+    *,
+    gated: bool = False,
+) -> PackedLinear | QuantisedLinear:
+    bias = None if bias is None else bias.contiguous()
+    if isinstance(weight, Tensor):
+        return pack(library, weight, bias, gated=gated)
+    return pack_codes(library, weight, bias, gated=gated)
+
+
+def _described(
+    made: Sequence[PackedLinear | QuantisedLinear], after: After
+) -> ctypes.Array[c.Linear]:
+    return (c.Linear * len(made))(*(one.described(after) for one in made))
