@@ -3,17 +3,15 @@
 import pytest
 import torch
 
+from agentrt.base.errors import InternalError
+from agentrt.engine.models.quantisation import quantised
 from agentrt.engine.ops import linear
-from agentrt.engine.ops.linear import (
-    DenseLinear,
-    GroupedExperts,
-    LinearBackend,
-    LoopedExperts,
-    PackedLinear,
-)
+from agentrt.engine.ops.experts import NativeExperts, SortedExperts
+from agentrt.engine.ops.linear import DenseLinear, LinearBackend, PackedLinear
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
-from agentrt_kernels.contract import KernelsUnavailable
+from agentrt_kernels.contract import SILU, KernelsUnavailable
+from agentrt_kernels.cpu.experts import ExpertMatrices
 
 CPU = torch.device("cpu")
 
@@ -44,8 +42,8 @@ def unpacked():
 @pytest.mark.parametrize("kernels", ["torch", "cpu"])
 def test_every_way_gives_the_same_product(kernels, dtype, biased, rows):
     weight, bias, x = some(33, 24), some(33) if biased else None, some(rows, 24)
-    door = LinearBackend(dtype, CPU, TorchKernels() if kernels == "torch" else native())
-    ready = door.linear(weight.to(dtype), None if bias is None else bias.to(dtype))
+    backend = LinearBackend(dtype, CPU, TorchKernels() if kernels == "torch" else native())
+    ready = backend.linear(weight.to(dtype), None if bias is None else bias.to(dtype))
     room = torch.empty((rows, 33), dtype=dtype)
     with torch.inference_mode():
         made, in_room = ready.apply(x.to(dtype)), ready.apply(x.to(dtype), room)
@@ -55,16 +53,27 @@ def test_every_way_gives_the_same_product(kernels, dtype, biased, rows):
     torch.testing.assert_close(in_room, made)
 
 
+def door(kernels):
+    return LinearBackend(torch.float32, CPU, kernels)
+
+
 def test_who_chooses_what():
     plain = TorchKernels()
     assert LinearBackend(torch.float32, CPU, native()).choice == "native"
     assert LinearBackend(torch.float32, CPU, plain).choice == "plain"
     assert LinearBackend(torch.bfloat16, torch.device("cuda"), plain).choice == "plain"
-    assert isinstance(
-        LinearBackend(torch.float32, CPU, plain).grouped(some(2, 3, 4)), LoopedExperts
-    )
-    reference = LinearBackend(torch.float32, CPU, load("reference"))
-    assert isinstance(reference.grouped(some(2, 3, 4)), GroupedExperts)
+    experts = [ExpertMatrices(some(6, 4), None, some(4, 3), None)]
+    assert isinstance(door(native()).experts(experts, SILU), NativeExperts)
+    for others in (plain, load("reference")):
+        assert isinstance(door(others).experts(experts, SILU), SortedExperts)
+
+
+def test_quantised_experts_are_refused_where_nothing_multiplies_by_them():
+    packed = quantised(some(6, 4), 8, 0)
+    experts = [ExpertMatrices(packed, None, some(4, 3), None)]
+    for kernels in (TorchKernels(), load("reference")):
+        with pytest.raises(InternalError, match=f"{kernels.name} kernels multiply no quantised"):
+            door(kernels).experts(experts, SILU)
 
 
 def test_bf16_is_packed_where_torch_can(unpacked):

@@ -152,6 +152,11 @@ def test_sinks_and_windows_page_too(tile_tokens, engine, tmp_path):
     engine.compare_logits("gpt_oss", tmp_path, page_tokens=4, tile_tokens=tile_tokens)
 
 
+@pytest.mark.parametrize("kind", ["mixtral", "qwen2_moe", "qwen3_moe", "olmoe"])
+def test_experts_give_the_logits_of_transformers(kind, engine, tmp_path):
+    engine.compare_logits(kind, tmp_path, page_tokens=4, tile_tokens=512)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -111,6 +111,41 @@ class DraftsFlags:
 
 
 @record
+class ExpertsFlags:
+    """Flags of `agentrt bench experts`.
+
+    Attributes:
+        shape: Shape of the model, one with experts: micro-mixtral, mixtral-scaled or mixtral-fine.
+        batch: Sequences at once, separated by commas.
+        prompt: Prompt tokens of each sequence.
+        new: Tokens that each produces.
+        dtype: Dtype of all arms: bfloat16 or float32.
+        weights: Weights of our arms, separated by commas: checkpoint, int8, int4.
+        others: Further ways of transformers beside grouped_mm, separated by commas: eager or
+            batched_mm; none if empty.
+        repeat: Rounds that count; 5 or more for a claim.
+        quick: Measure two rounds, to try the command.
+    """
+
+    shape: str = "mixtral-fine"
+    batch: str = "16"
+    prompt: int = 32
+    new: int = 16
+    dtype: str = "bfloat16"
+    weights: str = "checkpoint,int8,int4"
+    others: str = "eager"
+    threads: Threads = 0
+    json_path: JsonPath = None
+    repeat: int = 7
+    quick: bool = False
+
+    @property
+    def counted(self) -> int:
+        """Rounds that count."""
+        return 2 if self.quick else self.repeat
+
+
+@record
 class GpuFlags:
     """Flags of `agentrt bench gpu`.
 

@@ -32,6 +32,9 @@ _MIXTRALS = (
     ModelShape(
         "mixtral-scaled", "mixtral", 1024, 2816, 12, 16, 4, 32_000, False, 8, 2, rope_theta=1e6
     ),
+    ModelShape(
+        "mixtral-fine", "mixtral", 1024, 512, 8, 16, 4, 32_000, False, 64, 8, rope_theta=1e6
+    ),
 )
 SHAPES: dict[str, ModelShape] = {
     shape.name: shape

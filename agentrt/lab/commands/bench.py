@@ -8,6 +8,7 @@ from agentrt.lab.bench.flags import (
     CompoundFlags,
     DraftsFlags,
     EngineFlags,
+    ExpertsFlags,
     FleetBenchFlags,
     GpuFlags,
     ServeFlags,
@@ -31,6 +32,13 @@ def drafts(flags: DraftsFlags) -> None:
     from agentrt.lab.bench.drafts.command import run_drafts_bench
 
     run_drafts_bench(flags)
+
+
+def experts(flags: ExpertsFlags) -> None:
+    """Time decode steps of a mixture of experts, beside transformers, in one process."""
+    from agentrt.lab.bench.experts.command import run_experts_bench
+
+    run_experts_bench(flags)
 
 
 def gpu(flags: GpuFlags) -> int:
@@ -82,5 +90,5 @@ def sessions(flags: SessionFlags) -> None:
     run_sessions_bench(flags)
 
 
-for command in (engine, drafts, gpu, structured, compound, serve, fleet, sessions):
+for command in (engine, drafts, experts, gpu, structured, compound, serve, fleet, sessions):
     add_command(bench, command)

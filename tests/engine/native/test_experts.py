@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from agentrt.engine.models.native.experts import Experts, Gated
+from agentrt.engine.models.native.routing import trained
 from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.models.native.workspace import ActivationRows
+from agentrt.engine.ops.experts import ExpertRows, Routes, SortedExperts
 from agentrt.engine.ops.linear import LinearBackend, LoopedExperts
 from agentrt.engine.ops.torch_kernels import TorchKernels
 from agentrt_kernels import load
 from agentrt_kernels.contract import SILU, KernelsUnavailable
+from agentrt_kernels.cpu.experts import ExpertMatrices
 
 HIDDEN, INNER, SHARED = 12, 6, 10
 CPU = torch.device("cpu")
@@ -45,13 +48,14 @@ def weights_for(experts, source):
 def experts_of(shape, weights, backend):
     gate_up, down = weights.shared.gate_up, weights.shared.down
     shared = Gated(backend.linear(gate_up), backend.linear(down), SHARED, SILU)
+    matrices = [
+        ExpertMatrices(gate_up, None, down, None)
+        for gate_up, down in zip(weights.gate_up, weights.down, strict=True)
+    ]
     return Experts(
         shape=shape,
-        activation=SILU,
-        bounds=torch.arange(shape.count + 1),
         router=backend.linear(weights.router),
-        gate_up=backend.grouped(weights.gate_up),
-        down=backend.grouped(weights.down),
+        routed=backend.experts(matrices, SILU),
         shared=shared,
         shared_gate=backend.linear(weights.shared_gate),
     )
@@ -82,7 +86,7 @@ def room(tokens, chosen):
     none = torch.empty(0)
     wider = some(2 * SHARED + 4), some(SHARED + 2)  # than the layer: other layers use it too
     several = (torch.empty(tokens * chosen, width) for width in (HIDDEN, 2 * INNER, INNER, HIDDEN))
-    return ActivationRows(none, none, none, none, none, none, none, *wider, *several)
+    return ActivationRows(none, none, none, none, none, none, none, *wider, ExpertRows(*several))
 
 
 @pytest.mark.parametrize("kernels", SETS)
@@ -104,9 +108,8 @@ def test_each_token_gets_its_experts(kernels, tokens, experts, data):
     x = torch.randn((tokens, HIDDEN), generator=source)
     layer = experts_of(shape, weights, LinearBackend(torch.float32, CPU, kernel_set))
 
-    mine = layer.apply(
-        kernel_set, x, room(tokens, shape.experts_per_token), torch.empty(tokens, HIDDEN)
-    )
+    buffers, out = room(tokens, shape.experts_per_token), torch.empty(tokens, HIDDEN)
+    mine = layer.apply(kernel_set, x, buffers, out, trained)
 
     theirs = torch.stack([one_token(token, weights, shape) for token in x])
     torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
@@ -120,9 +123,41 @@ def test_experts_that_nobody_chose_are_not_multiplied():
     layer = experts_of(shape, weights, LinearBackend(torch.float32, CPU, kernels))
     asked: list[int] = []
     counted = LoopedExperts([Counted(asked, number) for number in range(4)])
-    layer = dataclasses.replace(layer, gate_up=counted, down=counted)
-    layer.apply(kernels, torch.ones(5, HIDDEN), room(5, 1), torch.empty(5, HIDDEN))
+    layer = dataclasses.replace(layer, routed=SortedExperts(counted, counted, 4, SILU, kernels, CPU))
+    layer.apply(kernels, torch.ones(5, HIDDEN), room(5, 1), torch.empty(5, HIDDEN), trained)
     assert asked == [2, 2]
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("kernels", SETS)
+def test_choices_of_no_expert_add_nothing(kernels, biased):
+    source, kernel_set = torch.Generator().manual_seed(1), kernels_named(kernels)
+    weights = weights_for(3, source)
+    biases = [torch.randn(3, width, generator=source) for width in (2 * INNER, HIDDEN)]
+    matrices = [
+        ExpertMatrices(
+            weights.gate_up[one],
+            biases[0][one] if biased else None,
+            weights.down[one],
+            biases[1][one] if biased else None,
+        )
+        for one in range(3)
+    ]
+    layer = LinearBackend(torch.float32, CPU, kernel_set).experts(matrices, SILU)
+    x = torch.randn((3, HIDDEN), generator=source)
+    chosen = torch.tensor([[0, 2], [3, 1], [3, 3]])
+    shares = torch.tensor([[0.5, 0.25], [0.0, 2.0], [0.0, 0.0]])
+    out = torch.empty(3, HIDDEN)
+    layer.apply(x, Routes(chosen, shares), room(3, 2).experts, out)
+
+    def made(row, one):
+        both = weights.gate_up[one] @ x[row] + (biases[0][one] if biased else 0)
+        gate, up = both.chunk(2)
+        down = weights.down[one] @ (functional.silu(gate) * up)
+        return down + (biases[1][one] if biased else 0)
+
+    expected = [made(0, 0) / 2 + made(0, 2) / 4, 2 * made(1, 1), torch.zeros(HIDDEN)]
+    torch.testing.assert_close(out, torch.stack(expected), rtol=1e-4, atol=1e-4)
 
 
 class Counted:

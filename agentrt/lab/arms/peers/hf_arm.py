@@ -25,6 +25,10 @@ class PaddedBatch:
         self._model = _model(settings)
         self._device = settings["device"]
 
+    def use_experts(self, implementation: str) -> None:
+        """Compute experts in this way of transformers from now on."""
+        self._model.set_experts_implementation(implementation)
+
     @torch.inference_mode()
     def round(self, prompts: list[list[int]], new_tokens: int, shared: int) -> dict[str, Any]:
         """Compute all prompts, then decode them together."""
@@ -101,10 +105,12 @@ def _model(settings: dict[str, Any]) -> Any:
     torch.set_num_threads(settings["threads"])
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    more = {"experts_implementation": settings["experts"]} if settings.get("experts") else {}
     model = transformers.AutoModelForCausalLM.from_pretrained(
         settings["model"],
         dtype=getattr(torch, settings["dtype"]),
         attn_implementation="sdpa",
+        **more,
     )
     return model.to(settings["device"]).eval()
 

@@ -1,0 +1,138 @@
+"""Arms in one process that take turns: our engine by weights, transformers by implementation.
+
+All compute with the same number of threads; those of an arm that waits sleep.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from agentrt.analysis.model_shape import ModelShape
+from agentrt.base.cpu_cores import cores
+from agentrt.base.record import record
+from agentrt.lab.arms import peer_files
+from agentrt.lab.arms.engine_arm import EngineArm
+from agentrt.lab.bench.experts.result import PointResult
+from agentrt.lab.bench.flags import ExpertsFlags
+from agentrt.lab.errors import BenchFailed
+from agentrt.lab.flags import names, numbers
+from agentrt.lab.progress import log
+
+OURS = "ours"
+PEER = "transformers grouped_mm"
+Round = Callable[[list[list[int]], int], dict[str, Any]]
+
+
+@record
+class ExpertArms:
+    """The arms by name.
+
+    Attributes:
+        rounds: What computes a batch of each arm.
+        threads: Threads of every arm.
+    """
+
+    rounds: Mapping[str, Round]
+    threads: int
+
+    @classmethod
+    def open(cls, model: Path, flags: ExpertsFlags) -> ExpertArms:
+        """Load every arm's model.
+
+        Args:
+            model: Checkpoint directory.
+            flags: Weights of our arms, dtype and threads.
+        """
+        threads = flags.threads or cores()
+        batches = numbers(flags.batch, "--batch")
+        rounds: dict[str, Round] = {}
+        for weights in names(flags.weights):
+            log(f"loading ours with weights={weights}")
+            arm = EngineArm()
+            arm.open(
+                {
+                    "model_path": str(model),
+                    "dtype": flags.dtype,
+                    "weights": weights,
+                    "threads": threads,
+                    "self_check": "never",
+                    "max_running": max(batches),
+                    "kv_pages": max(batches) * -(-(flags.prompt + flags.new + 16) // 16),
+                }
+            )
+            rounds[f"{OURS} {flags.dtype if weights == 'checkpoint' else weights}"] = _ours(arm)
+        log("loading transformers")
+        batch = _transformers(
+            {
+                "model": str(model),
+                "dtype": flags.dtype,
+                "device": "cpu",
+                "threads": threads,
+                "experts": "grouped_mm",
+            }
+        )
+        for implementation in ("grouped_mm", *names(flags.others)):
+            if implementation:
+                rounds[f"transformers {implementation}"] = _theirs(batch, implementation)
+        return cls(rounds, threads)
+
+
+def measure(arms: ExpertArms, shape: ModelShape, flags: ExpertsFlags) -> Iterator[PointResult]:
+    """Every arm once a round, in an order that turns round each time; the first round warms up.
+
+    Raises:
+        BenchFailed: Arms produced unlike numbers of tokens.
+    """
+    for batch in numbers(flags.batch, "--batch"):
+        load = os.getloadavg()[0]
+        samples: dict[str, list[float]] = {name: [] for name in arms.rounds}
+        for number in range(1 + flags.counted):
+            draw = random.Random(f"{batch} {number}")
+            prompts = [
+                [draw.randrange(shape.vocabulary) for _ in range(flags.prompt)]
+                for _ in range(batch)
+            ]
+            order = list(arms.rounds) if number % 2 else list(arms.rounds)[::-1]
+            for name in order:
+                found = arms.rounds[name](prompts, flags.new)
+                if any(len(ids) != flags.new for ids in found["outputs"]):
+                    raise BenchFailed(f"{name} did not produce {flags.new} tokens a sequence")
+                if number:
+                    samples[name].append(found["decode_s"] / found["decode_steps"])
+        yield PointResult(
+            batch=batch,
+            threads=arms.threads,
+            peer=PEER,
+            samples={name: tuple(times) for name, times in samples.items()},
+            load=(load, os.getloadavg()[0]),
+            versions={name: version(name) for name in ("torch", "transformers")},
+        )
+
+
+def _ours(arm: EngineArm) -> Round:
+    return lambda prompts, new: arm.round(prompts, new, 0, ignore_eos=True)
+
+
+def _theirs(batch: Any, implementation: str) -> Round:
+    def compute(prompts: list[list[int]], new: int) -> dict[str, Any]:
+        batch.use_experts(implementation)
+        found: dict[str, Any] = batch.round(prompts, new, 0)
+        return found
+
+    return compute
+
+
+def _transformers(settings: dict[str, Any]) -> Any:
+    """The static batch of the peers' script, in this process."""
+    sys.path.insert(0, str(Path(peer_files.__file__).parent / "peers"))
+    try:
+        return importlib.import_module("hf_arm").PaddedBatch(settings)
+    finally:
+        sys.path.pop(0)
