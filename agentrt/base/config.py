@@ -60,6 +60,12 @@ class EngineConfig:
         activations: Format of the rows that quantised matrices of layers multiply, on a processor
             with dot products of bytes: "int8" does half the work, and adds an error of its own.
             "auto" takes sixteen bits, which the result does not show.
+        expert_routing: How tokens are sent to the experts of a model: "trained"; "threshold=0.1",
+            without experts whose part of a token's weights is under it; "capacity=1.25", where no
+            expert takes more than so many times its even part of a forward's tokens, and what is
+            over goes to the next one, or nowhere with ",drop"; or "package.module:function".
+        expert_load: Whether tokens are counted by request, layer and expert. Steps are then not
+            captured as CUDA graphs.
         page_tokens: Tokens of one KV page (vLLM: block size).
         kv_pages: Pages of the KV cache; 0 sizes the pool from `kv_bytes`.
         kv_bytes: Size of the KV cache; 0 takes a share of the device's free memory.
@@ -112,6 +118,8 @@ class EngineConfig:
     weight_group: int = 0
     head_weights: HeadWeights = "auto"
     activations: ActivationChoice = "auto"
+    expert_routing: str = "trained"
+    expert_load: bool = False
     page_tokens: int = 16
     kv_pages: int = 0
     kv_bytes: int = 0

@@ -13,7 +13,7 @@ from agentrt.base.gguf.checkpoint_files import is_gguf
 _REMOTE = ("kind", "protocol", "model", "organisation", "project")
 _EMBEDDED = (
     *("device", "dtype", "seed", "random_weights", "kernels"),
-    *("weights", "weight_group", "head_weights", "activations"),
+    *("weights", "weight_group", "head_weights", "activations", "expert_routing"),
     *("jump_forward", "replay"),
 )
 _MODEL_FILES = (".safetensors", ".json", ".jinja", ".model", ".txt")

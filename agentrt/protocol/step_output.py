@@ -123,6 +123,8 @@ class Ledger:
             reports none.
         warmed_tokens: Prompt tokens that warm-ups at a remote engine computed while a part of the
             prompt was pending; `ahead_tokens` are those that the request found again.
+        expert_tokens: Tokens that each expert took, a tuple for each layer with experts; () if they
+            were not counted.
     """
 
     received_at_s: float = 0.0
@@ -159,6 +161,7 @@ class Ledger:
     saved_pico: int = 0
     server_queue_s: float = 0.0
     warmed_tokens: int = 0
+    expert_tokens: tuple[tuple[int, ...], ...] = ()
 
     @property
     def cost(self) -> Decimal | None:

@@ -113,6 +113,7 @@ RECOMPUTED = "agentrt.prefill.recomputed_tokens"
 DECODE_TOKENS = "agentrt.decode.tokens"
 DRAFT_ACCEPTED = "agentrt.draft.{}.accepted_tokens"
 DRAFT_REJECTED = "agentrt.draft.{}.rejected_tokens"
+EXPERT_TOKENS = "agentrt.experts.tokens"  # "of expert, ...; ..." of each layer, in one text
 RETRIED = "agentrt.decode.retried_tokens"
 SERVER_QUEUE_MS = "agentrt.queue.server_ms"
 CONSTRAINT_KIND = "agentrt.constraint.kind"

@@ -239,11 +239,23 @@ def _ledger(attributes: Attributes, ledger: Ledger) -> None:
     for name, count in zip(_COUNTS.values(), _counts_of(ledger), strict=True):
         if count:
             attributes[name] = count
+    if ledger.expert_tokens:
+        attributes[names.EXPERT_TOKENS] = expert_tokens_text(ledger.expert_tokens)
     for drafts in ledger.drafts:
         if drafts.accepted_tokens:
             attributes[names.DRAFT_ACCEPTED.format(drafts.source)] = drafts.accepted_tokens
         if drafts.rejected_tokens:
             attributes[names.DRAFT_REJECTED.format(drafts.source)] = drafts.rejected_tokens
+
+
+def expert_tokens_text(counts: tuple[tuple[int, ...], ...]) -> str:
+    """Tokens by layer and expert as one text.
+
+    Example:
+        >>> expert_tokens_text(((4, 0), (1, 3)))
+        '4,0;1,3'
+    """
+    return ";".join(",".join(map(str, layer)) for layer in counts)
 
 
 def _ms(seconds: float) -> float:

@@ -59,4 +59,19 @@ def ledger_of(tags: Attributes, outcome: Outcome) -> Ledger:
         currency=str(tags.get(names.COST_CURRENCY, "")),
         is_cached=tags.get(names.RESPONSE_CACHE) == "hit",
         saved_pico=saved_pico,
+        expert_tokens=expert_tokens_of(str(tags.get(names.EXPERT_TOKENS, ""))),
     )
+
+
+def expert_tokens_of(text: str) -> tuple[tuple[int, ...], ...]:
+    """Tokens by layer and expert, of their text; () of a text that is not theirs.
+
+    Example:
+        >>> expert_tokens_of("4,0;1,3")
+        ((4, 0), (1, 3))
+    """
+    try:
+        layers = tuple(tuple(map(int, layer.split(","))) for layer in text.split(";") if layer)
+    except ValueError:
+        return ()
+    return layers if len({len(layer) for layer in layers}) == 1 else ()

@@ -29,7 +29,9 @@ from agentrt.protocol.events import (
 )
 from agentrt.protocol.step_output import DraftCount, Ledger
 from agentrt.telemetry import JaegerFile, build
+from agentrt.telemetry.node_attributes import expert_tokens_text
 from agentrt.telemetry.reading import read
+from agentrt.telemetry.recorded_ledger import expert_tokens_of
 from agentrt.telemetry.recorded_run import run_record_of
 from tests.oracles.random_programs import random_body
 from tests.oracles.random_runs import play
@@ -107,6 +109,7 @@ def test_tokens_drafts_cost_and_reasons_come_back() -> None:
         cost_pico=1_234_000_000,
         retried_cost_pico=4_000_000,
         currency="USD",
+        expert_tokens=((4, 0, 2), (1, 5, 0)),
     )
     failed = Ledger(prompt_tokens=650, cached_tokens=10, output_tokens=40, cost_pico=7_000_000)
     told: list[Event] = []
@@ -124,6 +127,7 @@ def test_tokens_drafts_cost_and_reasons_come_back() -> None:
     (node,) = found.leaves()
     assert node.ledger is not None
     assert node.ledger.drafts == ledger.drafts
+    assert node.ledger.expert_tokens == ledger.expert_tokens
     assert node.lost[0].reason == "tools_changed"
     assert node.scheduled[0].terms == (("queued_s", 0.25), ("place", 2.0))
     assert node.failed[0][1].reason == "the answer failed its check"  # content is not captured
@@ -204,3 +208,19 @@ def test_declarations_name_what_code_waited_for() -> None:
     assert any(isinstance(one, NodeDeclared) and one.after for one in told)
     found = again(record_of(told))
     assert [node.declared.after for node in found.leaves()] == [None, "root/tool0"]
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda experts: st.lists(
+            st.lists(st.integers(0, 10**9), min_size=experts, max_size=experts).map(tuple)
+        ).map(tuple)
+    )
+)
+def test_counts_of_experts_come_back_from_their_text(counts: tuple[tuple[int, ...], ...]) -> None:
+    assert expert_tokens_of(expert_tokens_text(counts)) == counts
+
+
+@pytest.mark.parametrize("text", ["", "1,2;3", "a,b", "1,;2,3"])
+def test_texts_that_are_no_counts_are_none(text: str) -> None:
+    assert expert_tokens_of(text) == ()

@@ -14,6 +14,7 @@ from agentrt.analysis.parallelism import parallelism
 from agentrt.analysis.report.bars import bars
 from agentrt.analysis.report.call_sites import outcome_counts
 from agentrt.analysis.report.error_view import run_error, trouble_section
+from agentrt.analysis.report.expert_view import expert_section
 from agentrt.analysis.report.graph_view import graph_section
 from agentrt.analysis.report.program_graph import program_graph
 from agentrt.analysis.report.style import style
@@ -36,6 +37,7 @@ _CONTENTS = (
     ("graph", "Graph"),
     ("prefixes", "Prefixes"),
     ("tokens", "Tokens"),
+    ("experts", "Experts"),
     ("errors", "Errors"),
     ("transcript", "Transcript"),
 )
@@ -64,6 +66,7 @@ def run_report(record: RunRecord, more: Sequence[str] = (), causes: Causes | Non
         graph_section(program_graph(record, path, causes)),
         prefix_section(record),
         token_section(record),
+        expert_section(record),
         trouble_section(record),
         *more,
     ]

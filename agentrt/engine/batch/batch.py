@@ -63,6 +63,7 @@ class ForwardBatch:
         logit_rows: `[logits]` int64, rows that need logits.
         paged: Inputs of attention.
         kv_arrival: KV that is still being copied, or None.
+        load_groups: `[T]` int64, for whom the choice of experts is counted, or None.
     """
 
     fields: InputFields
@@ -71,6 +72,7 @@ class ForwardBatch:
     _slices: Sequence[SequenceSlice]
     _kv: KvCache
     kv_arrival: KvArrival | None = None
+    load_groups: Tensor | None = None
     _kv_rows: Tensor | None = None
 
     def wait_layer(self, layer: int) -> None:

@@ -27,6 +27,7 @@ class SequenceSlice:
         draft_tokens: How many of the last tokens are guesses. Logits are then needed behind the
             last known token and behind each guess.
         angle_offset: Added to positions where angles are looked up; see `Sequence.angle_offset`.
+        load_group: Group of counters of its choice of experts.
     """
 
     slot: int
@@ -35,6 +36,7 @@ class SequenceSlice:
     wants_logits: bool
     draft_tokens: int = 0
     angle_offset: int = 0
+    load_group: int = 0
 
 
 def logit_rows(slices: Sequence[SequenceSlice]) -> list[int]:

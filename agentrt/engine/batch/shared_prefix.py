@@ -59,6 +59,7 @@ def split_rows(
                 part.first_position + at,
                 part.wants_logits and at >= first,
                 angle_offset=part.angle_offset,
+                load_group=part.load_group,
             )
             for at, token in enumerate(part.token_ids)
         ]

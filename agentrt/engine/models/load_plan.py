@@ -10,12 +10,15 @@ import torch
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
+from agentrt.base.expert_routing import expert_routing
 from agentrt.base.gguf.checkpoint_files import is_gguf, weight_bytes
 from agentrt.base.weight_choice import check_weights
 from agentrt.engine.models.checkpoint import read_config, stored_quantised, tensor_shapes
 from agentrt.engine.models.context_limit import ContextLimit, context_limit
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.model_config import Declined, shape_of
+from agentrt.engine.models.native.routing import Routing
+from agentrt.engine.models.native.routing_choice import routing_of
 from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import shape_mismatch
@@ -41,6 +44,7 @@ class LoadPlan:
         kernels: Kernel set for attention, norms and rotations.
         linear_backend: Chooses the format of its matrices.
         quantisation: Formats of its matrices; None leaves them as they are.
+        routing: Decides which experts tokens take.
         stored_type: Type in which the checkpoint's matrices are quantised; "" if they are plain.
         context: Longest context.
         self_check_key: Key under which the self-check of such a checkpoint is stored.
@@ -55,6 +59,7 @@ class LoadPlan:
     kernels: ChosenKernels
     linear_backend: LinearBackend
     quantisation: Quantisation | None
+    routing: Routing
     stored_type: str
     context: ContextLimit
     self_check_key: str
@@ -106,6 +111,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
             kernels=kernels,
             linear_backend=backend,
             quantisation=quantisation_of(config),
+            routing=routing_of(expert_routing(config.expert_routing)),
             stored_type="" if config.random_weights else stored_quantised(config.model_path),
             context=context,
             self_check_key="",
@@ -114,6 +120,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     )
     _check_quantisation(plan)
     _check_activations(plan)
+    _check_experts(plan)
     return declined_plan(plan) if plan.self_check.state == "failed" else plan
 
 
@@ -129,6 +136,7 @@ def declined_plan(plan: LoadPlan) -> LoadPlan:
     context = context_limit(plan.hf_config)
     plan = _checked_plan(dataclasses.replace(plan, shape=Declined(reason), context=context))
     _check_quantisation(plan)
+    _check_experts(plan)
     if plan.self_check.state == "failed":
         raise differs(plan)
     return plan
@@ -182,6 +190,31 @@ def _check_activations(plan: LoadPlan) -> None:
             f"no activations in {plan.config.activations} run here: {fault}",
             hint="Give quantised weights too (weights=int8 or int4), or leave --activations",
         )
+
+
+def _check_experts(plan: LoadPlan) -> None:
+    """Refuse settings of experts where there are none.
+
+    Raises:
+        EngineUnavailable: transformers computes the model, or it has no experts.
+    """
+    config, wanted = plan.config, []
+    if config.expert_routing != "trained":
+        wanted.append(f"routed by expert_routing={config.expert_routing}")
+    if config.expert_load:
+        wanted.append("counted by expert_load")
+    if not wanted:
+        return
+    if isinstance(plan.shape, Declined):
+        fault = f"transformers computes {plan.config.model_path}: {plan.shape.reason}"
+    elif plan.shape.experts is None:
+        fault = f"{plan.config.model_path} has none"
+    else:
+        return
+    raise EngineUnavailable(
+        f"no experts are {' and '.join(wanted)} here: {fault}",
+        hint="Leave expert_routing and expert_load",
+    )
 
 
 def differs(plan: LoadPlan) -> ModelInvalid:

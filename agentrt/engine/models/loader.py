@@ -30,6 +30,7 @@ from agentrt.engine.models.native.families import FAMILIES
 from agentrt.engine.models.native.model_config import Declined
 from agentrt.engine.models.native.self_check import SelfCheckResult
 from agentrt.engine.models.native.shape import DecoderShape
+from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.models.report import ModelReport, report_of
 from agentrt_kernels.contract import Kernels
 
@@ -73,6 +74,7 @@ class LoadedModel:
         name: Name of its directory, for display.
         parameters: Number of parameters.
         kernels: Kernel set on which it runs.
+        shape: Shape of the decoder if the engine computes it itself, else None.
         report: Path that computes it, and why.
     """
 
@@ -86,6 +88,7 @@ class LoadedModel:
     name: str
     parameters: int
     kernels: Kernels
+    shape: DecoderShape | None
     report: ModelReport
 
 
@@ -102,6 +105,8 @@ def load_model(config: EngineConfig) -> LoadedModel:
         network, check = _load_native(plan, shape)
         plan = dataclasses.replace(plan, self_check=check)
         if check.state != "failed":
+            if isinstance(network, TorchNetwork):  # what is compared routes as it was trained
+                network.routing = plan.routing
             return _loaded_model(plan, network, shape)
         del network
         plan = declined_plan(plan)
@@ -232,5 +237,6 @@ def _loaded_model(
         name=plan.config.model_path.resolve().name,
         parameters=network.parameters,
         kernels=plan.kernels.kernels,
+        shape=sizes if isinstance(sizes, DecoderShape) else None,
         report=report,
     )

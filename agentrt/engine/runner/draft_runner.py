@@ -100,6 +100,7 @@ def window_of(draft: LoadedModel) -> int:
 def _runner_beside(
     target: ModelRunner, config: EngineConfig, draft: LoadedModel, tile_tokens: int
 ) -> ModelRunner:
-    config = replace(config, kv_pages=target.kv.pages, threads=target.threads.threads)
+    threads = target.threads.threads
+    config = replace(config, kv_pages=target.kv.pages, threads=threads, expert_load=False)
     pages = target.tables.host_table.shape[1]
     return ModelRunner(config, tile_tokens, model=draft, table_pages=pages)

@@ -21,6 +21,7 @@ from agentrt.engine.drafts.draft_model import DraftModel
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier, open_offload
 from agentrt.engine.runner.draft_runner import PairedTables, open_runners, window_of
+from agentrt.engine.runner.expert_counts import ExpertCounts
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch
 from agentrt.engine.runner.model_drafts import ModelDrafts
 from agentrt.engine.runner.model_runner import ModelRunner
@@ -108,6 +109,8 @@ class ModelExecutor:
         )
         if config.replay is not None:
             self.sampler.logits_processor = RecordedOutputs(read_table(config.replay))
+        load = runner.expert_load
+        self._expert_counts = None if load is None else ExpertCounts(load, config.max_running)
         self.draft_model: DraftModel | None = None
         if draft_runner is not None:
             self.tables = PairedTables(runner.tables, draft_runner.tables)
@@ -140,8 +143,11 @@ class ModelExecutor:
         slices: list[SequenceSlice] = []
         rows: list[Sequence] = []
         drafts = scheduled.drafts
-        for sequence, count in scheduled.sequences:
+        groups = self._load_groups(scheduled)
+        for at, (sequence, count) in enumerate(scheduled.sequences):
             part = _slice(sequence, count, drafts.get(sequence) if drafts else None)
+            if groups:
+                part.load_group = groups[at]
             slices.append(part)
             if part.wants_logits:
                 rows.append(sequence)
@@ -154,6 +160,12 @@ class ModelExecutor:
             if drafts and sequence in drafts
         }
         return ModelBatch(rows, logits=logits, masks=masks, drafted=drafted)
+
+    def _load_groups(self, scheduled: ScheduledBatch) -> list[int]:
+        """Group of each sequence's counters; [] if experts are not counted."""
+        if self._expert_counts is None:
+            return []
+        return self._expert_counts.begin_batch([one for one, _ in scheduled.sequences])
 
     def sample(self, batch: ModelBatch, rows: Rows[Sequence]) -> None:
         """Start to sample a token for those of the batch's rows that still need one."""
@@ -186,6 +198,8 @@ class ModelExecutor:
         """Drop what is under way for the grammar of a finished sequence."""
         self.grammars.forget(sequence.request.request_id)
         self.sampler.abandon(sequence)
+        if self._expert_counts is not None:
+            self._expert_counts.read(sequence)
 
     def close(self) -> None:
         """End the threads. Idempotent."""

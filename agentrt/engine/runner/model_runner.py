@@ -17,6 +17,8 @@ from agentrt.engine.kv.block_tables import BlockTables
 from agentrt.engine.kv.cache import KvCache, pages_for
 from agentrt.engine.kv.transfer import to_device
 from agentrt.engine.models.loader import LoadedModel, load_model
+from agentrt.engine.models.native.expert_load import ExpertLoad
+from agentrt.engine.models.native.torch_network import TorchNetwork
 from agentrt.engine.ops.attention import PagedAttention, attending_with
 from agentrt.engine.ops.cpu_threads import ThreadChoice, Wait, choose_threads
 from agentrt.engine.ops.kernel_set import use_threads, wait_policies
@@ -53,6 +55,7 @@ class ModelRunner:
         graphs: Captured decode steps, or None.
         attention: Attention over the pages.
         shared_prefixes: Finds the prefix that the sequences of a batch share.
+        expert_load: Counts the tokens that experts take, or None.
     """
 
     def __init__(
@@ -98,12 +101,14 @@ class ModelRunner:
             tile_tokens=tile_tokens,
             kernels=None if self.model.kernels.name == "torch" else self.model.kernels,
         )
+        self.expert_load = self._count_experts(config) if config.expert_load else None
         self.kv_arrival: KvArrival | None = None
         self.graphs: CudaGraphs | None = None
         self._check_forward(config)
         self.threads = self._choose_threads(config)
         captures = self.model.report.path == "fast" and self.model.kernels.name == "triton"
-        if config.device == "cuda" and config.graphs == "auto" and captures:
+        counts = self.expert_load is not None  # by groups of rows that no graph knows
+        if config.device == "cuda" and config.graphs == "auto" and captures and not counts:
             self.capture_graphs(CudaGraphRecorder(), config.max_running)
 
     def forward(self, slices: Sequence[SequenceSlice]) -> Tensor:
@@ -128,7 +133,14 @@ class ModelRunner:
         if any(part.draft_tokens for part in slices):
             batch.logit_rows = to_device(logit_rows(slices), torch.int64, self._last_tokens.device)
         batch.kv_arrival = self.kv_arrival
+        batch.load_groups = self._load_groups(slices)
         return self._logits(batch)
+
+    def _load_groups(self, slices: Sequence[SequenceSlice]) -> Tensor | None:
+        if self.expert_load is None:
+            return None
+        groups = [part.load_group for part in slices for _ in part.token_ids]
+        return to_device(groups, torch.int64, self._last_tokens.device)
 
     def logits_at(self, slices: Sequence[SequenceSlice], rows: Sequence[int]) -> Tensor:
         """Logits `[rows, vocabulary]` fp32 behind these rows of the packed `slices`."""
@@ -161,6 +173,15 @@ class ModelRunner:
         """Store the tokens `[slots]` int64 sampled in these slots; a later batch refers to them."""
         where = to_device(slots, torch.int64, self._last_tokens.device)
         self._last_tokens.index_copy_(0, where, token_ids)
+
+    def _count_experts(self, config: EngineConfig) -> ExpertLoad:
+        network, shape = self.model.network, self.model.shape
+        assert isinstance(network, TorchNetwork), "the plan refuses other networks"
+        assert shape is not None
+        # The first group is that of rows which nobody asked for.
+        load = ExpertLoad(shape, 1 + config.max_running, self.model.layout.device)
+        network.expert_load = load
+        return load
 
     def _choose_threads(self, config: EngineConfig) -> ThreadChoice:
         """By steps of the model itself, where nothing is known yet.

@@ -20,6 +20,7 @@ class RequestMetrics:
         bucket_s: Seconds in each bucket.
         accepted_tokens: Draft tokens that were drawn as guessed, by source.
         rejected_tokens: Draft tokens computed in vain, by source; the sources of all drafts.
+        expert_tokens: As in `Ledger`.
     """
 
     received_at_s: float
@@ -42,6 +43,7 @@ class RequestMetrics:
     preemptions: int = 0
     accepted_tokens: dict[DraftSource, int] = field(default_factory=dict)
     rejected_tokens: dict[DraftSource, int] = field(default_factory=dict)
+    expert_tokens: tuple[tuple[int, ...], ...] = ()
     _unbooked_reload_s: float = 0.0
 
     def note_reload(self, tokens: int, seconds: float) -> None:
@@ -81,6 +83,13 @@ class RequestMetrics:
         self.batch_size_sum += steps * batch_size
         if bucket == "prefill":
             self.prefill_chunks += 1
+
+    def add_expert_tokens(self, counts: tuple[tuple[int, ...], ...]) -> None:
+        """Add tokens by layer and expert."""
+        if self.expert_tokens:
+            pairs = zip(self.expert_tokens, counts, strict=True)
+            counts = tuple(tuple(map(sum, zip(*pair, strict=True))) for pair in pairs)
+        self.expert_tokens = counts
 
     def to_ledger(
         self, now_s: float, *, prompt_tokens: int, output_tokens: int, thinking_tokens: int = 0

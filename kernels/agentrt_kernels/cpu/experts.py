@@ -71,9 +71,7 @@ class PackedExperts:
         call.hidden, call.inner = self._gate_up[0].inputs, self._gate_up[0].outputs
         self._at = addressof(call)
 
-    def apply(
-        self, x: Tensor, chosen: Tensor, shares: Tensor, out: Tensor, counts: Tensor | None = None
-    ) -> None:
+    def apply(self, x: Tensor, chosen: Tensor, shares: Tensor, out: Tensor) -> None:
         """Fill `out` with the weighted sums of what each row's experts make of it.
 
         Args:
@@ -81,13 +79,11 @@ class PackedExperts:
             chosen: `[T, A]` int64, dense; E stands for no expert.
             shares: `[T, A]` fp32, dense, weights in the sum.
             out: `[T, W]` of the dtype of `x`.
-            counts: `[E]` int64, to which the rows of each expert are added, or None.
         """
         call = self._call
         call.x, call.x_stride = x.data_ptr(), x.stride(0)
         call.out, call.out_stride = out.data_ptr(), out.stride(0)
         call.chosen, call.shares = chosen.data_ptr(), shares.data_ptr()
-        call.counts = None if counts is None else counts.data_ptr()
         call.rows, call.choices = chosen.shape
         call.kind = KINDS[x.dtype]
         self._run(self._at)

@@ -199,7 +199,7 @@ class ExpertsCall(ctypes.Structure):
     """`struct ExpertsCall`."""
 
     _fields_ = fields(
-        ("gate_up down x out chosen shares counts", c_void_p),
+        ("gate_up down x out chosen shares", c_void_p),
         ("x_stride out_stride", c_int64),
         ("rows choices experts hidden inner kind", c_int32),
     )

@@ -250,6 +250,21 @@ def test_tokens_drafts_and_cost_are_told_by_call_site() -> None:
     assert "350 of 700 tokens reused" in page.named("prefixes").text()
 
 
+def test_experts_are_told_by_layer_and_call_site() -> None:
+    ledger = Ledger(output_tokens=9, expert_tokens=((6, 2, 0, 0), (2, 2, 2, 2)))
+    told: list[Event] = [
+        replace(one, ledger=ledger) if isinstance(one, NodeFinished) and one.ledger else one
+        for one in play((Work("generate", decode_s=0.2), Work("generate", decode_s=0.1)))
+    ]
+    page = report_of(told)
+    rows = [row.text() for row in page.named("experts").every("tr")]
+    assert "generate 32 2.00 layer 0 expert 0, layer 0 expert 1, layer 1 expert 0" in rows
+    assert "0 16 0 (75 %) 2 of 4 3.00" in rows
+    assert "1 16 0 (25 %) 0 of 4 1.00" in rows
+    plain = run_report(record_of(play((Work("generate", decode_s=0.2),))))
+    assert 'id="experts"' not in plain
+
+
 def test_errors_say_what_where_and_how_to_fix() -> None:
     node_id = NodeId("root/tool0")
     error = ErrorRecord("ToolFailed", "the file is gone", "give a file", "a.py:3")

@@ -7,7 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import EngineUnavailable, UsageError
+from agentrt.base.expert_routing import expert_routing
+from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.native.routing import Capacity, Threshold, trained
+from agentrt.engine.models.native.routing_choice import routing_of
 from agentrt.engine.models.native.shape import ExpertShape
 
 quick = settings(max_examples=80, deadline=None, derandomize=True, database=None)
@@ -134,3 +139,60 @@ def test_weights_are_rounded_as_the_model_was_trained(routing):
     assert routing(scores, rounded).shares.dtype == torch.bfloat16
     exact = dataclasses.replace(rounded, rounds_weights=False)
     assert routing(scores, exact).shares.dtype == torch.float32
+
+
+def second_best(scores, each):
+    """Routing of a user: not the best expert, but those behind it."""
+    found = scores.softmax(-1).topk(each + 1, -1)
+    return found.indices[:, 1:], found.values[:, 1:]
+
+
+def wrong(scores, each):
+    return scores.topk(each, -1).indices
+
+
+NAME = f"{__name__}:second_best"
+
+
+def test_a_function_of_the_user_routes():
+    shape = ExpertShape(3, 1, 8, True, False, 0, False, frozenset({0}))
+    routing = routing_of(expert_routing(NAME))
+    assert routing(torch.tensor([[1.0, 3.0, 2.0]]), shape).chosen.tolist() == [[2]]
+
+
+def test_a_function_that_routes_nothing_is_named():
+    shape = ExpertShape(3, 1, 8, True, False, 0, False, frozenset({0}))
+    routing = routing_of(expert_routing(f"{__name__}:wrong"))
+    with pytest.raises(UsageError, match="wrong returned no experts and weights for 1 tokens"):
+        routing(torch.tensor([[1.0, 3.0, 2.0]]), shape)
+
+
+@pytest.mark.parametrize("name", ["no.such.module:route", f"{__name__}:no_such_function"])
+def test_a_function_that_is_not_there_is_refused(name):
+    with pytest.raises(UsageError, match="cannot be imported"):
+        routing_of(expert_routing(name))
+
+
+def first_logits(core, engine):
+    core.submit(engine.request(1, [7, 3, 9, 200, 31, 8], max_tokens=1, logprobs=5))
+    return engine.drain(core).logprobs(1)
+
+
+@pytest.mark.parametrize("kind", ["mixtral", "gpt_oss"])
+def test_the_engine_routes_as_it_is_told(kind, build, engine):
+    said = {
+        routing: first_logits(build(kind, expert_routing=routing), engine)
+        for routing in ("trained", "threshold=0.000001", "capacity=4", "threshold=1", NAME)
+    }
+    assert said["trained"] == said["threshold=0.000001"] == said["capacity=4"]
+    assert said["trained"] != said["threshold=1"]
+    assert said["trained"] != said[NAME] != said["threshold=1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("llama", "has none"), ("deepseek_v3", "transformers computes")]
+)
+def test_what_has_no_routes_refuses_others(kind, why, model_dir):
+    config = EngineConfig(model_dir(kind), expert_routing="capacity=1", self_check="never")
+    with pytest.raises(EngineUnavailable, match=why):
+        load_model(config)

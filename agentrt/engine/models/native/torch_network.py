@@ -17,6 +17,7 @@ from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models.native.expert_load import ExpertLoad
 from agentrt.engine.models.native.expert_weights import Weights, plain_weight
 from agentrt.engine.models.native.experts import Experts
 from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weight, take_layer
@@ -42,6 +43,7 @@ class TorchNetwork:
         parameters: Number of parameters.
         quantised_bytes: Bytes of the matrices that stay quantised.
         routing: Decides which experts tokens take; may be set between forwards.
+        expert_load: Counts what they take, or None; likewise.
     """
 
     is_single_call = False
@@ -63,6 +65,7 @@ class TorchNetwork:
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
         self.quantised_bytes = backend.quantised_bytes
         self.routing: Routing = trained
+        self.expert_load: ExpertLoad | None = None
         scale = embedding_scale(shape, self._embedding.dtype)
         self._embedding_scale = scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2
@@ -109,12 +112,22 @@ class TorchNetwork:
                 x = self._add(delta, layer.out_norm, layer.inner_norm, rows)
             inner = layer.inner
             if isinstance(inner, Experts):
-                delta = inner.apply(kernels, x, rows, rows.added, self.routing)
+                routing = self._routing(index, batch, is_last=index == last)
+                delta = inner.apply(kernels, x, rows, rows.added, routing)
             else:
                 delta = inner.apply(kernels, x, rows, rows.added)
             norm = self._norm if index == last else self._layers[index + 1].norm
             x = self._add(delta, layer.inner_out_norm, norm, rows)
         return self._scaled(self._head.apply(x))
+
+    def _routing(self, layer: int, batch: ForwardBatch, *, is_last: bool) -> Routing:
+        """The routing of a layer, which counts if the batch says for whom."""
+        groups = batch.load_groups
+        if self.expert_load is None or groups is None:
+            return self.routing
+        if is_last:
+            groups = groups[batch.logit_rows]
+        return self.expert_load.counted(layer, self.routing, groups)
 
     def _add(
         self, delta: Tensor, behind: Tensor | None, before: Tensor | None, rows: ActivationRows

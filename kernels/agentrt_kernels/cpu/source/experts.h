@@ -14,7 +14,6 @@ struct ExpertsCall {
   void *out;
   const int64_t *chosen;  // [rows][choices] numbers of experts; `experts` is none
   const float *shares;    // [rows][choices] their weights in the sum
-  int64_t *counts;        // [experts] to which the rows of each are added, or null
   int64_t x_stride, out_stride;
   int32_t rows, choices, experts, hidden, inner, kind;
 };
@@ -43,7 +42,6 @@ static int sort_choices(const ExpertsCall &call, ExpertsRoom &room) {
   room.bands.clear();
   for (int expert = 0; expert < call.experts; expert++) {
     int first = room.next[expert], rows = room.next[expert + 1];
-    if (call.counts != nullptr) call.counts[expert] += rows;
     for (int at = 0; at < rows; at += BAND)
       room.bands.push_back({expert, first + at, std::min(BAND, rows - at)});
     room.next[expert + 1] += first;
