@@ -27,7 +27,9 @@ def test_a_layer_is_summed_up(counts):
 @given(st.lists(layers, max_size=4))
 def test_counts_of_one_model_are_added(parts):
     alike = [one for one in parts if len(one) == len(parts[0])]
-    expected = tuple(tuple(map(sum, zip(*layer, strict=True))) for layer in zip(*alike, strict=True))
+    expected = tuple(
+        tuple(map(sum, zip(*layer, strict=True))) for layer in zip(*alike, strict=True)
+    )
     assert added(parts) == expected or not any(parts[:1])
 
 

@@ -88,7 +88,9 @@ def logits_of(plan, shape, weights):
 
 
 @pytest.mark.parametrize(("weights", "group"), FORMATS)
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "olmo2", "phi3", "gemma2", "embedded", *EXPERTS])
+@pytest.mark.parametrize(
+    "kind", ["llama", "qwen2", "olmo2", "phi3", "gemma2", "embedded", *EXPERTS]
+)
 def test_logits_are_those_of_the_rounded_matrices(kind, weights, group, model_dir):
     path = embedded.path() if kind == "embedded" else model_dir(kind)
     plan, shape = planned(path, weights=weights, weight_group=group)

@@ -28,7 +28,7 @@ def expert_section(run: RunRecord) -> str:
     if not by_model:
         return ""
     note = (
-        "Tokens that each expert took, in prompts and outputs; a token that takes two counts twice. "
+        "Tokens that each expert took, in prompts and outputs; one that takes two counts twice. "
         "Imbalance is the busiest expert's part by the even one: 1 is even."
     )
     parts = [f'<p class="note">{note}</p>']

@@ -138,9 +138,7 @@ class LinearBackend:
             return self._looped(experts, activation)
         return self._grouped(list(experts), activation)
 
-    def _looped(
-        self, experts: Iterable[ExpertMatrices], activation: Activation
-    ) -> RoutedExperts:
+    def _looped(self, experts: Iterable[ExpertMatrices], activation: Activation) -> RoutedExperts:
         pairs = [
             (self.linear(one.gate_up, one.gate_up_bias), self.linear(one.down, one.down_bias))
             for one in experts
@@ -149,9 +147,7 @@ class LinearBackend:
         device = torch.device("cpu")
         return SortedExperts(gate_up, down, len(pairs), activation, self._kernels, device)
 
-    def _grouped(
-        self, experts: Sequence[ExpertMatrices], activation: Activation
-    ) -> RoutedExperts:
+    def _grouped(self, experts: Sequence[ExpertMatrices], activation: Activation) -> RoutedExperts:
         gate_up = _stacked([one.gate_up for one in experts], self._kernels)
         down = _stacked([one.down for one in experts], self._kernels)
         gate_up_bias = _stacked_biases([one.gate_up_bias for one in experts])

@@ -21,8 +21,8 @@ from agentrt.engine.drafts.draft_model import DraftModel
 from agentrt.engine.kv.allocator import BlockTableWriter
 from agentrt.engine.kv.offload import OffloadCache, TimedCopier, open_offload
 from agentrt.engine.runner.draft_runner import PairedTables, open_runners, window_of
-from agentrt.engine.runner.expert_counts import ExpertCounts
 from agentrt.engine.runner.executor import LaunchedBatch, ScheduledBatch
+from agentrt.engine.runner.expert_counts import ExpertCounts
 from agentrt.engine.runner.model_drafts import ModelDrafts
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.engine.sampling.draw_rows import draw_rows

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from agentrt_kernels.contract import Activation
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
+from agentrt_kernels.cpu.linear import KINDS, After, Allocate, Arena, PackedLinear, pack
 from agentrt_kernels.cpu.operands import set_activation
 from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
 
@@ -54,19 +54,20 @@ class PackedExperts:
         self._run = library.experts
         self._gate_up: list[PackedLinear | QuantisedLinear] = []
         self._down: list[PackedLinear | QuantisedLinear] = []
+        allocate = Arena().take
         for one in experts:
-            self._gate_up.append(_packed(library, one.gate_up, one.gate_up_bias, gated=True))
-            self._down.append(_packed(library, one.down, one.down_bias))
+            gate_up = _packed(library, allocate, one.gate_up, one.gate_up_bias, gated=True)
+            self._gate_up.append(gate_up)
+            self._down.append(_packed(library, allocate, one.down, one.down_bias))
         held = (*self._gate_up, *self._down)
         self.quantised_bytes = sum(
             one.resident_bytes for one in held if isinstance(one, QuantisedLinear)
         )
-        gate_up = self._linears = _described(self._gate_up, After.GATE)
-        for linear in gate_up:
+        self._linears = _described(self._gate_up, After.GATE), _described(self._down, After.STORE)
+        for linear in self._linears[0]:
             set_activation(linear.activation, activation)
-        down = self._down_linears = _described(self._down, After.STORE)
         call = self._call = c.ExpertsCall()
-        call.gate_up, call.down = addressof(gate_up), addressof(down)
+        call.gate_up, call.down = map(addressof, self._linears)
         call.experts = len(self._gate_up)
         call.hidden, call.inner = self._gate_up[0].inputs, self._gate_up[0].outputs
         self._at = addressof(call)
@@ -91,6 +92,7 @@ class PackedExperts:
 
 def _packed(
     library: c.Native,
+    allocate: Allocate,
     weight: Tensor | QuantisedWeight,
     bias: Tensor | None,
     *,
@@ -98,8 +100,8 @@ def _packed(
 ) -> PackedLinear | QuantisedLinear:
     bias = None if bias is None else bias.contiguous()
     if isinstance(weight, Tensor):
-        return pack(library, weight, bias, gated=gated)
-    return pack_codes(library, weight, bias, gated=gated)
+        return pack(library, weight, bias, gated=gated, allocate=allocate)
+    return pack_codes(library, weight, bias, gated=gated, allocate=allocate)
 
 
 def _described(

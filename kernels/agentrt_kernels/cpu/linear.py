@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from ctypes import addressof
 from enum import IntEnum
 
@@ -103,38 +105,8 @@ def fits(weight: Tensor) -> bool:
     return weight.dtype in KINDS and (weight.dtype is torch.float32 or weight.shape[1] % 2 == 0)
 
 
-def pack(
-    library: c.Native, weight: Tensor, bias: Tensor | None = None, *, gated: bool = False
-) -> PackedLinear:
-    """Pack `weight` `[N, K]`, fp32 or bf16.
-
-    Args:
-        library: The native code.
-        weight: Rows are outputs; with `gated`, gates and then what they open for.
-        bias: `[N]` of the same dtype, or None.
-        gated: Whether the product is half as wide: values, each through a gate.
-
-    Raises:
-        ValueError: The native code does not take this dtype, or an odd K of bf16.
-    """
-    rows, inputs = weight.shape
-    if not fits(weight):
-        raise ValueError(f"cannot pack a weight of {weight.dtype} with {inputs} inputs")
-    outputs = rows // 2 if gated else rows
-    panels = -(-outputs // (LANES if gated else PANEL))
-    memory = room(panels * inputs * PANEL, weight.dtype).view(panels, inputs, PANEL)
-    weight = weight.contiguous()
-    call = c.PackCall(
-        weight=weight.data_ptr(),
-        packed=memory.data_ptr(),
-        stride=weight.stride(0),
-        inputs=inputs,
-        outputs=outputs,
-        kind=KINDS[weight.dtype],
-        gated=gated,
-    )
-    library.pack(addressof(call))
-    return PackedLinear(library, memory, bias, inputs, outputs)
+Allocate = Callable[[int, torch.dtype], Tensor]
+"""Gives memory for so many values, whose first begins a line of the cache."""
 
 
 def room(values: int, dtype: torch.dtype) -> Tensor:
@@ -150,3 +122,72 @@ def room(values: int, dtype: torch.dtype) -> Tensor:
     flat = torch.empty(values + spare, dtype=dtype)
     skip = -flat.data_ptr() % _ALIGNED // dtype.itemsize
     return flat[skip : skip + values]
+
+
+class Arena:
+    """Memory for many small matrices, side by side in large pages; what is not used is not taken.
+
+    Args:
+        block_bytes: Bytes of a block, each of which comes fresh from the system.
+    """
+
+    def __init__(self, block_bytes: int = 64 << 20) -> None:
+        self._block_bytes = block_bytes
+        self._block = torch.empty(0, dtype=torch.uint8)
+        self._used = 0
+
+    def take(self, values: int, dtype: torch.dtype) -> Tensor:
+        """See `Allocate`."""
+        size = -(-values * dtype.itemsize // _ALIGNED) * _ALIGNED
+        if size > self._block.shape[0] - self._used:
+            self._block, self._used = _fresh(max(size, self._block_bytes)), 0
+        first, self._used = self._used, self._used + size
+        return self._block[first : first + values * dtype.itemsize].view(dtype)
+
+
+def _fresh(size: int) -> Tensor:
+    block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without large pages
+            block.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(block, dtype=torch.uint8)
+
+
+def pack(
+    library: c.Native,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    gated: bool = False,
+    allocate: Allocate = room,
+) -> PackedLinear:
+    """Pack `weight` `[N, K]`, fp32 or bf16.
+
+    Args:
+        library: The native code.
+        weight: Rows are outputs; with `gated`, gates and then what they open for.
+        bias: `[N]` of the same dtype, or None.
+        gated: Whether the product is half as wide: values, each through a gate.
+        allocate: Gives the memory of the packed weight.
+
+    Raises:
+        ValueError: The native code does not take this dtype, or an odd K of bf16.
+    """
+    rows, inputs = weight.shape
+    if not fits(weight):
+        raise ValueError(f"cannot pack a weight of {weight.dtype} with {inputs} inputs")
+    outputs = rows // 2 if gated else rows
+    panels = -(-outputs // (LANES if gated else PANEL))
+    memory = allocate(panels * inputs * PANEL, weight.dtype).view(panels, inputs, PANEL)
+    weight = weight.contiguous()
+    call = c.PackCall(
+        weight=weight.data_ptr(),
+        packed=memory.data_ptr(),
+        stride=weight.stride(0),
+        inputs=inputs,
+        outputs=outputs,
+        kind=KINDS[weight.dtype],
+        gated=gated,
+    )
+    library.pack(addressof(call))
+    return PackedLinear(library, memory, bias, inputs, outputs)

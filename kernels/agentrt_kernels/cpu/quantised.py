@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.cpu import library as c
-from agentrt_kernels.cpu.linear import LANES, PANEL, After, NativeLinear, room
+from agentrt_kernels.cpu.linear import LANES, PANEL, After, Allocate, NativeLinear, room
 
 STEP = 8
 """Groups end at multiples of so many inputs, or with the row."""
@@ -107,7 +107,12 @@ class QuantisedLinear(NativeLinear):
 
 
 def pack_codes(
-    library: c.Native, weight: QuantisedWeight, bias: Tensor | None = None, *, gated: bool = False
+    library: c.Native,
+    weight: QuantisedWeight,
+    bias: Tensor | None = None,
+    *,
+    gated: bool = False,
+    allocate: Allocate = room,
 ) -> QuantisedLinear:
     """Lay out a quantised `weight` `[N, K]` as it is read; it stays in codes.
 
@@ -116,6 +121,7 @@ def pack_codes(
         weight: Rows are outputs; with `gated`, gates and then what they open for.
         bias: `[N]` in the dtype of the rows, or None.
         gated: Whether the product is half as wide: values, each through a gate.
+        allocate: Gives the memory of codes, scales and zeros.
 
     Raises:
         ValueError: The groups do not end at multiples of 8.
@@ -127,7 +133,7 @@ def pack_codes(
     padded = -(-inputs // STEP) * STEP
     outputs = rows // 2 if gated else rows
     panels = -(-outputs // (LANES if gated else PANEL))
-    codes = room(panels * padded * PANEL * weight.bits // 8, torch.uint8).view(panels, -1)
+    codes = allocate(panels * padded * PANEL * weight.bits // 8, torch.uint8).view(panels, -1)
     call = c.PackCodesCall(
         values=values.data_ptr(),
         packed=codes.data_ptr(),
@@ -147,8 +153,8 @@ def pack_codes(
     return QuantisedLinear(
         library,
         codes=codes,
-        scales=_by_panel(scales / factors[:, None], order),
-        zeros=None if zeros is None else _by_panel(zeros.float(), order),
+        scales=_by_panel(scales / factors[:, None], order, allocate),
+        zeros=None if zeros is None else _by_panel(zeros.float(), order, allocate),
         factors=torch.where(order < 0, 0.0, factors[order.clamp(min=0)]).contiguous(),
         bias=bias,
         bits=weight.bits,
@@ -168,10 +174,10 @@ def _order(outputs: int, panels: int, gated: bool) -> Tensor:
     return torch.where(rows < outputs, shifted, -1)
 
 
-def _by_panel(groups: Tensor, order: Tensor) -> Tensor:
+def _by_panel(groups: Tensor, order: Tensor, allocate: Allocate) -> Tensor:
     """`[N, G]` as fp16 `[P, G, 32]` that begins a line of the cache."""
     picked = torch.where((order < 0)[..., None], 0.0, groups[order.clamp(min=0)])
-    made = room(picked.numel(), torch.float16).view(picked.shape[0], groups.shape[1], PANEL)
+    made = allocate(picked.numel(), torch.float16).view(picked.shape[0], groups.shape[1], PANEL)
     return made.copy_(picked.transpose(1, 2))
 
 

@@ -123,7 +123,9 @@ def test_experts_that_nobody_chose_are_not_multiplied():
     layer = experts_of(shape, weights, LinearBackend(torch.float32, CPU, kernels))
     asked: list[int] = []
     counted = LoopedExperts([Counted(asked, number) for number in range(4)])
-    layer = dataclasses.replace(layer, routed=SortedExperts(counted, counted, 4, SILU, kernels, CPU))
+    layer = dataclasses.replace(
+        layer, routed=SortedExperts(counted, counted, 4, SILU, kernels, CPU)
+    )
     layer.apply(kernels, torch.ones(5, HIDDEN), room(5, 1), torch.empty(5, HIDDEN), trained)
     assert asked == [2, 2]
 

@@ -63,9 +63,7 @@ def routing_of(setting: ExpertRouting) -> Routing:
         return trained
     module, _, name = setting.function.partition(":")
     try:
-        return FunctionRouting(
-            setting.function, getattr(importlib.import_module(module), name)
-        )
+        return FunctionRouting(setting.function, getattr(importlib.import_module(module), name))
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"EngineConfig(expert_routing={setting.function!r}) cannot be imported: {error}",
