@@ -20,7 +20,7 @@ class ExpertCounts:
         self._groups: dict[Sequence, int] = {}
 
     def begin_batch(self, sequences: list[Sequence]) -> list[int]:
-        """The group of each sequence of a batch; if there are too few, those that wait lose theirs."""
+        """The group of each sequence of a batch; those that wait lose theirs if there are few."""
         new = [one for one in sequences if one not in self._groups]
         if len(new) > len(self._free):
             running = set(sequences)

@@ -71,6 +71,7 @@ class PackedExperts:
         call.experts = len(self._gate_up)
         call.hidden, call.inner = self._gate_up[0].inputs, self._gate_up[0].outputs
         self._at = addressof(call)
+        library.trim()
 
     def apply(self, x: Tensor, chosen: Tensor, shares: Tensor, out: Tensor) -> None:
         """Fill `out` with the weighted sums of what each row's experts make of it.

@@ -1,0 +1,55 @@
+"""The bench of experts from the command line, over a model of two layers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentrt.cli.main import answer
+from agentrt.lab.bench.experts.result import PointResult
+
+MICRO = [
+    *("bench", "experts", "--shape", "micro-mixtral", "--threads", "1", "--batch", "2"),
+    *("--prompt", "20", "--new", "4", "--quick"),
+]
+
+
+@pytest.mark.slow
+def test_all_arms_take_turns_in_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "experts.json"
+    assert answer([*MICRO, "--weights", "checkpoint,int8", "--json", str(path)]) == 0
+    told = capsys.readouterr().out
+    arms = ["ours bfloat16", "ours int8", "transformers grouped_mm", "transformers eager"]
+    assert all(arm in told for arm in arms)
+    (point,) = json.loads(path.read_text("utf-8"))["points"]
+    assert list(point["samples"]) == arms
+    assert all(len(samples) == 2 for samples in point["samples"].values())
+    assert point["threads"] == 1
+    assert point["versions"].keys() == {"torch", "transformers"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--shape", "micro"], "micro-mixtral"),
+        (["--weights", "int5"], "int5"),
+        (["--new", "1"], "no decode step"),
+        (["--repeat", "0"], "measures nothing"),
+    ],
+)
+def test_flags_out_of_range_are_refused(
+    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer([*MICRO[:-1], *flags]) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    samples = {"ours int8": (1.0, 2.0, 4.0), "transformers grouped_mm": (3.0, 4.0, 20.0)}
+    result = PointResult(16, 2, "transformers grouped_mm", samples, (0.0, 0.0), {})
+    found = result.ratios("ours int8")
+    assert (found.least, found.middle, found.most) == (2.0, 3.0, 5.0)
+    assert result.step_ms("ours int8") == 2000.0
