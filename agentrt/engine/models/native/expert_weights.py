@@ -117,12 +117,12 @@ def _stacked_experts(
 
 
 def _one_expert(stacked: Tensor | PackedWeight, number: int, count: int) -> Tensor | PackedWeight:
-    """`[N, W]` of `[E, W, N]`, or of all experts' rows `[E * N, W]` if they are quantised."""
-    if isinstance(stacked, Tensor):
+    """`[N, W]` of `[E, W, N]`, or of all experts' rows `[E * N, W]` as quantised ones are kept."""
+    if isinstance(stacked, Tensor) and stacked.dim() == 3:
         return stacked[number].t()
     rows = stacked.shape[0] // count
-    return stacked.rows(slice(number * rows, (number + 1) * rows))
+    return _rows(stacked, slice(number * rows, (number + 1) * rows))
 
 
-def _rows(weight: Tensor | PackedWeight, order: Tensor) -> Tensor | PackedWeight:
-    return weight.rows(order) if isinstance(weight, PackedWeight) else weight[order]
+def _rows(weight: Tensor | PackedWeight, wanted: Tensor | slice) -> Tensor | PackedWeight:
+    return weight.rows(wanted) if isinstance(weight, PackedWeight) else weight[wanted]
