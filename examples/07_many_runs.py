@@ -34,14 +34,9 @@ async def main() -> None:
     """Run them all at once, then tell where the time of each went."""
     records: list[RunRecord] = []
     async with open_runtime(observers=[RunRecorder(records.append)]) as runtime:
-
-        async def answer(question: str) -> None:
-            number = await runtime.run(solve, question)
-            print(question, number)
-
-        async with anyio.create_task_group() as tasks:
-            for question in QUESTIONS:
-                tasks.start_soon(answer, question)
+        numbers = await runtime.map(solve, QUESTIONS)
+    for question, number in zip(QUESTIONS, numbers, strict=True):
+        print(question, number)
     for record in records:
         print(latency_line(record))
 
