@@ -46,7 +46,7 @@ ANSWERS: dict[str, str | Reply] = {
     "What are IBM and AAPL worth?": PRICE_CALLS,
     "What is IBM worth?": '[{"name":"price","arguments":{"symbol":"IBM"}}]',
     "Which is worth more?": "AAPL",
-    "98.5": '"98.5 dollars"',
+    "[result of price] 98.5": '"98.5 dollars"',
     "Name a river in English": "Nile",
 }
 

@@ -1,7 +1,7 @@
 """Calls of one async function on many inputs, with a bound on those under way.
 
-Inputs are taken one by one as calls end, so they may be endless or slow, and results that nobody
-has read hold further calls back.
+Inputs are taken one by one as calls end, so they may be endless or slow, and unread results hold
+further calls back.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ class BoundedMap(Generic[U, R]):
         self._arrived: deque[CallEnd[U, R]] = deque()
         self._next = 0
         self._fed = False
+        self._stopping = False
         self._error: BaseException | None = None
         self._input_error: Exception | None = None
         self._changed = Notifier()
@@ -137,6 +138,7 @@ class BoundedMap(Generic[U, R]):
         trace: TracebackType | None,
     ) -> None:
         assert self._tasks is not None
+        self._stopping = True
         self._tasks.cancel_scope.cancel()
         await self._tasks.__aexit__(None, None, None)  # the error of the block is raised as itself
 
@@ -171,6 +173,8 @@ class BoundedMap(Generic[U, R]):
                 await inputs.aclose()
 
     def _has_room(self) -> bool:
+        if self._stopping:  # calls may end sooner than their feeder
+            return False
         unread = len(self._by_index) + len(self._arrived)
         is_full = self._most is not None and self.running + unread >= self._most
         return self.running < self._concurrency and not is_full
@@ -203,7 +207,7 @@ class BoundedMap(Generic[U, R]):
     def _stop(self, error: BaseException) -> None:
         """Cancel what is under way, without the reader; it gets the first error."""
         if self._error is None:
-            self._error = error
+            self._error, self._stopping = error, True
             for scope in self._scopes:
                 scope.cancel()
 

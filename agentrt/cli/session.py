@@ -15,7 +15,6 @@ import anyio
 from anyio import to_thread
 
 from agentrt.app import open_runtime
-from agentrt.base.bounded_map import BoundedMap
 from agentrt.base.clock import MonotonicClock
 from agentrt.base.config import RunConfig, SchedulerConfig
 from agentrt.base.errors import UsageError
@@ -192,6 +191,11 @@ class Session:
         )
 
     async def _run_all(self, runtime: Runtime) -> None:
+        if len(self._to_run) == 1:
+            await self._run(runtime, 0, self._to_run[0])
+            return
+        from agentrt.base.bounded_map import BoundedMap  # for batches
+
         run = partial(self._run, runtime)
         calls = BoundedMap(run, self._to_run, concurrency=self._settings.concurrency)
         async with calls as ends:

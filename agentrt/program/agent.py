@@ -106,9 +106,9 @@ def agent(
         tools: Tools that it may call.
         final: Type of the final answer.
         max_turns: Most answers of the model; the last one cannot call tools.
-        at_max: What becomes of an agent that would still call tools then: with "answer" the last
-            turn is held to the type of the final answer, with "raise" it may call, and if it does
-            the agent fails and the calls are not made.
+        at_max: Fate of an agent that would still call tools then: with "answer" the last turn is
+            held to the type of the final answer; with "raise" it may call, and if it does the
+            agent fails and the calls are not made.
         max_calls: Most calls in one turn.
         options: Options of each turn; see `GenOptions`.
 

@@ -34,12 +34,12 @@ _CLAUSES = 3
 
 
 @record
-class Piece:
+class TextPiece:
     """A part of a text that is not cut.
 
     Attributes:
         text: The text.
-        size: Its size.
+        size: Tokens, or the unit of the count.
         cuts: Whether a sentence begins with it that has to be cut.
     """
 
@@ -107,9 +107,9 @@ def split_text(text: str, size: int, overlap: int, count: Count) -> list[str]:
         UsageError: A character is larger than a part.
     """
     pieces = _pieces(text, size, count, 0)
-    put_back: list[Piece] = []
+    put_back: list[TextPiece] = []
     parts: list[str] = []
-    held: list[Piece] = []  # of the part to come
+    held: list[TextPiece] = []  # of the part to come
     has_new = False  # whether it is more than the end of the part before
     while (piece := put_back.pop() if put_back else next(pieces, None)) or held:
         if piece is not None:
@@ -122,7 +122,7 @@ def split_text(text: str, size: int, overlap: int, count: Count) -> list[str]:
                     continue
                 joined = _joined(held)
                 if (tokens := count(joined)) <= size:  # pieces may take more alone than joined
-                    held, has_new = [Piece(joined, tokens)], True
+                    held, has_new = [TextPiece(joined, tokens)], True
                     continue
                 held.pop()
             put_back.append(piece)
@@ -134,22 +134,22 @@ def split_text(text: str, size: int, overlap: int, count: Count) -> list[str]:
             following = put_back[-1]
             tail = _tail(parts[-1], min(overlap, size - following.size), count)
             if tail and count(tail + following.text) <= size:
-                held = [Piece(tail, count(tail))]
+                held = [TextPiece(tail, count(tail))]
     return parts
 
 
-def _joined(pieces: list[Piece]) -> str:
+def _joined(pieces: list[TextPiece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
 def _pieces(
     text: str, size: int, count: Count, level: int, *, cuts: bool = False
-) -> Iterator[Piece]:
+) -> Iterator[TextPiece]:
     """The largest pieces of a text that fit a part."""
     tokens = size + 1 if len(text) > SURELY_LONG * size else count(text)
     if tokens <= size:
         if text:
-            yield Piece(text, tokens, cuts)
+            yield TextPiece(text, tokens, cuts)
         return
     if level < len(_BREAKS):
         for at, piece in enumerate(_cut(text, _BREAKS[level])):

@@ -7,8 +7,9 @@ import contextvars
 from collections.abc import Callable
 
 from agentrt.base.clock import Clock
-from agentrt.base.errors import AgentrtError, InternalError, revive
+from agentrt.base.errors import AgentrtError, EngineUnavailable, InternalError, revive
 from agentrt.program.scope import sooner
+from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Event
 from agentrt.protocol.step_output import BackendDown, StepDone
 from agentrt.runtime.effects import Effects
@@ -204,3 +205,16 @@ def _context() -> contextvars.Context:
         return context
     context.run(current_async_library_cvar.set, "asyncio")
     return context
+
+
+async def read_backend(role: str, backend: Backend, loop: Loop, clock: Clock) -> None:
+    """Hand the events of a backend to the loop; its end is that of the loop."""
+    try:
+        async for event in backend.events():
+            if isinstance(event, StepDone) and event.kv_room_tokens:
+                loop.post(internal_events.KvRoomLearned(role, event.kv_room_tokens, clock.now_s()))
+            loop.deliver(event)
+    except AgentrtError as error:
+        loop.end(error)
+        return
+    loop.end(EngineUnavailable("the engine is gone", hint="Open another runtime"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import anyio
+
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import InternalError, Unsupported, UsageError
 from agentrt.base.record import record
@@ -42,6 +44,11 @@ class ModelRole:
         if self.codec is None or self.capabilities.prompt == "messages":
             return 0
         return self.capabilities.window_tokens or self.codec.window_tokens
+
+    async def aclose(self) -> None:
+        """Close the backend, even while the caller is being cancelled."""
+        with anyio.CancelScope(shield=True):
+            await self.backend.aclose()
 
     def prompt_tokens(self, work: GenerateWork[Any], cache_salt: str = "") -> int:
         """Length of the known part of a prompt; 0 if it is not counted here.

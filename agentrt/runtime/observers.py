@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from agentrt.base.ids import RunId
 from agentrt.protocol.events import Event, Observer
 from agentrt.runtime.run_content import RunContent
-from agentrt.runtime.run_watch import RunWatch
 
 if TYPE_CHECKING:
     from agentrt.protocol.node_content import NodeContent
+    from agentrt.runtime.run_watch import RunWatch
 
 _log = logging.getLogger("agentrt")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentrt.base.clock import Clock
 from agentrt.base.errors import (
@@ -23,14 +23,15 @@ from agentrt.program.ports import LastWait, OwningScope
 from agentrt.protocol.events import NodeDeclared, NodeDemanded
 from agentrt.runtime.engine_deadline import engine_deadline_s
 from agentrt.runtime.model_role import ModelRole
-from agentrt.runtime.node_attributes import generation_attributes, tool_attributes
 from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.run_content import RunContent
-from agentrt.runtime.run_spans import RunSpans
-from agentrt.runtime.run_watch import RunWatch
+from agentrt.runtime.run_spans import RunSpans, generation_attributes, tool_attributes
 from agentrt.runtime.task import Task, TaskEnd, TaskSet
 from agentrt.scheduler import InternalEvent, internal_events
+
+if TYPE_CHECKING:
+    from agentrt.runtime.run_watch import RunWatch
 
 
 @record

@@ -25,8 +25,8 @@ class NodeStarted:
 
     Attributes:
         node_id: Path of the node.
-        name: Its name.
-        kind: Its kind.
+        name: Name of the node.
+        kind: Kind of the node.
         parent: Program in which it was made; None for the program of the run.
         site: `file:line` in the user's program.
         at_s: Instant.
@@ -52,7 +52,7 @@ class TextWritten:
 
     Attributes:
         node_id: Path of the generation.
-        name: Its name.
+        name: Name of the node.
         text: The text.
         thinking: Whether it is reasoning before the answer.
     """
@@ -75,7 +75,7 @@ class TextWithdrawn:
 
     Attributes:
         node_id: Path of the generation.
-        name: Its name.
+        name: Name of the node.
     """
 
     node_id: NodeId
@@ -94,7 +94,7 @@ class ItemWritten:
 
     Attributes:
         node_id: Path of the generation.
-        name: Its name.
+        name: Name of the node.
         index: Index of the value.
         value: An item of `each`, a `ToolCall` of `calls`, a `Tagged` of `tagged`.
     """
@@ -186,8 +186,8 @@ class NodeEnded:
 
     Attributes:
         node_id: Path of the node.
-        name: Its name.
-        kind: Its kind.
+        name: Name of the node.
+        kind: Kind of the node.
         outcome: Kind of its end.
         error: The error, or None.
         at_s: Instant.

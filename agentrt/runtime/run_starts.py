@@ -6,23 +6,17 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import replace
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import RunId
 from agentrt.program import Node, Program
 from agentrt.runtime.options import RunOptions
-from agentrt.runtime.run_map import (
-    MapErrors,
-    MapOrder,
-    MapProgress,
-    MapResult,
-    RunMap,
-    map_result,
-    value_of,
-)
-from agentrt.runtime.run_watch import RunWatch
-from agentrt.runtime.started_run import StartedRun
+
+if TYPE_CHECKING:
+    from agentrt.runtime.run_map import MapErrors, MapOrder, MapProgress, MapResult, RunMap
+    from agentrt.runtime.run_watch import RunWatch
+    from agentrt.runtime.started_run import StartedRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,6 +62,8 @@ class RunStarts(ABC):
         Raises:
             UsageError: The arguments do not fit, or an option is out of range.
         """
+        from agentrt.runtime.started_run import StartedRun  # for callers that read events
+
         options = self._options()
         if options.unread_events < 1:
             raise UsageError(
@@ -140,6 +136,8 @@ class RunStarts(ABC):
             UsageError: A setting is unknown or out of range, or the program needs more arguments.
             Exception: Raised by reading: the first error of a run, or that of the inputs.
         """
+        from agentrt.runtime.run_map import RunMap, map_result, value_of  # for maps
+
         if not isinstance(program, Program):
             raise UsageError(f"map runs programs, not {program!r}", hint="Decorate it by @program")
         program.work(None)  # refuses a program that cannot be called with one argument

@@ -40,7 +40,7 @@ class UnreadText:
 
     Attributes:
         node_id: The generation.
-        name: Its name.
+        name: Name of the node.
         thinking: Whether it is reasoning.
         pieces: The text.
     """
@@ -57,8 +57,8 @@ class WatchedText:
 
     Attributes:
         gen: The generation.
-        chunks: Its answer when it was last looked at; another list if that was dropped since.
-        reasoning: Its reasoning, likewise.
+        chunks: The answer when it was last looked at; another list if that was dropped since.
+        reasoning: The reasoning, likewise.
         answer: Number of chunks of the answer.
         thinking: Number of chunks of the reasoning.
     """

@@ -22,9 +22,8 @@ from agentrt.program.constraints import declared_constraints
 from agentrt.protocol.backend import Backend
 from agentrt.protocol.events import Observer, Outcome, RunFinished, RunStarted
 from agentrt.runtime.assembly import assemble_loop, new_state
-from agentrt.runtime.backend_reading import close_backend, read_backend
 from agentrt.runtime.engine_load import RoleLoad, load_of
-from agentrt.runtime.loop import Loop
+from agentrt.runtime.loop import Loop, read_backend
 from agentrt.runtime.loop_watch import watched_loop
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits
@@ -35,7 +34,6 @@ from agentrt.runtime.run import Run
 from agentrt.runtime.run_begin import new_run_id, within_deadline
 from agentrt.runtime.run_cost import run_budget, run_limit_pico
 from agentrt.runtime.run_starts import RunStarts
-from agentrt.runtime.run_watch import RunWatch
 from agentrt.runtime.tenant_usage import TenantUsages
 from agentrt.runtime.tracing import Tracing
 from agentrt.scheduler import Estimates, InternalEvent, State
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from agentrt.base.content_config import ContentChoice
     from agentrt.prompt import Codec
     from agentrt.runtime.response_cache.cache import ResponseCache
+    from agentrt.runtime.run_watch import RunWatch
 
 R = TypeVar("R")
 
@@ -145,7 +144,7 @@ class Runtime(RunStarts):
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             for engine in self._engines.values():
-                stack.push_async_callback(close_backend, engine.backend)
+                stack.push_async_callback(engine.aclose)
                 await engine.backend.start()
                 engine.check_codec()
                 engine.prewarm(declared_constraints())

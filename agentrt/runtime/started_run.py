@@ -43,13 +43,11 @@ class StartedRun(Generic[R_co]):
         ...     backend = ScriptedBackend(["Hello Ada!"], clock=LoopClock())
         ...     async with Runtime({"default": (backend, None)}) as runtime:
         ...         async with runtime.start(greet, "Ada") as run:
-        ...             async for event in run:
-        ...                 if isinstance(event, TextWritten):
-        ...                     print(event.name, event.text)
+        ...             texts = [one.text async for one in run if isinstance(one, TextWritten)]
+        ...             print("".join(texts))
         ...             return await run
         >>> anyio.run(main)
-        str Hello
-        str  Ada!
+        Hello Ada!
         10
 
     Args:
