@@ -175,6 +175,7 @@ class Kernels(Protocol):
         norms: HeadNorms | None,
         layer_pages: Tensor,
         query: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """Norm heads, rotate queries and keys, store keys and values.
 
@@ -185,12 +186,21 @@ class Kernels(Protocol):
                 second.
             rows: `[T]` int64 token slots, `page * P + offset`; a negative slot stores nothing.
             norms: Norms of the heads, before the rotation; None leaves the heads as they are.
-            layer_pages: `[pages, 2, P, K, D]`, keys then values of one layer, any page stride.
+            layer_pages: `[pages, 2, P, K, D]`, keys then values of one layer, any page stride; int8
+                codes if there are scales, see `kv_codes`.
             query: `[T, H, D]`, filled with the rotated queries.
+            scales: `[pages, 2, K, P]` bf16 of the codes, any strides but the last; None stores the
+                values themselves.
         """
 
     def attend(
-        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+        self,
+        query: Tensor,
+        layer_pages: Tensor,
+        rows: PagedRows,
+        score: Score,
+        out: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """Causal attention of each row over the pages of its sequence.
 
@@ -200,6 +210,8 @@ class Kernels(Protocol):
             rows: Which row sees which pages.
             score: Scaling, bound, window and sinks.
             out: `[T, H, D]`, filled.
+            scales: As in `rope_store`. Codes are never unpacked but in the operation: a key's scale
+                multiplies its score, a value's its weight.
         """
 
     def sample(

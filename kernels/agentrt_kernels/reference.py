@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
+from agentrt_kernels.kv_codes import decode_heads, encode_heads
 
 NEGLIGIBLE = 40.0
 """A token whose logit is this much below the largest, e^-40 times as likely, is never drawn."""
@@ -68,6 +69,7 @@ class Reference:
         norms: HeadNorms | None,
         layer_pages: Tensor,
         query: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """See `Kernels.rope_store`."""
         heads, page, kv_heads = query.shape[1], layer_pages.shape[2], layer_pages.shape[3]
@@ -81,11 +83,20 @@ class Reference:
         query.copy_(_rotated(q, cosines, sines))
         kept = rows >= 0
         pages, offsets = rows[kept] // page, rows[kept] % page
-        stored = torch.stack([_rotated(k, cosines, sines), v], dim=1)  # [T, 2, K, D]
-        layer_pages[pages, :, offsets] = stored[kept].to(layer_pages.dtype)
+        stored = torch.stack([_rotated(k, cosines, sines), v], dim=1)[kept]  # [T, 2, K, D]
+        if scales is None:
+            layer_pages[pages, :, offsets] = stored.to(layer_pages.dtype)
+        else:
+            layer_pages[pages, :, offsets], scales[pages, :, :, offsets] = encode_heads(stored)
 
     def attend(
-        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+        self,
+        query: Tensor,
+        layer_pages: Tensor,
+        rows: PagedRows,
+        score: Score,
+        out: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """See `Kernels.attend`. A shared prefix is read from each sequence's own pages."""
         starts, kv_tokens = rows.query_start.tolist(), rows.kv_tokens.tolist()
@@ -95,10 +106,10 @@ class Reference:
                 continue
             tokens = kv_tokens[sequence]
             pages = rows.block_table[sequence, : -(-tokens // page)].long()
-            keys, values = (
-                layer_pages[pages, part].flatten(0, 1)[:tokens].float()  # [tokens, K, D]
-                for part in (0, 1)
-            )
+            history = layer_pages[pages].float()  # [pages, 2, P, K, D]
+            if scales is not None:
+                history = decode_heads(layer_pages[pages], scales[pages].transpose(-1, -2))
+            keys, values = (history[:, part].flatten(0, 1)[:tokens] for part in (0, 1))
             out[start:stop] = _attention(query[start:stop].float(), keys, values, score).to(
                 out.dtype
             )

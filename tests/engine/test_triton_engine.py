@@ -33,9 +33,9 @@ def seen(monkeypatch):
     batches = []
     attend = TritonKernels.attend
 
-    def watched(self, query, layer_pages, rows, score, out):
+    def watched(self, query, layer_pages, rows, *how):
         batches.append(rows)
-        attend(self, query, layer_pages, rows, score, out)
+        attend(self, query, layer_pages, rows, *how)
 
     monkeypatch.setattr(TritonKernels, "attend", watched)
     return batches

@@ -84,6 +84,10 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
     for rows in (decode, mixed):
         kernels.attend(query, pages, rows, Score(0.1), query)
     kernels.attend(query, pages, mixed, Score(0.1, window=100), query)  # on every capability
+    codes = torch.empty(pages.shape, dtype=torch.int8)
+    scales = torch.empty(4, 2, kv_heads, page, dtype=torch.bfloat16)
+    for rows in (decode, mixed):
+        kernels.attend(query, codes, rows, Score(0.1), query, scales)
     x, weight = torch.empty(4, hidden, dtype=dtype), torch.empty(width, dtype=dtype)
     kernels.add_rms_norm(x, x, torch.empty(hidden, dtype=dtype), 1e-6, x)
     kernels.gate_mul(torch.empty(4, 2 * hidden, dtype=dtype), x)
@@ -91,6 +95,7 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
     qkv = torch.empty(4, heads + 2 * kv_heads, width, dtype=dtype)
     norms = HeadNorms(weight, weight, 1e-6)
     kernels.rope_store(qkv, slots, torch.empty(9, width), slots, norms, pages, query[:4])
+    kernels.rope_store(qkv, slots, torch.empty(9, width), slots, norms, codes, query[:4], scales)
     for rows_of_experts in (4, 1024):
         left = torch.empty(rows_of_experts, hidden, dtype=dtype)
         right = torch.empty(8, hidden, hidden, dtype=dtype)

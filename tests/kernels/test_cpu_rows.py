@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from agentrt_kernels.contract import GELU_TANH, SILU, Activation, HeadNorms
+from agentrt_kernels.kv_codes import SCALE_DTYPE
 from agentrt_kernels.reference import Reference
 
 LOOSE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
@@ -109,6 +110,46 @@ def check_rope(kernels, rows, page, heads, dim, normed, own, centered, dtype):
 
 def test_heads_are_turned_and_stored(kernels):
     check_rope(kernels)
+
+
+@quick
+@given(
+    rows=st.integers(1, 7),
+    page=st.sampled_from([1, 4, 16]),
+    heads=st.sampled_from([(1, 1), (6, 2)]),
+    dim=st.sampled_from([8, 16, 64, 80]),
+    normed=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+)
+def check_rope_into_codes(kernels, rows, page, heads, dim, normed, dtype):
+    source = torch.Generator().manual_seed(rows)
+    count, pairs = heads
+    qkv = torch.randn(rows, count + 2 * pairs, dim, generator=source).to(dtype)
+    qkv[-1, -1] = 0
+    angles = torch.randn(50, dim, generator=source)
+    positions = torch.randint(0, 50, (rows,), generator=source)
+    slots = torch.randperm(8 * page, generator=source)[:rows]
+    slots[0] = -1
+    weights = [torch.randn(dim, generator=source).to(dtype) for _ in range(2)]
+    norms = HeadNorms(weights[0], weights[1], 1e-5) if normed else None
+    results = []
+    for one in (Reference(), kernels):
+        codes = torch.zeros(8, 2, 2, page, pairs, dim, dtype=torch.int8)
+        scales = torch.zeros(8, 2, 2, pairs, page, dtype=SCALE_DTYPE)
+        query = torch.empty(rows, count, dim, dtype=dtype)
+        stored = codes[:, 1], scales[:, 1]
+        one.rope_store(qkv, positions, angles, slots, norms, stored[0], query, stored[1])
+        results.append((codes, scales, query))
+    (wanted, wanted_scales, wanted_query), (codes, scales, query) = results
+    near(query, wanted_query)
+    torch.testing.assert_close(scales, wanted_scales, rtol=2**-7, atol=0)
+    apart = (codes.int() - wanted.int()).abs()
+    assert apart.max() <= 1, "a value between two codes may become either"
+    assert apart.count_nonzero() <= 0.02 * codes.numel()
+
+
+def test_heads_are_stored_as_codes(kernels):
+    check_rope_into_codes(kernels)
 
 
 @quick

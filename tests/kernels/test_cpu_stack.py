@@ -1,5 +1,6 @@
 """All layers in one native call, against the reference's operations one by one."""
 
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from torch.nn import functional
 
 from agentrt_kernels.contract import GELU_TANH, HeadNorms, PagedRows, Score
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
+from agentrt_kernels.kv_codes import decode_heads, encode_heads
 from agentrt_kernels.reference import Reference
 
 LAYERS, HIDDEN, HEADS, PAIRS, DIM, INNER, TOKENS = 3, 72, 6, 2, 32, 100, 90
@@ -15,7 +17,8 @@ EPSILON, PAGE = 1e-4, 4
 LOOSE = {torch.float32: 1e-5, torch.bfloat16: 0.1}
 """How far apart two results may be, as a share of their size: bf16 rounds between operations, and
 sharp softmaxes widen that; another operation would be apart by about 1."""
-
+BETWEEN_CODES = 2e-3
+"""The same where keys and values are codes: one between two may become either."""
 
 SHAPE = StackShape(LAYERS, HIDDEN, HEADS, INNER, EPSILON, 1.5, 0.4, 0.3)
 KINDS = {
@@ -81,6 +84,32 @@ def apart(found, expected):
     return float((found - expected).norm() / expected.norm().clamp(min=1e-9))
 
 
+class Memory:
+    """Keys and values `[pages, layers, 2, P, K, D]`, and their scales if they are codes."""
+
+    def __init__(self, source, dtype, *, coded):
+        values = torch.randn(100, LAYERS, 2, PAGE, PAIRS, DIM, generator=source).to(dtype)
+        self.values, self.scales = values, None
+        if coded:
+            self.values, scales = encode_heads(values)
+            self.scales = scales.transpose(-1, -2).contiguous()
+
+    def layer(self, number):
+        return self.values[:, number], None if self.scales is None else self.scales[:, number]
+
+    def copied(self):
+        """A copy that the reference can compute with, in fp32."""
+        made = copy(self)
+        made.values = self.values.float() if self.scales is None else self.values.clone()
+        made.scales = None if self.scales is None else self.scales.clone()
+        return made
+
+    def wide(self):
+        if self.scales is None:
+            return self.values.float()
+        return decode_heads(self.values, self.scales.transpose(-1, -2))
+
+
 def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wanted):
     """The same in fp32, an operation at a time."""
     one = Reference()
@@ -106,10 +135,10 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
             weights = layer.query_norm.float(), layer.key_norm.float()
             norms = HeadNorms(*weights, EPSILON, shape.centered)
         query = torch.empty(len(ids), HEADS, DIM)
-        pages = memory[:, number]
-        one.rope_store(qkv, positions, angles[number], slots, norms, pages, query)
+        pages, scales = memory.layer(number)
+        one.rope_store(qkv, positions, angles[number], slots, norms, pages, query, scales)
         mixed = torch.empty_like(query)
-        one.attend(query, pages, rows, layer.score, mixed)
+        one.attend(query, pages, rows, layer.score, mixed, scales)
         stream += normed(times(mixed.flatten(1), layer.out), layer.out_norm) * shape.residual_scale
         if not shape.parallel:
             x = normed(stream, layer.inner_norm)
@@ -122,8 +151,9 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("coded", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_stack_computes_what_its_operations_do(kernels, dtype, kind):
+def test_a_stack_computes_what_its_operations_do(kernels, dtype, coded, kind):
     source = torch.Generator().manual_seed(2)
     shape = KINDS[kind]
     embedding, head = (torch.randn(TOKENS, HIDDEN, generator=source).to(dtype) for _ in range(2))
@@ -131,9 +161,10 @@ def test_a_stack_computes_what_its_operations_do(kernels, dtype, kind):
     layers = [layer_of(number, kind, dtype, source) for number in range(LAYERS)]
     stack = kernels.stack(shape, embedding, iter(layers), norm, head)
     angles = [torch.randn(64, DIM, generator=source) for _ in range(LAYERS)]
-    memory = torch.randn(100, LAYERS, 2, PAGE, PAIRS, DIM, generator=source).to(dtype)
-    theirs = memory.float()
-    stack.bind(memory, angles)
+    memory = Memory(source, dtype, coded=coded)
+    theirs = memory.copied()
+    stack.bind(memory.values, angles, memory.scales)
+    loose = max(LOOSE[dtype], BETWEEN_CODES if coded else 0)
     for sequences, wanted in (
         ([(0, 20), (5, 1), (30, 1), (0, 3)], [19, 20, 21, 24]),
         ([(20, 1), (6, 1), (31, 2), (3, 1)], [0, 3]),
@@ -144,6 +175,6 @@ def test_a_stack_computes_what_its_operations_do(kernels, dtype, kind):
         expected = one_by_one(shape, embedding, layers, norm, head, theirs, angles, inputs, rows)
         found = stack(*inputs, rows)
         assert found.shape == (len(wanted), TOKENS)
-        assert apart(found, expected) < LOOSE[dtype]
-        assert apart(memory.float(), theirs) < LOOSE[dtype]
-        theirs = memory.float()
+        assert apart(found, expected) < loose
+        assert apart(memory.wide(), theirs.wide()) < loose
+        theirs = memory.copied()

@@ -36,6 +36,15 @@ rows_and_before = st.lists(
         ),
         pytest.param(Attention((30, 5), (1, 20), 4, 2, 32, dtype=torch.float16), id="fp16"),
         pytest.param(Attention((30, 5), (1, 20), 4, 2, 32, dtype=torch.bfloat16), id="bf16"),
+        pytest.param(Attention((36, 4), (1, 1), 4, 2, 32, coded=True), id="codes"),
+        pytest.param(
+            Attention((299, 9, 3), (1, 0, 20), 6, 2, 40, page=8, dtype=torch.float16, coded=True),
+            id="codes, split, odd width, fp16",
+        ),
+        pytest.param(
+            Attention((140, 9), (1, 1), 4, 2, 32, window=50, softcap=3.0, sinks=True, coded=True),
+            id="codes, window, cap, sinks, split",
+        ),
     ],
 )
 def test_attention_is_the_references(interpreted, case: Attention) -> None:
@@ -66,6 +75,12 @@ GROUPS = (((0, 2), 48), ((5, 4, 1), 52))
                 sinks=True,
             ),
             id="window inside the prefix, cap, sinks",
+        ),
+        pytest.param(
+            Attention(
+                (66, 54, 69, 8, 65, 60), (1,) * 6, 4, 2, 32, page=4, groups=GROUPS, coded=True
+            ),
+            id="codes",
         ),
         pytest.param(
             Attention((300, 300, 301, 40), (1, 1, 1, 20), 4, 1, 32, groups=(((0, 1, 2), 288),)),

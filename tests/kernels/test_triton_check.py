@@ -38,8 +38,8 @@ class Wrong(Reference):
 
     name = "wrong"
 
-    def attend(self, query, layer_pages, rows, score, out) -> None:
-        super().attend(query, layer_pages, rows, replace(score, scaling=1.0), out)
+    def attend(self, query, layer_pages, rows, score, out, scales=None) -> None:
+        super().attend(query, layer_pages, rows, replace(score, scaling=1.0), out, scales)
 
 
 def test_the_check_finds_the_triton_set_right(interpreted) -> None:
@@ -54,7 +54,7 @@ def test_the_check_finds_a_mistake() -> None:
     facts = run("cpu", Wrong())
     wrong = {check["operation"] for check in facts["checks"] if not check["right"]}
     assert wrong == {"attend"}
-    assert facts["wrong"] == 3
+    assert facts["wrong"] == 4
 
 
 def test_a_kernel_that_fails_is_a_fact() -> None:
@@ -103,7 +103,7 @@ def test_siblings_read_what_they_share_once() -> None:
     seen: list[PagedRows] = []
 
     class Watching(Reference):
-        def attend(self, query, layer_pages, rows, score, out) -> None:
+        def attend(self, query, layer_pages, rows, score, out, scales=None) -> None:
             seen.append(rows)
 
     for apart in (True, False):

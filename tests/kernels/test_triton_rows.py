@@ -36,6 +36,12 @@ def test_rope_store(interpreted, heads, norms, page: int, dtype: torch.dtype) ->
     assert made <= 1
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("heads", [(4, 2, 16), (7, 1, 6), (6, 3, 40)])
+def test_rope_store_into_codes(interpreted, heads, dtype: torch.dtype) -> None:
+    assert difference.rope_store_codes(interpreted, 5, heads, dtype, CPU) <= 1
+
+
 @pytest.mark.parametrize("values", [6, 2050])
 def test_copy_pages(interpreted, values: int) -> None:
     assert difference.copy_pages(interpreted, 5, values, torch.bfloat16, CPU) == 0

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.contract import PagedRows, Score, SharedPrefix
+from agentrt_kernels.kv_codes import encode_heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Attention:
         sinks: Whether there are sinks.
         groups: Members that share the first pages of the first of them, and how many tokens.
         seed: Seed of all random numbers.
+        coded: Whether keys and values are int8 codes.
     """
 
     before: tuple[int, ...]
@@ -41,6 +43,7 @@ class Attention:
     sinks: bool = False
     groups: tuple[tuple[tuple[int, ...], int], ...] = ()
     seed: int = 0
+    coded: bool = False
 
     @property
     def tokens(self) -> list[int]:
@@ -55,9 +58,10 @@ class Batch:
     Attributes:
         query: `[T, H, D]`.
         layer_pages: `[pages, 2, P, K, D]`, a layer of a larger memory; tokens that no
-            sequence may see hold NaN.
+            sequence may see hold NaN, or codes whose scale is NaN.
         rows: Sequences and their pages.
         score: Scaling, bound, window and sinks.
+        scales: `[pages, 2, K, P]` of codes, a layer of a larger memory, or None.
         out: `[T, H, D]`, all NaN: values left unwritten stay so.
     """
 
@@ -65,6 +69,7 @@ class Batch:
     layer_pages: Tensor
     rows: PagedRows
     score: Score
+    scales: Tensor | None = None
     out: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +105,11 @@ def batch_of(case: Attention, device: torch.device) -> Batch:
     score = Score(
         case.width**-0.5, case.softcap, case.window, None if sinks is None else sinks.to(device)
     )
-    return Batch(query.to(device), memory.to(device)[:, layer], rows, score)
+    scales = None
+    if case.coded:
+        memory, by_token = encode_heads(memory)
+        scales = by_token.transpose(-1, -2).contiguous().to(device)[:, layer]
+    return Batch(query.to(device), memory.to(device)[:, layer], rows, score, scales)
 
 
 def _table(case: Attention, source: torch.Generator) -> Tensor:

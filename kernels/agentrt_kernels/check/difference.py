@@ -14,6 +14,7 @@ from torch import Tensor
 
 from agentrt_kernels.check.batch import Attention, batch_of
 from agentrt_kernels.contract import GELU_TANH, SILU, Activation, HeadNorms, Kernels
+from agentrt_kernels.kv_codes import SCALE_DTYPE
 from agentrt_kernels.reference import Reference
 
 ALLOWED = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -25,7 +26,7 @@ def attend(kernels: Kernels, case: Attention, device: torch.device) -> float:
     """Attention over the batch of a case."""
     found, expected = batch_of(case, device), batch_of(case, device)
     for one, made in ((kernels, found), (_REFERENCE, expected)):
-        one.attend(made.query, made.layer_pages, made.rows, made.score, made.out)
+        one.attend(made.query, made.layer_pages, made.rows, made.score, made.out, made.scales)
     return worst(found.out, expected.out)
 
 
@@ -103,6 +104,37 @@ def rope_store(
             queries[-1],
         )
     return max(worst(*pages), worst(*queries))
+
+
+def rope_store_codes(
+    kernels: Kernels,
+    rows: int,
+    heads: tuple[int, int, int],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> float:
+    """Rotation and store into codes, one head all zeros; `heads` are H, K, D.
+
+    A code, and the bits of a scale, may be next to those of the reference.
+    """
+    count, kv_heads, width = heads
+    draw = _drawn(rows + sum(heads), device)
+    qkv = draw(rows, count + 2 * kv_heads, width).to(dtype)
+    qkv[-1, -1] = 0
+    turn = draw(rows, width // 2)
+    places = torch.arange(rows, device=device)
+    codes, scales, queries = [], [], []
+    for one in (kernels, _REFERENCE):
+        memory = torch.zeros(rows, 2, 2, 16, kv_heads, width, dtype=torch.int8, device=device)
+        beside = torch.zeros(rows, 2, 2, kv_heads, 16, dtype=SCALE_DTYPE, device=device)
+        codes.append(memory[:, 1])
+        scales.append(beside[:, 1])
+        queries.append(torch.full((rows, count, width), torch.nan, dtype=dtype, device=device))
+        angles = torch.cat([turn.cos(), turn.sin()], -1)
+        slots = torch.where(places % 3 == 0, -1, places * 7)
+        one.rope_store(qkv, places, angles, slots, None, codes[-1], queries[-1], scales[-1])
+    apart = (codes[0].int() - codes[1].int()).abs().max()
+    return max(float(apart), worst(*scales), worst(*queries))
 
 
 def sample(

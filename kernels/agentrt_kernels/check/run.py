@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from statistics import median
 from typing import Any, Literal
@@ -119,14 +119,16 @@ def _tiny(kernels: Kernels, device: torch.device) -> Iterator[Check]:
     plain = Attention((20, 5), (1, 1), 4, 2, 16, page=4)
     mixed = Attention((20, 5), (1, 18), 4, 2, 16, page=4, window=9, softcap=2.0, sinks=True)
     shared = Attention((40, 37, 9), (1, 1, 1), 4, 2, 16, page=4, groups=(((0, 1), 32),))
-    yield from _attention(kernels, device, plain, mixed, shared)
+    yield from _attention(kernels, device, plain, mixed, shared, replace(mixed, coded=True))
     yield from _others(kernels, device, torch.float32, (4, 2, 16), 24, 90)
 
 
 def _large(kernels: Kernels, device: torch.device) -> Iterator[Check]:
     for dtype in (*_HALVES, torch.float32):
         for width in (64, 80, 128, 256) if dtype == torch.bfloat16 else (128,):
-            yield from _attention(kernels, device, *_batches(width, dtype))
+            batches = list(_batches(width, dtype))
+            yield from _attention(kernels, device, *batches)
+            yield from _attention(kernels, device, *(replace(one, coded=True) for one in batches))
         yield from _others(kernels, device, dtype, (32, 8, 128), 4096, 128_256)
     yield "attend", "a captured graph, refilled", partial(refilled, kernels, device)
 
@@ -169,6 +171,8 @@ def _others(
         case = f"{dtype}, heads {heads}, norms {norms}"
         measure = partial(difference.rope_store, kernels, 5, heads, dtype, device, norms=norms)
         yield "rope_store", case, measure
+    measure = partial(difference.rope_store_codes, kernels, 5, heads, dtype, device)
+    yield "rope_store", f"{dtype}, heads {heads}, codes", measure
     yield "copy_pages", kind, partial(difference.copy_pages, kernels, 6, width, dtype, device)
     sizes = (3, 0, 21, 1)
     measure = partial(difference.grouped_linear, kernels, sizes, width // 2, width, dtype, device)

@@ -16,6 +16,7 @@ from agentrt_kernels.cpu.linear import KINDS, PackedLinear, pack
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows, set_score
 from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
 from agentrt_kernels.cpu.stack import EmbeddingRows, Stack, StackLayer, StackShape
+from agentrt_kernels.kv_codes import SCALE_DTYPE
 
 _FEW_ROWS = 4
 """Rows an expert up to which a row's dot products beat a matrix product."""
@@ -115,6 +116,7 @@ class CpuKernels:
         norms: HeadNorms | None,
         layer_pages: Tensor,
         query: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """See `Kernels.rope_store`."""
         call = self._rope
@@ -129,13 +131,20 @@ class CpuKernels:
         rope.centered = norms is not None and norms.centered
         rope.query, rope.query_stride, rope.query_head_stride = _rows_of(query)
         rope.heads = query.shape[1]
-        set_pages(call.pages, layer_pages)
-        call.rows, call.kind = query.shape[0], _kind(qkv, layer_pages, query)
+        set_pages(call.pages, layer_pages, scales)
+        call.rows, call.kind = query.shape[0], _kind(qkv, query)
+        _check_stored(layer_pages, scales, query)
         call.wide = norms is not None and _is_wide(norms.query, qkv)
         self._native.rope(addressof(call))
 
     def attend(
-        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+        self,
+        query: Tensor,
+        layer_pages: Tensor,
+        rows: PagedRows,
+        score: Score,
+        out: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """See `Kernels.attend`."""
         call = self._attention
@@ -143,13 +152,14 @@ class CpuKernels:
         heads.query, heads.query_stride, heads.query_head_stride = _rows_of(query)
         heads.out, heads.out_stride, heads.out_head_stride = _rows_of(out)
         heads.heads = query.shape[1]
-        set_pages(call.pages, layer_pages)
+        set_pages(call.pages, layer_pages, scales)
         set_rows(call.rows, rows)
         sinks = score.sinks
         if sinks is not None:
             sinks = sinks.float().contiguous()
         set_score(call.how, score, sinks)
-        call.kind = _kind(query, layer_pages, out)
+        call.kind = _kind(query, out)
+        _check_stored(layer_pages, scales, query)
         self._native.attend(addressof(call))
 
     def sample(
@@ -237,6 +247,17 @@ def _is_wide(weight: Tensor, x: Tensor) -> bool:
     if weight.dtype not in (torch.float32, x.dtype):
         raise TypeError(f"the norm of {x.dtype} takes a weight of it or fp32, not {weight.dtype}")
     return weight.dtype is torch.float32
+
+
+def _check_stored(layer_pages: Tensor, scales: Tensor | None, query: Tensor) -> None:
+    """Check that keys and values are of the dtype of the queries, or codes with their scales."""
+    stored = query.dtype if scales is None else torch.int8
+    if layer_pages.dtype is not stored:
+        raise TypeError(
+            f"the cpu kernels read {stored} beside such queries, not {layer_pages.dtype}"
+        )
+    if scales is not None and (scales.dtype is not SCALE_DTYPE or scales.stride(-1) != 1):
+        raise TypeError(f"the scales of codes are {SCALE_DTYPE}, those of a page side by side")
 
 
 def _kind(*tensors: Tensor) -> int:

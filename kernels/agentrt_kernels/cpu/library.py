@@ -35,12 +35,14 @@ class Linear(ctypes.Structure):
 
 
 class Pages(ctypes.Structure):
-    """`struct Pages`: where one layer's keys and values lie."""
+    """`struct Pages`: where one layer's keys and values lie; no scales if they are no codes."""
 
     _fields_ = fields(
         ("memory", c_void_p),
         ("page_stride value_offset token_stride head_stride", c_int64),
         ("page_tokens kv_heads head_dim", c_int32),
+        ("scales", c_void_p),
+        ("scale_page_stride scale_value_offset scale_head_stride", c_int64),
     )
 
 
@@ -211,7 +213,7 @@ class StackLayer(ctypes.Structure):
     _fields_ = fields(
         ("qkv out gate_up down", Linear),
         ("norm out_norm inner_norm inner_out_norm query_norm key_norm angles", c_void_p),
-        ("norm_stride page_offset", c_int64),
+        ("norm_stride page_offset scale_offset", c_int64),
         ("epsilon", c_float),
         ("how", Score),
     )

@@ -8,13 +8,19 @@ from agentrt_kernels.contract import Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 
 
-def set_pages(pages: c.Pages, layer_pages: Tensor) -> None:
-    """`layer_pages` `[pages, 2, P, K, D]`."""
+def set_pages(pages: c.Pages, layer_pages: Tensor, scales: Tensor | None = None) -> None:
+    """`layer_pages` `[pages, 2, P, K, D]`, and `scales` `[pages, 2, K, P]` if they are codes."""
     pages.memory = layer_pages.data_ptr()
     pages.page_stride, pages.value_offset, pages.token_stride, pages.head_stride, _ = (
         layer_pages.stride()
     )
     _, _, pages.page_tokens, pages.kv_heads, pages.head_dim = layer_pages.shape
+    pages.scales = None
+    if scales is not None:
+        pages.scales = scales.data_ptr()
+        pages.scale_page_stride, pages.scale_value_offset, pages.scale_head_stride, _ = (
+            scales.stride()
+        )
 
 
 def set_rows(to: c.Rows, rows: PagedRows) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from agentrt_kernels.contract import SILU, Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
-from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_rows
+from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows
 from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
 
 
@@ -155,23 +155,22 @@ class Stack:
         self._at = addressof(call)
         library.trim()
 
-    def bind(self, memory: Tensor, angles: Sequence[Tensor]) -> None:
+    def bind(self, memory: Tensor, angles: Sequence[Tensor], scales: Tensor | None = None) -> None:
         """Set the memory of keys and values.
 
         Args:
-            memory: `[pages, layers, 2, P, K, D]` of the weights' dtype.
+            memory: `[pages, layers, 2, P, K, D]` of the weights' dtype, or codes.
             angles: `[positions, D]` fp32 of each layer, cosines of a position and then sines.
+            scales: `[pages, layers, 2, K, P]` bf16 of the codes, or None.
         """
-        call, pages = self._call, self._call.pages
-        strides = memory.stride()
-        pages.memory, pages.page_stride, pages.value_offset = memory.data_ptr(), *strides[::2][:2]
-        pages.token_stride, pages.head_stride = strides[3], strides[4]
-        pages.page_tokens, pages.kv_heads, pages.head_dim = memory.shape[3:]
+        call = self._call
+        set_pages(call.pages, memory[:, 0], None if scales is None else scales[:, 0])
         for index, (layer, table) in enumerate(zip(self._layers, angles, strict=True)):
-            layer.page_offset = index * strides[1]
+            layer.page_offset = index * memory.stride(1)
+            layer.scale_offset = 0 if scales is None else index * scales.stride(1)
             layer.angles = table.data_ptr()
         call.angles_stride = angles[0].stride(0)
-        self._bound = memory, angles
+        self._bound = memory, angles, scales
 
     def __call__(
         self, token_ids: Tensor, positions: Tensor, slots: Tensor, rows: PagedRows, wanted: Tensor

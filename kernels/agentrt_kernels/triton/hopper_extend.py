@@ -56,6 +56,7 @@ def fits(
     return (
         capability == _CAPABILITY
         and query.element_size() == 2
+        and layer_pages.dtype == query.dtype
         and width == WIDTH
         and group <= ROWS
         and rows.most_query_tokens * group >= ROWS

@@ -64,7 +64,10 @@ class Heads(NamedTuple):
 
 
 class History(NamedTuple):
-    """Pages of one layer, and the block table that gives each sequence its own."""
+    """Pages of one layer, and the block table that gives each sequence its own.
+
+    Pages of codes have scales; the strides of those are None without.
+    """
 
     pages: Tensor
     table: Tensor
@@ -73,12 +76,25 @@ class History(NamedTuple):
     token_stride: int
     head_stride: int
     table_stride: int
+    scales: Tensor | None = None
+    scale_page_stride: int | None = None
+    scale_part_stride: int | None = None
+    scale_head_stride: int | None = None
 
     @classmethod
-    def of(cls, layer_pages: Tensor, table: Tensor) -> History:
-        """`layer_pages` `[pages, 2, P, K, D]`, any strides but the last; `table` `[B, pages]`."""
+    def of(cls, layer_pages: Tensor, table: Tensor, scales: Tensor | None) -> History:
+        """The operands of a layer.
+
+        Args:
+            layer_pages: `[pages, 2, P, K, D]`, any strides but the last.
+            table: `[B, pages]`.
+            scales: `[pages, 2, K, P]` of codes, any strides but the last, or None.
+        """
         page, part, token, head, _ = layer_pages.stride()
-        return cls(layer_pages, table, page, part, token, head, table.stride(0))
+        strides = page, part, token, head, table.stride(0)
+        if scales is None:
+            return cls(layer_pages, table, *strides)
+        return cls(layer_pages, table, *strides, scales, *scales.stride()[:3])
 
 
 class Scale(NamedTuple):

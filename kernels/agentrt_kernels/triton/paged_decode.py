@@ -26,6 +26,7 @@ def paged_decode(
     rows: PagedRows,
     score: Score,
     out: Tensor,
+    scales: Tensor | None = None,
     *,
     most_rows: int,
     partials: Partials,
@@ -35,10 +36,11 @@ def paged_decode(
 
     Args:
         query: `[T, H, D]` fp32, fp16 or bf16, any strides of rows and heads.
-        layer_pages: `[pages, 2, P, K, D]` of the same dtype, any strides but the last.
+        layer_pages: `[pages, 2, P, K, D]` of the same dtype or int8, any strides but the last.
         rows: Sequences; of a shared prefix only what follows it is read here.
         score: Scaling, bound, window and sinks.
         out: Like `query`. Filled only if there is nothing to merge.
+        scales: `[pages, 2, K, P]` of int8 pages, or None.
         most_rows: Bound of the rows of a sequence.
         partials: Memory of the shares, and their numbers.
         blocks: Tokens of a tile, warps, stages.
@@ -49,7 +51,7 @@ def paged_decode(
     _paged_decode[(rows.kv_tokens.shape[0], kv_heads, partials.own)](
         Heads.of(query),
         Heads.of(out),
-        History.of(layer_pages, rows.block_table),
+        History.of(layer_pages, rows.block_table, scales),
         rows.query_start,
         rows.kv_tokens,
         None if prefix is None else Groups.of(prefix),

@@ -25,6 +25,7 @@ def paged_extend(
     rows: PagedRows,
     score: Score,
     out: Tensor,
+    scales: Tensor | None = None,
     *,
     fewest_rows: int,
     blocks: Blocks,
@@ -33,10 +34,11 @@ def paged_extend(
 
     Args:
         query: `[T, H, D]` fp32, fp16 or bf16, any strides of rows and heads.
-        layer_pages: `[pages, 2, P, K, D]` of the same dtype, any strides but the last.
+        layer_pages: `[pages, 2, P, K, D]` of the same dtype or int8, any strides but the last.
         rows: Sequences.
         score: Scaling, bound, window and sinks.
         out: Like `query`.
+        scales: `[pages, 2, K, P]` of int8 pages, or None.
         fewest_rows: Sequences with fewer belong to `paged_decode`.
         blocks: Rows (times heads) and tokens of a tile, warps, stages.
     """
@@ -48,7 +50,7 @@ def paged_extend(
     _paged_extend[(query.shape[0] // block_q + sequences, kv_heads)](
         Heads.of(query),
         Heads.of(out),
-        History.of(layer_pages, rows.block_table),
+        History.of(layer_pages, rows.block_table, scales),
         rows.query_start,
         rows.kv_tokens,
         sequences,

@@ -25,6 +25,7 @@ def rope_store(
     norms: HeadNorms | None,
     layer_pages: Tensor,
     query: Tensor,
+    scales: Tensor | None = None,
 ) -> None:
     """Fill `query` and the pages.
 
@@ -36,6 +37,7 @@ def rope_store(
         norms: Weights of query and key, or None; any row stride.
         layer_pages: `[pages, 2, P, K, D]`, any strides but the last.
         query: `[T, H, D]`, any strides of rows and heads.
+        scales: `[pages, 2, K, P]` bf16 of int8 pages, any strides but the last, or None.
     """
     tokens, all_heads, width = qkv.shape
     heads, kv_heads = query.shape[1], layer_pages.shape[3]
@@ -55,6 +57,8 @@ def rope_store(
         layer_pages.stride(1),
         layer_pages.stride(2),
         layer_pages.stride(3),
+        scales,
+        *((None, None, None) if scales is None else scales.stride()[:3]),
         norms.query.stride(0) if norms is not None and norms.query.dim() > 1 else 0,
         0.0 if norms is None else norms.epsilon,
         H=heads,
@@ -84,6 +88,10 @@ def _rope_store(
     part_stride,
     token_stride,
     head_stride,
+    scales,
+    scale_page_stride,
+    scale_part_stride,
+    scale_head_stride,
     norm_stride,
     epsilon,
     H: tl.constexpr,
@@ -140,5 +148,29 @@ def _rope_store(
     target = pages + (offsets + kv_head * head_stride)[:, None] + place[None, :]
     kind = pages.dtype.element_ty
     stored = inside & (head >= H)[:, None] & (slot >= 0)
+    if scales is not None:
+        left, right, scale = coded(left, right)
+        at = (slot // P) * scale_page_stride + part * scale_part_stride + slot % P
+        there = (head >= H) & (head < H + 2 * K) & (slot >= 0)
+        tl.store(scales + at + kv_head * scale_head_stride, scale.to(tl.bfloat16), mask=there)
     tl.store(target, left.to(kind), mask=stored)
     tl.store(target + HALF, right.to(kind), mask=stored)
+
+
+@triton.jit
+def coded(left, right):
+    """Codes of heads, given by halves `[heads, D / 2]`, and their scales; see `kv_codes`.
+
+    What lies past a half is 0.
+    """
+    largest = tl.maximum(tl.max(tl.abs(left), 1), tl.max(tl.abs(right), 1))
+    faults = tl.sum(left * 0.0 + right * 0.0, 1)  # not 0 if a value is not finite
+    exact = largest / 127.0
+    bits = (exact.to(tl.int32, bitcast=True) + 0xFFFF) & -0x10000  # bf16, rounded up
+    finite = faults == 0.0
+    scale = tl.where(exact < 1e-30, 0.0, bits.to(tl.float32, bitcast=True))
+    step = tl.where(finite & (scale > 0.0), scale, 1.0)[:, None]
+    # Rounded to the nearest, ties to even, by a number whose last bit counts ones.
+    left = tl.where(finite[:, None], left / step + 12582912.0 - 12582912.0, 0.0)
+    right = tl.where(finite[:, None], right / step + 12582912.0 - 12582912.0, 0.0)
+    return left, right, tl.where(finite, scale, float("nan"))

@@ -80,7 +80,13 @@ class TritonKernels:
         rms_norm(delta, residual, weight, epsilon, out, centered=centered)
 
     def attend(
-        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+        self,
+        query: Tensor,
+        layer_pages: Tensor,
+        rows: PagedRows,
+        score: Score,
+        out: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """See `Kernels.attend`.
 
@@ -99,7 +105,7 @@ class TritonKernels:
                 hopper_extend(query, layer_pages, rows, score, out, fewest_rows=fewest)
             else:
                 paged_extend(
-                    query, layer_pages, rows, score, out, fewest_rows=fewest, blocks=blocks
+                    query, layer_pages, rows, score, out, scales, fewest_rows=fewest, blocks=blocks
                 )
             if alone:
                 return
@@ -112,6 +118,7 @@ class TritonKernels:
                 rows,
                 rows.prefix,
                 score,
+                scales,
                 most_rows=most_rows,
                 programs=_PREFIX_PROGRAMS * _multiprocessors(query.device),
                 partials=partials,
@@ -123,6 +130,7 @@ class TritonKernels:
             rows,
             score,
             out,
+            scales,
             most_rows=most_rows,
             partials=partials,
             blocks=self._blocks("paged_decode", query),

@@ -28,6 +28,7 @@ def shared_prefix(
     rows: PagedRows,
     prefix: SharedPrefix,
     score: Score,
+    scales: Tensor | None = None,
     *,
     most_rows: int,
     programs: int,
@@ -38,10 +39,11 @@ def shared_prefix(
 
     Args:
         query: `[T, H, D]` fp32, fp16 or bf16, any strides of rows and heads.
-        layer_pages: `[pages, 2, P, K, D]` of the same dtype, any strides but the last.
+        layer_pages: `[pages, 2, P, K, D]` of the same dtype or int8, any strides but the last.
         rows: Sequences.
         prefix: Groups of sequences and their shared pages; a member has one row.
         score: Scaling, bound and window.
+        scales: `[pages, 2, K, P]` of int8 pages, or None.
         most_rows: Rows that `partials` holds of each sequence.
         programs: Programs that the device has room for.
         partials: Filled for members, behind the shares of their own tokens.
@@ -61,7 +63,7 @@ def shared_prefix(
     grid = (max(most_blocks, programs // kv_heads), kv_heads)
     _shared_prefix[grid](
         Heads.of(query),
-        History.of(layer_pages, prefix.block_table),
+        History.of(layer_pages, prefix.block_table, scales),
         rows.query_start,
         rows.kv_tokens,
         Groups.of(prefix),

@@ -58,7 +58,14 @@ def sweep(query, own, history, kv_head, entry, begin, whole, end, score, shape: 
             else:
                 keys = tl.load(key_place)  # [D, N]
                 values = tl.load(value_place)  # [N, D]
-            scores, factor = scored(query, keys.to(query.dtype), score)  # [M, N]
+            key_scale, value_scale = None, None
+            if history.scales is not None:
+                scale_place = history.scales + kv_head.to(tl.int64) * history.scale_head_stride
+                scale_place += page * history.scale_page_stride + place % shape.P
+                key_scale = tl.load(scale_place, mask=there, other=0.0).to(tl.float32)
+                scale_place += history.scale_part_stride
+                value_scale = tl.load(scale_place, mask=there, other=0.0).to(tl.float32)
+            scores, factor = scored(query, keys.to(query.dtype), key_scale, score)  # [M, N]
             if MASKED:
                 seen = (place[None, :] <= own[:, None]) & there[None, :]
                 if score.window is not None:
@@ -72,19 +79,27 @@ def sweep(query, own, history, kv_head, entry, begin, whole, end, score, shape: 
             shrink = tl.exp2(largest - pivot)
             total = total * shrink + tl.sum(weights, 1)
             acc *= shrink[:, None]
-            values = values.to(query.dtype)
+            if value_scale is not None:
+                weights *= value_scale[None, :]
+            if value_scale is not None and query.dtype == tl.float16:
+                values = values.to(tl.bfloat16)  # weights times scales may be too small for fp16
+            else:
+                values = values.to(query.dtype)
             acc = tl.dot(weights.to(values.dtype), values, acc=acc, input_precision="ieee")
             largest = highest
     return acc, largest, total
 
 
 @triton.jit
-def scored(query, keys, score):
+def scored(query, keys, key_scale, score):
     """Scores `[M, N]` of `query` `[M, D]` and `keys` `[D, N]`, and their factor to base 2.
 
-    The factor is left to the exponent, where it costs nothing beside the sum.
+    `key_scale` `[N]` is that of codes, or None. The factor is left to the exponent, where it costs
+    nothing beside the sum.
     """
     scores = tl.dot(query, keys, input_precision="ieee")
+    if key_scale is not None:
+        scores *= key_scale[None, :]
     if score.softcap is None:
         factor = score.scaling * LOG2_E
     else:

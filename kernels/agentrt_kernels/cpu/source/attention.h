@@ -7,10 +7,13 @@
 // that a page is read in one go. What a block sees may be cut into parts, and a prefix that several
 // sequences share is one more part, walked once for all of them; parts are joined by their
 // log-sum-exp.
+//
+// `T` is the type of queries and results, `S` that of stored keys and values: the same, or codes.
 #pragma once
 #include <algorithm>
 #include <vector>
 
+#include "kv_codes.h"
 #include "rows.h"
 #include "team.h"
 
@@ -179,6 +182,7 @@ struct Walk {
   uint32_t *keys;   // [dim][TILE] fp32, or pairs of bf16 [dim / 2][TILE]
   uint32_t *values;  // [TILE][padded] fp32, or pairs [TILE / 2][padded]
   float *scores;    // [QUERY_STEP][TILE]
+  float key_scales[TILE], value_scales[TILE];  // of codes
   const void *rows_now[TILE], *rows_next[TILE], **key_rows, **next_rows;
 
   void fit(int head_dim) {
@@ -201,12 +205,17 @@ constexpr bool pairs_of() {
   return HAS_BF16_DOT && sizeof(T) == 2;
 }
 
+template <class S>
+constexpr bool are_codes() {
+  return sizeof(S) == 1;
+}
+
 // Where the keys of tokens at .. at + TILE lie; what is past `end` repeats the last.
-template <class T>
+template <class S>
 static void find_rows(const void **rows, const Pages &pages, const int32_t *table, int at, int end) {
   int page = at / pages.page_tokens, offset = at % pages.page_tokens;
-  const T *base = (const T *)pages.memory;
-  const T *row = nullptr;
+  const S *base = (const S *)pages.memory;
+  const S *row = nullptr;
   for (int token = 0; token < TILE; token++) {
     if (at + token < end) {
       row = base + table[page] * pages.page_stride + offset * pages.token_stride;
@@ -216,49 +225,95 @@ static void find_rows(const void **rows, const Pages &pages, const int32_t *tabl
   }
 }
 
-// Prefetch the same part of the next tile while this one is computed: a burst of such loads would
-// wait for the few that a core can have under way.
-template <class T>
-INLINE void prefetch_head(const void *row, int64_t head, int dim) {
-  const char *from = (const char *)((const T *)row + head);
-  for (int at = 0; at < dim * (int)sizeof(T); at += 64) __builtin_prefetch(from + at, 0, 2);
+// The scales of one head for tokens at .. at + TILE; 0 past `end`. Those of the tile behind are
+// prefetched.
+static void find_scales(Walk &walk, const Pages &pages, const int32_t *table, int head, int at,
+                        int end) {
+  int page = at / pages.page_tokens, offset = at % pages.page_tokens, token = 0;
+  int tokens = std::min(TILE, end - at);
+  const bf16 *base = pages.scales + head * pages.scale_head_stride;
+  while (token < tokens) {
+    int run = std::min(pages.page_tokens - offset, tokens - token), i = 0;
+    const bf16 *keys = base + table[page++] * pages.scale_page_stride + offset;
+    const bf16 *values = keys + pages.scale_value_offset;
+    for (; i + LANES <= run; i += LANES) {
+      store(walk.key_scales + token + i, load(keys + i));
+      store(walk.value_scales + token + i, load(values + i));
+    }
+    for (; i < run; i++) {
+      walk.key_scales[token + i] = widen(keys[i]);
+      walk.value_scales[token + i] = widen(values[i]);
+    }
+    token += run;
+    offset = 0;
+  }
+  for (; token < TILE; token++) walk.key_scales[token] = walk.value_scales[token] = 0;
+  for (int next = at + TILE; next < std::min(end, at + 2 * TILE); next += pages.page_tokens) {
+    const bf16 *keys = base + table[next / pages.page_tokens] * pages.scale_page_stride;
+    __builtin_prefetch(keys, 0, 2);
+    __builtin_prefetch(keys + pages.scale_value_offset, 0, 2);
+  }
 }
 
-template <class T>
+// Prefetch the same part of the next tile while this one is computed: a burst of such loads would
+// wait for the few that a core can have under way.
+template <class S>
+INLINE void prefetch_head(const void *row, int64_t head, int dim) {
+  const char *from = (const char *)((const S *)row + head);
+  for (int at = 0; at < dim * (int)sizeof(S); at += 64) __builtin_prefetch(from + at, 0, 2);
+}
+
+// Words of sixteen tokens become columns: what one register holds of each.
+template <class S>
+INLINE void turn_words(const void **rows, int64_t at, u32 row[LANES]) {
+  UNROLL
+  for (int i = 0; i < LANES; i++) row[i] = load_bits((const S *)rows[i] + at);
+  transpose(row);
+}
+
+template <class T, class S>
 static void turn_keys(Walk &walk, int64_t head, int groups) {
   int dim = walk.dim;
-  if (sizeof(T) == 2 && pairs_of<T>()) {
+  if (pairs_of<T>()) {
     int words = dim / 2;
     for (int group = 0; group < groups; group++) {
+      const void **rows = walk.key_rows + group * LANES;
       for (int i = 0; i < LANES; i++)
-        prefetch_head<T>(walk.next_rows[group * LANES + i], head, dim);
+        prefetch_head<S>(walk.next_rows[group * LANES + i], head, dim);
+      uint32_t *keys = walk.keys + group * LANES;
+      u32 row[LANES];
       int word = 0;
+      if (are_codes<S>())  // turned four at a time, which halves what is shuffled
+        for (; word + 2 * LANES <= words; word += 2 * LANES) {
+          turn_words<S>(rows, head + 2 * word, row);
+          UNROLL
+          for (int i = 0; i < LANES; i++) {
+            store_bits(keys + (size_t)(word + 2 * i) * TILE, first_pair(row[i]));
+            store_bits(keys + (size_t)(word + 2 * i + 1) * TILE, last_pair(row[i]));
+          }
+        }
       for (; word + LANES <= words; word += LANES) {
-        u32 row[LANES];
         UNROLL
-        for (int i = 0; i < LANES; i++)
-          row[i] = load_bits((const T *)walk.key_rows[group * LANES + i] + head + 2 * word);
+        for (int i = 0; i < LANES; i++) row[i] = load_pairs((const S *)rows[i] + head + 2 * word);
         transpose(row);
         UNROLL
-        for (int i = 0; i < LANES; i++)
-          store_bits(walk.keys + (size_t)(word + i) * TILE + group * LANES, row[i]);
+        for (int i = 0; i < LANES; i++) store_bits(keys + (size_t)(word + i) * TILE, row[i]);
       }
       for (; word < words; word++)
         UNROLL
         for (int i = 0; i < LANES; i++)
-          memcpy(walk.keys + (size_t)word * TILE + group * LANES + i,
-                 (const T *)walk.key_rows[group * LANES + i] + head + 2 * word, 4);
+          keys[(size_t)word * TILE + i] = pair_at((const S *)rows[i] + head + 2 * word);
     }
     return;
   }
   for (int group = 0; group < groups; group++) {
-    for (int i = 0; i < LANES; i++) prefetch_head<T>(walk.next_rows[group * LANES + i], head, dim);
+    for (int i = 0; i < LANES; i++) prefetch_head<S>(walk.next_rows[group * LANES + i], head, dim);
     int at = 0;
     for (; at + LANES <= dim; at += LANES) {
       u32 row[LANES];
       UNROLL
       for (int i = 0; i < LANES; i++)
-        row[i] = (u32)load((const T *)walk.key_rows[group * LANES + i] + head + at);
+        row[i] = (u32)load((const S *)walk.key_rows[group * LANES + i] + head + at);
       transpose(row);
       UNROLL
       for (int i = 0; i < LANES; i++)
@@ -267,34 +322,48 @@ static void turn_keys(Walk &walk, int64_t head, int groups) {
     for (; at < dim; at++)
       UNROLL
       for (int i = 0; i < LANES; i++) {
-        float value = widen(((const T *)walk.key_rows[group * LANES + i])[head + at]);
+        float value = widen(((const S *)walk.key_rows[group * LANES + i])[head + at]);
         memcpy(walk.keys + (size_t)at * TILE + group * LANES + i, &value, 4);
       }
   }
 }
 
-template <class T>
+// The values of two tokens in one row: words of their bf16.
+INLINE void pair_values(const bf16 *one, const bf16 *two, int dim, uint32_t *to) {
+  int at = 0;
+  for (; at + 2 * LANES <= dim; at += 2 * LANES)
+    pair_words(load_bits(one + at), load_bits(two + at), to + at);
+  for (; at + LANES <= dim; at += LANES)
+    store_bits(to + at, load_words(one + at) | (load_words(two + at) << 16));
+  for (; at < dim; at++) to[at] = one[at].bits | ((uint32_t)two[at].bits << 16);
+}
+INLINE void pair_values(const int8_t *one, const int8_t *two, int dim, uint32_t *to) {
+  int at = 0;
+  for (; at + LANES <= dim; at += LANES) store_bits(to + at, paired(load(one + at), load(two + at)));
+  for (; at < dim; at++) {
+    int8_t both[2] = {one[at], two[at]};
+    to[at] = pair_at(both);
+  }
+}
+INLINE void pair_values(const float *, const float *, int, uint32_t *) {}  // never pairs
+
+template <class T, class S>
 static void lay_values(Walk &walk, int64_t head, int tokens) {
   int dim = walk.dim, padded = walk.padded;
   if (pairs_of<T>()) {
     for (int token = 0; token < tokens; token += 2) {
-      prefetch_head<T>(walk.next_rows[token], head, dim);
-      prefetch_head<T>(walk.next_rows[token + 1], head, dim);
-      const uint16_t *one = (const uint16_t *)walk.key_rows[token] + head;
-      const uint16_t *two = (const uint16_t *)walk.key_rows[token + 1] + head;
+      prefetch_head<S>(walk.next_rows[token], head, dim);
+      prefetch_head<S>(walk.next_rows[token + 1], head, dim);
       uint32_t *to = walk.values + (size_t)(token / 2) * padded;
-      int at = 0;
-      for (; at + 2 * LANES <= dim; at += 2 * LANES) pair_words(one + at, two + at, to + at);
-      for (; at + LANES <= dim; at += LANES)
-        store_bits(to + at, load_words(one + at) | (load_words(two + at) << 16));
-      for (; at < dim; at++) to[at] = (uint32_t)one[at] | ((uint32_t)two[at] << 16);
-      for (; at < padded; at++) to[at] = 0;
+      pair_values((const S *)walk.key_rows[token] + head, (const S *)walk.key_rows[token + 1] + head,
+                  dim, to);
+      for (int at = dim; at < padded; at++) to[at] = 0;
     }
     return;
   }
   for (int token = 0; token < tokens; token++) {
-    prefetch_head<T>(walk.next_rows[token], head, dim);
-    const T *from = (const T *)walk.key_rows[token] + head;
+    prefetch_head<S>(walk.next_rows[token], head, dim);
+    const S *from = (const S *)walk.key_rows[token] + head;
     float *to = (float *)walk.values + (size_t)token * padded;
     int at = 0;
     for (; at + LANES <= dim; at += LANES) store(to + at, load(from + at));
@@ -348,8 +417,9 @@ INLINE void rescale(Walk &walk, int n, float now) {
   for (int d = 0; d < walk.padded; d += LANES) store(out + d, load(out + d) * shrink);
 }
 
-// Scores become weights, in place; a query that sees nothing here weighs nothing.
-template <class T>
+// Scores become weights, in place; a query that sees nothing here weighs nothing. The scales of codes
+// are taken into both; the sum of weights is without them.
+template <class T, class S>
 INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Score &how, int at,
                          int end) {
   constexpr bool PAIRS = pairs_of<T>();
@@ -361,6 +431,7 @@ INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Sco
   for (int c = 0; c < TILE / LANES; c++) {
     if (c >= groups) break;
     s[c] = load(scores + c * LANES) * all(scaling);
+    if (are_codes<S>()) s[c] *= load(walk.key_scales + c * LANES);
     if (how.softcap > 0) s[c] = tanh_of(s[c]) * all(how.softcap * LOG2_E);
     if (low > c * LANES || past < (c + 1) * LANES) {
       i32 place = ahead + c * LANES;
@@ -375,6 +446,7 @@ INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Sco
     if (c >= groups) break;
     f32 weight = power_of_two<PAIRS>(s[c] - against);
     total += weight;
+    if (are_codes<S>()) weight *= load(walk.value_scales + c * LANES);
     if (PAIRS)
       store((bf16 *)scores + c * LANES, weight);
     else
@@ -383,7 +455,7 @@ INLINE void weigh_scores(Walk &walk, int n, float *scores, int groups, const Sco
   store(walk.total[n], total);
 }
 
-template <class T, int N>
+template <class T, class S, int N>
 INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, int at, int end) {
   int column = 0;
   if (COLUMNS > 1 && groups > 2) {
@@ -392,7 +464,7 @@ INLINE void score_queries(Walk &walk, int first, int groups, const Score &how, i
     for (; column < groups; column++) multiply_keys<T, N, 1>(walk, first, column);
   }
   for (int n = 0; n < N; n++)
-    weigh_scores<T>(walk, first + n, walk.scores + n * TILE, groups, how, at, end);
+    weigh_scores<T, S>(walk, first + n, walk.scores + n * TILE, groups, how, at, end);
 }
 
 template <class T, int N, int C>
@@ -429,10 +501,10 @@ INLINE void weigh_slice(Walk &walk, int first, int steps, int d) {
       store(walk.out + (size_t)(first + n) * walk.padded + d + c * LANES, sums[n][c]);
 }
 
-template <class T, int N>
+template <class T, class S, int N>
 static __attribute__((noinline)) void attend_tile(Walk &walk, int first, int groups, int tokens,
                                                   const Score &how, int at, int end) {
-  score_queries<T, N>(walk, first, groups, how, at, end);
+  score_queries<T, S, N>(walk, first, groups, how, at, end);
   int steps = pairs_of<T>() ? (tokens + 1) / 2 : tokens;
   int d = 0;
   for (; d + COLUMNS * LANES <= walk.padded; d += COLUMNS * LANES)
@@ -445,7 +517,7 @@ static __attribute__((noinline)) void attend_tile(Walk &walk, int first, int gro
 }
 
 // All tiles of tokens begin .. end, for the queries that `walk` holds, from head `first` on.
-template <class T>
+template <class T, class S>
 static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int first, int heads,
                        const Score &how, int begin, int end) {
   for (int n = 0; n < walk.count; n++) {
@@ -454,23 +526,24 @@ static void walk_pages(Walk &walk, const Pages &pages, const int32_t *table, int
   }
   memset(walk.out, 0, (size_t)walk.count * walk.padded * sizeof(float));
   const void **now = walk.rows_now, **next = walk.rows_next;
-  if (begin < end) find_rows<T>(now, pages, table, begin, end);
+  if (begin < end) find_rows<S>(now, pages, table, begin, end);
   for (int at = begin; at < end; at += TILE) {
     int tokens = std::min(TILE, end - at);
     int groups = (tokens + LANES - 1) / LANES;
-    if (at + TILE < end) find_rows<T>(next, pages, table, at + TILE, end);
+    if (at + TILE < end) find_rows<S>(next, pages, table, at + TILE, end);
     walk.key_rows = now;
     walk.next_rows = at + TILE < end ? next : now;
     for (int head = 0; head < heads; head++) {
       int64_t key_at = (first + head) * pages.head_stride, value_at = key_at + pages.value_offset;
-      turn_keys<T>(walk, key_at, groups);
-      lay_values<T>(walk, value_at, (tokens + 1) / 2 * 2);
+      if (are_codes<S>()) find_scales(walk, pages, table, first + head, at, end);
+      turn_keys<T, S>(walk, key_at, groups);
+      lay_values<T, S>(walk, value_at, (tokens + 1) / 2 * 2);
       int n = head * walk.each, past = n + walk.each;
       for (; n + QUERY_STEP <= past; n += QUERY_STEP)
-        attend_tile<T, QUERY_STEP>(walk, n, groups, tokens, how, at, end);
-      if (QUERY_STEP > 3 && past - n == 3) attend_tile<T, 3>(walk, n, groups, tokens, how, at, end);
-      if (QUERY_STEP > 2 && past - n == 2) attend_tile<T, 2>(walk, n, groups, tokens, how, at, end);
-      if (past - n == 1) attend_tile<T, 1>(walk, n, groups, tokens, how, at, end);
+        attend_tile<T, S, QUERY_STEP>(walk, n, groups, tokens, how, at, end);
+      if (QUERY_STEP > 3 && past - n == 3) attend_tile<T, S, 3>(walk, n, groups, tokens, how, at, end);
+      if (QUERY_STEP > 2 && past - n == 2) attend_tile<T, S, 2>(walk, n, groups, tokens, how, at, end);
+      if (past - n == 1) attend_tile<T, S, 1>(walk, n, groups, tokens, how, at, end);
     }
     std::swap(now, next);
   }
@@ -558,7 +631,7 @@ static void give_query(const AttendCall &call, Walk &walk, const Block &block, i
               (head * shared + query % shared) * heads.out_head_stride);
 }
 
-template <class T>
+template <class T, class S>
 static void attend_item(const AttendCall &call, Walk &walk, const Item &item) {
   const Rows &rows = *call.rows;
   const std::vector<Block> &blocks = call.plan->blocks;
@@ -585,7 +658,7 @@ static void attend_item(const AttendCall &call, Walk &walk, const Item &item) {
     for (int n = 0; n < walk.each; n++) lowest = std::min(lowest, walk.low[n]);
     begin = std::max(begin, lowest / TILE * TILE);
   }
-  walk_pages<T>(walk, *call.pages, table, item.head, item.heads, *call.how, begin, item.end);
+  walk_pages<T, S>(walk, *call.pages, table, item.head, item.heads, *call.how, begin, item.end);
   for (int n = 0; n < walk.count; n++) {
     int head = item.head + n / walk.each, query = n % walk.each;
     if (item.block >= 0) {
@@ -626,14 +699,22 @@ static void join_parts(const AttendCall &call, Walk &walk, const Block &block, i
   }
 }
 
+template <class T, class S>
+static void attend_items(Worker &me, const AttendCall &call, Walk &walk) {
+  me.share((int)call.plan->items.size(),
+           [&](int piece) { attend_item<T, S>(call, walk, call.plan->items[piece]); });
+}
+
 // The whole attention of a batch, by a team; the plan was made before.
 template <class T>
 static void apply_attention(Worker &me, const AttendCall &call) {
   static thread_local Walk walk;
   walk.fit(call.pages->head_dim);
   int kv_heads = call.pages->kv_heads;
-  me.share((int)call.plan->items.size(),
-           [&](int piece) { attend_item<T>(call, walk, call.plan->items[piece]); });
+  if (call.pages->scales != nullptr)
+    attend_items<T, int8_t>(me, call, walk);
+  else
+    attend_items<T, T>(me, call, walk);
   if (call.plan->joins)
     me.share((int)call.plan->blocks.size() * kv_heads, [&](int piece) {
       const Block &block = call.plan->blocks[piece / kv_heads];

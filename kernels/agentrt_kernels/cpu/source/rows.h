@@ -1,7 +1,9 @@
 // Operations row by row: norms, the gate, rotation with the store of keys and values.
 #pragma once
 #include <cmath>
+#include <vector>
 
+#include "kv_codes.h"
 #include "vector.h"
 
 template <class In>
@@ -56,9 +58,9 @@ static void gate_row(const Activation &how, const T *gate, const T *up, int widt
 }
 
 // The halves of a head are turned against each other; `angles` holds cosines, then sines.
-template <class T, class W>
+template <class T, class W, class Out>
 static void rotate_head(const T *head, const W *norm, Norm how, const float *angles, int dim,
-                        T *out) {
+                        Out *out) {
   float scale = 1.0f, mean = 0.0f;
   if (norm != nullptr) {
     if (how.centered) mean = mean_of(head, dim);
@@ -97,11 +99,14 @@ static void rotate_head(const T *head, const W *norm, Norm how, const float *ang
   }
 }
 
-// Where one layer's keys and values lie; strides count values.
+// Where one layer's keys and values lie; strides count values. With scales they are codes, and the
+// scales of one head's tokens in a page lie next to each other.
 struct Pages {
   void *memory;
   int64_t page_stride, value_offset, token_stride, head_stride;
   int32_t page_tokens, kv_heads, head_dim;
+  bf16 *scales;  // or null
+  int64_t scale_page_stride, scale_value_offset, scale_head_stride;
 };
 
 struct Rope {
@@ -134,8 +139,25 @@ static void rope_row(const Rope &how, const Pages &pages, int row) {
                 query + head * how.query_head_stride);
   int64_t slot = how.slots[row];
   if (slot < 0) return;
-  T *keys = (T *)pages.memory + (slot / pages.page_tokens) * pages.page_stride +
-            (slot % pages.page_tokens) * pages.token_stride;
+  int64_t page = slot / pages.page_tokens, offset = slot % pages.page_tokens;
+  if (pages.scales != nullptr) {
+    static thread_local std::vector<float> wide;
+    if (wide.size() < (size_t)dim) wide.resize(dim);
+    int8_t *codes = (int8_t *)pages.memory + page * pages.page_stride + offset * pages.token_stride;
+    bf16 *scales = pages.scales + page * pages.scale_page_stride + offset;
+    for (int head = 0; head < pages.kv_heads; head++) {
+      const T *key = qkv + (how.heads + head) * how.qkv_head_stride;
+      const T *value = key + pages.kv_heads * how.qkv_head_stride;
+      int8_t *to = codes + head * pages.head_stride;
+      bf16 *scale = scales + head * pages.scale_head_stride;
+      rotate_head(key, norm_of(how.key_norm, head), norm, angles, dim, wide.data());
+      encode_head(wide.data(), dim, to, scale);
+      for (int d = 0; d < dim; d += LANES) put(wide.data() + d, take(value + d, dim - d), dim - d);
+      encode_head(wide.data(), dim, to + pages.value_offset, scale + pages.scale_value_offset);
+    }
+    return;
+  }
+  T *keys = (T *)pages.memory + page * pages.page_stride + offset * pages.token_stride;
   for (int head = 0; head < pages.kv_heads; head++) {
     T *key = keys + head * pages.head_stride;
     rotate_head(qkv + (how.heads + head) * how.qkv_head_stride, norm_of(how.key_norm, head), norm,

@@ -20,6 +20,7 @@ struct StackLayer {
   const float *angles;
   int64_t norm_stride;  // of the weights of heads; 0: one for all
   int64_t page_offset;  // of this layer's keys inside a page
+  int64_t scale_offset;  // of their scales, if they are codes
   float epsilon;
   Score how;
 };
@@ -164,7 +165,9 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
   Pages pages = call.pages;
   int64_t dim = pages.head_dim, mixed = call.heads * dim;
   int64_t width = (call.heads + 2 * pages.kv_heads) * dim;
-  T *memory = (T *)pages.memory;
+  char *memory = (char *)pages.memory;
+  bf16 *scales = pages.scales;
+  size_t stored = scales != nullptr ? sizeof(int8_t) : sizeof(T);
   T *qkv = (T *)room.qkv, *query = (T *)room.query, *values = (T *)room.mixed;
   T *inner = (T *)room.inner;
   me.share(tokens, [&](int row) {
@@ -179,7 +182,8 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
   int64_t stride = LANES + (dim + LANES - 1) / LANES * LANES;
   for (int index = 0; index < call.layer_count; index++) {
     const StackLayer &layer = call.layers[index];
-    pages.memory = memory + layer.page_offset;
+    pages.memory = memory + layer.page_offset * stored;
+    if (scales != nullptr) pages.scales = scales + layer.scale_offset;
     const T *normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
     apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width);
     Rope rope{qkv,           width,         dim,        call.positions,

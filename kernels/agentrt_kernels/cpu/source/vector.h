@@ -71,9 +71,9 @@ INLINE u32 load_words(const void *from) {
 }
 
 // Words of two rows side by side, `one` in the lower halves: thirty-two of each.
-INLINE void pair_words(const void *one, const void *two, uint32_t *to) {
+INLINE void pair_words(u32 one, u32 two, uint32_t *to) {
   typedef uint16_t words __attribute__((vector_size(64)));
-  words a = (words)load_bits(one), b = (words)load_bits(two);
+  words a = (words)one, b = (words)two;
   store_bits(to, (u32)__builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38,
                                               7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14,
                                               46, 15, 47));
