@@ -26,6 +26,7 @@ DraftTexts = Literal["all", "own"]
 WeightChoice = Literal["checkpoint", "int8", "int4"]
 ActivationChoice = Literal["auto", "int8"]
 HeadWeights = Literal["auto", "checkpoint", "int8", "int4"]
+KvCacheDtype = Literal["auto", "int8"]
 KernelChoice = Literal["auto", "reference", "torch", "triton", "cpu"]
 
 _SIZES: dict[str, dict[Device, int]] = {
@@ -66,6 +67,9 @@ class EngineConfig:
             over goes to the next one, or nowhere with ",drop"; or "package.module:function".
         expert_load: Whether tokens are counted by request, layer and expert. Steps are then not
             captured as CUDA graphs.
+        kv_cache_dtype: "int8" keeps keys and values as codes of eight bits, with a scale for each
+            token and head: about twice the tokens in the same memory (vLLM: `kv_cache_dtype`).
+            "auto" keeps them as they are computed.
         page_tokens: Tokens of one KV page (vLLM: block size).
         kv_pages: Pages of the KV cache; 0 sizes the pool from `kv_bytes`.
         kv_bytes: Size of the KV cache; 0 takes a share of the device's free memory.
@@ -120,6 +124,7 @@ class EngineConfig:
     activations: ActivationChoice = "auto"
     expert_routing: str = "trained"
     expert_load: bool = False
+    kv_cache_dtype: KvCacheDtype = "auto"
     page_tokens: int = 16
     kv_pages: int = 0
     kv_bytes: int = 0

@@ -13,7 +13,8 @@ from agentrt.base.gguf.checkpoint_files import is_gguf
 _REMOTE = ("kind", "protocol", "model", "organisation", "project")
 _EMBEDDED = (
     *("device", "dtype", "seed", "random_weights", "kernels"),
-    *("weights", "weight_group", "head_weights", "activations", "expert_routing"),
+    *("weights", "weight_group", "head_weights", "activations", "kv_cache_dtype"),
+    "expert_routing",
     *("jump_forward", "replay"),
 )
 _MODEL_FILES = (".safetensors", ".json", ".jinja", ".model", ".txt")

@@ -8,7 +8,13 @@ from agentrt.protocol.backend import Capabilities
 
 
 def capabilities_of(
-    codec: Codec, model: str, window_tokens: int, config: EngineConfig, pages: int, host_pages: int
+    codec: Codec,
+    model: str,
+    window_tokens: int,
+    config: EngineConfig,
+    pages: int,
+    host_pages: int,
+    page_bytes: int,
 ) -> Capabilities:
     """Capabilities of an engine: it supports everything in the contract.
 
@@ -19,6 +25,7 @@ def capabilities_of(
         config: Settings of the engine, with all sizes.
         pages: KV pages on the device.
         host_pages: KV pages of the offload tier.
+        page_bytes: Bytes of a KV page on the device.
     """
     return Capabilities(
         backend="embedded",
@@ -42,4 +49,5 @@ def capabilities_of(
         cache_salts=True,
         resumes=True,
         prefills_ahead=True,
+        kv_bytes=pages * page_bytes,
     )

@@ -117,6 +117,7 @@ class EngineCore:
             config,
             executor.pages,
             offload.tier.pool.total_pages if offload is not None else 0,
+            executor.page_bytes,
         )
 
     @property

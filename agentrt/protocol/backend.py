@@ -44,6 +44,8 @@ class Capabilities:
         call_frame: Frame of tool calls in the text of its deltas. Engines that report calls
             separately write them into the text in `JSON_ARRAY_FRAME`.
         kv_tokens: Capacity of its KV cache in tokens; 0 if unknown.
+        kv_bytes: Memory of its KV cache in bytes, with scales of quantised KV and the KV of a draft
+            model; 0 if unknown.
         host_kv_tokens: Capacity of its KV offload tier in tokens; 0 without one.
         page_tokens: Tokens of a KV page; 0 if unknown.
         slots: Requests that it computes at once; 0 if unknown.
@@ -89,6 +91,7 @@ class Capabilities:
     prices: Prices | None = None
     page_tokens: int = 0
     slots: int = 0
+    kv_bytes: int = 0
 
 
 @record

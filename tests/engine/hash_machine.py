@@ -43,8 +43,11 @@ class HashMachine:
     shared by mistake, overwritten or lost changes tokens, and a step takes microseconds.
     """
 
+    coded = False
+
     def __init__(self, config: EngineConfig, eos_bias: float) -> None:
-        layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, torch.device("cpu"))
+        cpu = torch.device("cpu")
+        layout = KvLayout(1, 1, 1, config.page_tokens, torch.float32, cpu, coded=self.coded)
         self.model = SimpleNamespace(
             layout=layout,
             logits_size=VOCABULARY,
@@ -66,9 +69,10 @@ class HashMachine:
     def forward(self, parts):
         batch = self.packer.pack(parts, self.siblings.find(parts))
         self.named_by_slot += sum(part.token_ids[-1] < 0 for part in parts)
-        keys = self.kv.memory[:, 0, 0, :, 0, 0].numpy()  # [pages, page]
         slots = batch.fields.slot_mapping.numpy()
-        keys[slots // self.page_tokens, slots % self.page_tokens] = batch.fields.token_ids.numpy()
+        where = slots // self.page_tokens, slots % self.page_tokens
+        self.store(where, batch.fields.token_ids.numpy())
+        keys = self.stored_ids()
         wanted = np.array(logit_rows(parts), dtype=np.int64)
         start = batch.paged.query_start.numpy()
         owners = np.searchsorted(start, wanted, "right") - 1
@@ -84,8 +88,40 @@ class HashMachine:
         logits[:, END_ID] += self.eos_bias
         return torch.from_numpy(logits)
 
+    def store(self, where, token_ids):
+        """Store ids at (pages, offsets)."""
+        self.kv.memory[:, 0, 0, :, 0, 0].numpy()[where] = token_ids
+
+    def stored_ids(self) -> np.ndarray:
+        """Ids that the pages hold, `[pages, page]`."""
+        ids: np.ndarray = self.kv.memory[:, 0, 0, :, 0, 0].numpy()
+        return ids
+
     def remember_tokens(self, slots, token_ids):
         self.last[list(slots)] = token_ids
+
+
+class CodedHashMachine(HashMachine):
+    """A hash whose KV is codes with scales: an id is half in the one and half in the other.
+
+    So a page whose codes were moved, shared, offloaded or loaded without their scales, or these
+    without those, changes tokens.
+    """
+
+    coded = True
+
+    def store(self, where, token_ids):
+        pages, offsets = (torch.from_numpy(one) for one in where)
+        ids, scales = torch.from_numpy(token_ids), self.kv.scales
+        assert scales is not None
+        self.kv.memory[pages, 0, 0, offsets, 0, 0] = (ids % 64).to(torch.int8)
+        scales[pages, 0, 0, 0, offsets] = (ids // 64).to(torch.bfloat16)
+
+    def stored_ids(self):
+        scales = self.kv.scales
+        assert scales is not None
+        ids = self.kv.memory[:, 0, 0, :, 0, 0].int() + 64 * scales[:, 0, 0, 0].int()
+        return ids.numpy()
 
 
 def hash_core(

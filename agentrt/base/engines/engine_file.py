@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from agentrt.base.config import ActivationChoice, WeightChoice
+from agentrt.base.config import ActivationChoice, KvCacheDtype, WeightChoice
 from agentrt.base.engines.fallback_reason import REASONS
 from agentrt.base.engines.fleet_table import members_of
 from agentrt.base.engines.remote_engine_config import (
@@ -31,6 +31,7 @@ FILE_NAME = "agentrt.toml"
 _FORMATS: dict[str, tuple[str, ...]] = {
     "weights": get_args(WeightChoice),
     "activations": get_args(ActivationChoice),
+    "kv_cache_dtype": get_args(KvCacheDtype),
 }
 """Formats that the embedded engine takes from the file."""
 MAX_FILE_BYTES = 1 << 20

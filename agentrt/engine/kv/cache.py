@@ -1,4 +1,9 @@
-"""The KV cache: one tensor, cut into pages that hold all layers of some tokens."""
+"""The KV cache: one tensor, cut into pages that hold all layers of some tokens.
+
+Keys and values are stored as they are, or as codes of eight bits with a scale for each token and
+head (`agentrt_kernels.kv_codes`). Codes and scales of a page lie in one piece, so that whatever
+copies, shares, offloads or frees a page does so with both.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,14 @@ from torch import Tensor
 
 from agentrt.base.errors import UsageError
 from agentrt.base.ids import PageId
+from agentrt_kernels.kv_codes import SCALE_DTYPE, encode_heads
 
 _FREE_MEMORY_SHARES = {"cpu": 0.25, "cuda": 0.9}
 """Share of the free memory that the cache takes if no size is configured. A GPU serves nothing
 else; the memory of a CPU has other uses."""
+
+_LINE_BYTES = 64
+"""KV on a CPU begins at a line of the cache: a head of 64 codes then lies in one, not in two."""
 
 _MAX_CPU_BYTES = 4 << 30
 """Default limit on a CPU, so that a machine with much memory does not page it all in."""
@@ -30,8 +39,9 @@ class KvLayout:
         kv_heads: Heads of keys and values.
         head_dim: Width of one head.
         page_tokens: Tokens of one page.
-        dtype: Type of the cached values.
+        dtype: Type in which values are computed, and stored unless they are coded.
         device: Device of the cache.
+        coded: Whether they are stored as int8 codes with scales.
     """
 
     layers: int
@@ -40,41 +50,76 @@ class KvLayout:
     page_tokens: int
     dtype: torch.dtype
     device: torch.device
+    coded: bool = False
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of a page's keys or values in one layer, without their scales."""
+        values = self.page_tokens * self.kv_heads * self.head_dim
+        if self.coded:
+            return values + values % 2  # scales of two bytes follow
+        return values * self.dtype.itemsize
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a page's keys or values in one layer."""
+        scales = self.page_tokens * self.kv_heads * SCALE_DTYPE.itemsize
+        return self.code_bytes + (scales if self.coded else 0)
 
     @property
     def page_bytes(self) -> int:
-        """Bytes of one page: keys and values of all layers."""
-        values = self.layers * 2 * self.page_tokens * self.kv_heads * self.head_dim
-        return values * self.dtype.itemsize
+        """Bytes of one page: keys and values of all layers.
+
+        Example:
+            >>> cpu = torch.device("cpu")
+            >>> plain = KvLayout(1, 2, 64, 16, torch.bfloat16, cpu)
+            >>> coded = KvLayout(1, 2, 64, 16, torch.bfloat16, cpu, coded=True)
+            >>> plain.page_bytes, coded.page_bytes
+            (8192, 4224)
+        """
+        return self.layers * 2 * self.block_bytes
 
 
 class KvCache:
-    """Keys and values, `[pages, layers, 2, page, kv_heads, head_dim]`.
+    """Keys and values of all pages.
 
-    A page is contiguous, so that it can be copied as one. Seen as rows of one token, layer `l`'s
-    keys of (page, offset) are row `page * row_stride + l * 2 * page_tokens + offset`: the part that
-    depends on the layer is a constant shift, so one index serves all layers.
+    A page is contiguous, so that it can be copied as one, and so is a layer's part of it: its keys,
+    then its values. Seen as rows of one token, layer `l`'s keys of (page, offset) are row `page *
+    row_stride + l * 2 * page_tokens + offset`: the part that depends on the layer is a constant
+    shift, so one index serves all layers.
 
     Attributes:
         layout: Shape of the KV.
         pages: Number of pages.
         page_stride: Distance of two pages, in page-sized blocks of one layer's keys.
+        stored: `[pages, layers, 2, n]`, contiguous: all that is stored; what copies pages copies
+            this.
+        memory: `[pages, layers, 2, page, kv_heads, head_dim]`, its values, or its int8 codes.
+        scales: `[pages, layers, 2, kv_heads, page]` bf16 of the codes; None if there are none.
     """
 
     def __init__(self, layout: KvLayout, pages: int) -> None:
         self.layout = layout
         self.pages = pages
         self.page_stride = 2 * layout.layers
-        width = layout.kv_heads * layout.head_dim
-        self.memory = _zeros(
-            (pages, layout.layers, 2, layout.page_tokens, layout.kv_heads, layout.head_dim), layout
-        )
-        by_token = self.memory.view(-1, width)  # [pages * layers * 2 * page, width]
-        by_block = self.memory.view(-1, layout.page_tokens * width)  # [pages * layers * 2, ...]
+        dtype = torch.int8 if layout.coded else layout.dtype
+        width = layout.block_bytes // dtype.itemsize
+        self.stored = _zeros((pages, layout.layers, 2, width), dtype, layout)
+        shape = (layout.page_tokens, layout.kv_heads, layout.head_dim)
+        values = self.stored[..., : math.prod(shape)]
+        self.memory = values.view(*values.shape[:-1], *shape)
+        self.scales: Tensor | None = None
+        if layout.coded:
+            behind = self.stored[..., layout.code_bytes :].view(SCALE_DTYPE)
+            self.scales = behind.view(*behind.shape[:-1], layout.kv_heads, layout.page_tokens)
+        by_block = self.stored.view(-1, width)  # [pages * layers * 2, n]
         blocks = range(self.page_stride)
         # One shifted view per layer and kind: reads and writes index with page numbers only.
-        self._token_views = [by_token[block * layout.page_tokens :] for block in blocks]
         self._block_views = [by_block[block:] for block in blocks]
+        self._token_views: list[Tensor] = []
+        if not layout.coded:
+            by_token = self.stored.view(-1, layout.kv_heads * layout.head_dim)
+            self._token_views = [by_token[block * layout.page_tokens :] for block in blocks]
 
     def write(self, layer: int, rows: Tensor, key: Tensor, value: Tensor) -> None:
         """Store the KV of new tokens.
@@ -85,24 +130,48 @@ class KvCache:
             key: `[tokens, kv_heads * head_dim]`.
             value: `[tokens, kv_heads * head_dim]`.
         """
-        self._token_views[2 * layer].index_copy_(0, rows, key)
-        self._token_views[2 * layer + 1].index_copy_(0, rows, value)
+        if self.scales is None:
+            self._token_views[2 * layer].index_copy_(0, rows, key)
+            self._token_views[2 * layer + 1].index_copy_(0, rows, value)
+            return
+        codes, scales = self.memory[:, layer], self.scales[:, layer]
+        both = torch.stack((key, value), 1).view(-1, 2, *codes.shape[-2:])  # [tokens, 2, K, D]
+        size = self.layout.page_tokens
+        pages, offsets = rows // (self.page_stride * size), rows % size
+        codes[pages, :, offsets], scales[pages, :, :, offsets] = encode_heads(both)
 
     def copy_page(self, source: PageId, target: PageId) -> None:
         """Copy the KV of all layers of a page to another page."""
-        self.memory[target].copy_(self.memory[source])
+        self.stored[target].copy_(self.stored[source])
 
     def read(self, layer: int, blocks: Tensor, key: Tensor, value: Tensor) -> None:
-        """Copy whole pages into tiles of constant size.
+        """Copy whole pages into tiles of constant size, as they are stored.
 
         Args:
             layer: Index of the layer.
             blocks: `[n]` int64, `page * page_stride`.
-            key: `[n, page_tokens * kv_heads * head_dim]`, filled.
+            key: `[n, width]`, filled; as wide as the last dimension of `stored`.
             value: The same, filled.
         """
         torch.index_select(self._block_views[2 * layer], 0, blocks, out=key)
         torch.index_select(self._block_views[2 * layer + 1], 0, blocks, out=value)
+
+    def widen(self, blocks: Tensor, out: Tensor) -> None:
+        """Values of whole pages in fp32.
+
+        Args:
+            blocks: `[n, width]` as `read` fills it.
+            out: `[n, page_tokens * kv_heads * head_dim]` fp32, filled.
+        """
+        layout = self.layout
+        if not layout.coded:
+            out.copy_(blocks)
+            return
+        shape = (layout.page_tokens, layout.kv_heads, layout.head_dim)
+        wide = out.view(-1, *shape)
+        wide.copy_(blocks[:, : math.prod(shape)].view(-1, *shape))
+        scales = blocks[:, layout.code_bytes :].view(SCALE_DTYPE).float()
+        wide.mul_(scales.view(-1, *shape[1::-1]).transpose(1, 2)[..., None])
 
 
 def pages_for(
@@ -150,19 +219,20 @@ def pages_for(
     return max(1, min(share // page_bytes, max_pages))
 
 
-def _zeros(shape: tuple[int, ...], layout: KvLayout) -> Tensor:
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, layout: KvLayout) -> Tensor:
     """Zeros, since a masked position must not hold a NaN; on a CPU, mapped when first used."""
     if layout.device.type != "cpu":
-        return torch.zeros(shape, dtype=layout.dtype, device=layout.device)
-    size = math.prod(shape) * layout.dtype.itemsize
+        return torch.zeros(shape, dtype=dtype, device=layout.device)
+    size = math.prod(shape) * dtype.itemsize
     try:
-        plain = np.zeros(size, dtype=np.uint8)
+        plain = np.zeros(size + _LINE_BYTES, dtype=np.uint8)
     except (MemoryError, ValueError) as error:  # the latter if no address is that large
         raise UsageError(
             f"{size / 2**30:,.0f} GiB of KV memory are more than this machine can map",
             hint=f"One page takes {layout.page_bytes} bytes: give fewer, or fewer bytes",
         ) from error
-    return torch.from_numpy(plain).view(layout.dtype).view(shape)
+    begin = -plain.ctypes.data % _LINE_BYTES
+    return torch.from_numpy(plain[begin : begin + size]).view(dtype).view(shape)
 
 
 def _free_bytes(device: torch.device) -> int:

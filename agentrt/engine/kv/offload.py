@@ -159,11 +159,11 @@ class HostCopier:
         stream: CopyStream,
     ) -> None:
         pinned = kv.layout.device.type == "cuda"
-        memory = kv.memory  # [pages, layers, 2, page, kv_heads, head_dim]
-        host = torch.empty((pages, *memory.shape[1:]), dtype=memory.dtype, pin_memory=pinned)
-        self._device, self._host = memory.flatten(1), host.flatten(1)  # [pages, page_values]
-        layer_shape = (memory.shape[0], stream.layers, -1)
-        self._device_layers = memory.view(layer_shape).unbind(1)  # [pages, values of a layer] each
+        stored = kv.stored  # [pages, layers, 2, n]
+        host = torch.empty((pages, *stored.shape[1:]), dtype=stored.dtype, pin_memory=pinned)
+        self._device, self._host = stored.flatten(1), host.flatten(1)  # [pages, page_values]
+        layer_shape = (stored.shape[0], stream.layers, -1)
+        self._device_layers = stored.view(layer_shape).unbind(1)  # [pages, values of a layer] each
         self._host_layers = host.view(pages, *layer_shape[1:]).unbind(1)
         self._kernels = kernels
         self._rates = rates

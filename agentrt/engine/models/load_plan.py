@@ -12,6 +12,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.expert_routing import expert_routing
 from agentrt.base.gguf.checkpoint_files import is_gguf, weight_bytes
+from agentrt.base.kv_cache_dtype import check_kv_cache_dtype
 from agentrt.base.weight_choice import check_weights
 from agentrt.engine.models.checkpoint import read_config, stored_quantised, tensor_shapes
 from agentrt.engine.models.context_limit import ContextLimit, context_limit
@@ -74,6 +75,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
         EngineUnavailable: The device is missing, or cannot run the configured kernels.
     """
     check_weights(config)
+    check_kv_cache_dtype(config)
     hf_config = read_config(config.model_path, weights=not config.random_weights)
     if config.device == "cuda" and not torch.cuda.is_available():
         raise EngineUnavailable(

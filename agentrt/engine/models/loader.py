@@ -17,6 +17,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.errors import ModelInvalid
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache, KvLayout
+from agentrt.engine.models.kv_layout import kv_layout
 from agentrt.engine.models.load_plan import LoadPlan, declined_plan, differs, plan_load
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.build import (
@@ -127,7 +128,7 @@ def _load_native(plan: LoadPlan, shape: DecoderShape) -> tuple[EngineNetwork, Se
     reference = self_check.reference_logits(config.model_path, dtype, device)
     plain = dataclasses.replace(plan, quantisation=None)
     network = _native_network(plain, shape)
-    layout = _layout(plan, shape)
+    layout = kv_layout(plan, shape, as_computed=True)
     logits = self_check.network_logits(network, layout, shape.heads, shape.vocabulary)
     check = self_check.compare_logits(logits, reference, dtype)
     self_check.store_result(plan.self_check_key, check)
@@ -169,7 +170,7 @@ def _load_transformers(plan: LoadPlan) -> LoadedModel:
     if plan.self_check.state == "unknown":
         reference = self_check.module_logits(network.module)
         kernels = None if plan.kernels.kernels.name == "torch" else plan.kernels.kernels
-        layout = _layout(plan, sizes)
+        layout = kv_layout(plan, sizes, as_computed=True)
         try:
             logits = self_check.network_logits(
                 network, layout, sizes.heads, sizes.vocabulary, kernels
@@ -199,17 +200,6 @@ class _ModelSizes:
     vocabulary: int
 
 
-def _layout(plan: LoadPlan, sizes: DecoderShape | _ModelSizes) -> KvLayout:
-    return KvLayout(
-        layers=sizes.layers,
-        kv_heads=sizes.kv_heads,
-        head_dim=sizes.head_dim,
-        page_tokens=plan.config.page_tokens,
-        dtype=plan.dtype,
-        device=plan.device,
-    )
-
-
 def _activation_values(sizes: DecoderShape | _ModelSizes) -> int:
     """The stream and its norm, queries, keys, values and their output, and an MLP's three."""
     attention = 2 * (sizes.heads + sizes.kv_heads) * sizes.head_dim
@@ -229,7 +219,7 @@ def _loaded_model(
     return LoadedModel(
         network=network,
         heads=sizes.heads,
-        layout=_layout(plan, sizes),
+        layout=kv_layout(plan, sizes),
         window_tokens=plan.context.tokens,
         rope_threshold=sizes.rope_threshold if isinstance(sizes, DecoderShape) else 0,
         logits_size=sizes.vocabulary,

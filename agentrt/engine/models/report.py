@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import AgentrtError
 from agentrt.base.gguf.checkpoint_files import weight_bytes as saved_bytes
+from agentrt.engine.models.kv_layout import kv_layout
 from agentrt.engine.models.load_plan import LoadPlan, plan_load
 from agentrt.engine.models.native.model_config import Declined
 from agentrt.engine.models.native.shape import DecoderShape
 from agentrt.engine.models.native.weights import weight_bytes
+
+
+class KvReport(TypedDict):
+    """The part of a report about the KV cache; see `ModelReport`."""
+
+    kv_cache: str
+    kv_token_bytes: float
+    kv_tokens_gained: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,10 @@ class ModelReport:
         linear_reason: Why.
         dtype: Type of weights and activations.
         weight_bytes: Bytes of all weights as they are kept; 0 if transformers computes it.
+        kv_cache: Type of cached keys and values: "int8", or the dtype.
+        kv_token_bytes: Bytes of a token's keys and values in all layers, scales included; 0 if
+            transformers computes it.
+        kv_tokens_gained: Tokens in the memory of one whose values are kept as computed.
         device: Device of the model.
         context_tokens: Longest context; 0 if its config does not say.
         context_reason: Why that is shorter than its config says; "" if it is not.
@@ -45,6 +58,9 @@ class ModelReport:
     linear_reason: str = ""
     dtype: str = ""
     weight_bytes: int = 0
+    kv_cache: str = ""
+    kv_token_bytes: float = 0.0
+    kv_tokens_gained: float = 1.0
     device: str = ""
     context_tokens: int = 0
     context_reason: str = ""
@@ -53,12 +69,15 @@ class ModelReport:
     @property
     def computed_by(self) -> str:
         """Everything that a step's time depends on, beside the model and the machine."""
-        return f"{self.path} {self.kernels} {self.linear} {self.dtype}"
+        coded = "" if self.kv_cache == self.dtype else f" {self.kv_cache} KV"
+        return f"{self.path} {self.kernels} {self.linear} {self.dtype}{coded}"
 
     def __str__(self) -> str:
         parts = [f"{self.architecture} on the {self.path} path ({self.path_reason})"]
         parts.append(f"kernels {self.kernels} ({self.kernels_reason})")
         parts.append(f"{self.linear} weights in {self.dtype} on {self.device}")
+        if self.kv_cache != self.dtype:
+            parts.append(f"KV in {self.kv_cache}")
         if self.context_reason:
             parts.append(f"contexts of {self.context_tokens} tokens ({self.context_reason})")
         return ", ".join(parts)
@@ -88,10 +107,27 @@ def report_of(plan: LoadPlan) -> ModelReport:
         linear_reason="" if declined else linear_reason,
         dtype=str(plan.dtype).removeprefix("torch."),
         weight_bytes=_weight_bytes(plan),
+        **_kv_of(plan),
         device=plan.device.type,
         context_tokens=plan.context.tokens,
         context_reason=plan.context.reason,
         self_check=f"{plan.self_check.state}: {plan.self_check.reason}",
+    )
+
+
+def _kv_of(plan: LoadPlan) -> KvReport:
+    """What a token's keys and values take."""
+    sizes = plan.shape
+    kind: str = plan.config.kv_cache_dtype
+    if kind == "auto":
+        kind = str(plan.dtype).removeprefix("torch.")
+    if isinstance(sizes, Declined):
+        return KvReport(kv_cache=kind, kv_token_bytes=0.0, kv_tokens_gained=1.0)
+    kept, computed = kv_layout(plan, sizes), kv_layout(plan, sizes, as_computed=True)
+    return KvReport(
+        kv_cache=kind,
+        kv_token_bytes=kept.page_bytes / kept.page_tokens,
+        kv_tokens_gained=computed.page_bytes / kept.page_bytes,
     )
 
 

@@ -154,12 +154,13 @@ class PagedAttention:
         how: Score,
         out: Tensor,
     ) -> None:
-        pages = self._kv.memory[:, layer]
-        if query.dtype == pages.dtype:
-            kernels.attend(query, pages, batch.paged, how, out)
+        pages, dtype = self._kv.memory[:, layer], self._kv.layout.dtype
+        scales = None if self._kv.scales is None else self._kv.scales[:, layer]
+        if query.dtype == dtype:
+            kernels.attend(query, pages, batch.paged, how, out, scales)
             return
-        mixed = torch.empty(query.shape, dtype=pages.dtype, device=pages.device)
-        kernels.attend(query.to(pages.dtype), pages, batch.paged, how, mixed)
+        mixed = torch.empty(query.shape, dtype=dtype, device=pages.device)
+        kernels.attend(query.to(dtype), pages, batch.paged, how, mixed, scales)
         out.copy_(mixed)
 
     def _attend_tile(self, layer: int, query: Tensor, group: DecodeGroup, how: Score) -> Tensor:

@@ -26,7 +26,7 @@ class LoadedPages:
 
     Attributes:
         blocks: `[pages]` KV cache pages that belong there, as in `BlockTables.block_offsets`.
-        key_pages: `[pages, page * K * D]`, filled for each layer.
+        key_pages: `[pages, width]` as stored, filled for each layer.
         value_pages: The same for values.
         key: `[N, K, D]` fp32.
         value: `[N, K, D]` fp32.
@@ -58,12 +58,14 @@ class Tile:
         self.kv_heads = layout.kv_heads
         self.pages = max(1, tokens // size)
         self.tokens = self.pages * size
-        shape = (self.pages, size * layout.kv_heads * layout.head_dim)
-        self._key = torch.empty(shape, dtype=layout.dtype, device=layout.device)
+        self._key = kv.stored.new_empty((self.pages, kv.stored.shape[-1]))
         self._value = torch.empty_like(self._key)
-        self._converts = layout.dtype != torch.float32
-        self._key_fp32 = self._key.float() if self._converts else self._key
-        self._value_fp32 = self._value.float() if self._converts else self._value
+        self._converts = self._key.dtype != torch.float32
+        self._key_fp32, self._value_fp32 = self._key, self._value
+        if self._converts:
+            shape = (self.pages, size * layout.kv_heads * layout.head_dim)
+            self._key_fp32 = torch.empty(shape, dtype=torch.float32, device=layout.device)
+            self._value_fp32 = torch.empty_like(self._key_fp32)
         self._max_scores = _TILE_ROWS * heads * self.tokens
         self._scores = torch.empty(self._max_scores, dtype=torch.float32, device=layout.device)
         self._weights = torch.empty_like(self._scores)
@@ -86,8 +88,9 @@ class Tile:
         """Copy the pages of one layer."""
         self._kv.read(layer, into.blocks, into.key_pages, into.value_pages)
         if self._converts:
-            into.key.view(into.key_pages.shape).copy_(into.key_pages)
-            into.value.view(into.value_pages.shape).copy_(into.value_pages)
+            count = into.blocks.shape[0]
+            self._kv.widen(into.key_pages, into.key.view(count, -1))
+            self._kv.widen(into.value_pages, into.value.view(count, -1))
 
     def score_buffers(self, *shape: int) -> tuple[Tensor, Tensor]:
         """Buffers for scores and for the weights computed from them."""

@@ -14,6 +14,7 @@ from torch.nn import functional
 from agentrt.engine.ops.attention import current_attention
 from agentrt.engine.sampling.torch_sampler import sample_rows
 from agentrt_kernels.contract import SILU, Activation, HeadNorms, PagedRows, Score
+from agentrt_kernels.kv_codes import encode_heads
 from agentrt_kernels.reference import Reference
 
 
@@ -128,6 +129,7 @@ class TorchKernels(Reference):
         norms: HeadNorms | None,
         layer_pages: Tensor,
         query: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """See `Kernels.rope_store`."""
         heads, pairs = query.shape[1], layer_pages.shape[3]
@@ -155,10 +157,22 @@ class TorchKernels(Reference):
         key, value = turned[:, heads:], qkv[:, heads + pairs :]
         if turn.stored_rows is not None:
             key, value = key[turn.stored_rows], value[turn.stored_rows]
-        turn.store(layer_pages, key, value)
+        if scales is None:
+            turn.store(layer_pages, key, value)
+            return
+        slots = rows if turn.stored_rows is None else rows[turn.stored_rows]
+        pages, offsets = slots // layer_pages.shape[2], slots % layer_pages.shape[2]
+        codes = encode_heads(torch.stack((key, value), 1))  # [n, 2, K, D]
+        layer_pages[pages, :, offsets], scales[pages, :, :, offsets] = codes
 
     def attend(
-        self, query: Tensor, layer_pages: Tensor, rows: PagedRows, score: Score, out: Tensor
+        self,
+        query: Tensor,
+        layer_pages: Tensor,
+        rows: PagedRows,
+        score: Score,
+        out: Tensor,
+        scales: Tensor | None = None,
     ) -> None:
         """See `Kernels.attend`; `rows` are those of the batch that the engine has begun."""
         layer = layer_pages.storage_offset() // layer_pages.stride(1) // 2

@@ -94,6 +94,7 @@ class StepExecutor(Protocol[BatchT]):
         draft_model: Draft model, or None.
         tables: Block tables of the running sequences.
         pages: Pages of the KV cache.
+        page_bytes: Bytes of a page, that of a draft model included; 0 if unknown.
         logits_size: Width of the logits; token ids are below it.
         window_tokens: Context length of the weights; 0 if they do not limit it.
         rope_threshold: Length beyond which a sequence has other angles; 0 if there is none.
@@ -107,6 +108,7 @@ class StepExecutor(Protocol[BatchT]):
     draft_model: DraftModel | None
     tables: BlockTableWriter
     pages: int
+    page_bytes: int
     logits_size: int
     window_tokens: int
     rope_threshold: int

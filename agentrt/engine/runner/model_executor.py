@@ -98,6 +98,8 @@ class ModelExecutor:
         self.window_tokens = model.window_tokens
         self.rope_threshold = model.rope_threshold
         self.pages = self.runner.kv.pages
+        both = (runner, draft_runner)
+        self.page_bytes = sum(one.model.layout.page_bytes for one in both if one is not None)
         self.tables: BlockTableWriter = runner.tables
         vocab = self.codec.vocab
         self.sampler = TokenSampler(

@@ -72,6 +72,7 @@ class SimulatedExecutor:
         self._page_tokens = config.page_tokens
         self.tables: BlockTableWriter = NoTables()
         self.pages = config.kv_pages
+        self.page_bytes = round(config.page_tokens * costs.kv_token_bytes)
         self.logits_size = _MOST_ID
         self.window_tokens = self.rope_threshold = 0
         self.model = "simulated"

@@ -90,7 +90,7 @@ class StackNetwork:
         shape = self._shape
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
         tables = angle_tables(shape.ropes, shape.head_dim, positions, kv.memory.device)
-        self._stack.bind(kv.memory, tables)
+        self._stack.bind(kv.memory, tables, kv.scales)
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""

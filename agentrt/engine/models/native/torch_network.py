@@ -70,11 +70,14 @@ class TorchNetwork:
         self._embedding_scale = scale / shape.residual_scale
         self._epsilon = shape.epsilon / shape.residual_scale**2
         self._pages: list[Tensor] = []
+        self._scales: list[Tensor | None] = []
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""
-        memory, shape = kv.memory, self._shape
-        self._pages = [memory[:, layer] for layer in range(shape.layers)]
+        memory, scales, shape = kv.memory, kv.scales, self._shape
+        layers = range(shape.layers)
+        self._pages = [memory[:, layer] for layer in layers]
+        self._scales = [None if scales is None else scales[:, layer] for layer in layers]
         positions = min(shape.positions, kv.pages * kv.layout.page_tokens)
         self._angles = angle_tables(shape.ropes, shape.head_dim, positions, memory.device)
         needed = any(
@@ -82,7 +85,7 @@ class TorchNetwork:
             for layer in self._layers
         )
         self._workspace = Workspace(
-            shape, max_rows, memory.dtype, memory.device, for_experts=needed
+            shape, max_rows, kv.layout.dtype, memory.device, for_experts=needed
         )
 
     def __call__(self, batch: ForwardBatch) -> Tensor:
@@ -167,7 +170,8 @@ class TorchNetwork:
         rows: ActivationRows,
     ) -> Tensor:
         """Output of the heads for `x` `[T, hidden]`: `[T, H * D]`."""
-        shape, kernels, pages = self._shape, self._kernels, self._pages[index]
+        shape, kernels = self._shape, self._kernels
+        pages, scales = self._pages[index], self._scales[index]
         qkv = layer.qkv.apply(x, rows.qkv)
         if layer.query_norm is not None and layer.key_norm is not None and not layer.head_norms:
             query = qkv[:, : shape.query_width]
@@ -184,8 +188,9 @@ class TorchNetwork:
             layer.head_norms,
             pages,
             rows.query,
+            scales,
         )
-        kernels.attend(rows.query, pages, batch.paged, layer.score, rows.mixed)
+        kernels.attend(rows.query, pages, batch.paged, layer.score, rows.mixed, scales)
         return rows.mixed.view(positions.shape[0], shape.query_width)
 
     def _select_rows(

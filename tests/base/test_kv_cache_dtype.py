@@ -1,0 +1,45 @@
+"""The type of cached KV by flag and file."""
+
+from pathlib import Path
+
+import pytest
+
+from agentrt.base.config import EngineConfig
+from agentrt.base.engine_roles import engines_of_roles
+from agentrt.base.engines.engine_file import read_engine_file
+from agentrt.base.errors import UsageError
+from agentrt.base.kv_cache_dtype import check_kv_cache_dtype, with_kv_cache_dtype
+
+MODEL = Path("model")
+
+
+def test_a_flag_names_the_type() -> None:
+    config = EngineConfig(MODEL, kv_cache_dtype="int8")
+    assert with_kv_cache_dtype(config, "auto").kv_cache_dtype == "auto"
+    assert with_kv_cache_dtype(EngineConfig(MODEL), "int8").kv_cache_dtype == "int8"
+    assert with_kv_cache_dtype(config, "").kv_cache_dtype == "int8"
+    with pytest.raises(UsageError, match="--kv-cache-dtype 'fp8' is unknown") as caught:
+        with_kv_cache_dtype(config, "fp8")
+    assert caught.value.hint == "give auto or int8"
+
+
+def test_the_file_names_the_type_beside_weights(tmp_path: Path) -> None:
+    path = tmp_path / "agentrt.toml"
+    path.write_text('[engines.embedded]\nweights = "int4"\nkv_cache_dtype = "int8"')
+    config = engines_of_roles(None, None, read_engine_file(path), MODEL)["default"]
+    assert isinstance(config, EngineConfig)
+    assert (config.weights, config.kv_cache_dtype) == ("int4", "int8")
+
+
+@pytest.mark.parametrize("given", ['"int4"', "8", '["int8"]'])
+def test_the_file_names_no_other_type(given: str, tmp_path: Path) -> None:
+    path = tmp_path / "agentrt.toml"
+    path.write_text(f"[engines.embedded]\nkv_cache_dtype = {given}")
+    with pytest.raises(UsageError, match=r"embedded\.kv_cache_dtype = .* is no format"):
+        read_engine_file(path)
+
+
+def test_an_unknown_type_is_refused() -> None:
+    check_kv_cache_dtype(EngineConfig(MODEL, kv_cache_dtype="int8"))
+    with pytest.raises(UsageError, match="kv_cache_dtype='int4'"):
+        check_kv_cache_dtype(EngineConfig(MODEL, kv_cache_dtype="int4"))  # type: ignore[arg-type]
