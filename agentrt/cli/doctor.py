@@ -18,6 +18,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.cpu_cores import cores
 from agentrt.base.engine_extra import missing_packages
 from agentrt.base.errors import AgentrtError, NotInstalled
+from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
 from agentrt.base.weight_choice import with_weights
 from agentrt.cli.progress_display import waiting
 
@@ -37,10 +38,18 @@ _NO_COMPILER = (
 )
 
 
-def print_report(model: str, weights: str = "", activations: str = "", *, as_json: bool) -> int:
+def print_report(
+    model: str,
+    weights: str = "",
+    activations: str = "",
+    kv_cache_dtype: str = "",
+    *,
+    as_json: bool,
+) -> int:
     """Print the report; the exit code is that of the error at the engine's start."""
     config = EngineConfig(Path(model) if model else embedded.path())
     config = with_weights(config, weights, activations)
+    config = with_kv_cache_dtype(config, kv_cache_dtype)
     with waiting("starting the engine", quiet=as_json):
         found, code = anyio.run(examine, config)
     if as_json:
@@ -131,6 +140,7 @@ def lines_of_model(
         shown["matrices"] = f"{report['linear']} in {report['dtype']}: {report['linear_reason']}"
         if report["weight_bytes"]:
             shown["weights"] = f"{report['weight_bytes'] / 1e6:,.0f} MB in memory"
+        shown["kv cache"] = _kv_cache_line(report)
         shown["self-check"] = report["self_check"]
     shown["threads"] = ", ".join(f"{name}={value}" for name, value in threads.items())
     shown["gpu"] = gpu.get("reason") or ", ".join(
@@ -138,6 +148,16 @@ def lines_of_model(
         for one in gpu["devices"]
     )
     return shown
+
+
+def _kv_cache_line(report: dict[str, Any]) -> str:
+    kept, size = report["kv_cache"], report["kv_token_bytes"]
+    if not size:
+        return str(kept)
+    line = f"{kept}: {size:,.0f} bytes a token"
+    if kept != report["dtype"]:
+        line += f", {report['kv_tokens_gained']:.2f} times the tokens of {report['dtype']}"
+    return line
 
 
 def installed(name: str) -> str:

@@ -18,6 +18,7 @@ from agentrt.base.exception_groups import root_of
 from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
+from agentrt.cli.kv_cache_flag import KvCacheDtype
 from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
@@ -127,6 +128,7 @@ def doctor(
     ] = False,
     weights: Weights = "",
     activations: Activations = "",
+    kv_cache_dtype: KvCacheDtype = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what is installed and whether the engine starts, or whether a server answers."""
@@ -136,7 +138,7 @@ def doctor(
         return print_check(engine, model, api_key, probe=probe, as_json=as_json)
     from agentrt.cli.doctor import print_report
 
-    return print_report(model, weights, activations, as_json=as_json)
+    return print_report(model, weights, activations, kv_cache_dtype, as_json=as_json)
 
 
 def usage_error(error: typer.TyperException) -> UsageError:

@@ -17,8 +17,10 @@ from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
+from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
 from agentrt.base.weight_choice import with_weights
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
+from agentrt.cli.kv_cache_flag import KvCacheDtype
 from agentrt.cli.weight_flag import Activations, Weights
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def serve(
     policy: Annotated[str, typer.Option(help="Order of waiting requests.")] = "fcfs",
     weights: Weights = "",
     activations: Activations = "",
+    kv_cache_dtype: KvCacheDtype = "",
     speculate: SpeculateTokens = "off",
     draft_model: DraftModel = None,
     draft_texts: Annotated[
@@ -117,6 +120,7 @@ def serve(
 
     engine = _engine(model, device=device, dtype=dtype, threads=threads, kv_tokens=kv_tokens)
     engine = with_weights(engine, weights, activations)
+    engine = with_kv_cache_dtype(engine, kv_cache_dtype)
     engine = with_drafts(engine, speculate, draft_model)
     _check_choice("draft-texts", draft_texts)
     engine = replace(engine, draft_texts=draft_texts, replay=replay)  # type: ignore[arg-type]

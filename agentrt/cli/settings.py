@@ -21,10 +21,12 @@ from agentrt.base.engine_selection import (
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
 from agentrt.base.record import record
 from agentrt.base.weight_choice import with_weights
 from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
+from agentrt.cli.kv_cache_flag import KvCacheDtype
 from agentrt.cli.limits import GivenLimits, given_limits
 from agentrt.cli.weight_flag import Activations, Weights
 
@@ -74,6 +76,7 @@ class RunSettings:
         speculate: Whether tools without effects are called ahead, and prompts computed ahead.
         weights: Format of the embedded engine's weights, as given; "" leaves it to the file.
         activations: Format of what they multiply, likewise.
+        kv_cache_dtype: Type of the embedded engine's cached keys and values, likewise.
         speculate_tokens: Speculative decoding of the embedded engine, as given.
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
@@ -199,6 +202,7 @@ class RunSettings:
     ] = False
     weights: Weights = ""
     activations: Activations = ""
+    kv_cache_dtype: KvCacheDtype = ""
     speculate_tokens: SpeculateTokens = "off"
     draft_model: DraftModel = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
@@ -273,6 +277,7 @@ class RunSettings:
         for_embedded = {
             "--weights": bool(self.weights),
             "--activations": bool(self.activations),
+            "--kv-cache-dtype": bool(self.kv_cache_dtype),
             "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
             "--draft-model": self.draft_model is not None,
         }
@@ -326,6 +331,7 @@ class RunSettings:
         if isinstance(self._engine, RemoteEngineConfig):
             return self._engine
         engine = with_weights(self._engine, self.weights, self.activations)
+        engine = with_kv_cache_dtype(engine, self.kv_cache_dtype)
         return with_drafts(engine, self.speculate_tokens, self.draft_model)
 
     @property

@@ -16,6 +16,7 @@ class RoleLoad:
         waiting: Requests in its queue, and generations that admission control holds back.
         kv_share: Share of its KV cache that requests hold, 0 to 1; what can be evicted is free.
         kv_tokens: Size of its KV cache in tokens; 0 if unknown.
+        kv_bytes: The same in bytes; 0 if unknown.
         slots: Requests that it computes at once; 0 if unknown.
     """
 
@@ -24,6 +25,7 @@ class RoleLoad:
     kv_share: float
     kv_tokens: int
     slots: int
+    kv_bytes: int
 
 
 def load_of(state: State, engine: ModelRole) -> RoleLoad:
@@ -47,4 +49,5 @@ def load_of(state: State, engine: ModelRole) -> RoleLoad:
         min(1.0, max(0.0, kv_share)),
         takes.kv_tokens,
         takes.slots,
+        takes.kv_bytes,
     )

@@ -181,6 +181,7 @@ class Application:
             "max_model_len": self._model.window_tokens,
             "max_num_seqs": load.slots,
             "kv_cache_tokens": load.kv_tokens,
+            "kv_cache_bytes": load.kv_bytes,
         }
         return json.dumps({"object": "list", "data": [entry]}).encode()
 

@@ -17,6 +17,7 @@ class ServerLoad:
         kv_share: Share of the KV cache that requests hold, 0 to 1.
         kv_tokens: Size of the KV cache in tokens; 0 if unknown.
         slots: Requests that the engine computes at once; 0 if unknown.
+        kv_bytes: Memory of the KV cache in bytes; 0 if unknown.
     """
 
     running: int
@@ -24,6 +25,7 @@ class ServerLoad:
     kv_share: float = 0.0
     kv_tokens: int = 0
     slots: int = 0
+    kv_bytes: int = 0
 
 
 def metrics_text(load: ServerLoad, model: str) -> str:
@@ -43,6 +45,7 @@ def metrics_text(load: ServerLoad, model: str) -> str:
         ("vllm:num_requests_waiting", "Requests that wait.", load.waiting),
         ("vllm:kv_cache_usage_perc", "Share of the KV cache in use, 0 to 1.", kv_share),
         ("agentrt:kv_cache_tokens", "Tokens of the KV cache, 0 if unknown.", load.kv_tokens),
+        ("agentrt:kv_cache_bytes", "Memory of the KV cache, 0 if unknown.", load.kv_bytes),
         ("agentrt:max_num_seqs", "Requests computed at once, 0 if unknown.", load.slots),
     )
     label = model.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

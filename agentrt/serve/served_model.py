@@ -136,6 +136,7 @@ class ServedModel:
             engine.kv_share,
             engine.kv_tokens,
             engine.slots,
+            engine.kv_bytes,
         )
 
     @property

@@ -50,6 +50,16 @@ def test_speculative_decoding_is_the_engines(text: str, value: object) -> None:
     assert engine.speculate_tokens == value
 
 
+def test_the_kv_cache_is_the_embedded_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = RunSettings("job.py", kv_cache_dtype="int8").engine_choice
+    assert isinstance(engine, EngineConfig)
+    assert engine.kv_cache_dtype == "int8"
+    with pytest.raises(UsageError, match="--kv-cache-dtype is for the embedded engine"):
+        RunSettings("job.py", kv_cache_dtype="int8", engine="http://gpu:1")
+    assert answer(["serve", "--kv-cache-dtype=int5"]) == 2
+    assert "--kv-cache-dtype 'int5' is unknown" in capsys.readouterr().err
+
+
 def test_weights_are_the_embedded_engines(capsys: pytest.CaptureFixture[str]) -> None:
     engine = RunSettings("job.py", weights="int4").engine_choice
     assert isinstance(engine, EngineConfig)

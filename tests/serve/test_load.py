@@ -28,8 +28,9 @@ def door(kind: str = "agentrt") -> KindLoad:
 
 
 def test_each_metric_has_its_help_its_type_and_its_value():
-    text = metrics_text(ServerLoad(2, 1, 0.25, 4096, 64), 'a "name"\\\n')
+    text = metrics_text(ServerLoad(2, 1, 0.25, 4096, 64, 1 << 20), 'a "name"\\\n')
     lines = text.splitlines()
+    assert any(one.startswith("agentrt:kv_cache_bytes{") and "1048576" in one for one in lines)
     assert text.endswith("\n")
     for said, kind, sample in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
         name = sample.partition("{")[0]
@@ -90,6 +91,7 @@ def test_a_client_learns_the_room_of_the_server(portal, own_server_url, ask):
     assert model["max_model_len"] > 0
     assert room.requests == model["max_num_seqs"] > 0
     assert room.kv_tokens == model["kv_cache_tokens"] > 0
+    assert model["kv_cache_bytes"] > model["kv_cache_tokens"]
 
 
 def test_kv_in_use_is_that_of_requests(portal, own_server, wire):
