@@ -9,6 +9,8 @@ from agentrt.base.errors import UsageError
 from agentrt.base.record import record
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+KV_SCALE_BYTES = 2
+"""Bytes of the scale of a token's head in a quantised KV cache."""
 
 
 @record
@@ -79,9 +81,17 @@ class ModelShape:
         layer += self.experts * (self.expert_parameters + self.router_parameters)
         return self.layers * layer + self.head_parameters * (1 if self.tied else 2)
 
-    def kv_bytes_a_token(self, dtype: str) -> int:
-        """Bytes of one token's keys and values in all layers."""
-        return self.layers * 2 * self.kv_heads * self.head_dim * DTYPE_BYTES[dtype]
+    def kv_bytes_a_token(self, dtype: str, kv_cache_dtype: str = "auto") -> int:
+        """Bytes of one token's keys and values in all layers.
+
+        Args:
+            dtype: Name of the dtype in which the model computes.
+            kv_cache_dtype: "auto" keeps them in it, "int8" as bytes with a scale for each head.
+        """
+        heads = self.layers * 2 * self.kv_heads
+        if kv_cache_dtype == "int8":
+            return heads * (self.head_dim + KV_SCALE_BYTES)
+        return heads * self.head_dim * DTYPE_BYTES[dtype]
 
 
 def shape_in(folder: Path) -> ModelShape:

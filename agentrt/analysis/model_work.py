@@ -47,6 +47,7 @@ def decode_work(
     history_tokens: float,
     shared_tokens: int = 0,
     weights: str = "checkpoint",
+    kv_cache_dtype: str = "auto",
 ) -> DecodeWork:
     """Work of one decode step.
 
@@ -58,6 +59,7 @@ def decode_work(
         shared_tokens: Length of the prefix that all sequences share.
         weights: Format of the matrices: "checkpoint" for the dtype, or "int8" or "int4", whose head
             has eight bits.
+        kv_cache_dtype: Type of cached keys and values: "auto" for the dtype, or "int8".
     """
     layer = shape.attention_parameters + used_experts(shape, batch) * shape.expert_parameters
     layer += shape.experts * shape.router_parameters
@@ -68,7 +70,7 @@ def decode_work(
     tokens_read = own_tokens + (shared_tokens if batch else 0)
     return DecodeWork(
         weight_bytes=layers * value_bytes + shape.head_parameters * head_bytes,
-        kv_bytes=tokens_read * shape.kv_bytes_a_token(dtype),
+        kv_bytes=tokens_read * shape.kv_bytes_a_token(dtype, kv_cache_dtype),
         flops=batch * flops_a_token(shape, history_tokens) + batch * 2 * shape.head_parameters,
     )
 

@@ -36,6 +36,7 @@ class EngineFlags:
         weights: Weights of our engine: checkpoint, int8 or int4; llama.cpp beside it then takes
             q8_0 or q4_0, OpenVINO int8 by output or int4 in groups of 128.
         activations: What quantised weights of ours multiply: auto or int8.
+        kv_cache_dtype: KV of our engine: auto or int8; peers keep theirs as they compute it.
         peer: Peer beside our engine: hf, hf-cb, llama.cpp or openvino; repeatable.
         constrained: Measure outputs held to a JSON type as well.
         repeat: Rounds that count; 7 or more for a claim.
@@ -53,6 +54,7 @@ class EngineFlags:
     kernels: str = "auto"
     weights: str = "checkpoint"
     activations: str = "auto"
+    kv_cache_dtype: str = "auto"
     peer: list[str] | None = None
     json_path: JsonPath = None
     constrained: bool = False

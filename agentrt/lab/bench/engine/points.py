@@ -27,6 +27,7 @@ class SweepPoint:
         shared_tokens: Length of the prefix that all prompts share.
         dtype: Dtype of the computation.
         weights: Weights of our engine: "checkpoint", "int8" or "int4".
+        kv_cache_dtype: KV of our engine: "auto" or "int8".
     """
 
     batch: int
@@ -35,13 +36,15 @@ class SweepPoint:
     shared_tokens: int
     dtype: str
     weights: str = "checkpoint"
+    kv_cache_dtype: str = "auto"
 
     @property
     def name(self) -> str:
         """Name in tables and messages."""
         shared = f" shared={self.shared_tokens}" if self.shared_tokens else ""
         weights = "" if self.weights == "checkpoint" else f" {self.weights}"
-        return f"B={self.batch} prompt={self.prompt_tokens}{shared} {self.dtype}{weights}"
+        kv = "" if self.kv_cache_dtype == "auto" else f" kv={self.kv_cache_dtype}"
+        return f"B={self.batch} prompt={self.prompt_tokens}{shared} {self.dtype}{weights}{kv}"
 
     @property
     def all_prompt_tokens(self) -> int:
@@ -69,6 +72,7 @@ class SweepPoint:
             history_tokens=history_tokens,
             shared_tokens=self.shared_tokens,
             weights=self.weights,
+            kv_cache_dtype=self.kv_cache_dtype,
         )
 
     def prefill_flops(self, shape: ModelShape) -> float:
@@ -90,7 +94,9 @@ def points_of(shape: ModelShape, flags: EngineFlags) -> list[SweepPoint]:
     least = min(*prompts, *batches) >= 1 and min(shared) >= 0
     require(least, "--batch and --prompt start at 1, --shared at 0", "Raise them")
     found = [
-        SweepPoint(batch, first + prompt, flags.new, first, dtype, flags.weights)
+        SweepPoint(
+            batch, first + prompt, flags.new, first, dtype, flags.weights, flags.kv_cache_dtype
+        )
         for dtype, first, prompt, batch in product(names(flags.dtype), shared, prompts, batches)
     ]
     for point in found:

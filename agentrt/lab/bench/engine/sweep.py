@@ -68,6 +68,7 @@ def measure(
                 "kernels": flags.kernels,
                 "weights": flags.weights,
                 "activations": flags.activations,
+                "kv_cache_dtype": flags.kv_cache_dtype,
                 "device": flags.device,
                 "random_weights": not saved,
             }
