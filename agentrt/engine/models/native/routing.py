@@ -82,7 +82,7 @@ class Capacity:
         if self.overflow == "drop":
             shares = _finished(probabilities.gather(-1, ranked), scores, shape)
             return Routes(ranked.where(kept, shape.count), shares.where(kept, 0))
-        first = (~kept).to(torch.uint8).argsort(-1, stable=True)[:, :each]
+        first = (~kept).to(torch.uint8).argsort(dim=-1, stable=True)[:, :each]
         chosen, kept = ranked.gather(-1, first), kept.gather(-1, first)
         shares = probabilities.gather(-1, chosen).where(kept, 0.0)
         return Routes(chosen.where(kept, shape.count), _finished(shares, scores, shape))
