@@ -207,11 +207,24 @@ class ExpertsCall(ctypes.Structure):
     )
 
 
+class LoraPanel(ctypes.Structure):
+    """`struct LoraPanel`: which ranks the columns of a panel see."""
+
+    _fields_ = fields(("offset", c_int64), ("first past", c_int32))
+
+
+class LoraMatrix(ctypes.Structure):
+    """`struct LoraMatrix`: the part of one adapter in one linear."""
+
+    _fields_ = fields(("down scales up panels", c_void_p), ("ranks", c_int32))
+
+
 class StackLayer(ctypes.Structure):
     """`struct StackLayer`."""
 
     _fields_ = fields(
         ("qkv out gate_up down", Linear),
+        ("qkv_lora out_lora gate_up_lora down_lora", c_void_p),
         ("norm out_norm inner_norm inner_out_norm query_norm key_norm angles", c_void_p),
         ("norm_stride page_offset scale_offset", c_int64),
         ("epsilon", c_float),
@@ -226,13 +239,14 @@ class StackCall(ctypes.Structure):
         ("layers embedding norm", c_void_p),
         ("embedding_stride", c_int64),
         ("head", Linear),
-        ("token_ids positions slots wanted", c_void_p),
+        ("token_ids positions slots wanted adapters wanted_adapters", c_void_p),
         ("angles_stride", c_int64),
         ("logits", c_void_p),
         ("logits_stride", c_int64),
         ("pages", Pages),
         ("rows", Rows),
         ("layer_count heads hidden inner tokens wanted_tokens kind centered parallel", c_int32),
+        ("lora_ranks", c_int32),
         ("activation", Activation),
         ("embedding_scale residual_scale epsilon logits_softcap", c_float),
     )

@@ -13,8 +13,10 @@ from torch import Tensor
 from agentrt_kernels.contract import SILU, Activation, PagedRows, Score
 from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.linear import KINDS, After, PackedLinear, pack
+from agentrt_kernels.cpu.lora import PackedAdapters
 from agentrt_kernels.cpu.operands import norm_stride, set_activation, set_pages, set_rows
 from agentrt_kernels.cpu.quantised import QuantisedLinear, QuantisedWeight, pack_codes
+from agentrt_kernels.lora import LINEARS, LayerLowRank
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,20 @@ class Stack:
         self._at = addressof(call)
         library.trim()
 
+    def attach(self, adapters: Sequence[Sequence[LayerLowRank]]) -> int:
+        """Add adapters, each with its part of every layer; returns their bytes."""
+        total = 0
+        for number, layer in enumerate(self._layers):
+            for name in LINEARS:
+                parts = [getattr(one[number], name) for one in adapters]
+                if any(part is not None for part in parts):
+                    made = PackedAdapters(parts, self._embedding.dtype, gated=name == "gate_up")
+                    setattr(layer, f"{name}_lora", addressof(made.table))
+                    self._call.lora_ranks = max(self._call.lora_ranks, made.ranks)
+                    self._kept.append(made)
+                    total += made.nbytes
+        return total
+
     def bind(self, memory: Tensor, angles: Sequence[Tensor], scales: Tensor | None = None) -> None:
         """Set the memory of keys and values.
 
@@ -173,7 +189,13 @@ class Stack:
         self._bound = memory, angles, scales
 
     def __call__(
-        self, token_ids: Tensor, positions: Tensor, slots: Tensor, rows: PagedRows, wanted: Tensor
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        slots: Tensor,
+        rows: PagedRows,
+        wanted: Tensor,
+        adapters: Tensor | None = None,
     ) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32.
 
@@ -183,6 +205,8 @@ class Stack:
             slots: `[T]` int64, `page * P + offset`; a negative slot stores nothing.
             rows: Which row sees which pages.
             wanted: `[n]` int64, ascending, rows whose logits are wanted.
+            adapters: `[T]` int32, the adapter of each row from 1 on, 0 for none; None for a batch
+                without any.
         """
         call = self._call
         if not isinstance(self._embedding, Tensor):  # its rows are a table of this batch's own
@@ -192,6 +216,10 @@ class Stack:
         call.token_ids, call.positions = token_ids.data_ptr(), positions.data_ptr()
         call.slots, call.wanted = slots.data_ptr(), wanted.data_ptr()
         call.tokens, call.wanted_tokens = token_ids.shape[0], wanted.shape[0]
+        kept = None if adapters is None else (adapters, adapters[wanted])  # while it computes
+        call.adapters, call.wanted_adapters = (
+            (None, None) if kept is None else (kept[0].data_ptr(), kept[1].data_ptr())
+        )
         set_rows(call.rows, rows)
         logits = torch.empty((wanted.shape[0], self._vocabulary), dtype=torch.float32)
         call.logits, call.logits_stride = logits.data_ptr(), self._vocabulary

@@ -160,10 +160,16 @@ static void finish_panel(const Linear &linear, const float *sums, int rows, int 
   }
 }
 
-// All rows, in blocks that differ by one row at most, times one panel.
-template <class T, class Out>
+// Adds nothing to the sums of a panel: a linear as it is.
+struct NoAddend {
+  void operator()(int, int, int, float *) const {}
+};
+
+// All rows, in blocks that differ by one row at most, times one panel. `add` changes the sums of
+// some rows, given the first of them, their number and the panel.
+template <class T, class Out, class Add = NoAddend>
 static void rows_by_panel(const Linear &linear, const T *x, int64_t x_stride, int rows, int panel,
-                          Out *out, int64_t out_stride) {
+                          Out *out, int64_t out_stride, Add add = Add{}) {
   alignas(64) float sums[MOST_ROWS * PANEL];
   size_t values = panel_values<T>(linear.inputs);
   const T *weight = (const T *)linear.weight + panel * values;
@@ -174,6 +180,7 @@ static void rows_by_panel(const Linear &linear, const T *x, int64_t x_stride, in
     // and brings the next one.
     int64_t ahead = blocks == 1 ? AHEAD : left == 1 ? (int64_t)(values * sizeof(T)) : 0;
     multiply_rows(count, x + at * x_stride, x_stride, weight, linear.inputs, ahead, sums);
+    add(at, count, panel, sums);
     finish_panel<T>(linear, sums, count, panel, out + at * out_stride, out_stride);
     at += count;
   }
@@ -204,11 +211,12 @@ static void share_panels(Worker &me, const Linear &linear, int rows, Work work) 
 }
 
 // One linear of a plain weight by the whole team.
-template <class T, class Out>
+template <class T, class Out, class Add>
 static void apply_plain(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
-                        Out *out, int64_t out_stride) {
+                        Out *out, int64_t out_stride, Add add) {
   share_panels(me, linear, rows, [&](int at, int count, int panel) {
+    auto here = [&](int first, int some, int which, float *sums) { add(at + first, some, which, sums); };
     rows_by_panel<T, Out>(linear, x + at * x_stride, x_stride, count, panel, out + at * out_stride,
-                          out_stride);
+                          out_stride, here);
   });
 }

@@ -7,6 +7,7 @@
 // [panel][32]. The factors are powers of two that keep the scales within the range of fp16.
 #pragma once
 #include "code_rows.h"
+#include "lora.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 constexpr int MOST_CODE_ROWS = 6;
@@ -293,10 +294,10 @@ static void multiply_code_rows(int count, const CodeRows &how, const char *rows,
 }
 
 // All rows, in blocks that differ by one row at most, times one panel of codes. `taken` are the rows
-// as `how` lays them out.
-template <class T, class Out>
+// as `how` lays them out; `add` as in `rows_by_panel`.
+template <class T, class Out, class Add = NoAddend>
 static void code_rows_by_panel(const Linear &linear, const CodeRows &how, const char *taken, int rows,
-                               int panel, Out *out, int64_t out_stride) {
+                               int panel, Out *out, int64_t out_stride, Add add = Add{}) {
   auto multiply = linear.bits == 8 ? (linear.zeros ? multiply_code_rows<8, true> : multiply_code_rows<8, false>)
                                    : (linear.zeros ? multiply_code_rows<4, true> : multiply_code_rows<4, false>);
   alignas(64) float sums[MOST_CODE_ROWS * PANEL];
@@ -306,32 +307,46 @@ static void code_rows_by_panel(const Linear &linear, const CodeRows &how, const 
     int count = (rows - at + left - 1) / left;
     int64_t ahead = blocks == 1 ? AHEAD : left == 1 ? (int64_t)code_bytes(how.padded, linear.bits) : 0;
     multiply(count, how, taken + at * how.stride, codes, ahead, sums);
+    add(at, count, panel, sums);
     finish_panel<T>(linear, sums, count, panel, out + at * out_stride, out_stride);
     at += count;
   }
 }
 
 // One linear of a quantised weight by the whole team.
-template <class T, class Out>
+template <class T, class Out, class Add>
 static void apply_quantised(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
-                            Out *out, int64_t out_stride) {
+                            Out *out, int64_t out_stride, Add add) {
   CodeRows how(linear);
   const char *taken = take_rows<T>(me, how, rows, [&](int row) { return x + row * x_stride; });
   share_panels(me, linear, rows, [&](int at, int count, int panel) {
+    auto here = [&](int first, int some, int which, float *sums) { add(at + first, some, which, sums); };
     code_rows_by_panel<T, Out>(linear, how, taken + at * how.stride, count, panel,
-                               out + at * out_stride, out_stride);
+                               out + at * out_stride, out_stride, here);
   });
 }
 
-// One linear by the whole team.
+// One linear by the whole team; `add` as in `rows_by_panel`.
+template <class T, class Out, class Add>
+static void apply_adding(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
+                         Out *out, int64_t out_stride, Add add) {
+  if (linear.bits != 0)
+    apply_quantised(me, linear, x, x_stride, rows, out, out_stride, add);
+  else
+    apply_plain(me, linear, x, x_stride, rows, out, out_stride, add);
+}
+
+// One linear by the whole team, with the adapters of its rows unless there are none.
 template <class T, class Out>
 static void apply_linear(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
-                         Out *out, int64_t out_stride) {
+                         Out *out, int64_t out_stride, const LoraRows *lora = nullptr) {
   if (rows == 0) return;
-  if (linear.bits != 0)
-    apply_quantised(me, linear, x, x_stride, rows, out, out_stride);
-  else
-    apply_plain(me, linear, x, x_stride, rows, out, out_stride);
+  if (lora == nullptr) return apply_adding(me, linear, x, x_stride, rows, out, out_stride, NoAddend{});
+  lower_rows(me, *lora, linear.inputs, x, x_stride, rows);
+  apply_adding(me, linear, x, x_stride, rows, out, out_stride,
+               [&](int first, int some, int panel, float *sums) {
+                 raise_rows<T>(*lora, first, some, panel, sums);
+               });
 }
 
 // The codes of rows `row_of(column)` of a matrix, `[N, K]` int8 or `[N, K / 2]` of two codes a byte,

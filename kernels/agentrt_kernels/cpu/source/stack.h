@@ -11,11 +11,13 @@
 
 #include "attention.h"
 #include "linear.h"
+#include "lora.h"
 #include "quantised.h"
 #include "rows.h"
 
 struct StackLayer {
   Linear qkv, out, gate_up, down;
+  const LoraMatrix *qkv_lora, *out_lora, *gate_up_lora, *down_lora;  // by adapter, or null
   const float *norm, *out_norm, *inner_norm, *inner_out_norm, *query_norm, *key_norm;  // or null
   const float *angles;
   int64_t norm_stride;  // of the weights of heads; 0: one for all
@@ -32,18 +34,20 @@ struct StackCall {
   int64_t embedding_stride;
   Linear head;
   const int64_t *token_ids, *positions, *slots, *wanted;
+  const int32_t *adapters, *wanted_adapters;  // of the rows and of the wanted ones; null: none
   int64_t angles_stride;
   float *logits;
   int64_t logits_stride;
   Pages pages;
   Rows rows;
   int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind, centered, parallel;
+  int32_t lora_ranks;  // the most of a linear
   Activation activation;
   float embedding_scale, residual_scale, epsilon, logits_softcap;  // softcap 0: none
 };
 
 struct StackRoom {
-  std::vector<float> memory, partials;
+  std::vector<float> memory, partials, lowered;
   std::vector<int> windows;
   std::vector<Plan> plans;
   float *stream, *added;
@@ -74,6 +78,8 @@ static void fit_room(StackRoom &room, const StackCall &call) {
   room.query = lay_out<T>(at, tokens * mixed);
   room.mixed = lay_out<T>(at, tokens * mixed);
   room.inner = lay_out<T>(at, tokens * call.inner);
+  size_t lowered = call.adapters == nullptr ? 0 : tokens * call.lora_ranks;
+  if (room.lowered.size() < lowered) room.lowered.resize(lowered);
 }
 
 static const Plan &plan_of(const StackRoom &room, int window) {
@@ -130,13 +136,14 @@ static const T *norm_stream(Worker &me, const StackCall &call, const StackRoom &
 // Add a part of a layer to the stream, normed if there is a weight.
 template <class T>
 static void add_part(Worker &me, const StackCall &call, const StackRoom &room, const Linear &linear,
-                     const T *x, int x_width, int rows, const float *weight, float epsilon) {
+                     const LoraRows *lora, const T *x, int x_width, int rows, const float *weight,
+                     float epsilon) {
   int width = call.hidden;
   if (weight == nullptr) {
-    apply_linear(me, linear, x, x_width, rows, room.stream, width);
+    apply_linear(me, linear, x, x_width, rows, room.stream, width, lora);
     return;
   }
-  apply_linear(me, linear, x, x_width, rows, room.added, width);
+  apply_linear(me, linear, x, x_width, rows, room.added, width, lora);
   me.share(rows, [&](int row) {
     float *part = room.added + (int64_t)row * width, *to = room.stream + (int64_t)row * width;
     norm_row(part, weight, Norm{epsilon, call.centered != 0}, width, part);
@@ -159,6 +166,16 @@ static void cap_logits(Worker &me, const StackCall &call) {
   });
 }
 
+// The adapters of the rows of one linear; null if no row has one.
+struct LoraPlace {
+  LoraRows rows;
+
+  const LoraRows *of(const LoraMatrix *matrices) {
+    rows.matrices = matrices;
+    return rows.adapters == nullptr || matrices == nullptr ? nullptr : &rows;
+  }
+};
+
 template <class T>
 static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
   int tokens = call.tokens, hidden = call.hidden;
@@ -180,12 +197,13 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
   });
   Heads heads{query, mixed, dim, values, mixed, dim, call.heads};
   int64_t stride = LANES + (dim + LANES - 1) / LANES * LANES;
+  LoraPlace lora{{nullptr, call.adapters, room.lowered.data(), call.lora_ranks}};
   for (int index = 0; index < call.layer_count; index++) {
     const StackLayer &layer = call.layers[index];
     pages.memory = memory + layer.page_offset * stored;
     if (scales != nullptr) pages.scales = scales + layer.scale_offset;
     const T *normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
-    apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width);
+    apply_linear(me, layer.qkv, normed, hidden, tokens, qkv, width, lora.of(layer.qkv_lora));
     Rope rope{qkv,           width,         dim,        call.positions,
               layer.angles,  call.angles_stride, call.slots, layer.query_norm,
               layer.key_norm, layer.norm_stride, layer.epsilon, call.centered,
@@ -206,19 +224,24 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
         }
       });
       tokens = call.wanted_tokens;
+      lora.rows.adapters = call.wanted_adapters;
       if (call.parallel)  // the rows that have moved
         normed = norm_stream<T>(me, call, room, tokens, layer.norm, layer.epsilon);
     }
     if (call.parallel) {  // before the stream changes
-      apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner);
-      add_part(me, call, room, layer.out, values, mixed, tokens, layer.out_norm, layer.epsilon);
+      apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner,
+                   lora.of(layer.gate_up_lora));
+      add_part(me, call, room, layer.out, lora.of(layer.out_lora), values, mixed, tokens,
+               layer.out_norm, layer.epsilon);
     } else {
-      add_part(me, call, room, layer.out, values, mixed, tokens, layer.out_norm, layer.epsilon);
+      add_part(me, call, room, layer.out, lora.of(layer.out_lora), values, mixed, tokens,
+               layer.out_norm, layer.epsilon);
       normed = norm_stream<T>(me, call, room, tokens, layer.inner_norm, layer.epsilon);
-      apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner);
+      apply_linear(me, layer.gate_up, normed, hidden, tokens, inner, call.inner,
+                   lora.of(layer.gate_up_lora));
     }
-    add_part(me, call, room, layer.down, inner, call.inner, tokens, layer.inner_out_norm,
-             layer.epsilon);
+    add_part(me, call, room, layer.down, lora.of(layer.down_lora), inner, call.inner, tokens,
+             layer.inner_out_norm, layer.epsilon);
   }
   const T *normed = norm_stream<T>(me, call, room, tokens, call.norm, call.epsilon);
   apply_linear(me, call.head, normed, hidden, tokens, call.logits, call.logits_stride);
