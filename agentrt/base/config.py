@@ -39,6 +39,19 @@ tokens, and reads its weights for hundreds of sequences in the time for one."""
 
 
 @dataclass(frozen=True, slots=True)
+class LoraAdapter:
+    """A LoRA adapter of the embedded engine's model.
+
+    Attributes:
+        name: Name that `generate(model=...)` gives.
+        path: Directory of a PEFT checkpoint.
+    """
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Settings of the embedded engine; pass it as `open_runtime(engine=...)`.
 
@@ -70,6 +83,8 @@ class EngineConfig:
         kv_cache_dtype: "int8" keeps keys and values as codes of eight bits, with a scale for each
             token and head: about twice the tokens in the same memory (vLLM: `kv_cache_dtype`).
             "auto" keeps them as they are computed.
+        adapters: LoRA adapters, loaded beside the model (vLLM: `--lora-modules`). A generation
+            names one by `model=`; a batch may hold rows of all.
         page_tokens: Tokens of one KV page (vLLM: block size).
         kv_pages: Pages of the KV cache; 0 sizes the pool from `kv_bytes`.
         kv_bytes: Size of the KV cache; 0 takes a share of the device's free memory.
@@ -125,6 +140,7 @@ class EngineConfig:
     expert_routing: str = "trained"
     expert_load: bool = False
     kv_cache_dtype: KvCacheDtype = "auto"
+    adapters: tuple[LoraAdapter, ...] = ()
     page_tokens: int = 16
     kv_pages: int = 0
     kv_bytes: int = 0

@@ -48,4 +48,15 @@ def _embedded(settings: EngineConfig) -> dict[str, object]:
         files = [folder]
     facts = [(one.name, one.stat()) for one in files if one.is_file()]
     known["files"] = [(name, fact.st_size, fact.st_mtime_ns) for name, fact in facts]
+    known["adapters"] = [
+        (one.name, str(Path(one.path).resolve()), _facts(Path(one.path)))
+        for one in settings.adapters
+    ]
     return known | {"folder": str(folder)}
+
+
+def _facts(folder: Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of change of a folder's files of a model."""
+    files = sorted(one for one in folder.glob("*") if one.suffix in _MODEL_FILES)
+    facts = [(one.name, one.stat()) for one in files if one.is_file()]
+    return [(name, fact.st_size, fact.st_mtime_ns) for name, fact in facts]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 import typer
 
 from agentrt import embedded
+from agentrt.base.adapter_choice import with_adapters
 from agentrt.base.config import REPLAY_POLICIES, Device, PolicyName
 from agentrt.base.engine_selection import (
     EngineSelection,
@@ -28,7 +29,7 @@ from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
 from agentrt.cli.kv_cache_flag import KvCacheDtype
 from agentrt.cli.limits import GivenLimits, given_limits
-from agentrt.cli.weight_flag import Activations, Weights
+from agentrt.cli.weight_flag import Activations, Adapters, Weights
 
 if TYPE_CHECKING:
     from agentrt.base.content_config import ContentConfig
@@ -77,6 +78,7 @@ class RunSettings:
         weights: Format of the embedded engine's weights, as given; "" leaves it to the file.
         activations: Format of what they multiply, likewise.
         kv_cache_dtype: Type of the embedded engine's cached keys and values, likewise.
+        adapter: LoRA adapters as given, each `NAME=DIR`, or None.
         speculate_tokens: Speculative decoding of the embedded engine, as given.
         draft_model: Checkpoint directory of a draft model, or None.
         seed: Seed of each run.
@@ -203,6 +205,7 @@ class RunSettings:
     weights: Weights = ""
     activations: Activations = ""
     kv_cache_dtype: KvCacheDtype = ""
+    adapter: Adapters = None
     speculate_tokens: SpeculateTokens = "off"
     draft_model: DraftModel = None
     seed: Annotated[int | None, typer.Option("--seed", help="Makes sampling repeatable.")] = None
@@ -278,6 +281,7 @@ class RunSettings:
             "--weights": bool(self.weights),
             "--activations": bool(self.activations),
             "--kv-cache-dtype": bool(self.kv_cache_dtype),
+            "--adapter": bool(self.adapter),
             "--speculate-tokens": speculate_tokens(self.speculate_tokens) != "off",
             "--draft-model": self.draft_model is not None,
         }
@@ -332,6 +336,7 @@ class RunSettings:
             return self._engine
         engine = with_weights(self._engine, self.weights, self.activations)
         engine = with_kv_cache_dtype(engine, self.kv_cache_dtype)
+        engine = with_adapters(engine, self.adapter or ())
         return with_drafts(engine, self.speculate_tokens, self.draft_model)
 
     @property

@@ -1,4 +1,4 @@
-"""The flags of quantised weights, declared alike by every command that opens an engine."""
+"""The flags of weights and adapters, declared alike by every command that opens an engine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ Weights: TypeAlias = Annotated[
         metavar="checkpoint|int8|int4",
         envvar="AGENTRT_WEIGHTS",
         help="Quantise the embedded engine's matrices at load, to read fewer bytes a step.",
+    ),
+]
+Adapters: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--adapter",
+        metavar="NAME=DIR",
+        help="A LoRA adapter of the embedded engine's model, named by model= in the program.",
     ),
 ]
 Activations: TypeAlias = Annotated[

@@ -50,4 +50,5 @@ def capabilities_of(
         resumes=True,
         prefills_ahead=True,
         kv_bytes=pages * page_bytes,
+        adapters=tuple(one.name for one in config.adapters),
     )

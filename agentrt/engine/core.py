@@ -29,6 +29,7 @@ from agentrt.engine.request_checks import (
     check_options,
     check_pages,
     check_request,
+    number_of_adapter,
     out_of_pages,
 )
 from agentrt.engine.runner.executor import StepExecutor
@@ -42,7 +43,7 @@ from agentrt.engine.sequence.metrics import RequestMetrics
 from agentrt.engine.sequence.sequence import Phase, Sequence
 from agentrt.engine.step.scored_steps import ScoredSteps
 from agentrt.engine.step.step_runner import InFlightStep, StepRunner
-from agentrt.kv_cache import PagePool
+from agentrt.kv_cache import PagePool, kv_salt
 from agentrt.prompt.stop_strings import StopStrings
 from agentrt.protocol.backend import (
     GenerateRequest,
@@ -141,6 +142,7 @@ class EngineCore:
             info = self.scheduler.initial_info(request, now_s)
             self.scheduler.queue.check_info(info, now_s)
             shares = self._config.share_prefixes
+            salt = kv_salt(request.cache_salt, request.adapter)
             sequence = Sequence(
                 request=request,
                 serial=self._serial,
@@ -151,7 +153,8 @@ class EngineCore:
                 metrics=metrics,
                 detokenizer=self.codec.detokenizer(keep_special=request.keep_special),
                 stops=StopStrings(request.sampling.stop),
-                salt=request.cache_salt if shares else f"{request.cache_salt}\0{self._serial}",
+                salt=salt if shares else f"{salt}\0{self._serial}",
+                adapter=number_of_adapter(request, self._config),
             )
         except Exception as error:  # refuses this request only
             self._outputs.refuse(request.request_id, error, metrics, now_s)

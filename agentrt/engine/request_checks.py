@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from agentrt.base.adapter_choice import adapter_number
+from agentrt.base.config import EngineConfig
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import ContextOverflow, OutOfPages, RequestRejected, Unsupported
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
@@ -47,6 +49,22 @@ def check_request(request: GenerateRequest, logits_size: int) -> tuple[int, ...]
     check_ids(request.prompt.token_ids, logits_size)
     check_ids(request.output_ids, logits_size)
     return request.prompt.token_ids
+
+
+def number_of_adapter(request: GenerateRequest, config: EngineConfig) -> int:
+    """Number of a request's adapter from 1 on; 0 for none.
+
+    Raises:
+        RequestRejected: The engine has no such adapter.
+    """
+    try:
+        return adapter_number(config, request.adapter)
+    except KeyError:
+        names = ", ".join(one.name for one in config.adapters) or "none"
+        raise RequestRejected(
+            f"the engine has no adapter {request.adapter!r}",
+            hint=f"Name one of those that it loaded: {names}",
+        ) from None
 
 
 def check_no_holes(constraint: ConstraintSpec | None, *, complete: bool) -> None:

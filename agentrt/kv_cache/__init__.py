@@ -1,6 +1,6 @@
 """KV cache bookkeeping: page ownership, prefix match, eviction, KV offload. No tensors here."""
 
-from agentrt.kv_cache.node import EvictionPriority, RadixNode, key_of
+from agentrt.kv_cache.node import EvictionPriority, RadixNode, key_of, kv_salt
 from agentrt.kv_cache.offload_tier import Copier, OffloadTier
 from agentrt.kv_cache.pages import PagePool
 from agentrt.kv_cache.prefix_match import (
@@ -25,4 +25,5 @@ __all__ = [
     "RadixNode",
     "RadixTree",
     "key_of",
+    "kv_salt",
 ]

@@ -40,6 +40,24 @@ def key_of(token_ids: Sequence[int], cache_salt: str = "", at: int = 0) -> bytes
     return mixed.to_bytes(len(pad)) + key[len(pad) :]
 
 
+def kv_salt(cache_salt: str, adapter: str) -> str:
+    r"""The salt under which KV of a request is kept: KV of one adapter is wrong for any other.
+
+    Two requests have the same one only if salts and adapters are the same: zeros of a salt are
+    doubled, and one alone stands before an adapter.
+
+    Args:
+        cache_salt: Salt of the request.
+        adapter: Name of its adapter; "" is the model as it is.
+
+    Example:
+        >>> kv_salt("", "judge") == kv_salt("\0ajudge", "")
+        False
+    """
+    salt = cache_salt.replace("\0", "\0\0")
+    return f"{salt}\0a{adapter}" if adapter else salt
+
+
 def proves_prefix(key: bytes, same_bytes: int) -> bool:
     """Whether keys that agree in so many of their first bytes belong to prompts that do.
 

@@ -61,6 +61,7 @@ class Capabilities:
         resumes_state: Whether it does so for requests that keep a state too
             (`GenerateRequest.keeps_state`).
         prefills_ahead: Whether it takes `ahead` requests.
+        adapters: Names of its LoRA adapters; a request names one.
         prices: Prices of its tokens and its time, the highest if several engines may serve a
             request; None if they are not known.
     """
@@ -92,6 +93,7 @@ class Capabilities:
     page_tokens: int = 0
     slots: int = 0
     kv_bytes: int = 0
+    adapters: tuple[str, ...] = ()
 
 
 @record
@@ -194,6 +196,8 @@ class GenerateRequest:
             output, in the frame of the capabilities; None leaves it to the model whether it thinks.
         scored: For a `choice`: score every option at once instead of decoding one.
         cache_salt: KV is shared only among requests of the same salt.
+        adapter: Name of the LoRA adapter that computes it, and among whose requests alone KV is
+            shared; "" is the model as it is.
         output_ids: Output that an engine produced before it was lost. The request goes on behind
             it, with the tokens that would have come next; deltas and text begin there.
         ahead: Compute the beginning of a prompt that is expected, in steps that compute nothing
@@ -229,6 +233,7 @@ class GenerateRequest:
     replayed_tokens: int = 0
     gives_back: bool = False
     traceparent: str = ""
+    adapter: str = ""
 
     @property
     def keeps_state(self) -> bool:
@@ -271,6 +276,7 @@ class PrefixHint:
         from_tokens: A `drop` leaves so many of the first tokens alone; other prompts may still
             continue from those.
         cache_salt: Salt of the requests that the prefix belongs to.
+        adapter: Their adapter, or "".
     """
 
     token_ids: tuple[int, ...]
@@ -278,6 +284,7 @@ class PrefixHint:
     until_s: float | None = None
     from_tokens: int = 0
     cache_salt: str = ""
+    adapter: str = ""
 
 
 class Backend(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
@@ -27,11 +29,13 @@ class ModelRole:
         role: Name of the role, as in `model=`.
         backend: The backend.
         codec: Codec of its model; None for engines that take messages.
+        adapter: Adapter of its requests; "" is the model as it is.
     """
 
     role: str
     backend: Backend
     codec: Codec | None
+    adapter: str = ""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -161,3 +165,24 @@ class ModelRole:
         takes = self.capabilities
         name = f"the {takes.backend} engine of {takes.model}"
         raise Unsupported(f"{name} {lack}", hint=hint, where=site)
+
+
+def models_of(engines: Mapping[str, ModelRole]) -> dict[str, ModelRole]:
+    """What `model=` may name: the engines by role, and each of their adapters by its name.
+
+    Args:
+        engines: Engines by role, which have started.
+
+    Raises:
+        UsageError: An adapter has the name of a role, or of another engine's adapter.
+    """
+    found = dict(engines)
+    for role, engine in engines.items():
+        for name in engine.capabilities.adapters:
+            if name in found:
+                raise UsageError(
+                    f"the adapter {name!r} of the engine {role!r} has the name of another model",
+                    hint="Give it another name: each role and adapter has one of its own",
+                )
+            found[name] = replace(engine, adapter=name)
+    return found

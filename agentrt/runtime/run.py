@@ -328,6 +328,8 @@ class Run:
             attributes["agentrt.prefix.continues"] = before.id
         waited = scope.waited
         engine = self._engines[work.model]
+        if engine.adapter:
+            attributes["agentrt.adapter"] = engine.adapter
         # Admission control looks at the first prompt of a run.
         is_first = not self.has_sent and engine.capabilities.kv_tokens > 0
         return NodeDeclared(
@@ -345,7 +347,7 @@ class Run:
             attributes,
             waited.node_id,
             waited.item,
-            work.model,
+            engine.role,
             "",  # no effects
             False,
             work.deadline_at_s,

@@ -25,7 +25,7 @@ from agentrt.runtime.assembly import assemble_loop, new_state
 from agentrt.runtime.engine_load import RoleLoad, load_of
 from agentrt.runtime.loop import Loop, read_backend
 from agentrt.runtime.loop_watch import watched_loop
-from agentrt.runtime.model_role import ModelRole
+from agentrt.runtime.model_role import ModelRole, models_of
 from agentrt.runtime.node_limits import NodeLimits
 from agentrt.runtime.observers import Observers
 from agentrt.runtime.options import RunOptions
@@ -124,6 +124,7 @@ class Runtime(RunStarts):
         self._engines = {
             role: ModelRole(role, backend, codec) for role, (backend, codec) in backends.items()
         }
+        self._models: dict[str, ModelRole] = dict(self._engines)
         self._tracing = Tracing(tracer_provider, content)
         self.observers = Observers(observers)
         self._runs: dict[RunId, Run] = {}
@@ -148,6 +149,7 @@ class Runtime(RunStarts):
                 await engine.backend.start()
                 engine.check_codec()
                 engine.prewarm(declared_constraints())
+            self._models = models_of(self._engines)
             stack.push_async_callback(self._tracing.aclose)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._loop = self._make_loop()
@@ -281,7 +283,7 @@ class Runtime(RunStarts):
             seed,
             options,
             clock=self._clock,
-            engines=self._engines,
+            engines=self._models,
             limits=NodeLimits.of_run(self._config, options),
             post=loop.post,
             progress_of=self._progress_of,
@@ -327,7 +329,7 @@ class Runtime(RunStarts):
         )
         loop, self._tasks = assemble_loop(
             state,
-            self._engines,
+            self._models,
             self._runs,
             self.observers,
             self._clock,

@@ -75,7 +75,7 @@ def add_low_rank(
         matrices: Parts by adapter, from number 1 on.
         adapters: `[T]` int32, the adapter of each row; 0 is none.
     """
-    for number in adapters.unique().tolist():
+    for number in sorted(set(adapters.tolist())):
         matrix = matrices[number - 1] if number else None
         if matrix is None:
             continue

@@ -205,6 +205,7 @@ def request(
     deadline_at_s: float | None = None,
     keep_special: bool = False,
     cache_salt: str = "",
+    adapter: str = "",
     **sampling,
 ) -> GenerateRequest:
     return GenerateRequest(
@@ -220,6 +221,7 @@ def request(
         deadline_at_s=deadline_at_s,
         keep_special=keep_special,
         cache_salt=cache_salt,
+        adapter=adapter,
     )
 
 

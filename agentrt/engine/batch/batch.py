@@ -17,6 +17,7 @@ from agentrt.engine.batch.input_packing import (
     InputFields,
     InputPacker,
     SequenceSlice,
+    adapter_rows,
     buffer_words,
 )
 from agentrt.engine.kv.block_tables import BlockTables
@@ -62,6 +63,8 @@ class ForwardBatch:
         fields: Token ids, positions, slot mapping.
         logit_rows: `[logits]` int64, rows that need logits.
         paged: Inputs of attention.
+        adapters: `[T]` int32 on the host, the adapter of each row, 0 for none; None if no row has
+            one.
         kv_arrival: KV that is still being copied, or None.
         load_groups: `[T]` int64, for whom the choice of experts is counted, or None.
     """
@@ -71,6 +74,7 @@ class ForwardBatch:
     paged: PagedRows
     _slices: Sequence[SequenceSlice]
     _kv: KvCache
+    adapters: Tensor | None = None
     kv_arrival: KvArrival | None = None
     load_groups: Tensor | None = None
     _kv_rows: Tensor | None = None
@@ -195,7 +199,8 @@ class BatchPacker:
         rows = fields.logit_rows
         if packed.logits < sequences:
             rows = rows[: packed.logits]
-        return ForwardBatch(fields, rows, paged, slices, self._kv)
+        adapters = adapter_rows(slices, packed.tokens)
+        return ForwardBatch(fields, rows, paged, slices, self._kv, adapters)
 
     def _block_table(
         self, buffer: int, slices: Sequence[SequenceSlice], fields: InputFields, pages: int

@@ -28,6 +28,7 @@ class SequenceSlice:
             last known token and behind each guess.
         angle_offset: Added to positions where angles are looked up; see `Sequence.angle_offset`.
         load_group: Group of counters of its choice of experts.
+        adapter: Number of its adapter from 1 on; 0 for none.
     """
 
     slot: int
@@ -37,6 +38,17 @@ class SequenceSlice:
     draft_tokens: int = 0
     angle_offset: int = 0
     load_group: int = 0
+    adapter: int = 0
+
+
+def adapter_rows(slices: Sequence[SequenceSlice], tokens: int) -> Tensor | None:
+    """The adapter of each of so many rows, `[tokens]` int32; None if no row has one."""
+    if not any(part.adapter for part in slices):
+        return None
+    rows: list[int] = []
+    for part in slices:
+        rows += [part.adapter] * len(part.token_ids)
+    return torch.tensor([*rows, *[0] * (tokens - len(rows))], dtype=torch.int32)
 
 
 def logit_rows(slices: Sequence[SequenceSlice]) -> list[int]:

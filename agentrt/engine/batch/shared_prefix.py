@@ -60,6 +60,7 @@ def split_rows(
                 part.wants_logits and at >= first,
                 angle_offset=part.angle_offset,
                 load_group=part.load_group,
+                adapter=part.adapter,
             )
             for at, token in enumerate(part.token_ids)
         ]

@@ -23,6 +23,7 @@ from agentrt.engine.drafts.sequence_drafts import ALL_TEXTS, SequenceDrafts
 from agentrt.engine.drafts.site_outputs import OutputsBySite
 from agentrt.engine.sequence.draft import Draft
 from agentrt.engine.sequence.sequence import Sequence
+from agentrt.kv_cache import kv_salt
 from agentrt.protocol.step_output import DraftSource
 
 _MAX_DRAFT_TOKENS = 15
@@ -198,7 +199,9 @@ class SourceChoice:
             return False
         if not self.is_adaptive:
             return self.limit > 0
-        rate = self._sites.of(request.cache_salt, request.site).rates.rate(MODEL_KEY)
+        rate = self._sites.of(
+            kv_salt(request.cache_salt, request.adapter), request.site
+        ).rates.rate(MODEL_KEY)
         return rate > self._costs.row(0) + self._costs.forward
 
     def drafts_of(self, sequence: Sequence) -> SequenceDrafts:
@@ -206,7 +209,7 @@ class SourceChoice:
         found = self._sequences.get(sequence)
         if found is None:
             request = sequence.request
-            outputs = self._sites.of(request.cache_salt, request.site)
+            outputs = self._sites.of(kv_salt(request.cache_salt, request.adapter), request.site)
             found = self._sequences[sequence] = SequenceDrafts(sequence, outputs, self._sources)
             self._opened += 1
             if self._model is not None and self._opened % _PROBE_SEQUENCES == 0:

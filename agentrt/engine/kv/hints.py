@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from agentrt.engine.kv.allocator import KvAllocator
-from agentrt.kv_cache import EvictionPriority, key_of
+from agentrt.kv_cache import EvictionPriority, key_of, kv_salt
 from agentrt.protocol.backend import PrefixHint
 
 MAX_PENDING = 64
@@ -29,9 +29,10 @@ class KvHints:
     def apply_hint(self, hint: PrefixHint) -> None:
         """Apply a hint; an unknown prefix is no error."""
         try:
-            key, until_s = key_of(hint.token_ids, hint.cache_salt), hint.until_s
+            key = key_of(hint.token_ids, kv_salt(hint.cache_salt, hint.adapter))
         except OverflowError:  # no token has such an id
             return
+        until_s = hint.until_s
         self.kept_until.pop(key, None)
         self.pending.pop(key, None)
         match hint.hint:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from agentrt.base.adapter_choice import check_adapters
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.base.expert_routing import expert_routing
@@ -76,6 +77,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     """
     check_weights(config)
     check_kv_cache_dtype(config)
+    check_adapters(config)
     hf_config = read_config(config.model_path, weights=not config.random_weights)
     if config.device == "cuda" and not torch.cuda.is_available():
         raise EngineUnavailable(

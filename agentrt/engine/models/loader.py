@@ -19,6 +19,7 @@ from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache, KvLayout
 from agentrt.engine.models.kv_layout import kv_layout
 from agentrt.engine.models.load_plan import LoadPlan, declined_plan, differs, plan_load
+from agentrt.engine.models.lora.adapter import read_adapter
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.build import (
     EngineNetwork,
@@ -108,10 +109,20 @@ def load_model(config: EngineConfig) -> LoadedModel:
         if check.state != "failed":
             if isinstance(network, TorchNetwork):  # what is compared routes as it was trained
                 network.routing = plan.routing
+            if config.adapters:
+                network.attach(
+                    [read_adapter(one, shape, plan.dtype) for one in plan.config.adapters]
+                )
             return _loaded_model(plan, network, shape)
         del network
         plan = declined_plan(plan)
     assert isinstance(plan.shape, Declined)
+    if config.adapters:
+        raise ModelInvalid(
+            f"{config.model_path} goes through transformers, which adapters are not loaded into: "
+            f"{plan.shape.reason}",
+            hint="Merge the adapter into its base: `model.merge_and_unload()` of PEFT",
+        )
     level = logging.WARNING if plan.hf_config.get("model_type") in FAMILIES else logging.INFO
     _log.log(level, "%s goes through transformers: %s", config.model_path, plan.shape.reason)
     return _load_transformers(plan)

@@ -55,7 +55,7 @@ def open_runners(
         return ModelRunner(config, tile_tokens), None
     check_draft_model(config)
     check_same_vocabulary(vocab, Codec.load(config.draft_model).vocab, config)
-    draft_config = replace(config, model_path=config.draft_model, draft_model=None)
+    draft_config = replace(config, model_path=config.draft_model, draft_model=None, adapters=())
     draft = load_model(draft_config)
     if draft.logits_size < vocab.size:
         raise ModelInvalid(

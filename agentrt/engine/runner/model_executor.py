@@ -224,4 +224,5 @@ def _slice(sequence: Sequence, count: int, draft: Draft | None) -> SequenceSlice
         is_sampled,
         len(drafted),
         angle_offset=sequence.angle_offset,
+        adapter=sequence.adapter,
     )

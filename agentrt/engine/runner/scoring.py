@@ -173,6 +173,7 @@ class Scorer:
                     one.computed_tokens,
                     wants_logits=False,
                     angle_offset=one.angle_offset,
+                    adapter=one.adapter,
                 )
             )
             first = start + row.owner.prompt_tokens - 1 - one.computed_tokens

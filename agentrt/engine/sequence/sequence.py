@@ -120,7 +120,8 @@ class Sequence:
         admitted_overdue: Whether it was admitted because it was overdue.
         queue_state: State while it waits.
         new_output: Output that this step added.
-        salt: Salt of its KV, which sequences of other salts cannot use.
+        salt: Salt of its KV, which sequences of other salts cannot use; its adapter is in it.
+        adapter: Number of its adapter from 1 on; 0 for none.
     """
 
     request: GenerateRequest
@@ -153,6 +154,7 @@ class Sequence:
     queue_state: QueueState = field(default_factory=QueueState)
     new_output: NewOutput = field(default_factory=NewOutput)
     salt: str = ""
+    adapter: int = 0
     _key: bytes = b""
 
     @property

@@ -17,8 +17,8 @@ from agentrt.program import Chat, Gen
 from agentrt.runtime.model_role import ModelRole
 
 _Ref = weakref.ref[Any]
-_Key = tuple[str, int, str]
-"""Role, serial of the chat, salt."""
+_Key = tuple[str, str, int, str]
+"""Role, adapter, serial of the chat, salt."""
 
 
 @dataclass(slots=True, eq=False)
@@ -110,7 +110,7 @@ class PrefixLiveness:
         self, engine: ModelRole, chat: Chat, token_ids: tuple[int, ...], cache_salt: str = ""
     ) -> SentPrompt:
         """Remember a prompt that was sent, or that has grown."""
-        key = (engine.role, chat.serial, cache_salt)
+        key = (engine.role, engine.adapter, chat.serial, cache_salt)
         known = self._prompts.get(key)
         if known is None:
             before = chat.last_answer
@@ -193,7 +193,7 @@ class PrefixLiveness:
     def _tokens_of(self, sent: SentPrompt, chat: Chat) -> int:
         """Length of the prompt of a chat that `sent` extends, and that was perhaps never sent."""
         engine = sent.engine
-        known = self._prompts.get((engine.role, chat.serial, sent.cache_salt))
+        known = self._prompts.get((engine.role, engine.adapter, chat.serial, sent.cache_salt))
         if known is not None:
             return known.tokens
         length = self._lengths.get(chat)

@@ -209,7 +209,11 @@ class KvRetention:
             dead = memory.drops.popleft()
             dead.engine.backend.hint(
                 PrefixHint(
-                    dead.token_ids, "drop", from_tokens=dead.from_tokens, cache_salt=dead.cache_salt
+                    dead.token_ids,
+                    "drop",
+                    from_tokens=dead.from_tokens,
+                    cache_salt=dead.cache_salt,
+                    adapter=dead.engine.adapter,
                 )
             )
 
@@ -225,7 +229,11 @@ class KvRetention:
                 continue
             prefix.engine.backend.hint(
                 PrefixHint(
-                    prefix.token_ids, advice.hint, advice.until_s, cache_salt=prefix.cache_salt
+                    prefix.token_ids,
+                    advice.hint,
+                    advice.until_s,
+                    cache_salt=prefix.cache_salt,
+                    adapter=prefix.engine.adapter,
                 )
             )
             if advice.prefetch_at_s is None:
@@ -256,7 +264,11 @@ class KvRetention:
                 )
                 prefix.engine.backend.hint(
                     PrefixHint(
-                        prefix.token_ids, "prefetch", stays.until_s, cache_salt=prefix.cache_salt
+                        prefix.token_ids,
+                        "prefetch",
+                        stays.until_s,
+                        cache_salt=prefix.cache_salt,
+                        adapter=prefix.engine.adapter,
                     )
                 )
 

@@ -140,7 +140,8 @@ class RequestDispatcher:
             return []
         lookup: ResponseLookup | None = None
         is_remote = run.spans.are_told and engine.backend.capabilities.backend == "remote"
-        sent = engine_request(run, gen, prompt, info, is_remote=is_remote)
+        adapter = engine.adapter
+        sent = engine_request(run, gen, prompt, info, adapter=adapter, is_remote=is_remote)
         wanted = gen.work.cache
         if wanted is None:
             wanted = engine.role in self.responses.default_roles

@@ -15,7 +15,13 @@ from agentrt.runtime.run import Run
 
 
 def engine_request(
-    run: Run, gen: Gen[Any], prompt: Prompt, info: SchedulingInfo, *, is_remote: bool = False
+    run: Run,
+    gen: Gen[Any],
+    prompt: Prompt,
+    info: SchedulingInfo,
+    *,
+    adapter: str = "",
+    is_remote: bool = False,
 ) -> GenerateRequest:
     """The request of a generation as its engine gets it."""
     work = gen.work
@@ -41,6 +47,7 @@ def engine_request(
         run.options.cache_salt,
         gives_back=bool(gen.scope.cost_budgets),
         traceparent=traceparent_of(run, gen, complete=prompt.complete) if is_remote else "",
+        adapter=adapter,
     )  # by position: keywords would take twice as long
 
 

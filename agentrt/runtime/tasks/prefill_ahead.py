@@ -298,6 +298,7 @@ class PrefillAhead:
                 cache_salt=salt,
                 ahead=True,
                 traceparent=run.spans.program_traceparent(node),
+                adapter=engine.adapter,
             )
         )
         self._tell(

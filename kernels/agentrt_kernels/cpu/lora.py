@@ -48,7 +48,9 @@ class PackedAdapters:
         self.nbytes += down.nbytes + scales.nbytes + up.nbytes
 
 
-def _panels(matrix: LowRank, dtype: torch.dtype, *, gated: bool) -> tuple[Array[c.LoraPanel], Tensor]:
+def _panels(
+    matrix: LowRank, dtype: torch.dtype, *, gated: bool
+) -> tuple[Array[c.LoraPanel], Tensor]:
     """The matrix up as `[ranks of a panel][32]`, panel by panel, and where each begins."""
     outputs = matrix.up.shape[0] // 2 if gated else matrix.up.shape[0]
     columns = LANES if gated else PANEL

@@ -84,11 +84,9 @@ def take_layer(
     if shape.qkv_bias:
         bias = concatenated_biases(own, names.qkv)
     query_norm, key_norm = (_norm(shape, own, f"self_attn.{name}_norm") for name in "qk")
-    order = head_order(shape.ropes[number], shape.head_dim)
-    if order != list(range(shape.head_dim)):
-        rotated_rows = shape.query_width + shape.kv_width
-        head_indices = torch.tensor(order)
-        rows = _reordered(torch.arange(qkv.shape[0]), rotated_rows, head_indices)
+    rows = qkv_rows(shape, number)
+    if rows is not None:
+        head_indices = torch.tensor(head_order(shape.ropes[number], shape.head_dim))
         qkv = qkv.rows(rows) if isinstance(qkv, PackedWeight) else qkv[rows]
         bias = bias if bias is None else bias[rows]
         if query_norm is not None and key_norm is not None:
@@ -115,6 +113,19 @@ def take_layer(
         inner_out_norm=_norm(shape, own, names.inner_out_norm),
         inner=_experts(shape, experts, own, matrices) if experts else _gated(shape, own, matrices),
     )
+
+
+def qkv_rows(shape: DecoderShape, number: int) -> Tensor | None:
+    """Rows of a checkpoint's query, key and value projections in the order of a layer's rotation.
+
+    None if that is their own.
+    """
+    order = head_order(shape.ropes[number], shape.head_dim)
+    if order == list(range(shape.head_dim)):
+        return None
+    rotated_rows = shape.query_width + shape.kv_width
+    rows = torch.arange(rotated_rows + shape.kv_width)
+    return _reordered(rows, rotated_rows, torch.tensor(order))
 
 
 def norm_weight(shape: DecoderShape, weight: Tensor) -> Tensor:

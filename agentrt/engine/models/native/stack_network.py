@@ -6,7 +6,7 @@ call computes a whole forward. It also releases the interpreter lock while it co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 import torch
@@ -27,6 +27,7 @@ from agentrt_kernels.contract import Activation
 from agentrt_kernels.cpu.experts import ExpertMatrices
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.stack import Matrix, StackLayer, StackShape
+from agentrt_kernels.lora import LayerLowRank
 
 
 class UnpackedMatrices:
@@ -85,6 +86,10 @@ class StackNetwork:
         if isinstance(embedding, PackedEmbedding):
             self.quantised_bytes += embedding.resident_bytes
 
+    def attach(self, adapters: Sequence[Sequence[LayerLowRank]]) -> None:
+        """Add adapters, each by layer; rows name them by numbers from 1 on."""
+        self._stack.attach(adapters)
+
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache; the workspace grows with the forwards."""
         shape = self._shape
@@ -97,7 +102,12 @@ class StackNetwork:
         batch.wait_layer(self._shape.layers - 1)  # its layers do not wait one by one
         rows = batch.fields
         return self._stack(
-            rows.token_ids, rows.positions, rows.slot_mapping, batch.paged, batch.logit_rows
+            rows.token_ids,
+            rows.positions,
+            rows.slot_mapping,
+            batch.paged,
+            batch.logit_rows,
+            batch.adapters,
         )
 
 

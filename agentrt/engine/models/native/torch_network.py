@@ -12,11 +12,14 @@ Letters of the shapes: T tokens, H query heads, K heads of keys and values, D he
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
+from agentrt.engine.models.native.adapted_layer import RowAdapters
 from agentrt.engine.models.native.expert_load import ExpertLoad
 from agentrt.engine.models.native.expert_weights import Weights, plain_weight
 from agentrt.engine.models.native.experts import Experts
@@ -28,6 +31,7 @@ from agentrt.engine.models.native.weights import parameter_count
 from agentrt.engine.models.native.workspace import ActivationRows, Workspace
 from agentrt.engine.ops.linear import Linear, LinearBackend
 from agentrt_kernels.contract import Kernels
+from agentrt_kernels.lora import LayerLowRank
 
 
 class TorchNetwork:
@@ -63,6 +67,7 @@ class TorchNetwork:
         head = weights.pop("lm_head.weight", self._embedding)
         self._head = backend.linear(head)
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]
+        self._adapters = RowAdapters()
         self.quantised_bytes = backend.quantised_bytes
         self.routing: Routing = trained
         self.expert_load: ExpertLoad | None = None
@@ -71,6 +76,13 @@ class TorchNetwork:
         self._epsilon = shape.epsilon / shape.residual_scale**2
         self._pages: list[Tensor] = []
         self._scales: list[Tensor | None] = []
+
+    def attach(self, adapters: Sequence[Sequence[LayerLowRank]]) -> None:
+        """Add adapters, each by layer; rows name them by numbers from 1 on."""
+        self._layers = [
+            self._adapters.adapted(layer, [one[number] for one in adapters])
+            for number, layer in enumerate(self._layers)
+        ]
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""
@@ -91,6 +103,7 @@ class TorchNetwork:
     def __call__(self, batch: ForwardBatch) -> Tensor:
         """Logits `[rows, vocabulary]` of the batch's `logit_rows`."""
         ids, positions = batch.fields.token_ids, batch.fields.positions
+        self._adapters.of_rows = batch.adapters
         rows = self._workspace.rows(ids.shape[0])
         kernels, stream = self._kernels, rows.stream
         torch.index_select(self._embedding, 0, ids, out=stream)
@@ -108,6 +121,7 @@ class TorchNetwork:
                     return stream.new_empty((0, self._shape.vocabulary))
                 rows, delta = self._select_rows(batch.logit_rows, rows, delta)
                 x = rows.normed
+                self._adapters.select(batch.logit_rows)
             delta = layer.out.apply(delta, rows.added)
             if self._shape.parallel:
                 rows.stream.add_(delta)

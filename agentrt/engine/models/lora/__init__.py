@@ -1,0 +1,1 @@
+"""LoRA adapters of a decoder: checkpoints as PEFT writes them, and their place in the layers."""
