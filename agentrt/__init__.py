@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import agentrt_command  # noqa: F401  # first: from here on `python -m agentrt` may be interrupted
-from agentrt.base.config import EngineConfig, RunConfig, SchedulerConfig
+from agentrt.base.config import EngineConfig, LoraAdapter, RunConfig, SchedulerConfig
 from agentrt.base.engines import RemoteEngineConfig
 from agentrt.base.errors import (
     AgentrtError,
@@ -132,6 +132,7 @@ __all__ = [
     "InternalError",
     "ItemWritten",
     "LimitExceeded",
+    "LoraAdapter",
     "MapProgress",
     "MapResult",
     "ModelInvalid",

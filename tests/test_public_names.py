@@ -78,5 +78,12 @@ def test_the_language_is_public() -> None:
 
 def test_what_open_runtime_takes_is_public() -> None:
     """Its settings and observers are named by the signature, so users write their types."""
-    wanted = {"EngineConfig", "Observer", "RunConfig", "RunOptions", "SchedulerConfig"}
+    wanted = {
+        "EngineConfig",
+        "LoraAdapter",
+        "Observer",
+        "RunConfig",
+        "RunOptions",
+        "SchedulerConfig",
+    }
     assert wanted <= set(names_in("agentrt"))

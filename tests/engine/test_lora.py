@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrt import embedded
 from agentrt.base.config import LoraAdapter
 from agentrt.kv_cache import kv_salt
+from agentrt.protocol.backend import PrefixHint
+from tests.engine.conftest import Helpers
+from tests.engine.hash_machine import HashMachine, hash_core
 from tests.engine.lora_checkpoints import ATTENTION, FUSED, MLP, merged_model, save_adapter
 
+quick = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 PROMPT = [(11 * at) % 250 for at in range(37)]
 KINDS = {
     "llama": ATTENTION + MLP,
@@ -107,3 +116,66 @@ names = st.text(alphabet="a1jx", max_size=3)
 def test_salts_and_adapters_make_one_salt_each(salt, adapter, other_salt, other):
     same = (salt, adapter) == (other_salt, other)
     assert (kv_salt(salt, adapter) == kv_salt(other_salt, other)) == same
+
+
+class AdapterMachine(HashMachine):
+    """A hash whose keys depend on the adapter that computed them, as KV does."""
+
+    def forward(self, parts):
+        self.packer = SimpleNamespace(pack=partial(self.pack, self.packer))
+        try:
+            return super().forward(parts)
+        finally:
+            self.packer = self.packer.pack.args[0]
+
+    @staticmethod
+    def pack(packer, parts, prefix):
+        batch = packer.pack(parts, prefix)
+        if batch.adapters is not None:
+            batch.fields.token_ids += 1000 * batch.adapters
+        return batch
+
+
+ASKED = st.lists(
+    st.tuples(
+        st.sampled_from(["", "a", "b"]),
+        st.sampled_from(["", "s"]),
+        st.integers(1, 120),
+        st.booleans(),
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@quick
+@given(ASKED, st.sampled_from([20, 200]), st.sampled_from([0, 30]))
+def test_no_answer_depends_on_what_other_adapters_computed(asked, pages, host_pages):
+    """Not through the tree, the offload tier, batches or drafts, whatever is evicted."""
+
+    def answers(questions):
+        core = hash_core(
+            embedded.path(),
+            runner=AdapterMachine,
+            adapters=(LoraAdapter("a", Path("a")), LoraAdapter("b", Path("b"))),
+            kv_pages=pages,
+            host_kv_bytes=host_pages * 16 * 2 * 4,
+            speculate_tokens=4,
+            eos_bias=-9.0,
+        )
+        served = Helpers.Served()
+        for number, (adapter, salt, tokens, waits) in questions:
+            prompt = [(5 * at) % 250 for at in range(tokens)]
+            core.submit(
+                Helpers.request(number, prompt, adapter=adapter, cache_salt=salt, max_tokens=6)
+            )
+            if waits:
+                Helpers.drain(core, served)
+                core.hint(PrefixHint(tuple(prompt), "demote", cache_salt=salt, adapter=adapter))
+        Helpers.drain(core, served)
+        core.close()
+        return {number: served.ids(number) for number, _ in questions}
+
+    together = answers(list(enumerate(asked)))
+    for number, one in enumerate(asked):
+        assert answers([(number, one)])[number] == together[number]

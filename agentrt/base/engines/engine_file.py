@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from agentrt.base.config import ActivationChoice, KvCacheDtype, WeightChoice
+from agentrt.base.config import ActivationChoice, KvCacheDtype, LoraAdapter, WeightChoice
 from agentrt.base.engines.fallback_reason import REASONS
 from agentrt.base.engines.fleet_table import members_of
 from agentrt.base.engines.remote_engine_config import (
@@ -34,6 +34,7 @@ _FORMATS: dict[str, tuple[str, ...]] = {
     "kv_cache_dtype": get_args(KvCacheDtype),
 }
 """Formats that the embedded engine takes from the file."""
+ADAPTERS = "adapters"
 MAX_FILE_BYTES = 1 << 20
 EMBEDDED = "embedded"
 DEFAULT_ROLE = "default"
@@ -205,24 +206,38 @@ def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
     """Prices and formats of the embedded engine, which has no other settings in the file."""
     if given is None:
         return None, {}
-    if not isinstance(given, dict) or not given or set(given) - {"prices", *_FORMATS}:
+    if not isinstance(given, dict) or not given or set(given) - {"prices", ADAPTERS, *_FORMATS}:
         raise UsageError(
             f"{path}: engines.{EMBEDDED} is the engine of this process, and takes "
-            f"{', '.join(_FORMATS)} and prices alone",
+            f"{', '.join(_FORMATS)}, {ADAPTERS} and prices alone",
             hint=f'Give weights = "int8", or begin prices by [engines.{EMBEDDED}.prices]',
         )
-    formats = {name: given[name] for name in _FORMATS if name in given}
+    formats: dict[str, Any] = {name: given[name] for name in _FORMATS if name in given}
     for name, value in formats.items():
         if value not in _FORMATS[name]:
             raise UsageError(
                 f"{path}: engines.{EMBEDDED}.{name} = {value!r} is no format",
                 hint=f"Give {', '.join(_FORMATS[name])}",
             )
+    if ADAPTERS in given:
+        formats[ADAPTERS] = _adapters(path, given[ADAPTERS])
     if "prices" not in given:
         return None, formats
     from agentrt.base.engines.price_table import prices_of_table
 
     return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"]), formats
+
+
+def _adapters(path: Path, given: Any) -> tuple[LoraAdapter, ...]:
+    """LoRA adapters by name, whose directories are relative to the file."""
+    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+        raise UsageError(
+            f"{path}: engines.{EMBEDDED}.{ADAPTERS} is no table of directories",
+            hint='Give adapters = { judge = "DIR" }',
+        )
+    return tuple(
+        LoraAdapter(name, path.parent / Path(place).expanduser()) for name, place in given.items()
+    )
 
 
 def _content(path: Path, given: dict[str, Any]) -> ContentConfig | None:
