@@ -127,6 +127,7 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
         bias = None if matrix.bias is None else matrix.bias.float()
         return functional.linear(x, matrix.weight.float(), bias)
 
+    outputs = []
     for number, layer in enumerate(layers):
         x = normed(stream, layer.norm)
         qkv = times(x, layer.qkv).view(len(ids), HEADS + 2 * PAIRS, DIM)
@@ -145,9 +146,10 @@ def one_by_one(shape, embedding, layers, norm, head, memory, angles, inputs, wan
         inner = torch.empty(len(ids), INNER)
         one.gate_mul(times(x, layer.gate_up), inner, shape.activation)
         stream += normed(times(inner, layer.down), layer.inner_out_norm) * shape.residual_scale
+        outputs.append(stream[wanted].clone())
     logits = normed(stream, norm)[wanted] @ head.float().T * shape.logits_scale
     cap = shape.logits_softcap
-    return logits if cap is None else cap * torch.tanh(logits / cap)
+    return logits if cap is None else cap * torch.tanh(logits / cap), torch.stack(outputs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -165,16 +167,23 @@ def test_a_stack_computes_what_its_operations_do(kernels, dtype, coded, kind):
     theirs = memory.copied()
     stack.bind(memory.values, angles, memory.scales)
     loose = max(LOOSE[dtype], BETWEEN_CODES if coded else 0)
-    for sequences, wanted in (
-        ([(0, 20), (5, 1), (30, 1), (0, 3)], [19, 20, 21, 24]),
-        ([(20, 1), (6, 1), (31, 2), (3, 1)], [0, 3]),
-        ([(40, 5), (0, 17)], []),
-        ([(50, 1)], [0]),
+    for sequences, wanted, told in (
+        ([(0, 20), (5, 1), (30, 1), (0, 3)], [19, 20, 21, 24], True),
+        ([(20, 1), (6, 1), (31, 2), (3, 1)], [0, 3], False),
+        ([(40, 5), (0, 17)], [], True),
+        ([(50, 1)], [0], True),
     ):
         inputs, rows = batch(sequences, source), torch.tensor(wanted, dtype=torch.int64)
-        expected = one_by_one(shape, embedding, layers, norm, head, theirs, angles, inputs, rows)
-        found = stack(*inputs, rows)
+        expected, outputs = one_by_one(
+            shape, embedding, layers, norm, head, theirs, angles, inputs, rows
+        )
+        layer_outputs = torch.full((LAYERS, len(wanted), HIDDEN), torch.nan)
+        found = stack(*inputs, rows, layer_outputs if told else None)
         assert found.shape == (len(wanted), TOKENS)
         assert apart(found, expected) < loose
+        if told:
+            assert apart(layer_outputs, outputs) < loose
+        else:
+            assert layer_outputs.isnan().all()
         assert apart(memory.wide(), theirs.wide()) < loose
         theirs = memory.copied()

@@ -41,6 +41,8 @@ class HfNetwork:
         parameters: Number of parameters.
         vocabulary: Width of its logits.
         attention: Attention of its layers.
+        layer_sizes: Zeros, as its layers are not exposed.
+        layer_outputs: See `Network`.
 
     Raises:
         ModelInvalid: The engine's attention does not compute what its layers compute.
@@ -48,8 +50,10 @@ class HfNetwork:
 
     is_single_call = False
     quantised_bytes = 0
+    layer_sizes = (0, 0)
 
     def __init__(self, module: Any) -> None:
+        self.layer_outputs: Tensor | None = None
         self.module = module.eval()
         module.set_attn_implementation(hf_description.NAME)
         self.attention = describe_attention(module)

@@ -46,11 +46,16 @@ class Network(Protocol):
         parameters: Number of parameters.
         is_single_call: Whether a forward is one native call, attention included, without torch.
         quantised_bytes: Bytes of the matrices that stay quantised.
+        layer_sizes: Layers, and the width of their outputs; zeros if they are not exposed.
+        layer_outputs: Filled by each forward with the residual stream behind each layer, for the
+            rows with logits: fp32 `[layers, rows, width]`; None for none.
     """
 
     parameters: int
     is_single_call: bool
     quantised_bytes: int
+    layer_sizes: tuple[int, int]
+    layer_outputs: Tensor | None
 
     def bind(self, kv: KvCache, max_rows: int) -> None:
         """Prepare for this KV cache and for forwards of up to `max_rows` tokens."""

@@ -243,6 +243,7 @@ class StackCall(ctypes.Structure):
         ("angles_stride", c_int64),
         ("logits", c_void_p),
         ("logits_stride", c_int64),
+        ("layer_outputs", c_void_p),
         ("pages", Pages),
         ("rows", Rows),
         ("layer_count heads hidden inner tokens wanted_tokens kind centered parallel", c_int32),

@@ -196,6 +196,7 @@ class Stack:
         rows: PagedRows,
         wanted: Tensor,
         adapters: Tensor | None = None,
+        layer_outputs: Tensor | None = None,
     ) -> Tensor:
         """Logits `[wanted, vocabulary]` fp32.
 
@@ -207,6 +208,8 @@ class Stack:
             wanted: `[n]` int64, ascending, rows whose logits are wanted.
             adapters: `[T]` int32, the adapter of each row from 1 on, 0 for none; None for a batch
                 without any.
+            layer_outputs: `[layers, n, hidden]` fp32, filled with the residual stream behind each
+                layer, or None.
         """
         call = self._call
         if not isinstance(self._embedding, Tensor):  # its rows are a table of this batch's own
@@ -223,6 +226,7 @@ class Stack:
         set_rows(call.rows, rows)
         logits = torch.empty((wanted.shape[0], self._vocabulary), dtype=torch.float32)
         call.logits, call.logits_stride = logits.data_ptr(), self._vocabulary
+        call.layer_outputs = None if layer_outputs is None else layer_outputs.data_ptr()
         self._library.stack(self._at)
         return logits
 

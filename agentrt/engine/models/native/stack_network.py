@@ -54,12 +54,16 @@ class StackNetwork:
     Attributes:
         parameters: Number of parameters.
         quantised_bytes: Bytes of the matrices that stay quantised.
+        layer_sizes: Layers, and the width of their outputs.
+        layer_outputs: See `Network`.
     """
 
     is_single_call = True
 
     def __init__(self, shape: DecoderShape, weights: Weights, kernels: CpuKernels) -> None:
         self._shape = shape
+        self.layer_sizes = (shape.layers, shape.hidden)
+        self.layer_outputs: Tensor | None = None
         self.parameters = parameter_count(shape, weights)
         embedding, head = _ends(weights, _plain_dtype(weights))
         self._stack = kernels.stack(
@@ -108,6 +112,7 @@ class StackNetwork:
             batch.paged,
             batch.logit_rows,
             batch.adapters,
+            self.layer_outputs,
         )
 
 

@@ -48,6 +48,8 @@ class TorchNetwork:
         quantised_bytes: Bytes of the matrices that stay quantised.
         routing: Decides which experts tokens take; may be set between forwards.
         expert_load: Counts what they take, or None; likewise.
+        layer_sizes: Layers, and the width of their outputs.
+        layer_outputs: See `Network`.
     """
 
     is_single_call = False
@@ -61,6 +63,8 @@ class TorchNetwork:
     ) -> None:
         self._shape = shape
         self._kernels = kernels
+        self.layer_sizes = (shape.layers, shape.hidden)
+        self.layer_outputs: Tensor | None = None
         self.parameters = parameter_count(shape, weights)
         self._embedding = plain_weight(weights, "model.embed_tokens.weight")  # [vocabulary, hidden]
         self._norm = norm_weight(shape, plain_weight(weights, "model.norm.weight"))
@@ -135,6 +139,9 @@ class TorchNetwork:
                 delta = inner.apply(kernels, x, rows, rows.added)
             norm = self._norm if index == last else self._layers[index + 1].norm
             x = self._add(delta, layer.inner_out_norm, norm, rows)
+            if self.layer_outputs is not None:
+                kept = rows.stream if index == last else rows.stream[batch.logit_rows]
+                self.layer_outputs[index].copy_(kept).mul_(self._shape.residual_scale)
         return self._scaled(self._head.apply(x))
 
     def _routing(self, layer: int, batch: ForwardBatch, *, is_last: bool) -> Routing:

@@ -38,6 +38,7 @@ struct StackCall {
   int64_t angles_stride;
   float *logits;
   int64_t logits_stride;
+  float *layer_outputs;  // [layers, wanted, hidden], the stream behind each layer; or null
   Pages pages;
   Rows rows;
   int32_t layer_count, heads, hidden, inner, tokens, wanted_tokens, kind, centered, parallel;
@@ -154,6 +155,17 @@ static void add_part(Worker &me, const StackCall &call, const StackRoom &room, c
   });
 }
 
+// Copy the wanted rows of the stream behind a layer; those of the last have moved to the front.
+static void keep_layer(Worker &me, const StackCall &call, const StackRoom &room, int index) {
+  bool last = index + 1 == call.layer_count;
+  float *to = call.layer_outputs + (int64_t)index * call.wanted_tokens * call.hidden;
+  me.share(call.wanted_tokens, [&](int at) {
+    int64_t row = last ? at : call.wanted[at];
+    memcpy(to + (int64_t)at * call.hidden, room.stream + row * call.hidden,
+           call.hidden * sizeof(float));
+  });
+}
+
 static void cap_logits(Worker &me, const StackCall &call) {
   constexpr int PIECE = 4096;
   int width = call.head.outputs, pieces = (width + PIECE - 1) / PIECE;
@@ -242,6 +254,7 @@ static void run_layers(Worker &me, const StackCall &call, StackRoom &room) {
     }
     add_part(me, call, room, layer.down, lora.of(layer.down_lora), inner, call.inner, tokens,
              layer.inner_out_norm, layer.epsilon);
+    if (call.layer_outputs != nullptr) keep_layer(me, call, room, index);
   }
   const T *normed = norm_stream<T>(me, call, room, tokens, call.norm, call.epsilon);
   apply_linear(me, call.head, normed, hidden, tokens, call.logits, call.logits_stride);
