@@ -14,7 +14,7 @@ from agentrt.analysis.error_text import error_lines
 from agentrt.analysis.latency_bound import bound, bound_line
 from agentrt.analysis.latency_line import latency_line, trace_line
 from agentrt.analysis.latency_split import Split, split
-from agentrt.analysis.model_shape import ModelShape, shape_in
+from agentrt.analysis.model_shape import ModelShape, shape_in, shape_of_config
 from agentrt.analysis.model_work import model_work
 from agentrt.analysis.parallelism import parallelism, work_s
 from agentrt.analysis.recorder import RunRecorder
@@ -52,6 +52,7 @@ __all__ = [
     "replay_s",
     "saving_s",
     "shape_in",
+    "shape_of_config",
     "slack_s",
     "split",
     "stages",

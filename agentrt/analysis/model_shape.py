@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
@@ -103,15 +105,27 @@ def shape_in(folder: Path) -> ModelShape:
     Raises:
         UsageError: The model is not a plain Llama, so its work is unknown.
     """
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    return shape_of_config(json.loads((folder / "config.json").read_text("utf-8")), folder)
+
+
+def shape_of_config(config: Mapping[str, Any], path: Path) -> ModelShape:
+    """The shape that the `config.json` of a checkpoint describes.
+
+    Args:
+        config: The config, or what describes a GGUF file in its place.
+        path: The checkpoint, which gives the name.
+
+    Raises:
+        UsageError: The model is not a plain Llama, so its work is unknown.
+    """
     kind, heads = config.get("model_type", ""), config["num_attention_heads"]
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
     if kind != "llama" or head_dim * heads != config["hidden_size"]:
         raise UsageError(
-            f"{folder} is a checkpoint of {kind or 'no known kind'}", hint="Give a plain Llama"
+            f"{path} is a checkpoint of {kind or 'no known kind'}", hint="Give a plain Llama"
         )
     return ModelShape(
-        name=folder.resolve().name,
+        name=path.resolve().name,
         kind=kind,
         hidden=config["hidden_size"],
         inner=config["intermediate_size"],

@@ -98,11 +98,18 @@ def used_experts(shape: ModelShape, batch: int) -> float:
     return shape.experts * (1 - unused)
 
 
-def model_work(shape: ModelShape, dtype: str) -> ModelWork:
-    """Work of a decoder, in the terms of the cost model."""
+def model_work(shape: ModelShape, dtype: str, weights: str = "checkpoint") -> ModelWork:
+    """Work of a decoder, in the terms of the cost model.
+
+    Args:
+        shape: Sizes of the model.
+        dtype: Name of the dtype in which the model computes.
+        weights: Format of the matrices, as for `decode_work`.
+    """
     flat = flops_a_token(shape, 0)
+    step = decode_work(shape, dtype, batch=1, history_tokens=0, weights=weights)
     return ModelWork(
-        weight_bytes=decode_work(shape, dtype, batch=1, history_tokens=0).weight_bytes,
+        weight_bytes=step.weight_bytes,
         flops_a_token=flat,
         flops_a_history_token=flops_a_token(shape, 1) - flat,
         head_flops=2.0 * shape.head_parameters,

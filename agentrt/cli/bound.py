@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentrt.analysis import (
     HardwareCosts,
     MachineRates,
@@ -10,12 +12,18 @@ from agentrt.analysis import (
     bound,
     bound_line,
     model_work,
-    shape_in,
+    shape_of_config,
     step_costs,
 )
+from agentrt.analysis.cost_model import ModelWork
+from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSettings
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.gguf.checkpoint_files import is_gguf
+from agentrt.base.gguf.gguf_file import open_gguf
+
+_EMBEDDING = "token_embd.weight"
 
 
 class BoundLimits:
@@ -37,11 +45,10 @@ class BoundLimits:
         from agentrt.engine.models.load_plan import dtype_name
         from agentrt.engine.process.roofline import measured_roofline
 
-        shape = shape_in(engine.model_path)
-        dtype = dtype_name(engine)
-        limit = measured_roofline("cpu", dtype)
+        work = embedded_work(engine)
+        limit = measured_roofline("cpu", dtype_name(engine))
         self._machine = MachineRates(limit.read_bytes_s, limit.flops_s)
-        self._hardware = HardwareCosts(self._machine, model_work(shape, dtype))
+        self._hardware = HardwareCosts(self._machine, work)
 
     def lines(self, record: RunRecord) -> list[str]:
         """One line by the machine, and one by the engine's own steps if there were enough."""
@@ -57,3 +64,24 @@ class BoundLimits:
         if steps is not None:
             found.append(bound_line(bound(record, steps), "by the engine's own steps"))
         return found
+
+
+def embedded_work(engine: EngineConfig) -> ModelWork:
+    """Work of an embedded engine's model, with the bytes of its weights as it reads them.
+
+    Raises:
+        ModelInvalid: There is no such model.
+        UsageError: The work of such a model is unknown.
+    """
+    from agentrt.engine.models.checkpoint import read_config, stored_quantised
+    from agentrt.engine.models.load_plan import dtype_name
+
+    path = engine.model_path
+    shape = shape_of_config(read_config(path, weights=False), path)
+    work = model_work(shape, dtype_name(engine), engine.weights)
+    if not is_gguf(path) or not stored_quantised(path):
+        return work
+    tensors = open_gguf(path).tensors
+    left = {_EMBEDDING} if "output.weight" in tensors else set()  # a step reads a row of it
+    matrices = (one for name, one in tensors.items() if len(one.shape) > 1 and name not in left)
+    return replace(work, weight_bytes=float(sum(one.size for one in matrices)))

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from agentrt import embedded
 from agentrt.base.config import EngineConfig
 from agentrt.base.engines import RemoteEngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.cli.bound import BoundLimits
+from agentrt.cli.bound import BoundLimits, embedded_work
 from agentrt.cli.main import answer
+from tests.evaluation.packed_model import write_packed
 
 EXTRACT = Path(__file__).resolve().parents[2] / "programs" / "extract.py"
 
@@ -20,6 +22,18 @@ def test_other_machines_are_not_measured() -> None:
     ):
         with pytest.raises(UsageError, match="--bound measures this machine"):
             BoundLimits(engine)
+
+
+def test_quantised_weights_are_counted_as_they_are_read(tmp_path: Path) -> None:
+    plain = embedded_work(EngineConfig(embedded.path()))
+    eight = embedded_work(EngineConfig(embedded.path(), weights="int8"))
+    packed = embedded_work(EngineConfig(write_packed(tmp_path / "packed.gguf")))
+    head = 1536 * 128
+    layers = plain.weight_bytes / 4 - head  # fp32 for so small a model
+    assert eight.weight_bytes == layers + head
+    assert packed.weight_bytes == layers * 34 / 32 + head * 4  # the tied head is stored in fp32
+    assert packed.flops_a_token == plain.flops_a_token
+    assert packed.kv_bytes_a_token == plain.kv_bytes_a_token
 
 
 @pytest.mark.slow
