@@ -1,56 +1,28 @@
 """`agentrt eval`: a planted fall is found, an equal pair passes, and a cut-off one goes on."""
 
-import io
 import json
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from agentrt import embedded
-from agentrt.cli.main import answer
+from tests.evaluation.conftest import OWN_SUITE, Command
+from tests.evaluation.packed_model import write_packed
 from tests.syntax import ROOT
 
 SUITE = ROOT / "examples" / "suites" / "extraction"
-OWN = """
-from typing import Literal
-from agentrt import chat, program
-
-@program
-async def pick(text: str, fail: bool = False) -> list[str]:
-    if fail:
-        raise ValueError("as asked")
-    said = await chat("Pick.").user(text).generate(Literal["yes"], max_tokens=8)
-    return [said, text]
-"""
 CASES = (
     {"id": "a", "inputs": {"text": "one"}, "expected": ["yes", "one"]},
     {"id": "b", "inputs": {"text": "two"}, "expected": ["yes", "three"]},
     {"id": "c", "inputs": {"text": "four", "fail": True}, "expected": []},
 )
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines_in_threads: None) -> Command:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
-
-    def run(*argv: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            code = answer(["eval", *argv])
-        return code, out.getvalue(), err.getvalue()
-
-    return run
 
 
 @pytest.fixture
 def own_suite(tmp_path: Path) -> Path:
     folder = tmp_path / "own"
     folder.mkdir()
-    (folder / "pick.py").write_text(OWN)
+    (folder / "pick.py").write_text(OWN_SUITE)
     (folder / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES))
     (folder / "suite.toml").write_text('program = "pick.py"\ncases = "cases.jsonl"\n')
     return folder
@@ -126,6 +98,47 @@ def test_goes_on_with_what_is_there(evaluate: Command, own_suite: Path) -> None:
     code, _, err = evaluate(str(own_suite), "--resume", "rows.jsonl")
     assert code == 2
     assert "suite differs" in err
+
+
+def test_an_added_configuration_runs_alone(evaluate: Command, own_suite: Path) -> None:
+    Path("narrow.toml").write_text("max_running = 8\n")
+    assert evaluate(str(own_suite), "--resume", "rows.jsonl")[0] == 0
+    before = Path("rows.jsonl").read_text()
+    both = ("--configs", "embedded,narrow.toml", "--resume", "rows.jsonl", "--json", "told.json")
+    assert evaluate(str(own_suite), *both)[0] == 0
+    rows = Path("rows.jsonl").read_text()
+    assert rows.startswith(before)
+    added = [json.loads(line) for line in rows.removeprefix(before).splitlines()]
+    assert [list(one) for one in added[:1]] == [["evaluation"]]
+    assert [one["config"] for one in added[1:]] == ["narrow"] * len(CASES)
+    figures = [
+        one["figures"]["accuracy"] for one in json.loads(Path("told.json").read_text())["configs"]
+    ]
+    assert figures == [1 / 3, 1 / 3]
+    evaluate(str(own_suite), *both)
+    assert Path("rows.jsonl").read_text() == rows
+    Path("narrow.toml").write_text("max_running = 9\n")
+    code, _, err = evaluate(str(own_suite), *both)
+    assert (code, "config narrow differs" in err) == (2, True)
+
+
+@pytest.mark.usefixtures("_native")
+def test_a_gguf_file_is_a_configuration(evaluate: Command, own_suite: Path, tmp_path: Path) -> None:
+    write_packed(tmp_path / "packed.gguf")
+    code, out, err = evaluate(str(own_suite), "--configs", "packed.gguf,packed")
+    assert code == 0, err
+    assert [line.split()[0] for line in out.splitlines()[2:4]] == ["packed.gguf", "packed"]
+    code, out, err = evaluate(str(own_suite), "--configs", "absent.gguf")
+    assert (code, out, "there is no file absent.gguf" in err) == (2, "", True)
+
+
+def test_calls_of_tools_are_scored(evaluate: Command) -> None:
+    suite = ROOT / "examples" / "suites" / "tool_calls"
+    code, out, err = evaluate(str(suite), "--limit", "8", "--json", "told.json")
+    assert code == 0, err
+    (config,) = json.loads(Path("told.json").read_text())["configs"]
+    assert config["errors"] == 0, out
+    assert config["accuracy"]["value"] >= 0.75, out
 
 
 def test_gsm8k_is_read_from_a_named_file(evaluate: Command, own_suite: Path) -> None:

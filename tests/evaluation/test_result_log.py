@@ -32,3 +32,20 @@ def test_a_file_that_is_refused_stays_as_it_is(tmp_path: Path) -> None:
         ResultLog(path, {"suite": "b"})
     assert path.read_bytes() == before
     ResultLog(path, HEADER).close()  # nobody holds it any more
+
+
+def test_a_configuration_is_added_to_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    log = ResultLog(path, {"suite": "a", "config one": "1"})
+    log.add(CaseResult("one", "1", True, 1.0, None, "", 0.5))
+    log.close()
+    log = ResultLog(path, {"suite": "a", "config two": "2"})
+    assert list(log.results) == [("one", "1")]
+    log.add(CaseResult("two", "1", True, 1.0, None, "", 0.5))
+    log.close()
+    log = ResultLog(path, {"suite": "a", "config one": "1", "config two": "2"})
+    assert list(log.results) == [("one", "1"), ("two", "1")]
+    log.close()
+    for header in ({"suite": "a", "config two": "3"}, {"suite": "b", "config one": "1"}):
+        with pytest.raises(UsageError, match="differs"):
+            ResultLog(path, header)

@@ -7,6 +7,9 @@ import pytest
 from agentrt.base.errors import UsageError
 from agentrt.lab.evaluation.scorer import CaseScorer, read_scorer
 
+ADD = {"name": "add", "arguments": {"a": 1, "b": 2}}
+STOP: dict[str, Any] = {"name": "stop", "arguments": {}}
+
 
 def scorer(**table: Any) -> CaseScorer:
     return read_scorer(table, lambda _: lambda got, wanted: got == wanted, where="suite.toml")
@@ -31,6 +34,19 @@ def scorer(**table: Any) -> CaseScorer:
         ({"kind": "schema", "schema": {"type": "integer"}}, 3, None, 1),
         ({"kind": "schema", "schema": {"type": "integer"}}, "3", None, 0),
         ({"kind": "function", "function": "own.py:same"}, 3, 3, 1),
+        ({"kind": "calls"}, [ADD, STOP], [STOP, ADD], 1),
+        ({"kind": "calls", "ordered": True}, [ADD, STOP], [STOP, ADD], 0),
+        ({"kind": "calls", "ordered": True}, [ADD, STOP], [ADD, STOP], 1),
+        ({"kind": "calls"}, [ADD, ADD], [ADD], 2 / 3),
+        ({"kind": "calls"}, [{"name": "add", "arguments": {"b": 2.0, "a": 1}}], [ADD], 1),
+        ({"kind": "calls"}, [{"name": "add", "arguments": {"a": 1}}], [ADD], 0),
+        ({"kind": "calls", "part": "names"}, [{"name": "add", "arguments": {}}], [ADD], 1),
+        ({"kind": "calls", "part": "names"}, [{"name": "add"}], [ADD, STOP], 2 / 3),
+        ({"kind": "calls"}, [], [], 1),
+        ({"kind": "calls"}, [], [ADD], 0),
+        ({"kind": "calls"}, "add", [ADD], 0),
+        ({"kind": "calls"}, [{"name": "add", "arguments": [1]}], [ADD], 0),
+        ({"kind": "calls", "field": "plan"}, {"plan": [ADD]}, {"plan": [ADD]}, 1),
     ],
 )
 def test_scores(table: dict[str, Any], result: Any, expected: Any, score: float) -> None:
@@ -50,6 +66,8 @@ def test_scores(table: dict[str, Any], result: Any, expected: Any, score: float)
         ({"kind": "function"}, "needs 'function'"),
         ({"kind": "exact", "field": 3}, "is no text"),
         ({"kind": "exact", "ignore_case": 1}, "is no bool"),
+        ({"kind": "calls", "ordered": "yes"}, "ordered is no bool"),
+        ({"kind": "calls", "part": "arguments"}, "part='arguments' is no part of calls"),
     ],
 )
 def test_refuses_tables(table: dict[str, Any], part: str) -> None:
@@ -63,6 +81,7 @@ def test_refuses_tables(table: dict[str, Any], part: str) -> None:
         ({"kind": "exact", "field": "a"}, {"b": 1}),
         ({"kind": "tolerance"}, "many"),
         ({"kind": "set"}, "ab"),
+        ({"kind": "calls"}, {"name": "add"}),
     ],
 )
 def test_an_expected_value_that_cannot_be_met_is_an_error(

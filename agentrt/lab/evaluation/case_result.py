@@ -28,6 +28,9 @@ class CaseResult:
         cost_pico: Cost in millionths of a millionth of the currency; 0 without prices.
         currency: Currency of the cost; "" without prices.
         output_tokens: Tokens generated.
+        judged: False if judges have still to score it.
+        judge_cost_pico: Cost of the judges, which is not the configuration's.
+        judge_currency: Currency of that cost; "" without prices.
     """
 
     config: str
@@ -40,17 +43,21 @@ class CaseResult:
     cost_pico: int = 0
     currency: str = ""
     output_tokens: int = 0
+    judged: bool = True
+    judge_cost_pico: int = 0
+    judge_currency: str = ""
 
 
 class ResultLog:
     """Results in a file, one JSON object a line, each synced.
 
-    The first line names the suite and the configurations. A last line without its newline is cut
-    off: its case runs again.
+    The first line names the suite and the configurations; a line of those that are added comes
+    before their results. A last line without its newline is cut off: its case runs again.
 
     Args:
         path: The file; a missing one is made.
-        header: Hashes of the suite and of each configuration, which the file has to have.
+        header: Hashes of the suite and of each configuration. What the file has of them must be
+            equal; configurations that it lacks are added, and others that it has stay in it.
 
     Attributes:
         results: Results that the file had, by configuration and case.
@@ -91,26 +98,30 @@ class ResultLog:
         self._lines.append(json.dumps(row, ensure_ascii=False))
 
     def _read(self, header: Mapping[str, Any]) -> list[CaseResult]:
-        """The results of the file; a new one gets its header."""
+        """The results of the file; configurations that it lacks are added to it."""
+        known: dict[str, Any] = {}
+        rows: list[CaseResult] = []
         try:
-            first, *rest = self._lines.read() or [""]
-            found = json.loads(first)["evaluation"] if first else None
-            rows = [CaseResult(**json.loads(line)) for line in rest]
+            for number, line in enumerate(self._lines.read()):
+                row = json.loads(line)
+                if number == 0 or "evaluation" in row:
+                    known |= row["evaluation"]
+                else:
+                    rows.append(CaseResult(**row))
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
                 f"{self._path} is no file of an evaluation: {error!r}",
                 hint="give --resume the file of an earlier one, or a new name",
             ) from None
-        if found is None:
-            self._write({"evaluation": dict(header)})
-            return []
-        names = found.keys() | header.keys()
-        changed = [name for name in names if found.get(name) != header.get(name)]
+        changed = [name for name in header if known.get(name, header[name]) != header[name]]
         if changed:
             raise UsageError(
                 f"{self._path} is of another evaluation: {', '.join(sorted(changed))} differs",
                 hint="give the suite and the configurations of that one, or another file",
             )
+        added = {name: value for name, value in header.items() if name not in known}
+        if added:
+            self._write({"evaluation": added})
         return rows
 
 

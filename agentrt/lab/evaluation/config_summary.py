@@ -50,6 +50,8 @@ class ConfigSummary:
         errors: Cases whose run raised.
         values: Each figure: shares, seconds, and units of the currency for all cases together.
         currency: Currency of the costs; "" without prices.
+        judge_cost: Cost of the judges of its results, which is no cost of its own.
+        judge_currency: Currency of that cost; "" without prices.
         comparison: Comparison against the first configuration; None for the first one.
         on_front: Whether no other configuration is as good in accuracy, latency and cost and better
             in one of them.
@@ -61,6 +63,8 @@ class ConfigSummary:
     errors: int
     values: dict[Figure, float]
     currency: str
+    judge_cost: float
+    judge_currency: str
     comparison: Comparison | None
     on_front: bool
 
@@ -84,6 +88,8 @@ def summarise(results: Sequence[Sequence[CaseResult]], seed: int) -> list[Config
             sum(bool(row.error) for row in rows),
             values[index],
             next((row.currency for row in rows if row.currency), ""),
+            sum(row.judge_cost_pico for row in rows) / PICO,
+            next((row.judge_currency for row in rows if row.judge_currency), ""),
             compare(first, rows, seed) if index else None,
             index in front,
         )
@@ -150,7 +156,7 @@ def figure_text(limit: Limit, found: Interval) -> str:
         return f"it is {found:+.1%}"
     if limit.figure in SHARES:
         return f"it is {found.value:.1%}"
-    return f"it is {found.value:.4g}{'' if limit.figure == 'cost' else ' s'}"
+    return f"it is {found.value:.4g}{' s' if limit.figure.startswith('latency') else ''}"
 
 
 def summary_data(one: ConfigSummary) -> dict[str, Any]:
@@ -163,6 +169,8 @@ def summary_data(one: ConfigSummary) -> dict[str, Any]:
         "accuracy": _interval_data(one.accuracy),
         "figures": dict(one.values),
         "currency": one.currency,
+        "judge_cost": one.judge_cost,
+        "judge_currency": one.judge_currency,
         "pareto": one.on_front,
         "against_first": None
         if told is None

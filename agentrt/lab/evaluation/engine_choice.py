@@ -1,4 +1,4 @@
-"""Configurations of `--configs`: names of engines, checkpoint directories, or files of settings."""
+"""Configurations of `--configs`: names of engines, checkpoints, or files of settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSelection, EngineSettings, check_draft_model
 from agentrt.base.engines.engine_file import EMBEDDED, EngineFile
 from agentrt.base.errors import UsageError
+from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.record import record
 
 _SELECTION = ("engine", "model", "api_key")
@@ -36,8 +37,8 @@ def read_configs(text: str, file: EngineFile, model: Path) -> list[EvaluationCon
     """The configurations that `--configs` names, with commas between them.
 
     Args:
-        text: Names of engines in `agentrt.toml`, URLs, `embedded`, checkpoint directories, or files
-            ending in `.toml`.
+        text: Names of engines in `agentrt.toml`, URLs, `embedded`, checkpoint directories, GGUF
+            files, or files ending in `.toml`.
         file: Engines by name.
         model: Directory of the embedded engine's model if none is named.
 
@@ -60,9 +61,13 @@ def read_configs(text: str, file: EngineFile, model: Path) -> list[EvaluationCon
 
 def _config(given: str, file: EngineFile, model: Path) -> EvaluationConfig:
     path = Path(given)
+    if given in file.engines:  # also beside a folder of that name, such as the suite's
+        return EvaluationConfig(given, EngineSelection(given).settings(file, model))
     if given.endswith(".toml"):
         return _of_file(path, file, model)
-    if path.is_dir():
+    if is_gguf(path) and not path.is_file():
+        raise UsageError(f"there is no file {path}", hint="name a GGUF file that is there")
+    if path.is_dir() or is_gguf(path):
         return EvaluationConfig(given, EngineSelection(EMBEDDED, given).settings(file, model))
     return EvaluationConfig(given, EngineSelection(given).settings(file, model))
 

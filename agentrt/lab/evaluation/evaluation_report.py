@@ -51,7 +51,7 @@ class EvaluationReport:
         """Tables for a terminal, with a newline at the end."""
         told = [
             f"{self.suite}: {self.summaries[0].count} cases",
-            *aligned([_FIGURES, *self._rows()]),
+            *aligned([self._figures(), *self._rows()]),
         ]
         if len(self.summaries) > 1:
             told += ["", *aligned([_CHANGES, *self._changes()])]
@@ -74,7 +74,7 @@ class EvaluationReport:
         names = [one.config for one in self.summaries]
         parts = [
             paragraphs(f"{self.summaries[0].count} cases, seed {self.seed}", *self.crossed),
-            table(_FIGURES, self._rows()),
+            table(self._figures(), self._rows()),
         ]
         if len(names) > 1:
             parts += [table(_CHANGES, self._changes())]
@@ -114,8 +114,20 @@ class EvaluationReport:
         names = [self.summaries[index].config for index in (0, at)]
         return folded(f"{names[1]}: {len(changed)}", table(["case", *names], rows))
 
+    def _figures(self) -> list[str]:
+        return [*_FIGURES, "judges' cost"] if self._has_judges() else list(_FIGURES)
+
     def _rows(self) -> list[list[str]]:
-        return [_figures_of(one) for one in self.summaries]
+        if not self._has_judges():
+            return [_figures_of(one) for one in self.summaries]
+        return [
+            [*_figures_of(one), _cost_text(one.judge_cost, one.judge_currency)]
+            for one in self.summaries
+        ]
+
+    def _has_judges(self) -> bool:
+        """Whether judges have cost something."""
+        return any(one.judge_currency for one in self.summaries)
 
     def _changes(self) -> list[list[str]]:
         return [
@@ -127,7 +139,6 @@ class EvaluationReport:
 
 def _figures_of(one: ConfigSummary) -> list[str]:
     values = one.values
-    cost = f"{values['cost']:.4g} {one.currency}" if one.currency else "-"
     return [
         one.config,
         f"{one.accuracy:.1%}",
@@ -136,7 +147,7 @@ def _figures_of(one: ConfigSummary) -> list[str]:
         str(one.errors),
         f"{values['latency_p50']:.3f} s",
         f"{values['latency_p95']:.3f} s",
-        cost,
+        _cost_text(values["cost"], one.currency),
         "yes" if one.on_front else "no",
     ]
 
@@ -151,6 +162,10 @@ def _changes_of(config: str, told: Comparison) -> list[str]:
         f"{told.p:.3g}",
         *(_change(changes[name]) for name in ("latency_p50", "latency_p95", "cost")),
     ]
+
+
+def _cost_text(cost: float, currency: str) -> str:
+    return f"{cost:.4g} {currency}" if currency else "-"
 
 
 def _change(found: Interval) -> str:

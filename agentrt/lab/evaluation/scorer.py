@@ -10,8 +10,9 @@ from typing import Any, Literal, cast, get_args
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.lab.evaluation.call_scorer import PARTS, calls_score
 
-ScorerKind = Literal["exact", "tolerance", "set", "schema", "function"]
+ScorerKind = Literal["exact", "tolerance", "set", "schema", "calls", "function"]
 KINDS: tuple[ScorerKind, ...] = get_args(ScorerKind)
 ScoreFunction = Callable[[Any, Any], object]
 """Takes the result and the expected value; gives a bool, or a score from 0 to 1."""
@@ -21,6 +22,7 @@ _KEYS: Mapping[ScorerKind, tuple[str, ...]] = {
     "tolerance": ("field", "absolute", "relative"),
     "set": ("field",),
     "schema": ("field", "schema"),
+    "calls": ("field", "part", "ordered"),
     "function": ("field", "function"),
 }
 
@@ -76,8 +78,11 @@ class CaseScorer:
             return float(_near(got, wanted, self.options))
         if self.kind == "set":
             return float(_elements(got) == _wanted_elements(wanted))
+        if self.kind == "calls":
+            part, ordered = self.options.get("part", "whole"), self.options.get("ordered", False)
+            return calls_score(got, wanted, part, ordered, _text)
         assert self.function is not None
-        return _score_of(self.function(got, wanted))
+        return score_of(self.function(got, wanted), "a scoring function")
 
 
 def read_scorer(table: object, load: Callable[[str], ScoreFunction], *, where: str) -> CaseScorer:
@@ -94,7 +99,8 @@ def read_scorer(table: object, load: Callable[[str], ScoreFunction], *, where: s
     if not isinstance(table, dict) or table.get("kind") not in KINDS:
         given = table.get("kind") if isinstance(table, dict) else table
         raise UsageError(
-            f"{where} has a scorer of the kind {given!r}", hint=f"give one of {', '.join(KINDS)}"
+            f"{where} has a scorer of the kind {given!r}",
+            hint=f"give one of {', '.join(KINDS)}, judge",
         )
     kind = cast(ScorerKind, table["kind"])
     for key in table:
@@ -121,8 +127,14 @@ def _check(kind: ScorerKind, path: object, options: Mapping[str, Any], where: st
         _check_schema(options["schema"], where)
     if not isinstance(path, str):
         raise UsageError(f"{where}: field={path!r} is no text", hint='give "order.city"')
-    if not isinstance(options.get("ignore_case", False), bool):
-        raise UsageError(f"{where}: ignore_case is no bool", hint="give true or false")
+    for name in ("ignore_case", "ordered"):
+        if not isinstance(options.get(name, False), bool):
+            raise UsageError(f"{where}: {name} is no bool", hint="give true or false")
+    if options.get("part", "whole") not in PARTS:
+        raise UsageError(
+            f"{where}: part={options['part']!r} is no part of calls",
+            hint=f"give {' or '.join(PARTS)}",
+        )
     for name in ("absolute", "relative"):
         value = options.get(name, 0)
         good = isinstance(value, int | float) and not isinstance(value, bool)
@@ -216,9 +228,16 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
     return value is not _MISSING and Draft202012Validator(schema).is_valid(value)
 
 
-def _score_of(given: object) -> float:
+def score_of(given: object, what: str) -> float:
+    """Score that a function or a program of the user's gave.
+
+    Args:
+        given: A bool, or a number from 0 to 1.
+        what: Name of the function or program, for errors.
+
+    Raises:
+        UsageError: The value is nothing of these.
+    """
     if isinstance(given, bool | int | float) and 0 <= given <= 1:
         return float(given)
-    raise UsageError(
-        f"a scoring function gave {given!r}", hint="give True, False or a number from 0 to 1"
-    )
+    raise UsageError(f"{what} gave {given!r}", hint="give True, False or a number from 0 to 1")

@@ -12,6 +12,7 @@ from typing import Any
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.lab.evaluation.judge import KIND, Judge, read_judge
 from agentrt.lab.evaluation.scorer import CaseScorer, read_scorer
 
 FILE = "suite.toml"
@@ -45,14 +46,16 @@ class Suite:
         name: Name of the folder.
         program: `FILE[:FN]`, the file as an absolute path.
         cases: All cases.
-        scorers: Scorers; a case passes if each gives 1.
-        digest: Hash of the program's file, of the cases and of the settings.
+        scorers: Scorers; a case passes if each of these and of the judges gives 1.
+        judges: Programs that score, too.
+        digest: Hash of the files of the program and of the judges, of the cases and the settings.
     """
 
     name: str
     program: str
     cases: Sequence[Case]
     scorers: Sequence[CaseScorer]
+    judges: Sequence[Judge]
     digest: str
 
 
@@ -93,6 +96,9 @@ def read_suite(
         found = cases_of(load(source)(), inputs, form, source)
     else:
         found = read_cases(Path(source), inputs, form)
+    judging = [one for one in scorers if isinstance(one, dict) and one.get("kind") == KIND]
+    judges = [read_judge(one, folder, where=str(file)) for one in judging]
+    files = [Path(_file_of(name)) for name in (program, *(one.program for one in judges))]
     return Suite(
         folder.name,
         program,
@@ -100,8 +106,10 @@ def read_suite(
         [
             read_scorer(one, lambda name: load(_inside(folder, name)), where=str(file))
             for one in scorers
+            if one not in judging
         ],
-        _digest(table, Path(_file_of(program)), found),
+        judges,
+        _digest(table, files, found),
     )
 
 
@@ -213,8 +221,9 @@ def _file_of(target: str) -> str:
     return file if colon and file.endswith(".py") and name else target
 
 
-def _digest(table: Mapping[str, Any], program: Path, cases: Sequence[Case]) -> str:
+def _digest(table: Mapping[str, Any], programs: Sequence[Path], cases: Sequence[Case]) -> str:
     settings = {key: value for key, value in table.items() if key != "about"}
     asked = [[one.name, one.inputs, one.expected] for one in cases]
-    text = json.dumps([settings, _read(program), asked], sort_keys=True, default=str)
+    texts = "".join(_read(program) for program in programs)
+    text = json.dumps([settings, texts, asked], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

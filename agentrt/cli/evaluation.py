@@ -1,0 +1,205 @@
+"""The runs of one `agentrt eval`: every case under every configuration, and then the judges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentrt.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from agentrt.lab.evaluation.case_result import CaseResult
+    from agentrt.lab.evaluation.case_runs import CaseRun
+    from agentrt.lab.evaluation.engine_choice import EvaluationConfig
+    from agentrt.lab.evaluation.suite import Case, Suite
+    from agentrt.lab.evaluation.verdicts import Verdict
+
+Key = tuple[str, str]
+"""Names of a configuration and of a case."""
+
+
+class Evaluation:
+    """The runs of one command.
+
+    Args:
+        suite: The suite.
+        configs: The configurations.
+        judging: The configuration of each judge of the suite.
+        resume: File of results, or None.
+        concurrency: Runs at once.
+        seed: Seed of sampling.
+
+    Raises:
+        UsageError: A program or an input is wrong, or the file is of another evaluation.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        configs: Sequence[EvaluationConfig],
+        judging: Sequence[EvaluationConfig],
+        resume: Path | None,
+        *,
+        concurrency: int,
+        seed: int,
+    ) -> None:
+        from agentrt.cli.target import find
+        from agentrt.lab.evaluation.case_result import ResultLog
+
+        self._suite, self._configs, self._judging = suite, configs, judging
+        self._concurrency, self._seed = concurrency, seed
+        self._program = find(suite.program)
+        self._judges = [find(one.program) for one in suite.judges]
+        self._arguments = [_judge_arguments(one) for one in self._judges]
+        self._runs = case_runs(suite, self._program)
+        self._log: ResultLog | None = None
+        self._results: dict[Key, CaseResult] = {}
+        if resume is not None:
+            self._log = ResultLog(resume, self._header())
+            self._results.update(self._log.results)
+
+    async def perform(self) -> None:
+        """Run what has no result yet, one configuration after the other, and then the judges.
+
+        Judges come last: beside the runs they would be in the way of an engine on this machine.
+        """
+        from agentrt.lab.evaluation.case_runs import run_cases
+
+        for config in self._configs:
+            due = [run for run in self._runs if (config.name, run.case.name) not in self._results]
+            if due:
+                await run_cases(
+                    self._program,
+                    due,
+                    config,
+                    self._suite.scorers,
+                    plain=self._data_of,
+                    on_result=self._add,
+                    judged=not self._judges,
+                    concurrency=self._concurrency,
+                    seed=self._seed,
+                )
+        await self._judge([one for rows in self.results() for one in rows if not one.judged])
+
+    def results(self) -> list[list[CaseResult]]:
+        """Results of each configuration, cases in the order of the suite."""
+        return [
+            [self._results[config.name, case.name] for case in self._suite.cases]
+            for config in self._configs
+        ]
+
+    def close(self) -> None:
+        """Close the file of results."""
+        if self._log is not None:
+            self._log.close()
+
+    async def _judge(self, waiting: Sequence[CaseResult]) -> None:
+        """Complete results with the verdicts of all judges."""
+        from agentrt.lab.evaluation.verdicts import judge_results, with_verdicts
+
+        verdicts: dict[Key, list[Verdict]] = {(one.config, one.case): [] for one in waiting}
+        cases = {one.name: one for one in self._suite.cases}
+
+        def add(result: CaseResult, verdict: Verdict) -> None:
+            found = verdicts[result.config, result.case]
+            found.append(verdict)
+            if len(found) == len(self._judges):
+                self._add(with_verdicts(result, found, len(self._suite.scorers)))
+
+        for judge, config, typed in zip(self._judges, self._judging, self._arguments, strict=True):
+            if not waiting:
+                break
+            await judge_results(
+                judge,
+                waiting,
+                config,
+                arguments_of=partial(_of_result, cases, typed),
+                on_verdict=add,
+                concurrency=self._concurrency,
+                seed=self._seed,
+            )
+
+    def _add(self, result: CaseResult) -> None:
+        self._results[result.config, result.case] = result
+        if self._log is not None:
+            self._log.add(result)
+
+    def _data_of(self, value: Any) -> Any:
+        """A result as JSON-like data."""
+        from agentrt.base.canonical_json import dumps
+        from agentrt.cli.output import checked
+        from agentrt.cli.parameters import location_of
+
+        return json.loads(dumps(checked(value, where=location_of(self._program))))
+
+    def _header(self) -> dict[str, Any]:
+        """Identity of the evaluation, for its file of results."""
+        configs = {f"config {one.name}": _digest(one) for one in self._configs}
+        judges = {f"judge {at}": _digest(one) for at, one in enumerate(self._judging, start=1)}
+        return {"suite": self._suite.digest, "seed": self._seed, **configs, **judges}
+
+
+def case_runs(suite: Suite, program: Any) -> list[CaseRun]:
+    """The cases with their inputs as arguments of the program.
+
+    Raises:
+        UsageError: An input is unknown, missing or of another type.
+    """
+    from agentrt.cli.inputs import checked_object, require
+    from agentrt.cli.parameters import parameters_of
+    from agentrt.cli.values import from_json
+    from agentrt.lab.evaluation.case_runs import CaseRun
+
+    parameters = parameters_of(program)
+    known = {one.name: one for one in parameters}
+    runs = []
+    for case in suite.cases:
+        given = checked_object(parameters, dict(case.inputs), case.where, where=case.where)
+        require(parameters, given, where=case.where)
+        typed = {name: from_json(known[name], one, where=case.where) for name, one in given.items()}
+        runs.append(CaseRun(case, typed))
+    return runs
+
+
+def _judge_arguments(judge: Any) -> Callable[[Any, Case], dict[str, Any]]:
+    """Makes the arguments of a judge from a result and its case.
+
+    Raises:
+        UsageError: The judge takes something else than a judge is given.
+    """
+    from agentrt.cli.parameters import location_of, parameters_of
+    from agentrt.cli.values import from_json
+    from agentrt.lab.evaluation.judge import INPUTS
+
+    parameters, where = parameters_of(judge), location_of(judge)
+    for one in parameters:
+        if one.name not in INPUTS and one.required:
+            raise UsageError(
+                f"a judge takes no `{one.name}`",
+                hint=f"its parameters are {', '.join(INPUTS)}, as far as it needs them",
+                where=where,
+            )
+
+    def typed(result: Any, case: Case) -> dict[str, Any]:
+        given = {"result": result, "expected": case.expected, "inputs": dict(case.inputs)}
+        return {
+            one.name: from_json(one, given[one.name], where=where)
+            for one in parameters
+            if one.name in given
+        }
+
+    return typed
+
+
+def _of_result(
+    cases: Mapping[str, Case], typed: Callable[[Any, Case], dict[str, Any]], one: CaseResult
+) -> dict[str, Any]:
+    return typed(one.value, cases[one.case])
+
+
+def _digest(config: EvaluationConfig) -> str:
+    return hashlib.sha256(repr(config.settings).encode()).hexdigest()[:16]
