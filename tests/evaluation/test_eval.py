@@ -29,7 +29,7 @@ def own_suite(tmp_path: Path) -> Path:
 
 
 def damaged(folder: Path) -> Path:
-    """A copy of the embedded model in which one layer's output is turned around."""
+    """A copy of the embedded model in which the matrices of one layer have two bits a value."""
     from safetensors.torch import load_file, save_file
 
     folder.mkdir()
@@ -37,25 +37,32 @@ def damaged(folder: Path) -> Path:
         if file.suffix in (".json", ".jinja"):
             (folder / file.name).write_bytes(file.read_bytes())
     weights = load_file(embedded.path() / "model.safetensors")
-    name = next(one for one in sorted(weights) if one.endswith("o_proj.weight"))
-    weights[name] = -weights[name]
+    for name, values in weights.items():
+        if name.startswith("model.layers.2.") and values.dim() == 2:
+            groups = values.float().view(values.shape[0], -1, 32)
+            scale = groups.abs().amax(-1, keepdim=True) / 2
+            coarse = (groups / scale).round().clamp(-2, 1) * scale
+            weights[name] = coarse.view(values.shape).to(values.dtype)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     return folder
 
 
-def test_a_damaged_layer_is_found_and_an_equal_pair_passes(
+@pytest.mark.usefixtures("_native")
+def test_a_packed_layer_with_two_bits_is_found_and_an_equal_pair_passes(
     evaluate: Command, tmp_path: Path
 ) -> None:
-    worse = damaged(tmp_path / "worse")
-    (tmp_path / "same.toml").write_text("max_running = 8\n")
-    gate = ("--fail-if", "score<-1%", "--fail-if", "fidelity<90%", "--json", "told.json")
-    code, out, _ = evaluate(str(SUITE), "--configs", f"embedded,{worse}", *gate)
+    damaged(tmp_path / "worse")
+    (tmp_path / "packed.toml").write_text('weights = "int8"\n')
+    (tmp_path / "coarse.toml").write_text('model = "worse"\nweights = "int8"\n')
+    (tmp_path / "same.toml").write_text('weights = "int8"\nmax_running = 8\n')
+    gate = ("--fail-if", "score<-1%", "--fail-if", "fidelity<-5%", "--json", "told.json")
+    code, out, _ = evaluate(str(SUITE), "--configs", "packed.toml,coarse.toml", *gate)
     told = json.loads(Path("told.json").read_text())
-    change = told["configs"][1]["against_first"]["changes"]["score"]
-    assert code == 6
-    assert change["high"] < 0, out
-    assert "crossed: " in out
-    code, out, _ = evaluate(str(SUITE), "--configs", "embedded,same.toml", *gate)
+    change = told["configs"][1]["against_first"]["changes"]["fidelity"]
+    assert code == 6, out
+    assert change["high"] < -0.05, out  # a dozen cases tell changed answers, not yet worse ones
+    assert "crossed: coarse: fidelity<-5%" in out
+    code, out, _ = evaluate(str(SUITE), "--configs", "packed.toml,same.toml", *gate)
     told = json.loads(Path("told.json").read_text())
     assert (code, told["crossed"]) == (0, [])
     assert told["configs"][1]["figures"]["fidelity"] == 1
