@@ -18,11 +18,10 @@ from agentrt.base.exception_groups import root_of
 from agentrt.cli.completion import completed_words, engine_names, joined_at_colons
 from agentrt.cli.engines import engines
 from agentrt.cli.error_report import INTERRUPTED, exit_code_of, report
-from agentrt.cli.kv_cache_flag import KvCacheDtype
+from agentrt.cli.format_flags import Activations, KvCacheDtype, Weights
 from agentrt.cli.late_commands import add_late_commands
 from agentrt.cli.run_flags import FLAGS, run_command, target_in
 from agentrt.cli.serve import serve
-from agentrt.cli.weight_flag import Activations, Weights
 
 
 def main() -> NoReturn:

@@ -17,11 +17,9 @@ from agentrt.base.engine_selection import with_drafts
 from agentrt.base.errors import UsageError
 from agentrt.base.gc_freeze import freeze_gc
 from agentrt.base.key_reference import key_name
-from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
 from agentrt.base.weight_choice import with_weights
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
-from agentrt.cli.kv_cache_flag import KvCacheDtype
-from agentrt.cli.weight_flag import Activations, Weights
+from agentrt.cli.format_flags import Activations, KvCacheDtype, Weights
 
 if TYPE_CHECKING:
     from agentrt.base.config import EngineConfig
@@ -112,6 +110,7 @@ def serve(
     from agentrt.app import open_runtime
     from agentrt.base.config import SchedulerConfig
     from agentrt.base.engines.kept_content import content_config
+    from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
     from agentrt.cli.progress_display import waiting
     from agentrt.cli.server_log import log_with_traces
     from agentrt.serve import RequestSpans, ServeConfig

@@ -22,14 +22,12 @@ from agentrt.base.engine_selection import (
 from agentrt.base.engines.engine_file import engine_file
 from agentrt.base.engines.remote_engine_config import RemoteEngineConfig
 from agentrt.base.errors import UsageError
-from agentrt.base.kv_cache_dtype import with_kv_cache_dtype
 from agentrt.base.record import record
 from agentrt.base.weight_choice import with_weights
 from agentrt.cli.completion import engine_names, program_names
 from agentrt.cli.draft_flags import DraftModel, SpeculateTokens
-from agentrt.cli.kv_cache_flag import KvCacheDtype
+from agentrt.cli.format_flags import Activations, Adapters, KvCacheDtype, Weights
 from agentrt.cli.limits import GivenLimits, given_limits
-from agentrt.cli.weight_flag import Activations, Adapters, Weights
 
 if TYPE_CHECKING:
     from agentrt.base.content_config import ContentConfig
@@ -335,7 +333,10 @@ class RunSettings:
         if isinstance(self._engine, RemoteEngineConfig):
             return self._engine
         engine = with_weights(self._engine, self.weights, self.activations)
-        engine = with_kv_cache_dtype(engine, self.kv_cache_dtype)
+        if self.kv_cache_dtype:
+            from agentrt.base.kv_cache_dtype import with_kv_cache_dtype  # few runs ask for it
+
+            engine = with_kv_cache_dtype(engine, self.kv_cache_dtype)
         engine = with_adapters(engine, self.adapter or ())
         return with_drafts(engine, self.speculate_tokens, self.draft_model)
 

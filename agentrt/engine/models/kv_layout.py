@@ -29,7 +29,7 @@ def kv_layout(plan: LoadPlan, sizes: KvSizes, *, as_computed: bool = False) -> K
     """Layout of the KV of a model.
 
     Args:
-        plan: Its dtype, its device, and the settings.
+        plan: Dtype, device and settings.
         sizes: Sizes of the model.
         as_computed: Whether values stay as they are computed, whatever the settings say: a network
             is compared without the rounding that they ask for.

@@ -116,7 +116,7 @@ def report_of(plan: LoadPlan) -> ModelReport:
 
 
 def _kv_of(plan: LoadPlan) -> KvReport:
-    """What a token's keys and values take."""
+    """The memory that a token's keys and values take."""
     sizes = plan.shape
     kind: str = plan.config.kv_cache_dtype
     if kind == "auto":

@@ -1,4 +1,4 @@
-"""The flags of weights and adapters, declared alike by every command that opens an engine."""
+"""The flags of weights, adapters and KV, declared alike by every command that opens an engine."""
 
 from __future__ import annotations
 
@@ -30,5 +30,15 @@ Activations: TypeAlias = Annotated[
         metavar="auto|int8",
         envvar="AGENTRT_ACTIVATIONS",
         help="Round what quantised matrices multiply to int8 too: prompts and batches go faster.",
+    ),
+]
+
+KvCacheDtype: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--kv-cache-dtype",
+        metavar="auto|int8",
+        envvar="AGENTRT_KV_CACHE_DTYPE",
+        help="Keep the embedded engine's KV as it is computed, or in 8 bits for twice the tokens.",
     ),
 ]
