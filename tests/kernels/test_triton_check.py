@@ -69,6 +69,7 @@ def test_a_kernel_that_fails_is_a_fact() -> None:
 
 WORKS = {
     "decode": lambda: decode(2, 32, Heads(4, 2, 16), FP32, CPU),
+    "decode of codes": lambda: decode(2, 32, Heads(4, 2, 16), FP32, CPU, coded=True),
     "extend": lambda: extend(2, 8, 16, Heads(4, 2, 16), FP32, CPU),
     "siblings": lambda: siblings(3, 32, 16, Heads(4, 2, 16), FP32, CPU),
     "apart": lambda: siblings(3, 32, 16, Heads(4, 2, 16), FP32, CPU, apart=True),

@@ -190,7 +190,8 @@ def _works(device: torch.device) -> Iterator[Work]:
     """Shapes of Llama-3.1-8B, and of Mixtral's experts, in bf16."""
     dtype, heads = torch.bfloat16, Heads()
     for sequences, context in ((1, 1024), (1, 32768), (32, 1024), (64, 8192)):
-        yield work.decode(sequences, context, heads, dtype, device)
+        for coded in (False, True):
+            yield work.decode(sequences, context, heads, dtype, device, coded=coded)
     for sequences, new, before in ((1, 4096, 0), (4, 2048, 0), (1, 512, 8192)):
         yield work.extend(sequences, new, before, heads, dtype, device)
     for apart in (True, False):

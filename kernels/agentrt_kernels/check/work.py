@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from agentrt_kernels.contract import Kernels, PagedRows, Score, SharedPrefix
+from agentrt_kernels.kv_codes import SCALE_DTYPE
 
 _PAGE = 16
 _COLD_BYTES = 256 * 2**20
@@ -51,13 +52,19 @@ class Work:
 
 
 def decode(
-    sequences: int, context: int, heads: Heads, dtype: torch.dtype, device: torch.device
+    sequences: int,
+    context: int,
+    heads: Heads,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    coded: bool = False,
 ) -> Work:
-    """One row each of sequences with histories of their own."""
-    history = _History(sequences, context, heads, dtype, device)
+    """One row each of sequences with histories of their own, which may be int8 codes."""
+    history = _History(sequences, context, heads, dtype, device, coded=coded)
     rows = history.rows(torch.arange(sequences + 1), 1)
     flops = 4 * sequences * context * heads.query * heads.width
-    name = f"{sequences} x {context} tokens"
+    name = f"{sequences} x {context} tokens" + (" in int8" if coded else "")
     return history.work("paged_decode", name, rows, sequences, history.bytes, flops)
 
 
@@ -201,15 +208,33 @@ class _History:
     """Pages of sequences of one length, in several layers."""
 
     def __init__(
-        self, sequences: int, context: int, heads: Heads, dtype: torch.dtype, device: torch.device
+        self,
+        sequences: int,
+        context: int,
+        heads: Heads,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        coded: bool = False,
     ) -> None:
-        self.token_bytes = 2 * heads.kv * heads.width * dtype.itemsize
+        head_bytes = heads.width * dtype.itemsize
+        if coded:
+            head_bytes = heads.width + SCALE_DTYPE.itemsize
+        self.token_bytes = 2 * heads.kv * head_bytes
+        self._dtype = dtype
         self.bytes = sequences * context * self.token_bytes
         self._heads, self._context = heads, context
         self._rounds = _rounds(self.bytes)
         each = -(-context // _PAGE)
         pages = sequences * each
-        self.memory = _random(dtype, device, pages, self._rounds, 2, _PAGE, heads.kv, heads.width)
+        each_page = (pages, self._rounds, 2, _PAGE, heads.kv, heads.width)
+        self.scales: Tensor | None = None
+        if coded:
+            self.memory = torch.randint(-127, 128, each_page, dtype=torch.int8, device=device)
+            self.scales = _random(SCALE_DTYPE, device, pages, self._rounds, 2, heads.kv, _PAGE)
+            self.scales.abs_().mul_(0.02)
+        else:
+            self.memory = _random(dtype, device, *each_page)
         order = torch.randperm(pages, generator=torch.Generator().manual_seed(0))
         self.table = order.int().view(sequences, each).to(device)
 
@@ -224,11 +249,13 @@ class _History:
     ) -> Work:
         """Attention of `count` rows in every layer."""
         heads = self._heads
-        query = _random(self.memory.dtype, self.table.device, count, heads.query, heads.width)
+        query = _random(self._dtype, self.table.device, count, heads.query, heads.width)
         out, score = torch.empty_like(query), Score(heads.width**-0.5)
+        memory, scales = self.memory, self.scales
 
         def call(kernels: Kernels, at: int) -> None:
-            kernels.attend(query, self.memory[:, at], rows, score, out)
+            of_layer = None if scales is None else scales[:, at]
+            kernels.attend(query, memory[:, at], rows, score, out, of_layer)
 
         return Work(kernel, name, call, self._rounds, moved, flops)
 
