@@ -9,9 +9,10 @@ from safetensors.torch import load_file, save_file
 from agentrt.base.config import EngineConfig
 from agentrt.base.errors import EngineUnavailable, ModelInvalid
 from agentrt.engine.models.checkpoint import tensors
-from agentrt.engine.models.gguf.packed_blocks import PACKED_FORMS, packed_blocks, widened
+from agentrt.engine.models.gguf.packed_blocks import PACKED_FORMS, packed_blocks
 from agentrt.engine.models.loader import load_model
 from agentrt.engine.models.native.self_check import network_logits
+from agentrt.engine.models.packed_form import widened
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable

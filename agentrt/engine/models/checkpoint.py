@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,12 @@ from agentrt.engine.models.gguf.tensors import (
     tensor_sizes,
 )
 from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt.engine.models.published.checkpoint_format import format_of
+from agentrt.engine.models.published.matrices import matrices, matrix_sizes
+from agentrt.engine.models.published.stored_format import StoredFormat
 
 _INDEX = "model.safetensors.index.json"
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle", "*.msgpack", "*.h5")
-
-_MXFP4_HINT = (
-    "Save it once in bf16: AutoModelForCausalLM.from_pretrained(PATH, dtype='bfloat16', "
-    "quantization_config=Mxfp4Config(dequantize=True))"
-    ".save_pretrained(NEW_PATH, save_original_format=False)"
-)
-"""In the original format, transformers would write names that no model reads."""
 
 
 def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
@@ -63,15 +59,7 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
             hint="Give the directory that holds config.json, tokenizer.json and *.safetensors",
         ) from None
     check_config(hf_config, file)
-    quantization = hf_config.get("quantization_config")
-    if quantization:
-        known = isinstance(quantization, dict)
-        method = quantization.get("quant_method", "unknown") if known else "unknown"
-        hint = "Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL"
-        raise ModelInvalid(
-            f"{path} is quantised ({method}), which this engine does not load yet",
-            hint=_MXFP4_HINT if method == "mxfp4" else hint,
-        )
+    format_of(hf_config, path)
     if weights and not any(path.glob("*.safetensors")):
         unsafe = sorted(found.name for pattern in _UNSAFE for found in path.glob(pattern))
         what = f"only {unsafe[0]}, which may run code" if unsafe else "no weights at all"
@@ -84,7 +72,14 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
 
 def stored_quantised(path: Path) -> str:
     """Name of the type in which a checkpoint's matrices are quantised; "" if they are plain."""
-    return quantised_type(open_gguf(path)) if is_gguf(path) else ""
+    if is_gguf(path):
+        return quantised_type(open_gguf(path))
+    stored = _stored_format(path)
+    return "" if stored is None else stored.name
+
+
+def _stored_format(path: Path) -> StoredFormat | None:
+    return format_of(read_config(path, weights=False), path)
 
 
 def shards(path: Path) -> list[Path]:
@@ -101,32 +96,49 @@ def shards(path: Path) -> list[Path]:
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes of all tensors by name, read from the headers.
+    """Shapes of all weights by name, read from the headers.
 
     Raises:
         ModelInvalid: A shard is missing or broken.
     """
     if is_gguf(path):
         return tensor_sizes(open_gguf(path))
-    found: dict[str, tuple[int, ...]] = {}
-    for shard in shards(path):
-        with _opened(shard, "cpu") as tensors:
-            for name in tensors.keys():  # noqa: SIM118  not a dict
-                found[name] = tuple(tensors.get_slice(name).get_shape())
-    return found
+    stored, sizes = _stored_format(path), _stored_sizes(path)
+    return sizes if stored is None else matrix_sizes(stored, sizes)
 
 
 def tensors(
     path: Path, dtype: torch.dtype, device: torch.device
 ) -> Iterator[tuple[str, Tensor | PackedWeight]]:
-    """Every tensor, one after the other, converted unless it is quantised."""
+    """Every weight, one after the other, converted unless it is quantised.
+
+    Raises:
+        ModelInvalid: A shard is missing or broken, or holds what is not read.
+    """
     if is_gguf(path):
         yield from file_tensors(open_gguf(path), dtype, device)
         return
+    stored = _stored_format(path)
+    with ExitStack() as stack:
+        opened = {shard: stack.enter_context(_opened(shard, str(device))) for shard in shards(path)}
+        if stored is None:
+            for shard in opened.values():
+                for name in shard.keys():  # noqa: SIM118  not a dict
+                    yield name, shard.get_tensor(name).to(dtype)
+            return
+        places = {name: shard for shard in opened.values() for name in shard.keys()}  # noqa: SIM118
+        sizes = _stored_sizes(path)
+        yield from matrices(stored, path, sizes, lambda one: places[one].get_tensor(one), dtype)
+
+
+def _stored_sizes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes of all tensors as they are stored."""
+    found: dict[str, tuple[int, ...]] = {}
     for shard in shards(path):
-        with _opened(shard, str(device)) as opened:
-            for name in opened.keys():  # noqa: SIM118
-                yield name, opened.get_tensor(name).to(dtype)
+        with _opened(shard, "cpu") as tensors:
+            for name in tensors.keys():  # noqa: SIM118
+                found[name] = tuple(tensors.get_slice(name).get_shape())
+    return found
 
 
 @contextmanager

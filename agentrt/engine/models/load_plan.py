@@ -86,13 +86,14 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     dtype, device = dtype_of(config, hf_config), torch.device(config.device)
     kernels = choose_kernels(config.kernels, config.device, dtype)
     shape = shape_of(hf_config)
+    stored_type = "" if config.random_weights else stored_quantised(config.model_path)
     tensor_sizes = {} if config.random_weights else tensor_shapes(config.model_path)
     if isinstance(shape, DecoderShape) and not config.random_weights:
         mismatch = shape_mismatch(shape, tensor_sizes)
-        if mismatch and is_gguf(config.model_path):
+        if mismatch and (stored_type or is_gguf(config.model_path)):
             raise ModelInvalid(
                 f"{config.model_path} holds other weights than its metadata says: {mismatch}",
-                hint="Serve it with llama-server and pass --engine URL, or convert it again",
+                hint="Serve it elsewhere and pass --engine URL, or convert it again",
             )
         shape = (
             Declined(f"its weights are not plainly those of its config: {mismatch}")
@@ -116,7 +117,7 @@ def plan_load(config: EngineConfig) -> LoadPlan:
             linear_backend=backend,
             quantisation=quantisation_of(config),
             routing=routing_of(expert_routing(config.expert_routing)),
-            stored_type="" if config.random_weights else stored_quantised(config.model_path),
+            stored_type=stored_type,
             context=context,
             self_check_key="",
             self_check=unchecked,
@@ -168,7 +169,7 @@ def _check_quantisation(plan: LoadPlan) -> None:
         if plan.quantisation is None:
             raise EngineUnavailable(
                 f"no weights in {plan.stored_type} run here: {fault}",
-                hint="Use the file in F16, or serve it with llama-server and pass --engine URL",
+                hint="Use the model in F16 or bf16, or serve it elsewhere and pass --engine URL",
             )
         raise EngineUnavailable(
             f"no quantised weights (weights={plan.config.weights}) run here: {fault}",
@@ -258,14 +259,16 @@ def dtype_of(config: EngineConfig, hf_config: dict[str, Any]) -> torch.dtype:
 
     "auto" takes the checkpoint's dtype, but fp32 for a small one on a CPU: bf16 gains little there,
     and its rounding depends on the batch, so that a seed would not determine the tokens. A CPU has
-    no fp16 kernels: a GGUF file in fp16, mostly made from bf16, is computed in bf16 again.
+    no fp16 kernels: a GGUF file in fp16, mostly made from bf16, is computed in bf16 again, and so
+    are quantised checkpoints, whose formats often ask for fp16.
     """
     if config.dtype != "auto":
         return _DTYPES[config.dtype]
+    is_quantised = is_gguf(config.model_path) or bool(hf_config.get("quantization_config"))
     if config.device == "cpu" and weight_bytes(config.model_path) < _SMALL_BYTES:
         return torch.float32
     name = str(hf_config.get("dtype") or hf_config.get("torch_dtype") or "float32")
     dtype = _DTYPES.get(name.removeprefix("torch."), torch.float32)
-    if dtype == torch.float16 and config.device == "cpu" and is_gguf(config.model_path):
+    if dtype == torch.float16 and config.device == "cpu" and is_quantised:
         return torch.bfloat16
     return dtype

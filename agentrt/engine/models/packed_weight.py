@@ -32,6 +32,8 @@ class PackedWeight:
         group: Inputs that share a scale; the last group of a row may be shorter.
         row_bits: Bits to which kernels round the rows that they multiply by it: 16 with one scale a
             row, which the result does not show, or 8 with a scale for at most 128 inputs.
+        order: Input of a row that each input of the weight takes, int32 `[W]`; None for the same.
+            Groups of inputs that are no neighbours in the row become neighbours by it.
 
     Raises:
         InternalError: The tensors do not fit each other.
@@ -48,6 +50,7 @@ class PackedWeight:
     zeros: Tensor | None
     group: int
     row_bits: Literal[8, 16] = 16
+    order: Tensor | None = None
 
     def __post_init__(self) -> None:
         fault = self._fault()
@@ -63,7 +66,7 @@ class PackedWeight:
     @property
     def resident_bytes(self) -> int:
         """Bytes that its tensors take."""
-        held = (self.values, self.scales, self.zeros)
+        held = (self.values, self.scales, self.zeros, self.order)
         return sum(one.nbytes for one in held if one is not None)
 
     def numel(self) -> int:
@@ -78,7 +81,8 @@ class PackedWeight:
             steps -= _each_input(self.zeros, self.group, inputs)
         elif self.bits == 4:
             steps -= _MIDDLE_CODE
-        return steps * _each_input(self.scales, self.group, inputs)
+        weights = steps * _each_input(self.scales, self.group, inputs)
+        return weights if self.order is None else weights[:, self.order.argsort()]
 
     def codes(self) -> Tensor:
         """The values one a byte `[N, W]`: int8 for 8 bits, uint8 for 4 bits."""
@@ -102,17 +106,19 @@ class PackedWeight:
         for name, one in (("scales", self.scales), ("zeros", self.zeros)):
             if one is not None and tuple(one.shape) != groups:
                 return f"{name} of {tuple(one.shape)}, not {groups}"
+        if self.order is not None and self.order.shape != (inputs,):
+            return f"an order of {tuple(self.order.shape)} for {inputs} inputs"
         return None
 
 
 def concatenated_rows(parts: Sequence[PackedWeight]) -> PackedWeight:
-    """The outputs of all parts one after the other; all have equal bits, inputs and groups.
+    """The outputs of all parts one after the other; all have equal bits, inputs, groups and orders.
 
     Raises:
         InternalError: They differ.
     """
     first = parts[0]
-    if any(_form(one) != _form(first) for one in parts):
+    if any(_form(one) != _form(first) or not _same(one.order, first.order) for one in parts):
         raise InternalError("packed weights of different forms cannot be concatenated")
     zeros = [one.zeros for one in parts if one.zeros is not None]
     if zeros and len(zeros) < len(parts):
@@ -127,6 +133,12 @@ def concatenated_rows(parts: Sequence[PackedWeight]) -> PackedWeight:
 
 def _form(weight: PackedWeight) -> tuple[int, int, int, int]:
     return weight.bits, weight.group, weight.row_bits, weight.shape[1]
+
+
+def _same(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)
 
 
 def _each_input(groups: Tensor, size: int, inputs: int) -> Tensor:

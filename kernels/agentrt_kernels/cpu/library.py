@@ -27,7 +27,7 @@ class Linear(ctypes.Structure):
     """`struct Linear`: one packed matrix and what becomes of its products."""
 
     _fields_ = fields(
-        ("weight scales zeros factors bias", c_void_p),
+        ("weight scales zeros factors bias order", c_void_p),
         ("inputs outputs bits group row_bits after", c_int32),
         ("scale", c_float),
         ("activation", Activation),

@@ -28,6 +28,7 @@ class QuantisedWeight(Protocol):
         zeros: `[N, G]` in steps, or None: 0 for 8 bits, 8 for 4 bits.
         group: Inputs that share a scale.
         row_bits: 16 or 8, to which rows are rounded that are multiplied by it.
+        order: Input of a row that each of its inputs takes, int32 `[K]`; None for the same.
     """
 
     @property
@@ -42,6 +43,8 @@ class QuantisedWeight(Protocol):
     def group(self) -> int: ...
     @property
     def row_bits(self) -> int: ...
+    @property
+    def order(self) -> Tensor | None: ...
 
 
 class QuantisedLinear(NativeLinear):
@@ -54,6 +57,7 @@ class QuantisedLinear(NativeLinear):
         zeros: fp16 `[P, G, 32]`, from the middle code, or None.
         factors: fp32 `[P, 32]` of the scales.
         bias: `[N]` in the dtype of the rows, or None.
+        order: int32 `[K]`, the input of a row that each input takes, or None.
         bits: 8 or 4.
         group: Inputs that share a scale, a multiple of 8.
         row_bits: 16 or 8; without byte products rows are fp32.
@@ -70,6 +74,7 @@ class QuantisedLinear(NativeLinear):
         zeros: Tensor | None,
         factors: Tensor,
         bias: Tensor | None,
+        order: Tensor | None,
         bits: int,
         group: int,
         row_bits: int,
@@ -77,25 +82,26 @@ class QuantisedLinear(NativeLinear):
         outputs: int,
     ) -> None:
         self._codes, self._scales, self._zeros = codes, scales, zeros
-        self._factors, self._bias = factors, bias
+        self._factors, self._bias, self._order = factors, bias, order
         self._bits, self._group, self._row_bits = bits, group, row_bits
         super().__init__(library, inputs, outputs)
 
     @property
     def resident_bytes(self) -> int:
         """Bytes of the weight as it is kept."""
-        held = (self._codes, self._scales, self._zeros, self._factors)
+        held = (self._codes, self._scales, self._zeros, self._factors, self._order)
         return sum(one.nbytes for one in held if one is not None)
 
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
         """See `NativeLinear`."""
-        zeros, bias = self._zeros, self._bias
+        zeros, bias, order = self._zeros, self._bias, self._order
         return c.Linear(
             weight=self._codes.data_ptr(),
             scales=self._scales.data_ptr(),
             zeros=None if zeros is None else zeros.data_ptr(),
             factors=self._factors.data_ptr(),
             bias=None if bias is None else bias.data_ptr(),
+            order=None if order is None else order.data_ptr(),
             inputs=self.inputs,
             outputs=self.outputs,
             bits=self._bits,
@@ -157,6 +163,7 @@ def pack_codes(
         zeros=None if zeros is None else _by_panel(zeros.float(), order, allocate),
         factors=torch.where(order < 0, 0.0, factors[order.clamp(min=0)]).contiguous(),
         bias=bias,
+        order=None if weight.order is None else weight.order.contiguous(),
         bits=weight.bits,
         group=min(weight.group, padded),
         row_bits=weight.row_bits,

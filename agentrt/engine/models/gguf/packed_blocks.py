@@ -9,38 +9,15 @@ Letters of the shapes: N rows, B blocks of a row, S groups of a block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from agentrt.engine.models.packed_form import PackedForm
 from agentrt.engine.models.packed_weight import PackedWeight
 
-Bits = Literal[4, 8]
 _Blocks = tuple[Tensor, Tensor, Tensor | None]
 """Codes int16 `[N, B, values]`, scales `[N, B, S]`, and what is subtracted `[N, B, S]`, or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackedForm:
-    """Form of packed weights; only equal ones can be computed in one product.
-
-    Attributes:
-        bits: Bits of a code.
-        group: Inputs that share a scale.
-        has_zeros: Whether groups have zeros of their own.
-    """
-
-    bits: Bits
-    group: int
-    has_zeros: bool
-
-    def joined(self, other: PackedForm) -> PackedForm:
-        """The form in which both can be written without a loss."""
-        bits: Bits = 8 if 8 in (self.bits, other.bits) else 4
-        has_zeros = self.has_zeros or other.has_zeros
-        return PackedForm(bits, min(self.group, other.group), has_zeros)
 
 
 def packed_blocks(raw: Tensor, kind: str) -> PackedWeight:
@@ -65,21 +42,6 @@ def packed_blocks(raw: Tensor, kind: str) -> PackedWeight:
         return PackedWeight(8, codes.to(torch.int8), scales, zeros, form.group)
     halves = codes.to(torch.uint8)
     return PackedWeight(4, halves[:, ::2] | halves[:, 1::2] << 4, scales, zeros, form.group)
-
-
-def widened(weight: PackedWeight, form: PackedForm) -> PackedWeight:
-    """The same values in a form that `joined` has given."""
-    codes, zeros, middle = weight.codes(), weight.zeros, 8 if weight.bits == 4 else 0
-    if form.has_zeros and zeros is None:
-        zeros = torch.full_like(weight.scales, middle)
-    times = weight.group // form.group
-    scales = weight.scales.repeat_interleave(times, dim=1)
-    if zeros is not None:
-        zeros = zeros.repeat_interleave(times, dim=1)
-    if form.bits == weight.bits:
-        return PackedWeight(form.bits, weight.values, scales, zeros, form.group)
-    signed = codes.to(torch.int8) - middle
-    return PackedWeight(8, signed, scales, None if zeros is None else zeros - middle, form.group)
 
 
 def _halves(raw: Tensor) -> Tensor:

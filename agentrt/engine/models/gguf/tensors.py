@@ -15,12 +15,8 @@ from agentrt.engine.models.gguf.architecture import (
     architecture_of,
     checkpoint_name,
 )
-from agentrt.engine.models.gguf.packed_blocks import (
-    PACKED_FORMS,
-    PackedForm,
-    packed_blocks,
-    widened,
-)
+from agentrt.engine.models.gguf.packed_blocks import PACKED_FORMS, packed_blocks
+from agentrt.engine.models.packed_form import PackedForm, widened
 from agentrt.engine.models.packed_weight import PackedWeight
 
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from agentrt.base.errors import InternalError
 from agentrt.engine.models.native.shape import ExpertShape, WeightNames
+from agentrt.engine.models.packed_form import in_one_form
 from agentrt.engine.models.packed_weight import PackedWeight, concatenated_rows
 from agentrt_kernels.cpu.experts import ExpertMatrices
 
@@ -64,7 +65,7 @@ def concatenated(own: Weights, names: tuple[str, ...]) -> Tensor | PackedWeight:
         return torch.cat(plain) if len(plain) > 1 else plain[0]
     if len(packed) < len(parts):
         raise InternalError(f"of {', '.join(names)} some are quantised and some are not")
-    return concatenated_rows(packed) if len(packed) > 1 else packed[0]
+    return concatenated_rows(in_one_form(packed)) if len(packed) > 1 else packed[0]
 
 
 def concatenated_biases(own: Weights, names: tuple[str, ...]) -> Tensor:

@@ -24,6 +24,7 @@ struct Linear {
   const uint16_t *scales, *zeros;  // fp16 of a quantised weight, see quantised.h; zeros may be null
   const float *factors;
   const void *bias;    // [N] of the weight's type, gates first if it is gated, or null
+  const int32_t *order;  // the input of x that each input of a quantised weight takes; null for the same
   int32_t inputs, outputs;
   int32_t bits, group;  // of a quantised weight: bits of a code, inputs that share a scale; or 0
   int32_t row_bits;     // to which rows are rounded for a quantised weight: 16 or 8

@@ -1,0 +1,1 @@
+"""Quantised checkpoints as other software publishes them: matrices in several tensors each."""

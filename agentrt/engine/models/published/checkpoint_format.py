@@ -1,0 +1,46 @@
+"""Format of a quantised checkpoint by its `quantization_config`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentrt.base.errors import ModelInvalid
+from agentrt.engine.models.published.compressed_tensors import CompressedTensors
+from agentrt.engine.models.published.gptq import Gptq
+from agentrt.engine.models.published.stored_format import ELSEWHERE, Settings, StoredFormat
+
+_MXFP4_HINT = (
+    "Save it once in bf16: AutoModelForCausalLM.from_pretrained(PATH, dtype='bfloat16', "
+    "quantization_config=Mxfp4Config(dequantize=True))"
+    ".save_pretrained(NEW_PATH, save_original_format=False)"
+)
+"""In the original format, transformers would write names that no model reads."""
+_FORMATS: dict[str, Callable[[Settings], StoredFormat]] = {
+    "compressed-tensors": CompressedTensors,
+    "gptq": Gptq,
+}
+
+
+def format_of(hf_config: Mapping[str, Any], path: Path) -> StoredFormat | None:
+    """The format of a checkpoint's quantised matrices; None if it has none.
+
+    Args:
+        hf_config: Its `config.json`.
+        path: Its directory.
+
+    Raises:
+        ModelInvalid: The format, or a setting of it, is not read.
+    """
+    given = hf_config.get("quantization_config") or hf_config.get("compression_config")
+    if not given:
+        return None
+    method = given.get("quant_method", "unknown") if isinstance(given, dict) else "unknown"
+    make = _FORMATS.get(method) if isinstance(method, str) else None
+    if make is None:
+        raise ModelInvalid(
+            f"{path} is quantised ({method}), which this engine does not load yet",
+            hint=_MXFP4_HINT if method == "mxfp4" else ELSEWHERE,
+        )
+    return make(Settings(path, "quantization_config", given))

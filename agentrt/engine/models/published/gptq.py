@@ -1,0 +1,96 @@
+"""The GPTQ format of AutoGPTQ and GPTQModel.
+
+Codes lie in words of 32 bits along the inputs of a matrix that is written input by output, zeros
+in words along the outputs. The first version of the format stores zeros less one.
+
+Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt.engine.models.published.codes import (
+    Bits,
+    bytes_of_words,
+    codes_of_words,
+    input_order,
+    kept_codes,
+    packed_weight,
+)
+from agentrt.engine.models.published.stored_format import Settings, Size, invalid_matrix
+
+_READ = ("quant_method", "method", "bits", "group_size", "checkpoint_format", "format")
+_OF_THE_DATA = ("sym", "desc_act", "static_groups", "true_sequential", "lm_head")
+"""What they say is in the tensors as well: zeros, the order of inputs, which matrices are codes."""
+_OF_THE_MAKING = (
+    *("damp_percent", "damp_auto_increment", "mse", "meta", "dataset", "tokenizer", "batch_size"),
+    *("model_name_or_path", "model_file_base_name", "model_seqlen", "block_name_to_quantize"),
+    *("module_name_preceding_first_block", "modules_in_block_to_quantize", "pad_token_id"),
+    *("cache_block_outputs", "max_input_length", "use_cuda_fp16", "use_exllama", "exllama_config"),
+    *("disable_exllama", "backend", "act_group_aware", "quantizer"),
+)
+
+
+class Gptq:
+    """Matrices of GPTQ.
+
+    Args:
+        settings: The `quantization_config`.
+
+    Raises:
+        ModelInvalid: A setting is not known, or nothing computes what it says.
+    """
+
+    mark = "qweight"
+    parts: Sequence[str] = ("qweight", "qzeros", "scales", "g_idx")
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = settings.path
+        settings.check_known(*_READ, *_OF_THE_DATA, *_OF_THE_MAKING, "pack_dtype")
+        settings.check_one_of("pack_dtype", ["int32"], "int32")
+        self._bits: Bits = settings.check_one_of("bits", [4, 8])
+        self._group = settings.integer("group_size", -1)
+        if self._group == 0:
+            raise settings.refused("group_size", "which is no such number")
+        name = "format" if settings.get("format") else "checkpoint_format"
+        version = settings.check_one_of(name, ["gptq", "gptq_v2"], "gptq")
+        self._less = 1 if version == "gptq" else 0
+
+    @property
+    def name(self) -> str:
+        """Name for display."""
+        return f"GPTQ int{self._bits}"
+
+    def size(self, module: str, parts: Mapping[str, Size]) -> Size:
+        """See `StoredFormat`."""
+        stored = parts["qweight"]
+        if len(stored) != 2 or not {"qzeros", "scales"} <= parts.keys():
+            raise invalid_matrix(self._path, module, "lacks qzeros or scales beside its qweight")
+        return (stored[1], stored[0] * 32 // self._bits)
+
+    def packed(self, module: str, parts: Mapping[str, Tensor]) -> PackedWeight:
+        """See `StoredFormat`."""
+        rows, inputs = self.size(module, {name: tuple(one.shape) for name, one in parts.items()})
+        group = inputs if self._group == -1 else self._group
+        groups = -(-inputs // group)
+        words, zero_words, scales = parts["qweight"], parts["qzeros"], parts["scales"].t()
+        if words.dtype is not torch.int32 or zero_words.dtype is not torch.int32:
+            raise invalid_matrix(self._path, module, f"has codes in {words.dtype}")
+        if tuple(scales.shape) != (rows, groups) or len(zero_words) != groups:
+            raise invalid_matrix(self._path, module, f"has scales {tuple(scales.t().shape)}")
+        zeros = codes_of_words(zero_words, self._bits).t()[:rows]  # [N, G]
+        if len(zeros) != rows:
+            raise invalid_matrix(self._path, module, f"has qzeros {tuple(zero_words.shape)}")
+        zeros = zeros + self._less & (15 if self._bits == 4 else 255)
+        if self._bits == 8:
+            zeros = zeros.to(torch.int16) - 128
+        order = None
+        if "g_idx" in parts:
+            order = input_order(parts["g_idx"], group, module, self._path)
+        values = kept_codes(bytes_of_words(words.t()), self._bits)
+        return packed_weight(values, self._bits, scales, zeros, order, group)

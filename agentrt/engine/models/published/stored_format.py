@@ -1,0 +1,136 @@
+"""Seam between a checkpoint and the formats that write a matrix as several tensors.
+
+Letters of the shapes: N outputs, W inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from agentrt.base.errors import ModelInvalid
+from agentrt.engine.models.packed_weight import PackedWeight
+
+ELSEWHERE = "Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL"
+
+Size = tuple[int, ...]
+
+
+class StoredFormat(Protocol):
+    """How the quantised matrices of one checkpoint are written.
+
+    A matrix `MODULE.weight` is tensors `MODULE.PART`.
+
+    Attributes:
+        name: Name for display, such as "GPTQ int4".
+        mark: Part by which a quantised matrix is known.
+        parts: All parts that a matrix may have.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def mark(self) -> str: ...
+    @property
+    def parts(self) -> Sequence[str]: ...
+
+    def size(self, module: str, parts: Mapping[str, Size]) -> Size:
+        """Shape `(N, W)` of a matrix, from the shapes of its parts.
+
+        Raises:
+            ModelInvalid: A part is missing.
+        """
+        ...
+
+    def packed(self, module: str, parts: Mapping[str, Tensor]) -> PackedWeight:
+        """A matrix, its codes as they are stored.
+
+        Raises:
+            ModelInvalid: Its parts do not fit each other.
+        """
+        ...
+
+
+class Settings:
+    """A `quantization_config`, or an object inside it, whose names are all accounted for.
+
+    Args:
+        path: The checkpoint.
+        at: Where the object stands, for errors.
+        values: The object.
+    """
+
+    def __init__(self, path: Path, at: str, values: Mapping[str, Any]) -> None:
+        self.path, self._at, self._values = path, at, values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A value, or the default if it is absent or null."""
+        value = self._values.get(name)
+        return default if value is None else value
+
+    def inner(self, name: str) -> Settings:
+        """An object inside this one; an empty one if it is absent.
+
+        Raises:
+            ModelInvalid: It is no object.
+        """
+        value = self.get(name, {})
+        if not isinstance(value, dict):
+            raise self.refused(name, "which is no object")
+        return Settings(self.path, f"{self._at}.{name}", value)
+
+    def names(self) -> list[str]:
+        """Names of all values."""
+        return list(self._values)
+
+    def check_known(self, *known: str) -> None:
+        """Refuse values of other names, unless they are null, false or empty.
+
+        Raises:
+            ModelInvalid: There is one.
+        """
+        for name, value in self._values.items():
+            if name not in known and value not in (None, False, [], {}, ""):
+                raise self.refused(name, "which is not known here")
+
+    def check_one_of(self, name: str, allowed: Sequence[Any], default: Any = None) -> Any:
+        """The value of a name.
+
+        Raises:
+            ModelInvalid: It is none of those allowed.
+        """
+        value = self.get(name, default)
+        if not any(value is one or (value == one and type(value) is type(one)) for one in allowed):
+            read = ", ".join(str(one) for one in allowed if one is not None)
+            raise self.refused(name, f"and what is read here is {read}")
+        return value
+
+    def integer(self, name: str, least: int, default: int | None = None) -> int:
+        """A whole number.
+
+        Raises:
+            ModelInvalid: It is none, or too small.
+        """
+        value = self.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.refused(name, "which is no such number")
+        return value
+
+    def refused(self, name: str, why: str) -> ModelInvalid:
+        """The error of a value that is not read."""
+        value = repr(self._values.get(name))
+        short = value if len(value) <= 60 else value[:60] + "..."
+        return ModelInvalid(
+            f"{self.path / 'config.json'} sets {self._at}.{name} to {short}, {why}", hint=ELSEWHERE
+        )
+
+
+def invalid_matrix(path: Path, module: str, what: str) -> ModelInvalid:
+    """The error of a matrix whose tensors cannot be read."""
+    return ModelInvalid(
+        f"{path}: {module} {what}",
+        hint="Copy the checkpoint again; if it is whole, serve it elsewhere and pass --engine URL",
+    )

@@ -1,0 +1,347 @@
+"""Checkpoints that other software quantised: their values, and a model that computes with them."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from agentrt.base.config import EngineConfig
+from agentrt.base.errors import EngineUnavailable, ModelInvalid
+from agentrt.engine.models.checkpoint import tensor_shapes, tensors
+from agentrt.engine.models.load_plan import plan_load
+from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt_kernels import load
+from agentrt_kernels.contract import KernelsUnavailable
+from tests.engine.gguf_models import greedy_ids
+from tests.engine.published_models import (
+    compressed,
+    compressed_config,
+    gptq,
+    gptq_config,
+    logits_of,
+    write_published,
+)
+
+CPU = torch.device("cpu")
+WIDE = {"hidden_size": 128, "intermediate_size": 192}
+ROWS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
+INT8 = {"format": "int-quantized", "input_activations": ROWS}
+FORMATS = {
+    "compressed int4 in groups": (compressed(4, 32), compressed_config(4, 32), 4),
+    "compressed int4 in rows": (compressed(4, 0), compressed_config(4, 0), 4),
+    "compressed int4 with zeros": (
+        compressed(4, 64, asymmetric=True),
+        compressed_config(4, 64, symmetric=False),
+        4,
+    ),
+    "compressed int4 reordered": (
+        compressed(4, 32, shuffled=True),
+        compressed_config(4, 32, actorder="group"),
+        4,
+    ),
+    "compressed int8 in words": (
+        compressed(8, 64, asymmetric=True),
+        compressed_config(8, 64, symmetric=False),
+        8,
+    ),
+    "compressed int8 in rows": (
+        compressed(8, 0, packed=False),
+        compressed_config(8, 0, **INT8),
+        8,
+    ),
+    "compressed int8 with zeros": (
+        compressed(8, 0, packed=False, asymmetric=True),
+        compressed_config(8, 0, symmetric=False, **INT8),
+        8,
+    ),
+    "gptq int4": (gptq(4, 32), gptq_config(4, 32), 4),
+    "gptq int4 with zeros": (gptq(4, 64, asymmetric=True), gptq_config(4, 64, sym=False), 4),
+    "gptq int4 reordered": (
+        gptq(4, 32, asymmetric=True, shuffled=True),
+        gptq_config(4, 32, sym=False, desc_act=True),
+        4,
+    ),
+    "gptq int4 of version 2": (
+        gptq(4, 32, version=2, asymmetric=True),
+        gptq_config(4, 32, sym=False, checkpoint_format="gptq_v2"),
+        4,
+    ),
+    "gptq int8": (gptq(8, 0), gptq_config(8, 0), 8),
+    "gptq int8 reordered": (
+        gptq(8, 32, asymmetric=True, shuffled=True),
+        gptq_config(8, 32, sym=False, desc_act=True),
+        8,
+    ),
+}
+BYTES = {4: (0.5, 0.75), 8: (1.0, 1.25)}
+"""Bytes of a weight: at least its code, at most scales and zeros for 32 inputs and an order."""
+
+
+@pytest.fixture
+def _native():
+    try:
+        load("cpu")
+    except KernelsUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def plain(engine, tmp_path):
+    folder = tmp_path / "plain"
+    engine.save_model("qwen2", folder, **WIDE)
+    return folder
+
+
+def written(name, plain):
+    write, settings, _ = FORMATS[name]
+    return write_published(plain.parent / "published", plain, settings, write)
+
+
+def refusal(path, **settings):
+    with pytest.raises((ModelInvalid, EngineUnavailable)) as caught:
+        plan_load(EngineConfig(path, self_check="never", **settings))
+    assert caught.value.hint
+    return caught.value.message
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_values_are_those_of_the_format(name, plain):
+    path, bits = written(name, plain), FORMATS[name][2]
+    expected = load_file(plain / "model.safetensors")
+    assert tensor_shapes(path) == tensor_shapes(plain)
+    found = dict(tensors(path, torch.float32, CPU))
+    assert found.keys() == expected.keys()
+    for weight, own in found.items():
+        assert isinstance(own, PackedWeight) == weight.endswith("proj.weight"), weight
+        if isinstance(own, PackedWeight):
+            least, most = BYTES[bits]
+            assert least * own.numel() <= own.resident_bytes <= most * own.numel()
+            own = own.dequantize()
+        assert torch.equal(own, expected[weight]), weight
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.usefixtures("_native")
+def test_the_model_computes_what_its_values_say(name, plain):
+    path, bits = written(name, plain), FORMATS[name][2]
+    expected, _ = logits_of(plain)
+    found, model = logits_of(path)
+    assert (found - expected).norm() <= 1e-2 * expected.norm()
+    values = sum(
+        one.numel()
+        for one in dict(tensors(path, torch.float32, CPU)).values()
+        if isinstance(one, PackedWeight)
+    )
+    least, most = BYTES[bits]
+    assert least * values <= model.network.quantised_bytes <= most * values
+    assert f"int{bits}" in model.report.linear
+    assert model.report.self_check.startswith("trusted")
+
+
+@pytest.mark.usefixtures("_native")
+@pytest.mark.parametrize("name", ["compressed int4 in groups", "gptq int4 reordered"])
+def test_it_serves_greedy_tokens_in_batches_and_alone(name, plain, engine):
+    path = written(name, plain)
+    prompts = [[(3 * at) % 250 for at in range(length)] for length in (30, 4, 17)]
+
+    def served(chosen):
+        return greedy_ids(path, engine, chosen, 10)
+
+    assert served(prompts) == [served([prompt])[0] for prompt in prompts]
+
+
+@pytest.mark.usefixtures("_native")
+@pytest.mark.parametrize("name", ["compressed int4 with zeros", "gptq int8 reordered"])
+def test_rows_of_eight_bits_multiply_them(name, plain):
+    if not load("cpu").has_byte_products:
+        pytest.skip("the processor has no dot products of bytes")
+    path = written(name, plain)
+    expected, _ = logits_of(path)
+    found, model = logits_of(path, activations="int8")
+    assert (found - expected).norm() <= 6e-2 * expected.norm()
+    assert model.report.linear.endswith(" by int8")
+
+
+@pytest.mark.usefixtures("_native")
+def test_matrices_of_one_product_may_differ_in_form(plain):
+    path = written("compressed int4 in groups", plain)
+    weights = load_file(path / "model.safetensors")
+    exact = load_file(plain / "model.safetensors")
+    name = "model.layers.1.self_attn.v_proj"
+    for part in ("weight_packed", "weight_scale", "weight_shape"):
+        del weights[f"{name}.{part}"]
+    values = torch.randint(-128, 128, exact[f"{name}.weight"].shape, dtype=torch.int8)
+    scales = torch.full((len(values), 1), 1 / 256)
+    weights |= {f"{name}.weight": values, f"{name}.weight_scale": scales}
+    exact[f"{name}.weight"] = values.float() * scales
+    save_file(weights, path / "model.safetensors", {"format": "pt"})
+    save_file(exact, plain / "model.safetensors", {"format": "pt"})
+    settings = compressed_config(4, 32, format="mixed-precision")
+    other = compressed_config(8, 0)["config_groups"]["group_0"]
+    settings["config_groups"]["group_0"]["format"] = "pack-quantized"
+    settings["config_groups"]["group_1"] = {
+        **other,
+        "format": "int-quantized",
+        "targets": ["re:.*layers.1.self_attn.v_proj$"],
+    }
+    rewrite(path, settings)
+    found, model = logits_of(path)
+    expected, _ = logits_of(plain)
+    assert (found - expected).norm() <= 1e-2 * expected.norm()
+    assert model.report.linear == "compressed-tensors int4 and int8"
+
+
+def rewrite(path, settings):
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "quantization_config": settings}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (gptq_config(3, 32), "quantization_config.bits to 3, and what is read here is 4, 8"),
+        (gptq_config(4, 0, group_size=0), "quantization_config.group_size to 0"),
+        (gptq_config(4, 32, checkpoint_format="marlin"), "checkpoint_format to 'marlin'"),
+        (gptq_config(4, 32, dynamic={"+:q": {"bits": 8}}), "dynamic to {'+:q': {'bits': 8}}"),
+        (gptq_config(4, 32, turned=True), "turned to True, which is not known here"),
+        (gptq_config(4, 32, pack_dtype="int64"), "pack_dtype to 'int64'"),
+        (compressed_config(3, 32), "config_groups.group_0.weights.num_bits to 3"),
+        (compressed_config(4, 32, type="float"), "weights.type to 'float'"),
+        (compressed_config(4, 32, format="marlin-24"), "'marlin-24' is neither pack- nor"),
+        (compressed_config(4, 32, kv_cache_scheme={"num_bits": 8}), "kv_cache_scheme to {'num"),
+        (compressed_config(4, 32, quantization_status="frozen"), "quantization_status to"),
+        (compressed_config(4, 32, transform_config={"R1": 1}), "transform_config to {'R1': 1}"),
+        (compressed_config(4, 32, turned=1), "turned to 1, which is not known here"),
+        (
+            compressed_config(4, 32, sparsity_config={"format": "sparse-bitmask"}),
+            "sparsity_config.format to 'sparse-bitmask'",
+        ),
+        (
+            compressed_config(4, 32, input_activations={"num_bits": 4}),
+            "input_activations.num_bits to 4",
+        ),
+        (compressed_config(4, 32, config_groups={}), "config_groups"),
+    ],
+)
+def test_settings_that_are_not_read_are_refused_by_name(settings, said, plain):
+    rewrite(plain, settings)
+    message = refusal(plain)
+    assert said in message
+    assert message.startswith(str(plain / "config.json"))
+
+
+def change(name, make):
+    def apply(weights):
+        weights[name] = make(weights[name])
+
+    return apply
+
+
+def drop(name):
+    return lambda weights: weights.pop(name)
+
+
+@pytest.mark.usefixtures("_native")
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("gptq int4", drop("model.layers.0.mlp.up_proj.qzeros"), "lacks qzeros or scales"),
+        ("gptq int4", drop("model.layers.0.mlp.up_proj.qweight"), "it lacks model.layers.0.mlp.up"),
+        (
+            "gptq int4 reordered",
+            change("model.layers.0.mlp.up_proj.g_idx", lambda one: one.flip(0)),
+            "orders its inputs otherwise than model.layers.0.mlp.",
+        ),
+        (
+            "gptq int4",
+            change("model.layers.0.mlp.down_proj.g_idx", torch.zeros_like),
+            "has inputs in groups that are not of 32 each",
+        ),
+        (
+            "gptq int4",
+            change("model.layers.0.mlp.down_proj.scales", lambda one: one[1:].contiguous()),
+            "has scales (5, 128)",
+        ),
+        (
+            "gptq int4",
+            change("model.layers.0.mlp.down_proj.qzeros", lambda one: one[:, 1:].contiguous()),
+            "has qzeros (6, 15)",
+        ),
+        (
+            "compressed int4 in groups",
+            change("model.layers.0.mlp.down_proj.weight_packed", lambda one: one.float()),
+            "has codes in torch.float32",
+        ),
+        (
+            "compressed int4 in groups",
+            change("model.layers.0.mlp.down_proj.weight_shape", lambda one: one - 1),
+            "is (127, 191), in words for (128, 192)",
+        ),
+        (
+            "compressed int4 in groups",
+            change("model.layers.0.mlp.down_proj.weight_scale", lambda one: one[:, 1:].clone()),
+            "has scales (128, 5)",
+        ),
+        (
+            "compressed int4 with zeros",
+            change("model.layers.0.mlp.down_proj.weight_zero_point", lambda one: one[:9].clone()),
+            "has zeros (9, 3)",
+        ),
+        (
+            "compressed int4 in groups",
+            drop("model.layers.0.mlp.down_proj.weight_packed"),
+            "has scales and no matrix of codes",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused_by_name(name, edit, said, plain):
+    path = written(name, plain)
+    weights = load_file(path / "model.safetensors")
+    edit(weights)
+    save_file(weights, path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelInvalid) as caught:
+        logits_of(path)
+    assert said in caught.value.message
+    assert caught.value.message.startswith(str(path))
+    assert caught.value.hint
+
+
+def test_partly_quantised_neighbours_are_refused(plain):
+    path = written("gptq int4", plain)
+    weights = load_file(path / "model.safetensors")
+    module = "model.layers.0.self_attn.k_proj"
+    weights = {name: one for name, one in weights.items() if not name.startswith(module)}
+    weights[f"{module}.weight"] = load_file(plain / "model.safetensors")[f"{module}.weight"]
+    bias = f"{module}.bias"
+    weights[bias] = load_file(plain / "model.safetensors")[bias]
+    save_file(weights, path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelInvalid, match="k_proj plain, and both are one product"):
+        dict(tensors(path, torch.float32, CPU))
+
+
+@pytest.mark.usefixtures("_native")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kernels": "torch"}, "no weights in GPTQ int4 run here: they take the cpu kernels"),
+        ({"weights": "int4"}, "is in GPTQ int4 already"),
+    ],
+)
+def test_where_nothing_multiplies_by_them_they_are_refused(settings, said, plain):
+    assert said in refusal(written("gptq int4", plain), **settings)
+
+
+@pytest.mark.usefixtures("_native")
+def test_tensors_of_a_matrix_may_lie_in_several_files(plain):
+    path = written("gptq int4 reordered", plain)
+    weights = load_file(path / "model.safetensors")
+    expected, _ = logits_of(path)
+    (path / "model.safetensors").unlink()
+    names = sorted(weights)
+    places = {name: f"{at % 2}.safetensors" for at, name in enumerate(names)}
+    for file in sorted(set(places.values())):
+        part = {name: weights[name] for name in names if places[name] == file}
+        save_file(part, path / file, {"format": "pt"})
+    (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    assert torch.equal(logits_of(path)[0], expected)
