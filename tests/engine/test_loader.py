@@ -96,8 +96,8 @@ def test_broken_weights(own_dir):
 
 
 def test_quantised_weights_are_named(own_dir):
-    edit(own_dir, quantization_config={"quant_method": "awq"})
-    assert "quantised (awq)" in refusal(own_dir)
+    edit(own_dir, quantization_config={"quant_method": "quip"})
+    assert "quantised (quip)" in refusal(own_dir)
 
 
 def test_what_is_said_of_mxfp4_makes_it_load(engine, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -35,6 +37,12 @@ def test_the_last_group_may_be_shorter():
     assert one.dequantize().tolist() == [[1.0, 2.0, 3.0, 4.0, -10.0]]
 
 
+def test_inputs_in_another_order_are_those_of_the_matrix():
+    whole = replace(four_bits(), order=torch.tensor([3, 0, 2, 1], dtype=torch.int32))
+    assert whole.dequantize().tolist() == [[1.0, -4.0, 3.5, 0.0], [2.0, 0.0, -8.0, 2.0]]
+    assert whole.resident_bytes == four_bits().resident_bytes + 16
+
+
 def test_rows_and_their_concatenation_are_those_of_the_matrix():
     whole = four_bits(torch.full((2, 2), 7.0))
     swapped = concatenated_rows([whole.rows(slice(1, 2)), whole.rows(torch.tensor([0]))])
@@ -55,6 +63,15 @@ def test_tensors_that_do_not_fit_are_refused():
         PackedWeight(8, torch.zeros(1, 2, dtype=torch.uint8), torch.ones(1, 1), None, 2)
 
 
+def test_an_order_of_other_inputs_is_refused():
+    with pytest.raises(InternalError, match=r"an order of \(3,\) for 4 inputs"):
+        replace(four_bits(), order=torch.arange(3))
+
+
 def test_different_forms_are_not_concatenated():
+    ordered = replace(four_bits(), order=torch.arange(4))
+    assert concatenated_rows([ordered, ordered]).order is not None
+    with pytest.raises(InternalError, match="forms"):
+        concatenated_rows([ordered, four_bits()])
     with pytest.raises(InternalError, match="zeros"):
         concatenated_rows([four_bits(), four_bits(torch.zeros(2, 2))])

@@ -246,7 +246,7 @@ def drop(name):
 @pytest.mark.parametrize(
     ("name", "edit", "said"),
     [
-        ("gptq int4", drop("model.layers.0.mlp.up_proj.qzeros"), "lacks qzeros or scales"),
+        ("gptq int4", drop("model.layers.0.mlp.up_proj.qzeros"), "lacks qzeros"),
         ("gptq int4", drop("model.layers.0.mlp.up_proj.qweight"), "it lacks model.layers.0.mlp.up"),
         (
             "gptq int4 reordered",
@@ -271,17 +271,17 @@ def drop(name):
         (
             "compressed int4 in groups",
             change("model.layers.0.mlp.down_proj.weight_packed", lambda one: one.float()),
-            "has codes in torch.float32",
+            "has weight_packed (128, 24) in torch.float32",
         ),
         (
             "compressed int4 in groups",
             change("model.layers.0.mlp.down_proj.weight_shape", lambda one: one - 1),
-            "is (127, 191), in words for (128, 192)",
+            "is written as none of config_groups says: weight_packed (128, 24), weight_scale",
         ),
         (
             "compressed int4 in groups",
             change("model.layers.0.mlp.down_proj.weight_scale", lambda one: one[:, 1:].clone()),
-            "has scales (128, 5)",
+            "is written as none of config_groups says: weight_packed",
         ),
         (
             "compressed int4 with zeros",
@@ -291,7 +291,7 @@ def drop(name):
         (
             "compressed int4 in groups",
             drop("model.layers.0.mlp.down_proj.weight_packed"),
-            "has scales and no matrix of codes",
+            "is written as none of config_groups says: weight_scale (128, 6), weight_shape (2,)",
         ),
     ],
 )

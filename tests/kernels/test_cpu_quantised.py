@@ -62,6 +62,24 @@ def check_quantised(
     torch.testing.assert_close(linear.apply(x), wide.to(dtype))
 
 
+@pytest.mark.parametrize("row_bits", [8, 16])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_inputs_are_taken_in_the_order_of_the_weight(bits, row_bits):
+    """A product is that of the row's own inputs in this order, bit for bit."""
+    source = torch.Generator().manual_seed(8)
+    weight = random_weight(bits, 70, 192, 32, True, source)
+    order = torch.randperm(192, generator=source)
+    ordered = replace(weight, order=order.to(torch.int32), row_bits=row_bits)
+    kernels = CpuKernels(2)
+    for dtype in (torch.float32, torch.bfloat16):
+        for rows in (1, 9):
+            x = torch.randn(rows, 192, generator=source).to(dtype)
+            expected = kernels.pack_codes(replace(weight, row_bits=row_bits)).apply(x[:, order])
+            assert torch.equal(kernels.pack_codes(ordered).apply(x), expected)
+    error = x.float() @ ordered.dequantize().t() - expected.float()
+    assert error.norm() <= 2e-2 * expected.float().norm()
+
+
 def rounded_rows(x, group):
     """Rows `[T, K]` in steps of a 127th of the largest value of each block of their inputs."""
     parts = []

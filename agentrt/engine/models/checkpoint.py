@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,10 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     if is_gguf(path):
         return tensor_sizes(open_gguf(path))
     stored, sizes = _stored_format(path), _stored_sizes(path)
-    return sizes if stored is None else matrix_sizes(stored, sizes)
+    if stored is None:
+        return sizes
+    with _stored_tensors(path, torch.device("cpu")) as read:
+        return matrix_sizes(stored, path, sizes, read)
 
 
 def tensors(
@@ -119,16 +122,25 @@ def tensors(
         yield from file_tensors(open_gguf(path), dtype, device)
         return
     stored = _stored_format(path)
+    if stored is not None:
+        with _stored_tensors(path, device) as read:
+            yield from matrices(stored, path, _stored_sizes(path), read, dtype)
+        return
+    for shard in shards(path):
+        with _opened(shard, str(device)) as opened:
+            for name in opened.keys():  # noqa: SIM118
+                yield name, opened.get_tensor(name).to(dtype)
+
+
+@contextmanager
+def _stored_tensors(path: Path, device: torch.device) -> Iterator[Callable[[str], Tensor]]:
+    """Tensors by name, from whichever shard holds them."""
     with ExitStack() as stack:
-        opened = {shard: stack.enter_context(_opened(shard, str(device))) for shard in shards(path)}
-        if stored is None:
-            for shard in opened.values():
-                for name in shard.keys():  # noqa: SIM118  not a dict
-                    yield name, shard.get_tensor(name).to(dtype)
-            return
-        places = {name: shard for shard in opened.values() for name in shard.keys()}  # noqa: SIM118
-        sizes = _stored_sizes(path)
-        yield from matrices(stored, path, sizes, lambda one: places[one].get_tensor(one), dtype)
+        places = {}
+        for shard in shards(path):
+            opened = stack.enter_context(_opened(shard, str(device)))
+            places |= dict.fromkeys(opened.keys(), opened)
+        yield lambda name: places[name].get_tensor(name)
 
 
 def _stored_sizes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -136,7 +148,7 @@ def _stored_sizes(path: Path) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for shard in shards(path):
         with _opened(shard, "cpu") as tensors:
-            for name in tensors.keys():  # noqa: SIM118
+            for name in tensors.keys():  # noqa: SIM118  not a dict
                 found[name] = tuple(tensors.get_slice(name).get_shape())
     return found
 

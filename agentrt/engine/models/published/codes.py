@@ -6,14 +6,13 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
-from agentrt.engine.models.published.stored_format import invalid_matrix
+from agentrt.engine.models.published.stored_format import StoredMatrix
 
 Bits = Literal[4, 8]
 _BLOCK_CODES = 1 << 20
@@ -46,22 +45,24 @@ def in_blocks(rows: int, width: int, make: Callable[[slice], Tensor]) -> Tensor:
     return torch.cat([make(slice(at, at + block)) for at in range(0, rows, block)])
 
 
-def input_order(groups: Tensor, group: int, module: str, path: Path) -> Tensor | None:
+def input_order(matrix: StoredMatrix, part: str, group: int) -> Tensor | None:
     """The inputs sorted by their groups, int32 `[W]`; None if they lie so already.
 
     Args:
-        groups: Group of each input, `[W]`.
+        matrix: The matrix.
+        part: Its part with the group of each input, `[W]`; it may lack it.
         group: Inputs of a group.
-        module: The matrix, for errors.
-        path: The checkpoint, for errors.
 
     Raises:
         ModelInvalid: Groups are of other sizes.
     """
+    if part not in matrix:
+        return None
+    groups = matrix.tensor(part)
     order = groups.argsort(stable=True)
     wanted = torch.arange(len(groups), device=groups.device) // group
     if not torch.equal(groups[order].to(wanted.dtype), wanted):
-        raise invalid_matrix(path, module, f"has inputs in groups that are not of {group} each")
+        raise matrix.invalid(f"has inputs in groups that are not of {group} each")
     if torch.equal(order, torch.arange(len(order), device=order.device)):
         return None
     return order.to(torch.int32)

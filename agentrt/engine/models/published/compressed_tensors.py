@@ -8,8 +8,7 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +24,7 @@ from agentrt.engine.models.published.codes import (
     kept_codes,
     packed_weight,
 )
-from agentrt.engine.models.published.stored_format import Settings, Size, invalid_matrix
+from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
 
 _WHOLE_SETTINGS = (
     *("quant_method", "config_groups", "format", "ignore", "version", "quantization_status"),
@@ -41,32 +40,44 @@ _PARTS = (
     *("weight", "weight_packed", "weight_scale", "weight_zero_point", "weight_shape"),
     *("weight_g_idx", "input_scale", "input_zero_point"),
 )
-_LAYERS = ("Linear",)
-"""Classes of modules that a group may name; a decoder has no other matrices."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One of `config_groups`: how the matrices of some modules are written."""
+    """One of `config_groups`: how the matrices of some modules are written.
 
-    targets: tuple[str, ...]
+    Attributes:
+        packed: Whether codes lie in words.
+        bits: Bits of a code.
+        strategy: What shares a scale.
+        group: Inputs that do; 0 is a whole row.
+    """
+
     packed: bool
     bits: Bits
     strategy: Literal["tensor", "channel", "group"]
-    size: int
+    group: int
 
-    def names(self, module: str) -> bool:
-        """Whether it targets a module by its name."""
-        return any(
-            re.match(one[3:], module) is not None
-            if one.startswith("re:")
-            else module == one or module.endswith(f".{one}")
-            for one in self.targets
-        )
+    def size(self, matrix: StoredMatrix) -> Size:
+        """Shape of a matrix as this group writes it, `()` if it does not."""
+        stored = matrix.sizes.get("weight_packed" if self.packed else "weight", ())
+        if len(stored) != 2 or (self.packed and len(matrix.sizes.get("weight_shape", ())) != 1):
+            return ()
+        return (stored[0], stored[1] * 32 // self.bits if self.packed else stored[1])
 
-    def takes_rest(self) -> bool:
-        """Whether it targets all linear layers."""
-        return any(one in _LAYERS for one in self.targets)
+    def writes(self, matrix: StoredMatrix) -> bool:
+        """Whether it is this group that writes a matrix."""
+        size = self.size(matrix)
+        if not size:
+            return False
+        if self.packed and matrix.tensor("weight_shape").tolist() != list(size):
+            return False
+        scales = {
+            "tensor": ((), (1,), (1, 1)),
+            "channel": ((size[0], 1), (size[0],)),
+            "group": ((size[0], -(-size[1] // max(1, self.group))),),
+        }
+        return matrix.sizes["weight_scale"] in scales[self.strategy]
 
 
 class CompressedTensors:
@@ -83,7 +94,6 @@ class CompressedTensors:
     parts: Sequence[str] = _PARTS
 
     def __init__(self, settings: Settings) -> None:
-        self._path = settings.path
         settings.check_known(*_WHOLE_SETTINGS)
         settings.check_one_of("quantization_status", ["compressed", None])
         for name in ("kv_cache_scheme", "transform_config"):
@@ -105,70 +115,52 @@ class CompressedTensors:
         kinds = sorted({one.bits for one in self._groups})
         return f"compressed-tensors {' and '.join(f'int{bits}' for bits in kinds)}"
 
-    def size(self, module: str, parts: Mapping[str, Size]) -> Size:
+    def size(self, matrix: StoredMatrix) -> Size:
         """See `StoredFormat`."""
-        group = self._group_of(module)
-        stored = parts.get("weight_packed" if group.packed else "weight", ())
-        if len(stored) != 2:
-            raise invalid_matrix(self._path, module, "has scales and no matrix of codes")
-        return (stored[0], stored[1] * 32 // group.bits if group.packed else stored[1])
+        return self._group_of(matrix).size(matrix)
 
-    def packed(self, module: str, parts: Mapping[str, Tensor]) -> PackedWeight:
+    def packed(self, matrix: StoredMatrix) -> PackedWeight:
         """See `StoredFormat`."""
-        group = self._group_of(module)
-        rows, inputs = self.size(module, {name: tuple(one.shape) for name, one in parts.items()})
-        stored = parts["weight_packed" if group.packed else "weight"]
-        if stored.dtype is not (torch.int32 if group.packed else torch.int8):
-            raise invalid_matrix(self._path, module, f"has codes in {stored.dtype}")
-        shape = parts.get("weight_shape")
-        if shape is not None and shape.tolist() != [rows, inputs]:
-            raise invalid_matrix(
-                self._path, module, f"is {tuple(shape.tolist())}, in words for {(rows, inputs)}"
-            )
+        group = self._group_of(matrix)
+        rows, inputs = group.size(matrix)
         bits: Bits = group.bits if group.packed else 8
-        values = kept_codes(bytes_of_words(stored), bits) if group.packed else stored
-        size = inputs if group.strategy != "group" else group.size
-        scales, order = parts["weight_scale"], None
-        if group.strategy == "tensor":
-            scales = scales.reshape(-1, 1).expand(rows, 1)
-        if tuple(scales.shape) != (rows, -(-inputs // size)):
-            raise invalid_matrix(self._path, module, f"has scales {tuple(scales.shape)}")
-        if "weight_g_idx" in parts:
-            order = input_order(parts["weight_g_idx"], size, module, self._path)
-        zeros = self._zeros(module, group, scales, parts.get("weight_zero_point"))
+        if group.packed:
+            values = kept_codes(bytes_of_words(matrix.codes("weight_packed", torch.int32)), bits)
+        else:
+            values = matrix.codes("weight", torch.int8)
+        size = group.group or inputs
+        scales = matrix.tensor("weight_scale").reshape(-1, -(-inputs // size)).expand(rows, -1)
+        zeros = self._zeros(matrix, group, scales)
+        order = input_order(matrix, "weight_g_idx", size)
         return packed_weight(values, bits, scales, zeros, order, size)
 
-    def _zeros(
-        self, module: str, group: _Group, scales: Tensor, stored: Tensor | None
-    ) -> Tensor | None:
+    def _zeros(self, matrix: StoredMatrix, group: _Group, scales: Tensor) -> Tensor | None:
         """Codes of zero `[N, G]` as a packed weight has them; files of before 0.9 pack none."""
-        if stored is None:
+        if "weight_zero_point" not in matrix:
             return None
-        if stored.dtype is torch.int32 and group.packed:
+        stored = matrix.tensor("weight_zero_point")
+        if stored.dtype is torch.int32 and group.packed and stored.dim() == 2:
             codes = codes_of_words(stored.t(), group.bits).t()[: len(scales)].to(torch.int16)
             found = codes if group.bits == 4 else codes - 128
         else:
             found = stored.to(torch.int16) + (8 if group.packed and group.bits == 4 else 0)
-            found = found.reshape(-1, 1) if found.dim() < 2 else found
-            found = found.expand(len(scales), -1)
+            if found.numel() in (1, len(scales)):
+                found = found.reshape(-1, 1).expand(len(scales), -1)
         if found.shape != scales.shape:
-            raise invalid_matrix(self._path, module, f"has zeros {tuple(stored.shape)}")
+            raise matrix.invalid(f"has zeros {tuple(stored.shape)}")
         return found
 
-    def _group_of(self, module: str) -> _Group:
-        named = [one for one in self._groups if one.names(module)]
-        rest = [one for one in self._groups if one.takes_rest()]
-        found = next(iter((*named, *rest)), None)
-        if found is None:
-            raise invalid_matrix(self._path, module, "is quantised, and no group targets it")
-        return found
+    def _group_of(self, matrix: StoredMatrix) -> _Group:
+        """The group that writes a matrix: its tensors tell, and no pattern has to be matched."""
+        for group in self._groups:
+            if group.writes(matrix):
+                return group
+        sizes = ", ".join(f"{part} {size}" for part, size in matrix.sizes.items())
+        raise matrix.invalid(f"is written as none of config_groups says: {sizes}")
 
 
 def _read_group(settings: Settings, whole_format: str | None) -> _Group:
     settings.check_known("targets", "weights", "input_activations", "output_activations", "format")
-    targets = settings.get("targets", [])
-    if not isinstance(targets, list) or not all(isinstance(one, str) for one in targets):
-        raise settings.refused("targets", "which is no list of names")
     _check_rows(settings)
     weights = settings.inner("weights")
     weights.check_known(*_WEIGHT_SETTINGS)
@@ -177,14 +169,14 @@ def _read_group(settings: Settings, whole_format: str | None) -> _Group:
     weights.check_one_of("symmetric", [True, False], True)
     weights.check_one_of("actorder", [None, False, "static", "weight", "group", "dynamic"])
     bits = weights.check_one_of("num_bits", [4, 8])
-    default = "group" if weights.get("group_size", 0) > 0 else "channel"
+    default = "channel" if weights.get("group_size", -1) == -1 else "group"
     strategy = weights.check_one_of("strategy", ["tensor", "channel", "group"], default)
     size = weights.integer("group_size", 1) if strategy == "group" else 0
     stored = settings.get("format", whole_format)
     if stored not in ("pack-quantized", "int-quantized"):
         name = "format" if settings.get("format") else "(whole).format"
         raise settings.refused(name, f"and {stored!r} is neither pack- nor int-quantized")
-    return _Group(tuple(targets), stored == "pack-quantized", bits, strategy, size)
+    return _Group(stored == "pack-quantized", bits, strategy, size)
 
 
 def _check_rows(settings: Settings) -> None:

@@ -8,10 +8,9 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.published.codes import (
@@ -22,7 +21,7 @@ from agentrt.engine.models.published.codes import (
     kept_codes,
     packed_weight,
 )
-from agentrt.engine.models.published.stored_format import Settings, Size, invalid_matrix
+from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
 
 _READ = ("quant_method", "method", "bits", "group_size", "checkpoint_format", "format")
 _OF_THE_DATA = ("sym", "desc_act", "static_groups", "true_sequential", "lm_head")
@@ -50,7 +49,6 @@ class Gptq:
     parts: Sequence[str] = ("qweight", "qzeros", "scales", "g_idx")
 
     def __init__(self, settings: Settings) -> None:
-        self._path = settings.path
         settings.check_known(*_READ, *_OF_THE_DATA, *_OF_THE_MAKING, "pack_dtype")
         settings.check_one_of("pack_dtype", ["int32"], "int32")
         self._bits: Bits = settings.check_one_of("bits", [4, 8])
@@ -66,31 +64,28 @@ class Gptq:
         """Name for display."""
         return f"GPTQ int{self._bits}"
 
-    def size(self, module: str, parts: Mapping[str, Size]) -> Size:
+    def size(self, matrix: StoredMatrix) -> Size:
         """See `StoredFormat`."""
-        stored = parts["qweight"]
-        if len(stored) != 2 or not {"qzeros", "scales"} <= parts.keys():
-            raise invalid_matrix(self._path, module, "lacks qzeros or scales beside its qweight")
+        stored = matrix.sizes["qweight"]
+        if len(stored) != 2:
+            raise matrix.invalid(f"has qweight {stored}")
         return (stored[1], stored[0] * 32 // self._bits)
 
-    def packed(self, module: str, parts: Mapping[str, Tensor]) -> PackedWeight:
+    def packed(self, matrix: StoredMatrix) -> PackedWeight:
         """See `StoredFormat`."""
-        rows, inputs = self.size(module, {name: tuple(one.shape) for name, one in parts.items()})
+        rows, inputs = self.size(matrix)
         group = inputs if self._group == -1 else self._group
         groups = -(-inputs // group)
-        words, zero_words, scales = parts["qweight"], parts["qzeros"], parts["scales"].t()
-        if words.dtype is not torch.int32 or zero_words.dtype is not torch.int32:
-            raise invalid_matrix(self._path, module, f"has codes in {words.dtype}")
-        if tuple(scales.shape) != (rows, groups) or len(zero_words) != groups:
-            raise invalid_matrix(self._path, module, f"has scales {tuple(scales.t().shape)}")
-        zeros = codes_of_words(zero_words, self._bits).t()[:rows]  # [N, G]
-        if len(zeros) != rows:
-            raise invalid_matrix(self._path, module, f"has qzeros {tuple(zero_words.shape)}")
+        words, zero_words = (matrix.codes(part, torch.int32) for part in ("qweight", "qzeros"))
+        scales = matrix.tensor("scales").t()
+        if tuple(scales.shape) != (rows, groups):
+            raise matrix.invalid(f"has scales {tuple(scales.t().shape)}")
+        zeros = codes_of_words(zero_words, self._bits).t()[:rows]
+        if tuple(zeros.shape) != (rows, groups):
+            raise matrix.invalid(f"has qzeros {tuple(zero_words.shape)}")
         zeros = zeros + self._less & (15 if self._bits == 4 else 255)
         if self._bits == 8:
             zeros = zeros.to(torch.int16) - 128
-        order = None
-        if "g_idx" in parts:
-            order = input_order(parts["g_idx"], group, module, self._path)
+        order = input_order(matrix, "g_idx", group)
         values = kept_codes(bytes_of_words(words.t()), self._bits)
         return packed_weight(values, self._bits, scales, zeros, order, group)

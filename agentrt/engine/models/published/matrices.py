@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from agentrt.engine.models.published.stored_format import (
     ELSEWHERE,
     Size,
     StoredFormat,
-    invalid_matrix,
+    StoredMatrix,
 )
 
 _JOINT = (
@@ -26,38 +25,36 @@ _JOINT = (
 _ORDERS = ("g_idx", "weight_g_idx")
 
 
-class TensorSource(Protocol):
-    """Tensors by name."""
-
-    def __call__(self, name: str) -> Tensor:
-        """A tensor as it is stored."""
-        ...
+Reader = Callable[[str], Tensor]
+"""Reads a tensor by its name, as it is stored."""
 
 
-def matrix_sizes(stored: StoredFormat, sizes: Mapping[str, Size]) -> dict[str, Size]:
+def matrix_sizes(
+    stored: StoredFormat, path: Path, sizes: Mapping[str, Size], read: Reader
+) -> dict[str, Size]:
     """Shapes of all weights by the names that they have in a plain checkpoint.
 
     Args:
         stored: Format of the quantised matrices.
+        path: The checkpoint, for errors.
         sizes: Shapes of all tensors.
+        read: Reads one.
 
     Raises:
         ModelInvalid: Parts of a matrix are missing.
     """
-    modules = _modules(stored, sizes)
-    owned = {name for parts in modules.values() for name in parts.values()}
-    found = {name: size for name, size in sizes.items() if name not in owned}
-    for module, parts in modules.items():
-        shapes = {part: sizes[name] for part, name in parts.items()}
-        found[f"{module}.weight"] = stored.size(module, shapes)
-    return found
+    found, plain = _split(stored, path, sizes, read)
+    return {
+        **{name: sizes[name] for name in plain},
+        **{f"{module}.weight": stored.size(matrix) for module, matrix in found.items()},
+    }
 
 
 def matrices(
     stored: StoredFormat,
     path: Path,
     sizes: Mapping[str, Size],
-    tensor: TensorSource,
+    read: Reader,
     dtype: torch.dtype,
 ) -> Iterator[tuple[str, Tensor | PackedWeight]]:
     """Every weight, one after the other; quantised ones stay so.
@@ -66,59 +63,55 @@ def matrices(
         stored: Format of the quantised matrices.
         path: The checkpoint, for errors.
         sizes: Shapes of all tensors.
-        tensor: Reads one.
+        read: Reads one.
         dtype: Type of the plain weights.
 
     Raises:
         ModelInvalid: Parts do not fit each other, or matrices that are computed as one differ.
     """
-    modules = _modules(stored, sizes)
-    owned = {name for parts in modules.values() for name in parts.values()}
-    for name in sizes:
-        if name not in owned:
-            yield name, tensor(name).to(dtype)
-    for module, parts in modules.items():
-        _check_joint(path, module, modules, sizes, tensor)
-        yield (
-            f"{module}.weight",
-            stored.packed(module, {part: tensor(name) for part, name in parts.items()}),
-        )
+    found, plain = _split(stored, path, sizes, read)
+    for name in plain:
+        yield name, read(name).to(dtype)
+    for module, matrix in found.items():
+        _check_joint(matrix, found, plain)
+        yield f"{module}.weight", stored.packed(matrix)
 
 
-def _modules(stored: StoredFormat, names: Mapping[str, Size]) -> dict[str, dict[str, str]]:
-    """Names of the tensors of each quantised matrix, by module and part."""
+def _split(
+    stored: StoredFormat, path: Path, sizes: Mapping[str, Size], read: Reader
+) -> tuple[dict[str, StoredMatrix], list[str]]:
+    """Quantised matrices by module, and the names of all other tensors."""
     ending = f".{stored.mark}"
-    marked = [name.removesuffix(ending) for name in names if name.endswith(ending)]
-    parts: Sequence[str] = stored.parts
-    return {
-        module: {part: f"{module}.{part}" for part in parts if f"{module}.{part}" in names}
-        for module in marked
-    }
+    found = {}
+    for name in sizes:
+        if name.endswith(ending):
+            module = name.removesuffix(ending)
+            names = {part: f"{module}.{part}" for part in stored.parts}
+            own = {part: sizes[one] for part, one in names.items() if one in sizes}
+            found[module] = StoredMatrix(path, module, own, read)
+    owned = {f"{module}.{part}" for module, matrix in found.items() for part in matrix.sizes}
+    return found, [name for name in sizes if name not in owned]
 
 
 def _check_joint(
-    path: Path,
-    module: str,
-    modules: Mapping[str, Mapping[str, str]],
-    sizes: Mapping[str, Size],
-    tensor: TensorSource,
+    matrix: StoredMatrix, found: Mapping[str, StoredMatrix], plain: Sequence[str]
 ) -> None:
     """Check that a matrix can be computed as one with its neighbours."""
-    part = next((one for group in _JOINT for one in group if module.endswith(one)), None)
+    part = next((one for group in _JOINT for one in group if matrix.module.endswith(one)), None)
     if part is None:
         return
     group = next(group for group in _JOINT if part in group)
-    for other in (module.removesuffix(part) + one for one in group):
-        if other not in modules:
-            if f"{other}.weight" in sizes:
-                raise ModelInvalid(
-                    f"{path} holds {module} quantised and {other} plain, and both are one product",
-                    hint=ELSEWHERE,
-                )
-            continue
+    for other in (matrix.module.removesuffix(part) + one for one in group):
+        if f"{other}.weight" in plain:
+            raise ModelInvalid(
+                f"{matrix.path} holds {matrix.module} quantised and {other} plain, "
+                "and both are one product",
+                hint=ELSEWHERE,
+            )
         for order in _ORDERS:
-            names = modules[module].get(order), modules[other].get(order)
-            if names[0] and names[1] and not torch.equal(tensor(names[0]), tensor(names[1])):
-                raise invalid_matrix(
-                    path, module, f"orders its inputs otherwise than {other}, one product with it"
-                )
+            if other in found and order in matrix and order in found[other]:
+                own = matrix.tensor(order)
+                if not torch.equal(own, found[other].tensor(order)):
+                    raise matrix.invalid(
+                        f"orders its inputs otherwise than {other}, one product with it"
+                    )

@@ -5,10 +5,12 @@ Letters of the shapes: N outputs, W inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from agentrt.base.errors import ModelInvalid
@@ -17,6 +19,55 @@ from agentrt.engine.models.packed_weight import PackedWeight
 ELSEWHERE = "Use the checkpoint in bf16, or serve it elsewhere and pass --engine URL"
 
 Size = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMatrix:
+    """The tensors of one matrix.
+
+    Attributes:
+        path: The checkpoint.
+        module: Name of the matrix without `.weight`.
+        sizes: Shapes of its parts.
+        read: Reads a tensor by its name.
+    """
+
+    path: Path
+    module: str
+    sizes: Mapping[str, Size]
+    read: Callable[[str], Tensor]
+
+    def __contains__(self, part: str) -> bool:
+        return part in self.sizes
+
+    def tensor(self, part: str) -> Tensor:
+        """A part as it is stored.
+
+        Raises:
+            ModelInvalid: It is missing.
+        """
+        if part not in self.sizes:
+            raise self.invalid(f"lacks {part}")
+        return self.read(f"{self.module}.{part}")
+
+    def codes(self, part: str, dtype: torch.dtype) -> Tensor:
+        """A part that holds codes.
+
+        Raises:
+            ModelInvalid: It is missing, or of another type.
+        """
+        found = self.tensor(part)
+        if found.dtype is not dtype or found.dim() != 2:
+            raise self.invalid(f"has {part} {tuple(found.shape)} in {found.dtype}")
+        return found
+
+    def invalid(self, what: str) -> ModelInvalid:
+        """The error of a matrix whose tensors cannot be read."""
+        return ModelInvalid(
+            f"{self.path}: {self.module} {what}",
+            hint="Copy the checkpoint again; if it is whole, serve it elsewhere and pass "
+            "--engine URL",
+        )
 
 
 class StoredFormat(Protocol):
@@ -37,15 +88,15 @@ class StoredFormat(Protocol):
     @property
     def parts(self) -> Sequence[str]: ...
 
-    def size(self, module: str, parts: Mapping[str, Size]) -> Size:
-        """Shape `(N, W)` of a matrix, from the shapes of its parts.
+    def size(self, matrix: StoredMatrix) -> Size:
+        """Shape `(N, W)` of a matrix.
 
         Raises:
             ModelInvalid: A part is missing.
         """
         ...
 
-    def packed(self, module: str, parts: Mapping[str, Tensor]) -> PackedWeight:
+    def packed(self, matrix: StoredMatrix) -> PackedWeight:
         """A matrix, its codes as they are stored.
 
         Raises:
@@ -126,11 +177,3 @@ class Settings:
         return ModelInvalid(
             f"{self.path / 'config.json'} sets {self._at}.{name} to {short}, {why}", hint=ELSEWHERE
         )
-
-
-def invalid_matrix(path: Path, module: str, what: str) -> ModelInvalid:
-    """The error of a matrix whose tensors cannot be read."""
-    return ModelInvalid(
-        f"{path}: {module} {what}",
-        hint="Copy the checkpoint again; if it is whole, serve it elsewhere and pass --engine URL",
-    )
