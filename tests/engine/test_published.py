@@ -247,6 +247,11 @@ def drop(name):
     ("name", "edit", "said"),
     [
         ("gptq int4", drop("model.layers.0.mlp.up_proj.qzeros"), "lacks qzeros"),
+        (
+            "gptq int4",
+            change("model.layers.0.mlp.down_proj.qzeros", lambda one: one + 1),
+            "has zeros of its own, and its config sets sym to true",
+        ),
         ("gptq int4", drop("model.layers.0.mlp.up_proj.qweight"), "it lacks model.layers.0.mlp.up"),
         (
             "gptq int4 reordered",
@@ -345,3 +350,14 @@ def test_tensors_of_a_matrix_may_lie_in_several_files(plain):
         save_file(part, path / file, {"format": "pt"})
     (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     assert torch.equal(logits_of(path)[0], expected)
+
+
+@pytest.mark.usefixtures("_native")
+@pytest.mark.parametrize("name", ["compressed int4 in groups", "gptq int4 reordered"])
+def test_experts_stay_quantised(name, engine, tmp_path):
+    engine.save_model("qwen3_moe", tmp_path / "plain", hidden_size=64, moe_intermediate_size=32)
+    path = written(name, tmp_path / "plain")
+    expected, _ = logits_of(tmp_path / "plain")
+    found, model = logits_of(path)
+    assert (found - expected).norm() <= 1e-2 * expected.norm()
+    assert model.network.quantised_bytes > 0

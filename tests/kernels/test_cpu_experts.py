@@ -1,5 +1,7 @@
 """The experts of a layer in one native call, against the same in plain torch."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -43,6 +45,17 @@ def random_experts(count, hidden, inner, bits, biased, dtype, source):
     ]
 
 
+def with_orders(expert, source):
+    """An expert whose matrices take their inputs in orders of their own."""
+
+    def ordered(weight):
+        assert isinstance(weight, PackedWeight)
+        order = torch.randperm(weight.shape[1], generator=source)
+        return replace(weight, order=order.to(torch.int32))
+
+    return replace(expert, gate_up=ordered(expert.gate_up), down=ordered(expert.down))
+
+
 def plain(weight):
     return weight.dequantize() if isinstance(weight, PackedWeight) else weight.float()
 
@@ -75,14 +88,28 @@ def summed(experts, activation, x, chosen, shares):
     dtype=st.sampled_from(DTYPES),
     activation=st.sampled_from([SILU, GELU_TANH, CLAMPED]),
     dropped=st.booleans(),
+    reordered=st.booleans(),
     data=st.data(),
 )
 def check_experts(
-    library, rows, count, hidden, inner, bits, biased, dtype, activation, dropped, data
+    library,
+    rows,
+    count,
+    hidden,
+    inner,
+    bits,
+    biased,
+    dtype,
+    activation,
+    dropped,
+    reordered,
+    data,
 ):
     source = torch.Generator().manual_seed(rows)
     choices = data.draw(st.integers(1, count))
     experts = random_experts(count, hidden, inner, bits, biased, dtype, source)
+    if reordered and bits:
+        experts = [with_orders(one, source) for one in experts]
     packed = PackedExperts(library, experts, activation)
     x = torch.randn(rows, hidden + 3, generator=source).to(dtype)[:, :hidden]
     chosen = torch.rand(rows, count, generator=source).argsort(-1)[:, :choices].contiguous()

@@ -102,8 +102,6 @@ def packed_weight(
     """
     if order is not None:
         values = reordered_inputs(values, bits, order)
-    if zeros is not None and bool((zeros == (8 if bits == 4 else 0)).all()):
-        zeros = None
     if scales.dtype is not torch.float16:
         scales = scales.float()
     if zeros is not None:

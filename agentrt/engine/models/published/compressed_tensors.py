@@ -51,12 +51,14 @@ class _Group:
         bits: Bits of a code.
         strategy: What shares a scale.
         group: Inputs that do; 0 is a whole row.
+        symmetric: Whether the middle code stands for zero.
     """
 
     packed: bool
     bits: Bits
     strategy: Literal["tensor", "channel", "group"]
     group: int
+    symmetric: bool
 
     def size(self, matrix: StoredMatrix) -> Size:
         """Shape of a matrix as this group writes it, `()` if it does not."""
@@ -136,7 +138,7 @@ class CompressedTensors:
 
     def _zeros(self, matrix: StoredMatrix, group: _Group, scales: Tensor) -> Tensor | None:
         """Codes of zero `[N, G]` as a packed weight has them; files of before 0.9 pack none."""
-        if "weight_zero_point" not in matrix:
+        if group.symmetric:
             return None
         stored = matrix.tensor("weight_zero_point")
         if stored.dtype is torch.int32 and group.packed and stored.dim() == 2:
@@ -166,7 +168,7 @@ def _read_group(settings: Settings, whole_format: str | None) -> _Group:
     weights.check_known(*_WEIGHT_SETTINGS)
     weights.check_one_of("type", ["int"], "int")
     weights.check_one_of("dynamic", [False], False)
-    weights.check_one_of("symmetric", [True, False], True)
+    symmetric = weights.check_one_of("symmetric", [True, False], True)
     weights.check_one_of("actorder", [None, False, "static", "weight", "group", "dynamic"])
     bits = weights.check_one_of("num_bits", [4, 8])
     default = "channel" if weights.get("group_size", -1) == -1 else "group"
@@ -176,7 +178,7 @@ def _read_group(settings: Settings, whole_format: str | None) -> _Group:
     if stored not in ("pack-quantized", "int-quantized"):
         name = "format" if settings.get("format") else "(whole).format"
         raise settings.refused(name, f"and {stored!r} is neither pack- nor int-quantized")
-    return _Group(stored == "pack-quantized", bits, strategy, size)
+    return _Group(stored == "pack-quantized", bits, strategy, size, symmetric)
 
 
 def _check_rows(settings: Settings) -> None:

@@ -23,9 +23,9 @@ from agentrt.engine.models.published.codes import (
 )
 from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
 
-_READ = ("quant_method", "method", "bits", "group_size", "checkpoint_format", "format")
-_OF_THE_DATA = ("sym", "desc_act", "static_groups", "true_sequential", "lm_head")
-"""What they say is in the tensors as well: zeros, the order of inputs, which matrices are codes."""
+_READ = ("quant_method", "method", "bits", "group_size", "sym", "checkpoint_format", "format")
+_OF_THE_DATA = ("desc_act", "static_groups", "true_sequential", "lm_head")
+"""What they say is in the tensors as well: the order of inputs, which matrices are codes."""
 _OF_THE_MAKING = (
     *("damp_percent", "damp_auto_increment", "mse", "meta", "dataset", "tokenizer", "batch_size"),
     *("model_name_or_path", "model_file_base_name", "model_seqlen", "block_name_to_quantize"),
@@ -57,6 +57,7 @@ class Gptq:
             raise settings.refused("group_size", "which is no such number")
         name = "format" if settings.get("format") else "checkpoint_format"
         version = settings.check_one_of(name, ["gptq", "gptq_v2"], "gptq")
+        self._symmetric: bool = settings.check_one_of("sym", [True, False], True)
         self._less = 1 if version == "gptq" else 0
 
     @property
@@ -86,6 +87,9 @@ class Gptq:
         zeros = zeros + self._less & (15 if self._bits == 4 else 255)
         if self._bits == 8:
             zeros = zeros.to(torch.int16) - 128
+        if self._symmetric and not bool((zeros == (8 if self._bits == 4 else 0)).all()):
+            raise matrix.invalid("has zeros of its own, and its config sets sym to true")
         order = input_order(matrix, "g_idx", group)
         values = kept_codes(bytes_of_words(words.t()), self._bits)
-        return packed_weight(values, self._bits, scales, zeros, order, group)
+        own = None if self._symmetric else zeros
+        return packed_weight(values, self._bits, scales, own, order, group)

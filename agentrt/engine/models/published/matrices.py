@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.engine.models.packed_form import PackedForm, form_of
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.published.stored_format import (
     ELSEWHERE,
@@ -22,6 +24,7 @@ _JOINT = (
     ("mlp.gate_proj", "mlp.up_proj"),
 )
 """Matrices that are computed as one, and so of one order of inputs."""
+_EXPERT = re.compile(r"\.experts\.\d+\.")
 _ORDERS = ("g_idx", "weight_g_idx")
 
 
@@ -72,9 +75,13 @@ def matrices(
     found, plain = _split(stored, path, sizes, read)
     for name in plain:
         yield name, read(name).to(dtype)
+    forms: dict[str, PackedForm] = {}
     for module, matrix in found.items():
         _check_joint(matrix, found, plain)
-        yield f"{module}.weight", stored.packed(matrix)
+        packed = stored.packed(matrix)
+        if forms.setdefault(_EXPERT.sub(".experts.", module), form_of(packed)) != form_of(packed):
+            raise matrix.invalid("has another form than the same matrix of other experts")
+        yield f"{module}.weight", packed
 
 
 def _split(

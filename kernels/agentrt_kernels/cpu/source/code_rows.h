@@ -34,7 +34,6 @@ struct BlockStart {
 // How the rows of one linear are laid out, in bytes.
 struct CodeRows {
   int inputs, padded, group, groups, middle;
-  const int32_t *order;  // see Linear
   bool bytes;  // rounded to eight bits
   int block;
   size_t starts, scale, stride;
@@ -43,7 +42,6 @@ struct CodeRows {
     inputs = linear.inputs;
     padded = (inputs + STEP - 1) / STEP * STEP;
     group = linear.group;
-    order = linear.order;
     groups = (padded + group - 1) / group;
     middle = linear.bits == 8 ? 128 : 8;
     bytes = HAS_BYTE_DOT && linear.row_bits == 8;
@@ -152,12 +150,13 @@ static void take_row(const CodeRows &how, const T *x, char *row) {
 }
 #endif
 
-// The inputs of a row as the weight takes them, until this thread asks for the next one.
+// The inputs of a row as a weight takes them, until this thread asks for the next row.
 template <class T>
-static const T *in_order(const CodeRows &how, const T *x) {
+static const T *in_order(const Linear &linear, const T *x) {
   static thread_local std::vector<T> room;
-  if (room.size() < (size_t)how.inputs) room.resize(how.inputs);
-  for (int k = 0; k < how.inputs; k++) room[k] = x[how.order[k]];
+  if (linear.order == nullptr) return x;
+  if (room.size() < (size_t)linear.inputs) room.resize(linear.inputs);
+  for (int k = 0; k < linear.inputs; k++) room[k] = x[linear.order[k]];
   return room.data();
 }
 
@@ -181,7 +180,6 @@ static const char *take_rows(Worker &me, const CodeRows &how, int rows, RowOf ro
   first += (64 - (uintptr_t)first % 64) % 64;
   auto work = [&](int row) {
     const T *from = row_of(row);
-    if (how.order != nullptr) from = in_order(how, from);
     char *to = first + row * how.stride;
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
     if (how.bytes) return take_row_of_bytes(how, from, to);

@@ -3,6 +3,8 @@
 // Rows are sorted by expert, so that each expert reads its weights once for all of its rows. Pieces
 // of work are panels of an expert, shared among the threads whichever expert they are of.
 #pragma once
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "linear.h"
@@ -91,7 +93,11 @@ static void apply_expert_linears(Worker &me, const Linear *linears, const std::v
   };
   if (first.bits != 0) {
     CodeRows how(first);
-    const char *taken = take_rows<T>(me, how, rows, row_of);
+    const char *taken = take_rows<T>(me, how, rows, [&](int row) {
+      auto past = std::upper_bound(bands.begin(), bands.end(), row,
+                                   [](int at, const ExpertBand &band) { return at < band.first; });
+      return in_order(linears[std::prev(past)->expert], row_of(row));
+    });
     share([&](const Linear &linear, const ExpertBand &band, int panel) {
       code_rows_by_panel<T, Out>(linear, how, taken + band.first * how.stride, band.rows, panel,
                                  out + band.first * out_stride, out_stride);

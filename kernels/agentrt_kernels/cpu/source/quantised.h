@@ -318,7 +318,9 @@ template <class T, class Out, class Add>
 static void apply_quantised(Worker &me, const Linear &linear, const T *x, int64_t x_stride, int rows,
                             Out *out, int64_t out_stride, Add add) {
   CodeRows how(linear);
-  const char *taken = take_rows<T>(me, how, rows, [&](int row) { return x + row * x_stride; });
+  const char *taken = take_rows<T>(me, how, rows, [&](int row) {
+    return in_order(linear, x + row * x_stride);
+  });
   share_panels(me, linear, rows, [&](int at, int count, int panel) {
     auto here = [&](int first, int some, int which, float *sums) { add(at + first, some, which, sums); };
     code_rows_by_panel<T, Out>(linear, how, taken + at * how.stride, count, panel,
