@@ -84,10 +84,6 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
     for rows in (decode, mixed):
         kernels.attend(query, pages, rows, Score(0.1), query)
     kernels.attend(query, pages, mixed, Score(0.1, window=100), query)  # on every capability
-    codes = torch.empty(pages.shape, dtype=torch.int8)
-    scales = torch.empty(4, 2, kv_heads, page, dtype=torch.bfloat16)
-    for rows in (decode, mixed):
-        kernels.attend(query, codes, rows, Score(0.1), query, scales)
     x, weight = torch.empty(4, hidden, dtype=dtype), torch.empty(width, dtype=dtype)
     kernels.add_rms_norm(x, x, torch.empty(hidden, dtype=dtype), 1e-6, x)
     kernels.gate_mul(torch.empty(4, 2 * hidden, dtype=dtype), x)
@@ -95,7 +91,6 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
     qkv = torch.empty(4, heads + 2 * kv_heads, width, dtype=dtype)
     norms = HeadNorms(weight, weight, 1e-6)
     kernels.rope_store(qkv, slots, torch.empty(9, width), slots, norms, pages, query[:4])
-    kernels.rope_store(qkv, slots, torch.empty(9, width), slots, norms, codes, query[:4], scales)
     for rows_of_experts in (4, 1024):
         left = torch.empty(rows_of_experts, hidden, dtype=dtype)
         right = torch.empty(8, hidden, hidden, dtype=dtype)
@@ -107,10 +102,30 @@ def call_all(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
     kernels.sample(logits, mask, heat, heat.int(), heat, heat, heat.double(), slots)
 
 
+def call_coded(dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> None:
+    """Every operation that reads or writes keys and values once, over int8 codes."""
+    kernels, page = TritonKernels(), 16
+    codes = torch.empty(4, 2, page, kv_heads, width, dtype=torch.int8)
+    scales = torch.empty(4, 2, kv_heads, page, dtype=torch.bfloat16)
+    table = torch.zeros(4, 64, dtype=torch.int32)
+    prefix = SharedPrefix(whole(0, 4), whole(0, 1, 2, 3), whole(256), table[:1], 64)
+    query = torch.empty(512, heads, width, dtype=dtype)
+    decode = PagedRows(whole(0, 1, 2, 3, 4), whole(*[1000] * 4), table, 1, 1024, prefix)
+    mixed = PagedRows(whole(0, 1, 2, 3, 512), whole(*[1000] * 4), table, 512, 1024)
+    for rows in (decode, mixed):
+        kernels.attend(query, codes, rows, Score(0.1), query, scales)
+    slots = torch.zeros(4, dtype=torch.int64)
+    qkv = torch.empty(4, heads + 2 * kv_heads, width, dtype=dtype)
+    kernels.rope_store(qkv, slots, torch.empty(9, width), slots, None, codes, query[:4], scales)
+
+
 if __name__ == "__main__":
     driver.set_active(Hopper())
     for module in (dependent_launch, chosen):  # its tiles, and launches that overlap
         vars(module)["capability"] = lambda device: 90
     JITFunction.run = compile_only(JITFunction.run)
     call_all(torch.bfloat16, 8, 2, int(sys.argv[1]))
-    print(json.dumps(USED))
+    plain = dict(USED)
+    USED.clear()
+    call_coded(torch.bfloat16, 8, 2, int(sys.argv[1]))
+    print(json.dumps({"plain": plain, "coded": USED}))

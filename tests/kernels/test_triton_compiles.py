@@ -31,7 +31,8 @@ def test_every_kernel_compiles_for_hopper(width: int) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    used = json.loads(done.stdout)
+    told = json.loads(done.stdout)
+    used, coded = told["plain"], told["coded"]
     of_hopper = {"_hopper_extend"} if width == 128 else set()
     assert set(used) == ATTENTION | OTHERS | {"_grouped_gemm"} | of_hopper
     for name, kernel in used.items():
@@ -41,3 +42,10 @@ def test_every_kernel_compiles_for_hopper(width: int) -> None:
     for name in ATTENTION | {"_grouped_gemm"} | of_hopper:
         assert used[name]["matrix_instructions"] > 0, name
         assert used[name]["async_copies"] > 0, f"{name} waits for each of its loads"
+    assert coded.keys() >= ATTENTION | {"_rope_store"}
+    for name, kernel in coded.items():
+        assert kernel["shared_bytes"] <= MOST_SHARED_BYTES, f"{name} of codes"
+        assert kernel["stack_bytes"] <= 64, f"{name} of codes spills"
+    for name in ATTENTION:
+        assert coded[name]["matrix_instructions"] > 0, f"{name} of codes"
+        assert coded[name]["async_copies"] > 0, f"{name} of codes waits for each of its loads"

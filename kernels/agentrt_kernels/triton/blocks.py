@@ -51,12 +51,14 @@ class Case:
             product: 16, 64 or 128.
         bits: Bits of a value.
         capability: Compute capability, `90` for Hopper; 0 under the interpreter.
+        coded: Whether keys and values are int8 codes, for which nothing was measured yet.
     """
 
     kernel: str
     width: int
     bits: int
     capability: int
+    coded: bool = False
 
 
 class Table:

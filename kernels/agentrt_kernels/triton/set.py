@@ -99,7 +99,7 @@ class TritonKernels:
         most_rows = rows.most_query_tokens
         if most_rows * group > _MOST_DECODE_ROWS:
             alone = rows.kv_tokens.shape[0] == 1
-            blocks = self._blocks("paged_extend", query)
+            blocks = self._blocks("paged_extend", query, scales)
             fewest = 1 if alone else 2
             if fits(query, layer_pages, rows, score, capability(query.device)):
                 hopper_extend(query, layer_pages, rows, score, out, fewest_rows=fewest)
@@ -122,7 +122,7 @@ class TritonKernels:
                 most_rows=most_rows,
                 programs=_PREFIX_PROGRAMS * _multiprocessors(query.device),
                 partials=partials,
-                blocks=self._blocks("shared_prefix", query),
+                blocks=self._blocks("shared_prefix", query, scales),
             )
         paged_decode(
             query,
@@ -133,7 +133,7 @@ class TritonKernels:
             scales,
             most_rows=most_rows,
             partials=partials,
-            blocks=self._blocks("paged_decode", query),
+            blocks=self._blocks("paged_decode", query, scales),
         )
         if partials.own + partials.shared > 1:
             merge(rows, score, out, most_rows=most_rows, partials=partials)
@@ -166,11 +166,13 @@ class TritonKernels:
             self._workspaces[device] = Workspace(device)
         return self._workspaces[device]
 
-    def _blocks(self, kernel: str, query: Tensor) -> Blocks:
-        return self._find(kernel, triton.next_power_of_2(query.shape[2]), query)
+    def _blocks(self, kernel: str, query: Tensor, scales: Tensor | None = None) -> Blocks:
+        width = triton.next_power_of_2(query.shape[2])
+        return self._find(kernel, width, query, coded=scales is not None)
 
-    def _find(self, kernel: str, width: int, x: Tensor) -> Blocks:
-        return self._table.find(Case(kernel, width, x.element_size() * 8, capability(x.device)))
+    def _find(self, kernel: str, width: int, x: Tensor, *, coded: bool = False) -> Blocks:
+        bits, device = x.element_size() * 8, capability(x.device)
+        return self._table.find(Case(kernel, width, bits, device, coded))
 
     def _partials(
         self, query: Tensor, layer_pages: Tensor, rows: PagedRows, most_rows: int
