@@ -44,6 +44,7 @@ class HashMachine:
     """
 
     coded = False
+    expert_load = None
 
     def __init__(self, config: EngineConfig, eos_bias: float) -> None:
         cpu = torch.device("cpu")
