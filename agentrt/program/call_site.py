@@ -43,7 +43,7 @@ def call_site() -> str:
         name = frame.f_code.co_filename
     if name.startswith(INNER) and (site := task_site.get()):
         return site
-    return f"{shorten(name)}:{frame.f_lineno}"
+    return f"{_shown.get(name) or shorten(name)}:{frame.f_lineno}"
 
 
 def raised_at(error: BaseException) -> str:

@@ -178,7 +178,12 @@ class Program(Generic[P, R_co]):
         Raises:
             UsageError: The arguments do not fit the signature.
         """
-        bound = self._bound(args, kwargs)
+        try:
+            bound = self._free.bind(*args, **kwargs)
+        except TypeError as error:
+            raise self._misfit(str(error)) from None
+        if self._fixed:
+            bound = self._completed(bound)
         fn: Callable[..., Awaitable[Any]] = self.fn
         positional: tuple[Any, ...] = bound.args if self._fixed else args
         named: dict[str, Any] = bound.kwargs if self._fixed else kwargs
@@ -216,13 +221,8 @@ class Program(Generic[P, R_co]):
                 raise self._misfit(f"no parameter {name!r} is free")
         return Program(self.fn, self.deadline_s, {**self._fixed, **fixed})
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-        try:
-            bound = self._free.bind(*args, **kwargs)
-        except TypeError as error:
-            raise self._misfit(str(error)) from None
-        if not self._fixed:
-            return bound
+    def _completed(self, bound: inspect.BoundArguments) -> inspect.BoundArguments:
+        """Arguments of a call, with those that are fixed."""
         given = {**bound.arguments, **self._fixed}
         in_order = {name: given[name] for name in self._signature.parameters if name in given}
         return inspect.BoundArguments(self._signature, OrderedDict(in_order))

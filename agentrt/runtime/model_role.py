@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -75,6 +75,19 @@ class ModelRole:
         """Let it compile constraints ahead, those that it enforces."""
         kinds = self.capabilities.constraints
         self.backend.prewarm(tuple(spec for spec in constraints if spec.kind in kinds))
+
+    def token_counter(self) -> Callable[[str], int]:
+        """The function that counts the tokens of a text.
+
+        Raises:
+            UsageError: Its tokenizer is not known here.
+        """
+        if self.codec is None:
+            raise UsageError(
+                f"the tokenizer of the engine {self.role!r} is not known here",
+                hint="Name its tokenizer in agentrt.toml, or give count=, such as len",
+            )
+        return self.codec.count
 
     def check_codec(self) -> None:
         """Refuse a backend that does not fit its codec.

@@ -16,37 +16,21 @@ from agentrt.base.errors import (
     UsageError,
 )
 from agentrt.base.ids import NodeId, RunId
-from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
 from agentrt.program.ports import LastWait, OwningScope
-from agentrt.protocol.events import NodeDeclared, NodeDemanded
+from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.engine_deadline import engine_deadline_s
 from agentrt.runtime.model_role import ModelRole
 from agentrt.runtime.node_limits import NodeLimits, too_large
 from agentrt.runtime.options import RunOptions
 from agentrt.runtime.run_content import RunContent
-from agentrt.runtime.run_spans import RunSpans, generation_attributes, tool_attributes
-from agentrt.runtime.task import Task, TaskEnd, TaskSet
+from agentrt.runtime.run_spans import RunSpans
+from agentrt.runtime.task import StopRequest, Task, TaskEnd, TaskSet
 from agentrt.scheduler import InternalEvent, internal_events
 
 if TYPE_CHECKING:
     from agentrt.runtime.run_watch import RunWatch
-
-
-@record
-class StopRequest:
-    """A request of the program's code to end a node.
-
-    Attributes:
-        at_s: Time of the request.
-        after: Last node that the code had waited for by then.
-        after_item: Item of that node.
-    """
-
-    at_s: float
-    after: NodeId | None
-    after_item: int | None
 
 
 class Run:
@@ -144,13 +128,7 @@ class Run:
     def token_counter(self, role: str) -> Callable[[str], int]:
         """See `Submit.token_counter`."""
         self.check_model(role)
-        codec = self._engines[role].codec
-        if codec is None:
-            raise UsageError(
-                f"the tokenizer of the engine {role!r} is not known here",
-                hint="Name its tokenizer in agentrt.toml, or give count=, such as len",
-            )
-        return codec.count
+        return self._engines[role].token_counter()
 
     def declare(self, node: Node[Any], *, held: bool) -> None:
         """Take a new node.
@@ -317,7 +295,24 @@ class Run:
             deps = tuple([source.id for source in inputs if source.scope.run is self])
             if any(not source.done for source in inputs):
                 self.declared_with_holes.add(node.id)
-        attributes = generation_attributes(work)
+        attributes: dict[str, AttributeValue] = {
+            "gen_ai.request.max_tokens": sampling.max_tokens,
+            "gen_ai.request.temperature": sampling.temperature,
+            "gen_ai.request.seed": sampling.seed,
+            "agentrt.output.type": output.name,
+        }
+        if sampling.top_p != 1.0:
+            attributes["gen_ai.request.top_p"] = sampling.top_p
+        if sampling.top_k:
+            attributes["gen_ai.request.top_k"] = sampling.top_k
+        if output.constraint is not None:
+            attributes["agentrt.constraint.kind"] = output.constraint.kind
+        if work.thinking_tokens is not None:
+            attributes["agentrt.thinking.max_tokens"] = work.thinking_tokens
+        if work.scored:
+            attributes["agentrt.choice.scored"] = True
+        if output.checked:
+            attributes["agentrt.check.retries"] = work.retries
         fork_of: NodeId | None = None  # the first node that continues the same chat
         for chat in (since_answer := work.chat.since_answer()):
             first = self._continued.setdefault(chat.serial, node.id)
@@ -360,7 +355,17 @@ class Run:
         work = node.work
         waited = scope.waited
         tool = work if isinstance(work, ToolWork) else None
-        attributes = {} if tool is None else tool_attributes(tool)
+        attributes: dict[str, AttributeValue] = {}
+        if tool is not None:
+            attributes = {
+                "gen_ai.tool.name": tool.spec.name,
+                "gen_ai.tool.description": tool.spec.description,
+                "agentrt.tool.effects": tool.spec.effects,
+            }
+            if tool.spec.stable_for_s is not None:
+                attributes["agentrt.tool.stable_for_s"] = tool.spec.stable_for_s
+            if tool.call is not None:
+                attributes["gen_ai.tool.call.id"] = tool.call.call_id
         sources = work.inputs if isinstance(work, ProgramWork) else ()
         deps = tuple([source.id for source in sources if source.scope.run is self])
         return NodeDeclared(

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from agentrt.base.ids import NodeId
 from agentrt.base.notifier import Notifier
 from agentrt.base.record import record
 from agentrt.base.run_progress import RunProgress
@@ -87,6 +88,21 @@ class TaskEnd:
 
     value: Any = None
     error: Exception | None = None
+
+
+@record
+class StopRequest:
+    """A request of the program's code to end a node.
+
+    Attributes:
+        at_s: Time of the request.
+        after: Last node that the code had waited for by then.
+        after_item: Item of that node.
+    """
+
+    at_s: float
+    after: NodeId | None
+    after_item: int | None
 
 
 class TaskSet:
