@@ -1,4 +1,4 @@
-"""Both type checkers find exactly the mistakes that `api.py` marks."""
+"""Both type checkers find exactly the mistakes that `api.py` marks, and none in `strict.py`."""
 
 import json
 import re
@@ -11,10 +11,11 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 API = HERE / "api.py"
+STRICT = HERE / "strict.py"
 
 
-def marked(checker: str) -> set[int]:
-    lines = API.read_text(encoding="utf-8").splitlines()
+def marked(checker: str, path: Path) -> set[int]:
+    lines = path.read_text(encoding="utf-8").splitlines()
     found = {n: re.search(r"# error(?:: (\w+))?$", line) for n, line in enumerate(lines, 1)}
     return {n for n, mark in found.items() if mark and mark.group(1) in (None, checker)}
 
@@ -23,7 +24,7 @@ def run(*command: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command], capture_output=True, text=True, cwd=ROOT, timeout=300
     )
-    assert done.stdout.strip(), done.stderr
+    assert done.stdout.strip() or not done.returncode, done.stderr
     return done.stdout
 
 
@@ -40,11 +41,13 @@ def pyright_errors(*paths: Path) -> dict[int, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", [API, STRICT], ids=["api", "strict"])
 @pytest.mark.parametrize(
     ("checker", "errors"), [("mypy", mypy_errors), ("pyright", pyright_errors)]
 )
-def test_checkers_find_the_marked_mistakes(checker: str, errors: object) -> None:
-    found = errors(API)  # type: ignore[operator]
-    assert found.keys() == marked(checker), {
-        n: found.get(n, "not found") for n in found.keys() ^ marked(checker)
+def test_checkers_find_the_marked_mistakes(checker: str, errors: object, path: Path) -> None:
+    found = errors(path)  # type: ignore[operator]
+    expected = marked(checker, path)
+    assert found.keys() == expected, {
+        n: found.get(n, "not found") for n in found.keys() ^ expected
     }
