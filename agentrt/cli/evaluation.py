@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentrt.base.config import EngineConfig
 from agentrt.base.errors import UsageError
+from agentrt.base.gguf.checkpoint_files import weight_files
 
 if TYPE_CHECKING:
     from agentrt.lab.evaluation.case_result import CaseResult
@@ -202,4 +204,15 @@ def _of_result(
 
 
 def _digest(config: EvaluationConfig) -> str:
-    return hashlib.sha256(repr(config.settings).encode()).hexdigest()[:16]
+    """Identity of a configuration: its settings, and the state of the weights that it loads."""
+    settings = config.settings
+    files: list[Path] = []
+    if isinstance(settings, EngineConfig):
+        places = (
+            settings.model_path,
+            settings.draft_model,
+            *(one.path for one in settings.adapters),
+        )
+        files = [file for place in places if place is not None for file in weight_files(place)]
+    states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(repr((settings, states)).encode()).hexdigest()[:16]

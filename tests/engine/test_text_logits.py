@@ -5,15 +5,15 @@ import random
 import numpy as np
 import pytest
 import torch
-import transformers
 
-from agentrt.base.config import EngineConfig
+from agentrt.base.config import EngineConfig, LoraAdapter
 from agentrt.base.errors import InternalError, UsageError
 from agentrt.engine.runner.logit_divergence import score_chunk
 from agentrt.engine.runner.text_logits import PIECE_TOKENS, TextRunner
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.conftest import save_model
+from tests.engine.lora_checkpoints import merged_model, save_adapter
 
 IDS = [random.Random(3).randrange(256) for _ in range(90)]
 FIRST = 40
@@ -31,9 +31,9 @@ def runner(path, piece_tokens=PIECE_TOKENS, **settings):
     return TextRunner(EngineConfig(path, threads=1, **settings), len(IDS), piece_tokens)
 
 
-def theirs(path):
+def theirs(path, adapter=None):
     """Logits `[tokens, vocabulary]` and outputs of the layers `[layers, tokens, width]`."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    model = merged_model(path, adapter).eval()
     kept = []
     for layer in model.model.layers:
         layer.register_forward_hook(
@@ -67,6 +67,21 @@ def test_logits_and_layers_are_those_of_transformers(tmp_path, kind, kernels):
     assert found.shape == layers[:, rows].shape
     for number in range(len(layers)):
         assert apart(found[number], layers[number, rows]) < 1e-4, number
+
+
+@pytest.mark.parametrize("kernels", kernel_sets())
+def test_an_adapter_computes_the_text(model_dir, tmp_path, kernels):
+    base = model_dir("llama")
+    path = save_adapter(base, tmp_path / "tone")
+    logits, layers = theirs(base, path)
+    tone = LoraAdapter("tone", path)
+    (piece,) = runner(base, kernels=kernels, adapters=(tone,)).pieces(IDS, FIRST)
+    rows = slice(FIRST - 1, len(IDS) - 1)
+    assert apart(piece.logits, logits[rows]) < 1e-4
+    assert apart(piece.layers, layers[:, rows]) < 1e-4
+    assert apart(theirs(base)[0][rows], logits[rows]) > 0.1
+    with pytest.raises(UsageError, match="scored with one adapter"):
+        runner(base, adapters=(tone, LoraAdapter("other", path)))
 
 
 def test_figures_are_those_of_their_formulas(model_dir):

@@ -129,6 +129,19 @@ def test_an_added_configuration_runs_alone(evaluate: Command, own_suite: Path) -
     assert (code, "config narrow differs" in err) == (2, True)
 
 
+def test_results_of_other_weights_are_not_taken(
+    evaluate: Command, own_suite: Path, tmp_path: Path
+) -> None:
+    model = damaged(tmp_path / "model")
+    argv = (str(own_suite), "--configs", str(model), "--resume", "rows.jsonl")
+    assert evaluate(*argv)[0] == 0
+    assert evaluate(*argv)[0] == 0
+    weights = model / "model.safetensors"
+    weights.write_bytes((embedded.path() / "model.safetensors").read_bytes())
+    code, _, err = evaluate(*argv)
+    assert (code, f"config {model} differs" in err) == (2, True)
+
+
 @pytest.mark.usefixtures("_native")
 def test_a_gguf_file_is_a_configuration(evaluate: Command, own_suite: Path, tmp_path: Path) -> None:
     write_packed(tmp_path / "packed.gguf")
@@ -174,6 +187,7 @@ def test_gsm8k_is_read_from_a_named_file(evaluate: Command, own_suite: Path) -> 
         ("", ("--configs", "absent.toml"), "cannot be read"),
         ("", ("--configs", "wrong.toml"), "did you mean 'max_running'?"),
         ("", ("--configs", "typed.toml"), "kv_pages='many' is no value"),
+        ("", ("--configs", "adapted.toml"), "adapted.toml: adapters is no table of directories"),
         ("", ("--fail-if", "accuracy<-1%"), "compares with the first"),
         ("", ("--fail-if", "cost>1"), "needs prices in one currency"),
         ("judge = 1\n", (), "'judge' is no key of a suite"),
@@ -186,6 +200,7 @@ def test_bad_input_is_one_error(
     evaluate: Command, own_suite: Path, change: str, argv: tuple[str, ...], part: str
 ) -> None:
     Path("wrong.toml").write_text("max_runing = 1\n")
+    Path("adapted.toml").write_text('adapters = "tone"\n')
     Path("typed.toml").write_text('kv_pages = "many"\n')
     with (own_suite / "suite.toml").open("a") as file:
         file.write(change)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agentrt import embedded
+from tests.engine.lora_checkpoints import save_adapter
 from tests.evaluation.conftest import Command
 from tests.evaluation.packed_model import write_packed
 from tests.syntax import ROOT
@@ -67,6 +69,18 @@ def test_formats_and_kernels_of_one_checkpoint_are_told_apart(
     assert int8["top1"]["value"] > int4["top1"]["value"]
     assert reference["kl_mean"]["value"] < kv["kl_mean"]["low"]
     assert kv["layers"]["model.layers.0"]["low"] > 0
+
+
+@pytest.mark.usefixtures("_native")
+def test_an_adapter_is_compared_with_its_base(evaluate: Command, tmp_path: Path) -> None:
+    save_adapter(embedded.path(), tmp_path / "tone", targets=("down_proj",), size=0.01)
+    (tmp_path / "tone.toml").write_text('adapters = { tone = "tone" }\n')
+    argv = ("--logits", str(TEXT), *FEW, "--configs", "embedded,tone.toml", "--json", "told.json")
+    code, out, err = evaluate(*argv)
+    assert code == 0, err
+    change = json.loads(Path("told.json").read_text())["configs"][1]["against_first"]
+    assert change["kl_mean"]["low"] > 0, out
+    assert 0 < change["layers"]["model.layers.0"]["value"] < 1
 
 
 def test_one_configuration_has_a_perplexity(evaluate: Command) -> None:

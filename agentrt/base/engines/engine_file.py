@@ -220,7 +220,8 @@ def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
                 hint=f"Give {', '.join(_FORMATS[name])}",
             )
     if ADAPTERS in given:
-        formats[ADAPTERS] = _adapters(path, given[ADAPTERS])
+        where = f"{path}: engines.{EMBEDDED}.{ADAPTERS}"
+        formats[ADAPTERS] = adapters_of_table(where, path.parent, given[ADAPTERS])
     if "prices" not in given:
         return None, formats
     from agentrt.base.engines.price_table import prices_of_table
@@ -228,15 +229,24 @@ def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
     return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"]), formats
 
 
-def _adapters(path: Path, given: Any) -> tuple[LoraAdapter, ...]:
-    """LoRA adapters by name, whose directories are relative to the file."""
+def adapters_of_table(where: str, folder: Path, given: Any) -> tuple[LoraAdapter, ...]:
+    """LoRA adapters by name, as a table of directories.
+
+    Args:
+        where: Place of the table, for errors.
+        folder: Folder of the file, to which the directories are relative.
+        given: The table.
+
+    Raises:
+        UsageError: The value is no such table.
+    """
     if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
         raise UsageError(
-            f"{path}: engines.{EMBEDDED}.{ADAPTERS} is no table of directories",
+            f"{where} is no table of directories",
             hint='Give adapters = { judge = "DIR" }',
         )
     return tuple(
-        LoraAdapter(name, path.parent / Path(place).expanduser()) for name, place in given.items()
+        LoraAdapter(name, folder / Path(place).expanduser()) for name, place in given.items()
     )
 
 

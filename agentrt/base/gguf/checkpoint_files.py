@@ -12,7 +12,12 @@ def is_gguf(path: Path) -> bool:
     return path.suffix.lower() == SUFFIX
 
 
+def weight_files(path: Path) -> list[Path]:
+    """Files with a model's weights, by name; [] if there are none."""
+    files = [path] if is_gguf(path) else sorted(path.glob("*.safetensors"))
+    return [file for file in files if file.is_file()]
+
+
 def weight_bytes(path: Path) -> int:
     """Bytes of a model's weights as they are saved; 0 if there are none."""
-    files = [path] if is_gguf(path) else path.glob("*.safetensors")
-    return sum(file.stat().st_size for file in files if file.is_file())
+    return sum(file.stat().st_size for file in weight_files(path))

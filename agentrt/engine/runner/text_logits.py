@@ -41,7 +41,8 @@ class TextRunner:
     """A model that computes the logits of chunks of text.
 
     Args:
-        config: Settings of its engine; sizes, drafts and offload are left aside.
+        config: Settings of its engine; sizes, drafts and offload are left aside. An adapter of it
+            computes all of the text.
         chunk_tokens: Longest chunk.
         piece_tokens: Most tokens of one forward.
 
@@ -52,13 +53,19 @@ class TextRunner:
     Raises:
         ModelInvalid: The model cannot be loaded.
         EngineUnavailable: The device or the kernels are missing.
-        UsageError: A chunk is longer than the model's window.
+        UsageError: A chunk is longer than the model's window, or there are several adapters.
     """
 
     def __init__(
         self, config: EngineConfig, chunk_tokens: int, piece_tokens: int = PIECE_TOKENS
     ) -> None:
         page, self._piece_tokens = config.page_tokens, piece_tokens
+        self._adapter = len(config.adapters)
+        if self._adapter > 1:
+            raise UsageError(
+                f"a text is scored with one adapter, and {config.model_path} has {self._adapter}",
+                hint="give each adapter a configuration of its own",
+            )
         config = replace(
             config.sized(),
             kv_pages=-(-chunk_tokens // page),
@@ -96,7 +103,8 @@ class TextRunner:
         size = self._piece_tokens
         starts = [*range(0, first - 1, size), *range(first - 1, known, size)]
         for start, end in zip(starts, [*starts[1:], known], strict=True):
-            piece = SequenceSlice(0, token_ids[start:end], start, wants_logits=False)
+            ids = token_ids[start:end]
+            piece = SequenceSlice(0, ids, start, wants_logits=False, adapter=self._adapter)
             scored = range(end - start) if start >= first - 1 else range(0)
             kept = self._outputs.flatten()[: self.layers * len(scored) * self.width]
             layers = kept.view(self.layers, len(scored), self.width)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSelection, EngineSettings, check_draft_model
-from agentrt.base.engines.engine_file import EMBEDDED, EngineFile
+from agentrt.base.engines.engine_file import ADAPTERS, EMBEDDED, EngineFile, adapters_of_table
 from agentrt.base.errors import UsageError
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.record import record
@@ -103,8 +103,12 @@ def _with_settings(settings: EngineSettings, more: Mapping[str, Any], path: Path
             f"{path}: {next(iter(more))!r} is a setting of the embedded engine",
             hint="settings of a remote engine stand in agentrt.toml",
         )
-    forms = _forms()
-    for key, value in more.items():
+    forms, values = _forms(), dict(more)
+    if ADAPTERS in values:
+        given = values.pop(ADAPTERS)
+        adapters = adapters_of_table(f"{path}: {ADAPTERS}", path.parent, given)
+        settings = replace(settings, adapters=adapters)
+    for key, value in values.items():
         if key not in forms:
             close = get_close_matches(key, forms, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(forms)}"
@@ -113,7 +117,6 @@ def _with_settings(settings: EngineSettings, more: Mapping[str, Any], path: Path
             raise UsageError(
                 f"{path}: {key}={value!r} is no value of it", hint=_allowed(forms[key])
             )
-    values = dict(more)
     if "draft_model" in values:
         values["draft_model"] = path.parent / values["draft_model"]
     config = replace(settings, **values)
@@ -128,7 +131,7 @@ def _forms() -> dict[str, Any]:
     from agentrt.base.prices import Prices
 
     hints = get_type_hints(EngineConfig, localns={"Prices": Prices})
-    left = ("model_path", "replay", "prices")
+    left = ("model_path", "replay", "prices", ADAPTERS)
     return {one.name: hints[one.name] for one in fields(EngineConfig) if one.name not in left}
 
 
