@@ -62,7 +62,7 @@ def busiest_experts(counts: Counts, most: int) -> tuple[tuple[int, int, int], ..
 
 
 def added(parts: Iterable[Counts]) -> Counts:
-    """The sums of counts; of those that are of another model than the first none is added."""
+    """The sums of counts; those of another model than the first that has any are left out."""
     total: list[list[int]] = []
     for counts in parts:
         if not total:

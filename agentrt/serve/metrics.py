@@ -18,6 +18,8 @@ class ServerLoad:
         kv_tokens: Size of the KV cache in tokens; 0 if unknown.
         slots: Requests that the engine computes at once; 0 if unknown.
         kv_bytes: Memory of the KV cache in bytes; 0 if unknown.
+        expert_tokens: Tokens that each expert took in all answers so far, by layer; () if they are
+            not counted.
     """
 
     running: int
@@ -26,6 +28,7 @@ class ServerLoad:
     kv_tokens: int = 0
     slots: int = 0
     kv_bytes: int = 0
+    expert_tokens: tuple[tuple[int, ...], ...] = ()
 
 
 def metrics_text(load: ServerLoad, model: str) -> str:
@@ -55,5 +58,13 @@ def metrics_text(load: ServerLoad, model: str) -> str:
             f"# HELP {name} {meaning}",
             f"# TYPE {name} gauge",
             f'{name}{{model_name="{label}"}} {value}',
+        ]
+    if load.expert_tokens:
+        name = "agentrt:expert_tokens_total"
+        lines += [f"# HELP {name} Tokens that an expert took.", f"# TYPE {name} counter"]
+        lines += [
+            f'{name}{{model_name="{label}",layer="{layer}",expert="{expert}"}} {tokens}'
+            for layer, counts in enumerate(load.expert_tokens)
+            for expert, tokens in enumerate(counts)
         ]
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from agentrt.analysis.expert_load import Counts, added
 from agentrt.base.clock import Clock, MonotonicClock
 from agentrt.base.errors import AgentrtError, EngineUnavailable, NodeCancelled
 from agentrt.base.ids import RunId
@@ -105,6 +106,7 @@ class ServedModel:
         self._readers = _readers_for(self._engine, name)
         codec, window_tokens = self._engine.codec, self._engine.window_tokens
         self.body_limit = body_limit(window_tokens, codec.most_text_bytes if codec else 0)
+        self._expert_tokens: Counts = ()
         self._given_up: EngineUnavailable | None = None
         self.started_at_unix_s = self.unix_s()
 
@@ -137,6 +139,7 @@ class ServedModel:
             engine.kv_tokens,
             engine.slots,
             engine.kv_bytes,
+            self._expert_tokens,
         )
 
     @property
@@ -299,6 +302,8 @@ class ServedModel:
             self._shares.begin(place)
             self._give_turns()
             await deliver(gen, text, texts)
+            if gen.meta.ledger.expert_tokens:
+                self._expert_tokens = added((self._expert_tokens, gen.meta.ledger.expert_tokens))
 
         try:
             await self._runtime.with_options(options).run(program, request, begin)

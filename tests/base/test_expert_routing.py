@@ -6,6 +6,8 @@ import pytest
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_identity import engine_identity
+from agentrt.base.engine_roles import engines_of_roles
+from agentrt.base.engines.engine_file import read_engine_file
 from agentrt.base.errors import UsageError
 from agentrt.base.expert_routing import ExpertRouting, expert_routing
 
@@ -46,6 +48,36 @@ def test_others_are_refused_with_all_that_can_be_given(text, said):
     with pytest.raises(UsageError, match=said) as caught:
         expert_routing(text)
     assert "threshold=0.1, capacity=1.25, capacity=1.25,drop" in caught.value.hint
+
+
+def in_file(tmp_path, text):
+    path = tmp_path / "agentrt.toml"
+    path.write_text(f"[engines.embedded]\n{text}", encoding="utf-8")
+    return engines_of_roles(None, None, read_engine_file(path), Path("model"))["default"]
+
+
+def test_the_file_takes_it_beside_the_format_of_weights(tmp_path):
+    config = in_file(
+        tmp_path, 'weights = "int8"\nexpert_routing = "capacity=2"\nexpert_load = true'
+    )
+    assert isinstance(config, EngineConfig)
+    assert (config.weights, config.expert_routing, config.expert_load) == (
+        *("int8", "capacity=2"),
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("expert_routing = 3", r"engines\.embedded\.expert_routing is"),
+        ("expert_load = 1", r"engines\.embedded\.expert_load is"),
+        ('expert_routing = "best"', "is unknown"),
+    ],
+)
+def test_the_file_takes_nothing_else_for_it(text, said, tmp_path):
+    with pytest.raises(UsageError, match=said):
+        in_file(tmp_path, text)
 
 
 def test_answers_of_other_routings_are_others():

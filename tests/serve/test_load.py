@@ -114,3 +114,12 @@ def test_kv_in_use_is_that_of_requests(portal, own_server, wire):
     assert (during.running, during.waiting) == (1.0, 0.0)
     assert 0.0 < during.kv_share < 1.0
     assert after == EngineLoad(0.0, 0.0, 0.0)
+
+
+def test_tokens_of_experts_are_counters_by_layer_and_expert():
+    text = metrics_text(ServerLoad(2, 1, expert_tokens=((4, 0), (1, 3))), "tiny")
+    assert "# TYPE agentrt:expert_tokens_total counter" in text
+    samples = [one for one in text.splitlines() if one.startswith("agentrt:expert_tokens")]
+    assert samples[0] == 'agentrt:expert_tokens_total{model_name="tiny",layer="0",expert="0"} 4'
+    assert samples[3] == 'agentrt:expert_tokens_total{model_name="tiny",layer="1",expert="1"} 3'
+    assert load_in(text, door()) == EngineLoad(2.0, 1.0, 0.0)

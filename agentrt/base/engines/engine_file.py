@@ -34,7 +34,10 @@ _FORMATS: dict[str, tuple[str, ...]] = {
     "kv_cache_dtype": get_args(KvCacheDtype),
 }
 """Formats that the embedded engine takes from the file."""
+_EXPERTS: dict[str, type] = {"expert_routing": str, "expert_load": bool}
+"""Settings of experts that it takes from the file."""
 ADAPTERS = "adapters"
+_TAKEN = (*_FORMATS, *_EXPERTS, ADAPTERS)
 MAX_FILE_BYTES = 1 << 20
 EMBEDDED = "embedded"
 DEFAULT_ROLE = "default"
@@ -54,7 +57,8 @@ class EngineFile:
         engines: Engines by name.
         roles: Name of the engine of each role; `default` is that of generations without a role.
         embedded_prices: Prices of the embedded engine, if the file has any.
-        embedded_formats: Formats of what it computes with, by fields of `EngineConfig`.
+        embedded_formats: Formats of what it computes with, and settings of experts, by fields of
+            `EngineConfig`.
         content: Settings of what is kept of prompts and answers, if the file has any.
     """
 
@@ -203,13 +207,13 @@ def _engine(
 
 
 def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
-    """Prices and formats of the embedded engine, which has no other settings in the file."""
+    """Prices, formats and experts of the embedded engine, which takes nothing else from it."""
     if given is None:
         return None, {}
-    if not isinstance(given, dict) or not given or set(given) - {"prices", ADAPTERS, *_FORMATS}:
+    if not isinstance(given, dict) or not given or set(given) - {"prices", *_TAKEN}:
         raise UsageError(
             f"{path}: engines.{EMBEDDED} is the engine of this process, and takes "
-            f"{', '.join(_FORMATS)}, {ADAPTERS} and prices alone",
+            f"{', '.join(_TAKEN)} and prices alone",
             hint=f'Give weights = "int8", or begin prices by [engines.{EMBEDDED}.prices]',
         )
     formats: dict[str, Any] = {name: given[name] for name in _FORMATS if name in given}
@@ -222,6 +226,7 @@ def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
     if ADAPTERS in given:
         where = f"{path}: engines.{EMBEDDED}.{ADAPTERS}"
         formats[ADAPTERS] = adapters_of_table(where, path.parent, given[ADAPTERS])
+    formats |= _experts(f"{path}: engines.{EMBEDDED}", given)
     if "prices" not in given:
         return None, formats
     from agentrt.base.engines.price_table import prices_of_table
@@ -248,6 +253,22 @@ def adapters_of_table(where: str, folder: Path, given: Any) -> tuple[LoraAdapter
     return tuple(
         LoraAdapter(name, folder / Path(place).expanduser()) for name, place in given.items()
     )
+
+
+def _experts(where: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Settings of experts."""
+    found = {name: given[name] for name in _EXPERTS if name in given}
+    for name, value in found.items():
+        if not isinstance(value, _EXPERTS[name]):
+            raise UsageError(
+                f"{where}.{name} is {type_name(value)}",
+                hint='Write expert_routing = "threshold=0.1", or expert_load = true',
+            )
+    if "expert_routing" in found:
+        from agentrt.base.expert_routing import expert_routing
+
+        expert_routing(found["expert_routing"])
+    return found
 
 
 def _content(path: Path, given: dict[str, Any]) -> ContentConfig | None:
