@@ -39,7 +39,7 @@ def expert_routing(text: str) -> ExpertRouting:
         ExpertRouting(kind='capacity', value=1.25, drops=True, function='')
 
     Raises:
-        UsageError: It is unknown, or its number is out of range.
+        UsageError: The way is unknown, or its number is out of range.
     """
     name, _, rest = text.partition("=")
     number, _, how = rest.partition(",")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.cli.main import answer
-from agentrt.lab.bench.experts.result import PointResult
+from agentrt.lab.bench.experts.result import ExpertsPoint
 
 MICRO = [
     *("bench", "experts", "--shape", "micro-mixtral", "--threads", "1", "--batch", "2"),
@@ -49,7 +49,7 @@ def test_flags_out_of_range_are_refused(
 
 def test_ratios_are_taken_round_by_round() -> None:
     samples = {"ours int8": (1.0, 2.0, 4.0), "transformers grouped_mm": (3.0, 4.0, 20.0)}
-    result = PointResult(16, 2, "transformers grouped_mm", samples, (0.0, 0.0), {})
+    result = ExpertsPoint(16, 2, "transformers grouped_mm", samples, (0.0, 0.0), {})
     found = result.ratios("ours int8")
     assert (found.least, found.middle, found.most) == (2.0, 3.0, 5.0)
     assert result.step_ms("ours int8") == 2000.0

@@ -36,7 +36,7 @@ class ExpertLoad:
 
     def counted(self, layer: int, routing: Routing, groups: Tensor) -> Routing:
         """A routing that counts the choices of rows whose groups are `groups` `[T]` int64."""
-        return _Counted(routing, self._counts[self._place[layer]], groups)
+        return CountedRouting(routing, self._counts[self._place[layer]], groups)
 
     def take(self, group: int) -> tuple[tuple[int, ...], ...]:
         """Counts of a group by layer and expert since they were last taken."""
@@ -47,12 +47,21 @@ class ExpertLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class CountedRouting:
+    """A routing whose choices are counted.
+
+    Attributes:
+        routing: Decides which experts tokens take.
+        counts: `[G, E + 1]` int64, to which they are added.
+        groups: `[T]` int64, the group of each row.
+    """
+
     routing: Routing
-    counts: Tensor  # [G, E + 1]
-    groups: Tensor  # [T]
+    counts: Tensor
+    groups: Tensor
 
     def __call__(self, scores: Tensor, shape: ExpertShape) -> Routes:
+        """See `Routing`."""
         routes = self.routing(scores, shape)
         places = self.groups[:, None] * self.counts.shape[1] + routes.chosen
         self.counts.view(-1).scatter_add_(0, places.view(-1), torch.ones_like(places).view(-1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from agentrt.engine.models.native.shape import ExpertShape
 from agentrt.engine.ops.experts import Routes
 
 RoutingFunction = Callable[[Tensor, int], tuple[Tensor, Tensor]]
-"""Of the router's scores `[T, E]` and the number of experts that a token takes: the experts chosen
+"""Takes the router's scores `[T, E]` and the number of experts of a token; returns the experts
 `[T, A]` int64, where E stands for none, and their weights `[T, A]`."""
 
 
@@ -61,9 +61,8 @@ def routing_of(setting: ExpertRouting) -> Routing:
         return Capacity(setting.value, "drop" if setting.drops else "next")
     if setting.kind == "trained":
         return trained
-    module, _, name = setting.function.partition(":")
     try:
-        return FunctionRouting(setting.function, getattr(importlib.import_module(module), name))
+        return FunctionRouting(setting.function, pkgutil.resolve_name(setting.function))
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"EngineConfig(expert_routing={setting.function!r}) cannot be imported: {error}",

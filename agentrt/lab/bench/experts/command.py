@@ -9,7 +9,7 @@ from rich.table import Table
 from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.base.config import WeightChoice
 from agentrt.lab.bench.experts.measure import OURS, ExpertArms, measure
-from agentrt.lab.bench.experts.result import PointResult, to_json
+from agentrt.lab.bench.experts.result import ExpertsPoint, to_json
 from agentrt.lab.bench.flags import ExpertsFlags
 from agentrt.lab.bench.text_table import text_table, wide_console
 from agentrt.lab.checkpoints.checkpoint import checkpoint
@@ -44,14 +44,14 @@ def run_experts_bench(flags: ExpertsFlags) -> None:
     check(flags)
     shape = shape_named(flags.shape)
     arms = ExpertArms.open(checkpoint(shape), flags)
-    results: list[PointResult] = []
+    results: list[ExpertsPoint] = []
     for result in measure(arms, shape, flags):
         results.append(result)
         write_json(flags.json_path, to_json(shape, results))
     wide_console(_WIDE).print(table_of(shape.name, results))
 
 
-def table_of(shape: str, results: list[PointResult]) -> Table:
+def table_of(shape: str, results: list[ExpertsPoint]) -> Table:
     """A line for each arm; ratios are medians over rounds, with the least and the most."""
     sections = []
     for result in results:

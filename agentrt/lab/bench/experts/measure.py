@@ -5,9 +5,9 @@ All compute with the same number of threads; those of an arm that waits sleep.
 
 from __future__ import annotations
 
-import importlib
 import os
 import random
+import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from agentrt.base.cpu_cores import cores
 from agentrt.base.record import record
 from agentrt.lab.arms import peer_files
 from agentrt.lab.arms.engine_arm import EngineArm
-from agentrt.lab.bench.experts.result import PointResult
+from agentrt.lab.bench.experts.result import ExpertsPoint
 from agentrt.lab.bench.flags import ExpertsFlags
 from agentrt.lab.errors import BenchFailed
 from agentrt.lab.flags import names, numbers
@@ -35,7 +35,7 @@ class ExpertArms:
     """The arms by name.
 
     Attributes:
-        rounds: What computes a batch of each arm.
+        rounds: The function of each arm that computes a batch.
         threads: Threads of every arm.
     """
 
@@ -84,7 +84,7 @@ class ExpertArms:
         return cls(rounds, threads)
 
 
-def measure(arms: ExpertArms, shape: ModelShape, flags: ExpertsFlags) -> Iterator[PointResult]:
+def measure(arms: ExpertArms, shape: ModelShape, flags: ExpertsFlags) -> Iterator[ExpertsPoint]:
     """Every arm once a round, in an order that turns round each time; the first round warms up.
 
     Raises:
@@ -106,7 +106,7 @@ def measure(arms: ExpertArms, shape: ModelShape, flags: ExpertsFlags) -> Iterato
                     raise BenchFailed(f"{name} did not produce {flags.new} tokens a sequence")
                 if number:
                     samples[name].append(found["decode_s"] / found["decode_steps"])
-        yield PointResult(
+        yield ExpertsPoint(
             batch=batch,
             threads=arms.threads,
             peer=PEER,
@@ -131,8 +131,9 @@ def _theirs(batch: Any, implementation: str) -> Round:
 
 def _transformers(settings: dict[str, Any]) -> Any:
     """The static batch of the peers' script, in this process."""
-    sys.path.insert(0, str(Path(peer_files.__file__).parent / "peers"))
+    folder = Path(peer_files.__file__).parent / "peers"
+    sys.path.insert(0, str(folder))
     try:
-        return importlib.import_module("hf_arm").PaddedBatch(settings)
+        return runpy.run_path(str(folder / "hf_arm.py"))["PaddedBatch"](settings)
     finally:
         sys.path.pop(0)

@@ -27,7 +27,7 @@ class Ratios:
 
 
 @record
-class PointResult:
+class ExpertsPoint:
     """One batch size.
 
     Attributes:
@@ -57,7 +57,7 @@ class PointResult:
         return Ratios(statistics.median(found), min(found), max(found))
 
 
-def to_json(shape: ModelShape, results: Sequence[PointResult]) -> dict[str, Any]:
+def to_json(shape: ModelShape, results: Sequence[ExpertsPoint]) -> dict[str, Any]:
     """All samples, and the ratios of each arm."""
     points = [
         {**asdict(one), "ratios": {arm: asdict(one.ratios(arm)) for arm in one.samples}}
