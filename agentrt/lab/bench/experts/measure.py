@@ -104,8 +104,10 @@ def measure(arms: ExpertArms, shape: ModelShape, flags: ExpertsFlags) -> Iterato
                 found = arms.rounds[name](prompts, flags.new)
                 if any(len(ids) != flags.new for ids in found["outputs"]):
                     raise BenchFailed(f"{name} did not produce {flags.new} tokens a sequence")
+                step_s = found["decode_s"] / found["decode_steps"]
+                log(f"B={batch} round {number}: {name} {1e3 * step_s:.1f} ms a step")
                 if number:
-                    samples[name].append(found["decode_s"] / found["decode_steps"])
+                    samples[name].append(step_s)
         yield ExpertsPoint(
             batch=batch,
             threads=arms.threads,
