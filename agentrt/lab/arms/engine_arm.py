@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -63,10 +64,11 @@ class EngineArm:
         shared: int,
         ignore_eos: bool = False,
         temperature: float = 0.0,
+        adapters: Sequence[str] | None = None,
     ) -> Json:
         """Serve all prompts at once, each with its index as seed.
 
-        `shared` is for arms that do not find prefixes themselves.
+        `shared` is for arms that do not find prefixes themselves; `adapters` names one a prompt.
         """
         core = self._core
         drafts = DraftedTokens()
@@ -74,7 +76,12 @@ class EngineArm:
         began_s = time.perf_counter()
         for seed, prompt in enumerate(prompts):
             request_id = self._submit(
-                prompt, new_tokens, ignore_eos, temperature=temperature, seed=seed
+                prompt,
+                new_tokens,
+                ignore_eos,
+                temperature=temperature,
+                seed=seed,
+                adapter=adapters[seed] if adapters else "",
             )
             outputs[request_id] = []
         ended_s = prefilled_s = began_s
@@ -138,6 +145,7 @@ class EngineArm:
         *,
         temperature: float = 0.0,
         seed: int = 0,
+        adapter: str = "",
     ) -> RequestId:
         self._requests += 1
         request = GenerateRequest(
@@ -150,6 +158,7 @@ class EngineArm:
                 max_tokens=new_tokens, ignore_eos=ignore_eos, temperature=temperature, seed=seed
             ),
             constraint=_long_json(new_tokens) if self._constrained else None,
+            adapter=adapter,
         )
         self._core.submit(request)
         return request.request_id

@@ -148,6 +148,42 @@ class ExpertsFlags:
 
 
 @record
+class AdaptersFlags:
+    """Flags of `agentrt bench adapters`.
+
+    Attributes:
+        shape: Shape of the model, a dense one: micro, tiny, half, qwen2.5-0.5b or llama-3.1-8b.
+        adapters: LoRA adapters, of all projections.
+        rank: Rank of each.
+        batch: Sequences at once.
+        prompt: Prompt tokens of each sequence.
+        new: Tokens that each produces.
+        dtype: Dtype of the computation: bfloat16 or float32.
+        weights: Weights of the model, separated by commas: checkpoint, int8, int4.
+        repeat: Rounds that count; 5 or more for a claim.
+        quick: Measure two rounds, to try the command.
+    """
+
+    shape: str = "half"
+    adapters: int = 8
+    rank: int = 16
+    batch: int = 8
+    prompt: int = 32
+    new: int = 24
+    dtype: str = "bfloat16"
+    weights: str = "checkpoint"
+    threads: Threads = 0
+    json_path: JsonPath = None
+    repeat: int = 9
+    quick: bool = False
+
+    @property
+    def counted(self) -> int:
+        """Rounds that count."""
+        return 2 if self.quick else self.repeat
+
+
+@record
 class GpuFlags:
     """Flags of `agentrt bench gpu`.
 

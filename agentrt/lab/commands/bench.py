@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from agentrt.lab.bench.flags import (
+    AdaptersFlags,
     CompoundFlags,
     DraftsFlags,
     EngineFlags,
@@ -39,6 +40,13 @@ def experts(flags: ExpertsFlags) -> None:
     from agentrt.lab.bench.experts.command import run_experts_bench
 
     run_experts_bench(flags)
+
+
+def adapters(flags: AdaptersFlags) -> None:
+    """Time decode steps of a batch with several LoRA adapters, beside one and none."""
+    from agentrt.lab.bench.adapters.command import run_adapters_bench
+
+    run_adapters_bench(flags)
 
 
 def gpu(flags: GpuFlags) -> int:
@@ -90,5 +98,5 @@ def sessions(flags: SessionFlags) -> None:
     run_sessions_bench(flags)
 
 
-for command in (engine, drafts, experts, gpu, structured, compound, serve, fleet, sessions):
+for command in (engine, drafts, experts, adapters, gpu, structured, compound, serve, fleet, sessions):
     add_command(bench, command)

@@ -1,0 +1,81 @@
+"""`agentrt bench adapters`: measure, print the table, write the file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import get_args
+
+from rich.table import Table
+
+from agentrt.analysis.model_shape import DTYPE_BYTES
+from agentrt.base.config import WeightChoice
+from agentrt.lab.bench.adapters.measure import ONE, measure
+from agentrt.lab.bench.experts.result import PointResult, to_json
+from agentrt.lab.bench.flags import AdaptersFlags
+from agentrt.lab.bench.text_table import text_table, wide_console
+from agentrt.lab.checkpoints.shapes import SHAPES, shape_named
+from agentrt.lab.flags import check_known, names, require
+from agentrt.lab.result_file import write_json
+
+_WIDE = 110
+
+
+def check(flags: AdaptersFlags) -> None:
+    """Check the flags before weights are written.
+
+    Raises:
+        UsageError: A flag is out of range.
+    """
+    dense = tuple(name for name, shape in SHAPES.items() if shape.experts == 1)
+    check_known("--shape", (flags.shape,), dense)
+    check_known("--dtype", (flags.dtype,), tuple(DTYPE_BYTES))
+    check_known("--weights", names(flags.weights), get_args(WeightChoice))
+    require(flags.adapters >= 2, f"--adapters {flags.adapters} are not several", "Give 2 or more")
+    require(flags.rank >= 1, f"--rank {flags.rank} is none", "Give 1 or more")
+    require(flags.batch >= 1, f"--batch {flags.batch} is no batch", "Give 1 or more")
+    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 5 or more")
+    require(flags.new >= 2, f"--new {flags.new} has no decode step", "Give 2 or more")
+
+
+def run_adapters_bench(flags: AdaptersFlags) -> None:
+    """Measure and print the table; the file is written anew after each point.
+
+    Raises:
+        UsageError: A flag is out of range.
+        BenchFailed: A sequence ended early.
+    """
+    check(flags)
+    shape = shape_named(flags.shape)
+    results: list[PointResult] = []
+    with tempfile.TemporaryDirectory(prefix="agentrt-adapters-") as folder:
+        for result in measure(shape, flags, Path(folder)):
+            results.append(result)
+            write_json(flags.json_path, to_json(shape, results))
+    wide_console(_WIDE).print(table_of(f"{shape.name}, rank {flags.rank}", results))
+
+
+def table_of(title: str, results: list[PointResult]) -> Table:
+    """A line for each arm; what the batch of several takes by that of one, round by round."""
+    sections = []
+    for result in results:
+        rows = []
+        for arm in result.samples:
+            ratios = result.ratios(ONE)
+            cost = f"{ratios.middle:.2f}x ({ratios.least:.2f} to {ratios.most:.2f})"
+            rows.append(
+                (
+                    result.versions["weights"] if not rows else "",
+                    arm,
+                    f"{result.step_ms(arm):.2f}",
+                    cost if arm == result.peer else "",
+                )
+            )
+        sections.append(rows)
+    figures = ("decode ms/step", "by one adapter")
+    return text_table(
+        f"{title}, B={results[0].batch}, {results[0].threads} threads",
+        ("weights", "rows with"),
+        figures,
+        sections,
+    )
