@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentrt import embedded
 from agentrt.base.config import LoraAdapter
+from agentrt.engine.batch.batch import BatchPacker
 from agentrt.kv_cache import kv_salt
 from agentrt.protocol.backend import PrefixHint
 from tests.engine.conftest import Helpers
@@ -74,7 +74,10 @@ def test_a_mixed_batch_computes_what_merged_weights_do(kind, kernels, model_dir,
 
 def test_ranks_and_alphas_by_pattern(model_dir, tmp_path, engine):
     base = model_dir("llama")
-    patterns = {"rank_pattern": {"q_proj": 9, "down_proj": 2}, "alpha_pattern": {"v_proj": 3}}
+    patterns: dict[str, Any] = {
+        "rank_pattern": {"q_proj": 9, "down_proj": 2},
+        "alpha_pattern": {"v_proj": 3},
+    }
     path = save_adapter(base, tmp_path / "a", targets=("q_proj", "v_proj", "down_proj"), **patterns)
     adapters = (LoraAdapter("a", path),)
     core = engine.core(base, adapters=adapters)
@@ -118,22 +121,23 @@ def test_salts_and_adapters_make_one_salt_each(salt, adapter, other_salt, other)
     assert (kv_salt(salt, adapter) == kv_salt(other_salt, other)) == same
 
 
-class AdapterMachine(HashMachine):
-    """A hash whose keys depend on the adapter that computed them, as KV does."""
+class AdapterPacker(BatchPacker):
+    """Packs ids that tell which adapter computes them."""
 
-    def forward(self, parts):
-        self.packer = SimpleNamespace(pack=partial(self.pack, self.packer))
-        try:
-            return super().forward(parts)
-        finally:
-            self.packer = self.packer.pack.args[0]
-
-    @staticmethod
-    def pack(packer, parts, prefix):
-        batch = packer.pack(parts, prefix)
+    def pack(self, slices, prefix=None, **padding):
+        batch = super().pack(slices, prefix, **padding)
         if batch.adapters is not None:
             batch.fields.token_ids += 1000 * batch.adapters
         return batch
+
+
+class AdapterMachine(HashMachine):
+    """A hash whose keys depend on the adapter that computed them, as KV does."""
+
+    def __init__(self, config, eos_bias):
+        super().__init__(config, eos_bias)
+        sizes = {"max_tokens": config.step_tokens, "max_sequences": config.max_running}
+        self.packer = AdapterPacker(self.kv, self.tables, self.last, **sizes)
 
 
 ASKED = st.lists(

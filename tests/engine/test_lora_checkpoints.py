@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -142,9 +143,9 @@ def test_models_that_go_through_transformers(model_dir, tmp_path):
 @pytest.mark.parametrize(
     "adapters",
     [
-        (LoraAdapter("a b", "x"),),
-        (LoraAdapter("", "x"),),
-        (LoraAdapter("a", "x"), LoraAdapter("a", "y")),
+        (LoraAdapter("a b", Path("x")),),
+        (LoraAdapter("", Path("x")),),
+        (LoraAdapter("a", Path("x")), LoraAdapter("a", Path("y"))),
     ],
 )
 def test_names(adapters, model_dir):

@@ -14,8 +14,11 @@ ASK = chat(system="Be brief.").user(LONG)
 
 @program
 async def asks(models: list[str | None]) -> list[str]:
-    given = [{} if one is None else {"model": one} for one in models]
-    return list(await gather(*[ASK.generate(max_tokens=4, **one) for one in given]))
+    asked = [
+        ASK.generate(max_tokens=4) if one is None else ASK.generate(max_tokens=4, model=one)
+        for one in models
+    ]
+    return list(await gather(*asked))
 
 
 def rig_of(bench: Any, codec: Any, *adapters: str, **more: Any) -> Any:

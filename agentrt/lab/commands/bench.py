@@ -98,5 +98,16 @@ def sessions(flags: SessionFlags) -> None:
     run_sessions_bench(flags)
 
 
-for command in (engine, drafts, experts, adapters, gpu, structured, compound, serve, fleet, sessions):
+for command in (
+    engine,
+    drafts,
+    experts,
+    adapters,
+    gpu,
+    structured,
+    compound,
+    serve,
+    fleet,
+    sessions,
+):
     add_command(bench, command)

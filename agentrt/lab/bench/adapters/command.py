@@ -59,7 +59,7 @@ def table_of(title: str, results: list[PointResult]) -> Table:
     """A line for each arm; what the batch of several takes by that of one, round by round."""
     sections = []
     for result in results:
-        rows = []
+        rows: list[tuple[str, str, str, str]] = []
         for arm in result.samples:
             ratios = result.ratios(ONE)
             cost = f"{ratios.middle:.2f}x ({ratios.least:.2f} to {ratios.most:.2f})"
