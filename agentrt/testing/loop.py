@@ -1,9 +1,9 @@
 """An event loop with virtual time: it jumps to the next timer if nothing else can happen.
 
 Sleeps, timeouts and deadlines of anyio and asyncio then cost no waiting and happen exactly on time.
-Real work stays real: while a worker thread runs or a socket is open, time stands still and the loop
-waits for them. If they have been silent for `patience_s`, time moves on, so that a timeout over a
-thread that never answers still fires.
+Real work stays real: while a worker thread or a process runs or a socket is open, time stands still
+and the loop waits for them. If they have been silent for `patience_s`, time moves on, so that a
+timeout over a thread that never answers still fires.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextvars
 import selectors
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
 from heapq import heappush
@@ -51,6 +52,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.on_idle: Callable[[float], bool] | None = None
         self._calls_in_threads = 0
         self._set_timers = 0
+        self._processes: weakref.WeakSet[asyncio.SubprocessTransport] = weakref.WeakSet()
         super().__init__(_JumpingSelector(self, patience_s))
 
     def time(self) -> float:
@@ -88,13 +90,20 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.now_s = max(self.now_s, self.next_timer_s) if near else self.now_s + seconds
 
     def real_work_pending(self, open_files: int) -> bool:
-        """Whether a thread or a socket of this loop may still deliver something.
+        """Whether a thread, a process or a socket of this loop may still deliver something.
 
         `open_files` counts the files that the loop watches, its own wake-up pipe included.
         """
         if open_files > 1 or self._calls_in_threads > 0 or running_calls(self) > 0:
             return True
+        if any(one.get_returncode() is None for one in self._processes):
+            return True
         return _anyio_thread_busy(self)
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
+        transport, protocol = await super().subprocess_exec(*args, **kwargs)
+        self._processes.add(transport)
+        return transport, protocol
 
     def run_in_executor(
         self, executor: Any, func: Callable[[Unpack[Args]], T], *args: *Args

@@ -1,6 +1,7 @@
 """Virtual time jumps, and waits for what is real."""
 
 import asyncio
+import os
 import socket
 import threading
 
@@ -74,6 +75,26 @@ def test_time_stands_still_while_the_executor_works():
         return done, anyio.current_time()
 
     assert run_virtual(main, patience_s=60) == (True, 1_000.0)
+
+
+def test_time_stands_still_while_a_process_runs():
+    """One without a pipe to this loop, ended by the end of its standard input."""
+
+    async def main():
+        process = await asyncio.create_subprocess_exec(
+            "cat", stdin=gate, stdout=asyncio.subprocess.DEVNULL
+        )
+        os.close(gate)
+        ending = threading.Timer(0.05, os.close, [end])
+        ending.start()
+        with anyio.move_on_after(3) as scope:
+            while process.returncode is None:  # noqa: ASYNC110  # as clients of processes do
+                await anyio.sleep(1)
+        ending.join()
+        return scope.cancelled_caught, process.returncode
+
+    gate, end = os.pipe()
+    assert run_virtual(main, patience_s=60) == (False, 0)
 
 
 def test_time_moves_again_after_a_thread():
