@@ -361,6 +361,7 @@ class Run:
                 "gen_ai.tool.name": tool.spec.name,
                 "gen_ai.tool.description": tool.spec.description,
                 "agentrt.tool.effects": tool.spec.effects,
+                **tool.spec.attributes,
             }
             if tool.spec.stable_for_s is not None:
                 attributes["agentrt.tool.stable_for_s"] = tool.spec.stable_for_s

@@ -4,6 +4,7 @@ from agentrt.tools.attempt import AttemptEnded, AttemptStarted, OnAttempt
 from agentrt.tools.execute import execute
 from agentrt.tools.spec import (
     BACKOFF_S,
+    EFFECTS,
     Backoff,
     Effects,
     ToolSpec,
@@ -28,6 +29,7 @@ from agentrt.tools.write_log import (
 
 __all__ = [
     "BACKOFF_S",
+    "EFFECTS",
     "AttemptEnded",
     "AttemptStarted",
     "Backoff",

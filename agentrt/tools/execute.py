@@ -206,7 +206,7 @@ def _failed(spec: ToolSpec, error: BaseException, attempts: int) -> ToolFailed:
         hint="A tool ends by returning or raising: sys.exit is for programs" if exits else "",
         tool=spec.name,
         attempts=attempts,
-        where=raised_at(spec.fn, error),
+        where=spec.where if spec.schemas is not None else raised_at(spec.fn, error),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NotRequired, get_args, get_origin
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import (
@@ -82,6 +82,47 @@ def form_of(
             where=where,
         ) from error
     return ArgumentForm(adapter, shown, held, late)
+
+
+def checked_form(shown: dict[str, Any], held: dict[str, Any], name: str) -> ArgumentForm:
+    """The form of arguments that have a JSON Schema instead of types.
+
+    Args:
+        shown: JSON Schema for prompts and for checking.
+        held: JSON Schema for constraints.
+        name: Name of the tool, for messages.
+
+    Raises:
+        UsageError: `shown` is no JSON Schema.
+    """
+    from jsonschema.exceptions import SchemaError as JsonSchemaError
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import Draft202012Validator, validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    kind = validator_for(shown, default=Draft202012Validator)
+    try:
+        kind.check_schema(shown)
+    except JsonSchemaError as error:
+        raise UsageError(f"tool {name}: its schema is no JSON Schema: {error.message}") from error
+    registry: Registry[Any] = Registry()  # a reference is looked up in the schema, never elsewhere
+    validator = kind(shown, registry=registry)
+
+    def check(arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            worst = best_match(validator.iter_errors(arguments))
+        except Unresolvable as error:
+            raise ValueError(f"a reference of the schema leads nowhere: {error}") from error
+        if worst is not None:
+            place = ".".join(map(str, worst.absolute_path))
+            raise ValueError(f"{place}: {worst.message}" if place else worst.message)
+        return arguments
+
+    adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(
+        Annotated[dict[str, Any], AfterValidator(check)]
+    )
+    return ArgumentForm(adapter, shown, held, {})
 
 
 def has_json_form(form: Any) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from agentrt.tools.process_form import ProcessForm
     from agentrt.tools.schema import ArgumentForm
+    from agentrt.tools.schema_arguments import SchemaArguments
 
 Effects = Literal["pure", "read", "idempotent", "write"]
 """Effect of a tool call on the world.
@@ -71,6 +72,8 @@ class ToolSpec:
         backoff: Pause before a further attempt.
         bound: Arguments that are fixed and hidden from the model.
         where: `file:line` of the function.
+        schemas: Arguments that come as a JSON Schema; None takes those of the function.
+        attributes: Attributes of the spans of its calls, beside those that all tools have.
     """
 
     name: str
@@ -87,6 +90,8 @@ class ToolSpec:
     where: str = ""
     yields: bool = False
     backoff: Backoff = BACKOFF_S
+    schemas: SchemaArguments | None = None
+    attributes: Mapping[str, str | int] = field(default_factory=dict)
     _argument_docs: Mapping[str, str] = field(default_factory=dict)
     _form: _ToolForm = field(default_factory=_ToolForm)
     _chosen: dict[OneOf, OneOf] = field(default_factory=dict)  # from what is bound
@@ -116,7 +121,7 @@ class ToolSpec:
         plain = fn.func if isinstance(fn, partial) else fn
         name = name or getattr(plain, "__name__", "") or type(plain).__name__
         where = site_of(fn)
-        _check_settings(name, effects, timeout_s, retries, backoff, stable_for_s, where)
+        check_settings(name, effects, timeout_s, retries, backoff, stable_for_s, where)
         if max_result_bytes is not None and max_result_bytes < 1:
             raise UsageError(
                 f"tool {name}: max_result_bytes={max_result_bytes}",
@@ -210,7 +215,7 @@ class ToolSpec:
         Raises:
             UsageError: The tool has no such parameter.
         """
-        names = self._form.names = self._form.names or tuple(inspect.signature(self.fn).parameters)
+        names = self._form.names = self._form.names or self._names()
         for name in fixed:
             if name not in names:
                 raise UsageError(
@@ -241,7 +246,8 @@ class ToolSpec:
                 hint=f"Its parameters: {shown or 'none'}",
                 where=self.where,
             ) from error
-        return {**given.arguments, **hidden}
+        named = given.arguments if self.schemas is None else self.schemas.by_name(given)
+        return {**named, **hidden}
 
     def parse(self, arguments_json: str) -> dict[str, Any]:
         """Python values of the arguments written by a model.
@@ -265,8 +271,15 @@ class ToolSpec:
                 where=self.where,
             ) from error
 
+    def _names(self) -> tuple[str, ...]:
+        if self.schemas is not None:
+            return self.schemas.names
+        return tuple(inspect.signature(self.fn).parameters)
+
     def _visible(self) -> inspect.Signature:
         """The signature without bound parameters."""
+        if self._form.signature is None and self.schemas is not None:
+            self._form.signature = self.schemas.signature(self.bound)
         if self._form.signature is None:
             every = inspect.signature(self.fn)
             visible = [p for name, p in every.parameters.items() if name not in self.bound]
@@ -283,6 +296,8 @@ class ToolSpec:
     def _arguments(self) -> ArgumentForm:
         from agentrt.tools.schema import form_of
 
+        if self._form.arguments is None and self.schemas is not None:
+            self._form.arguments = self.schemas.form(self.bound, self.name)
         if self._form.arguments is None:
             try:
                 every = arguments_of(self.fn, self.name, self.where)
@@ -324,7 +339,7 @@ def prepare_declared() -> None:
             spec._prepare()
 
 
-def _check_settings(
+def check_settings(
     name: str,
     effects: Effects,
     timeout_s: float | None,
@@ -333,6 +348,11 @@ def _check_settings(
     stable_for_s: float | None,
     where: str,
 ) -> None:
+    """Check the settings that tools of every origin have.
+
+    Raises:
+        UsageError: One of them cannot work.
+    """
     for holds, problem, hint in (
         (
             NAME.fullmatch(name),
