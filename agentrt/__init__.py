@@ -84,6 +84,7 @@ from agentrt.tools import idempotency_key
 if TYPE_CHECKING:
     from agentrt.app import open_runtime
     from agentrt.base.redaction import redact_content
+    from agentrt.mcp import mcp_tools
     from agentrt.program.agent import AgentResult, agent
     from agentrt.program.splitting import split
     from agentrt.runtime import (
@@ -194,6 +195,7 @@ __all__ = [
     "idempotency_key",
     "json_schema",
     "limits",
+    "mcp_tools",
     "open_runtime",
     "program",
     "race",
@@ -217,6 +219,10 @@ def __getattr__(name: str) -> Any:
         from agentrt.base.redaction import redact_content
 
         return redact_content
+    if name == "mcp_tools":
+        from agentrt.mcp import mcp_tools
+
+        return mcp_tools
     if name == "split":
         from agentrt.program.splitting import split
 

@@ -16,6 +16,7 @@ DOORS = {"engine", "prompt", "lab", "testing"}
 # Import name -> distribution, where they differ.
 DISTRIBUTION = {
     "google": "protobuf",
+    "mcp_types": "mcp",
     "opentelemetry": "opentelemetry-sdk",
     "pydantic_core": "pydantic",
     "outlines_core": "outlines-core",
@@ -72,9 +73,11 @@ def done_without(nodes: Sequence[ast.AST]) -> set[ast.AST]:
 
 def test_what_is_imported_is_declared() -> None:
     declared = {name_of(one) for one in PROJECT["dependencies"]}
-    engine, gpu = ({name_of(one) for one in EXTRAS[name]} for name in ("engine", "gpu"))
+    engine, gpu, mcp = ({name_of(one) for one in EXTRAS[name]} for name in ("engine", "gpu", "mcp"))
     missing = {
-        name: place for name, place in imported("agentrt").items() if name not in declared | engine
+        name: place
+        for name, place in imported("agentrt").items()
+        if name not in declared | engine | mcp
     }
     assert not missing
     assert set(imported("kernels")) <= declared | engine | gpu
@@ -91,6 +94,16 @@ def test_the_packages_of_the_engine_have_few_doors() -> None:
         if name in engine
     }
     assert not wrong
+
+
+def test_the_packages_of_tool_servers_have_one_door() -> None:
+    wanted = {name_of(one) for one in EXTRAS["mcp"]}
+    doors = {
+        path.relative_to(ROOT / "agentrt").parts[0]
+        for path in files_in("agentrt")
+        if wanted & imported_by(path).keys()
+    }
+    assert doors == {"mcp"}
 
 
 def test_what_is_declared_is_pinned() -> None:

@@ -23,7 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("protocol",),
     ("kv_cache", "structured", "prompt", "tools", "analysis"),
     ("program", "scheduler", "telemetry"),
-    ("engine", "recording", "remote"),
+    ("engine", "mcp", "recording", "remote"),
     ("runtime",),
     ("app", "serve"),
     ("testing",),
@@ -130,7 +130,7 @@ TORCH_ROOMS = {"engine"}
 TORCH_FILES = {PACKAGE / "lab" / "arms" / "gpu_idle.py"}
 
 KNOWN_CIRCLES: list[set[str]] = []
-MOST_ROOMS, MOST_ARROWS = 30, 115
+MOST_ROOMS, MOST_ARROWS = 30, 120
 MOST_ENGINE_ROOMS, MOST_ENGINE_ARROWS = 16, 46
 
 

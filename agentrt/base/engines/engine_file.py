@@ -1,4 +1,4 @@
-"""`agentrt.toml`: engines by name, the roles of programs that they play, and what is kept."""
+"""`agentrt.toml`: engines by name, the roles that they play, what is kept, and tool servers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from agentrt.base.content_config import ContentConfig
+    from agentrt.base.engines.tool_server import ToolServer
 
 FILE_NAME = "agentrt.toml"
 _FORMATS: dict[str, tuple[str, ...]] = {
@@ -43,7 +44,7 @@ EMBEDDED = "embedded"
 DEFAULT_ROLE = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 COOLDOWN = "cooldown_s"
-_PARTS = ("engines", "roles", "content")
+_PARTS = ("engines", "roles", "content", "mcp")
 MEMBERS = "members"
 _APART = ("fallbacks", "prices", MEMBERS)
 
@@ -60,6 +61,7 @@ class EngineFile:
         embedded_formats: Formats of what it computes with, and settings of experts, by fields of
             `EngineConfig`.
         content: Settings of what is kept of prompts and answers, if the file has any.
+        tool_servers: Servers of the Model Context Protocol by name.
     """
 
     path: Path | None = None
@@ -68,6 +70,7 @@ class EngineFile:
     embedded_prices: Prices | None = None
     embedded_formats: Mapping[str, Any] = field(default_factory=dict)
     content: ContentConfig | None = None
+    tool_servers: Mapping[str, ToolServer] = field(default_factory=dict)
 
     def engine(self, name: str) -> RemoteEngineConfig:
         """The engine of that name.
@@ -124,7 +127,7 @@ def read_engine_file(path: Path) -> EngineFile:
         if part not in _PARTS:
             raise UsageError(
                 f"{path}: {part!r} is no part of it{meant(part, _PARTS)}",
-                hint="It has the tables [engines.NAME], [roles] and [content]",
+                hint="It has the tables [engines.NAME], [roles], [content] and [mcp.NAME]",
             )
     tables = _checked_table(path, "engines", table)
     embedded_prices, embedded_formats = _embedded(path, tables.pop(EMBEDDED, None))
@@ -149,7 +152,11 @@ def read_engine_file(path: Path) -> EngineFile:
         for role, given in _checked_table(path, "roles", table).items()
     }
     content = _content(path, _checked_table(path, "content", table))
-    return EngineFile(path, engines, roles, embedded_prices, embedded_formats, content)
+    servers = {
+        name: _tool_server(path, name, given)
+        for name, given in _checked_table(path, "mcp", table).items()
+    }
+    return EngineFile(path, engines, roles, embedded_prices, embedded_formats, content, servers)
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -184,10 +191,7 @@ def _engine(
     path: Path, name: str, given: Any, members: tuple[FleetMember, ...] = ()
 ) -> RemoteEngineConfig:
     where = _place(path, name)
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{path}: engines: {name!r} is no name", hint="Give letters, digits, '.', '_' and '-'"
-        )
+    _check_name(path, "engines", name)
     if not isinstance(given, dict):
         raise UsageError(f"{where} is no table", hint=f"Begin it by [engines.{name}]")
     known = [one.name for one in fields(RemoteEngineConfig) if one.name != "name"]
@@ -204,6 +208,20 @@ def _engine(
     if isinstance(tokenizer := own.get("tokenizer"), str) and tokenizer:
         own["tokenizer"] = str(path.parent / Path(tokenizer).expanduser())
     return replace(_validated(where, own, members), name=name, prices=prices)
+
+
+def _check_name(path: Path, part: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{path}: {part}: {name!r} is no name", hint="Give letters, digits, '.', '_' and '-'"
+        )
+
+
+def _tool_server(path: Path, name: str, given: Any) -> ToolServer:
+    from agentrt.base.engines.tool_server import tool_server_of_table
+
+    _check_name(path, "mcp", name)
+    return tool_server_of_table(f"{path}: mcp.{name}", name, given, path.parent)
 
 
 def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:

@@ -217,7 +217,7 @@ class RemoteEngineConfig:
         if self.key is not None:
             check_reference(self.key, "key: the value")
         for name, value in self.headers.items():
-            _check_header(name, value)
+            check_header(name, value)
         for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
             if getattr(self, name) < 0:
                 raise UsageError(
@@ -356,7 +356,16 @@ def base_url(address: str, where: str = "") -> str:
     return bare if parts.path.strip("/") else f"{bare}/v1"
 
 
-def _check_header(name: str, value: str) -> None:
+def check_header(name: str, value: str) -> None:
+    """Check a header that requests are sent with.
+
+    Args:
+        name: Name of the header.
+        value: Value of the header, or `env:NAME` for that of a variable.
+
+    Raises:
+        UsageError: No request takes such a header, or its value is a secret or cannot be sent.
+    """
     if not _HEADER.fullmatch(name) or name.lower() in _NOT_TAKEN:
         raise UsageError(f"headers: {name!r} is no header of requests", hint="Leave it out")
     if value.startswith("env:"):
