@@ -11,6 +11,7 @@ TITLES = {
     "check": "Check a program without a model: types, grammars, tools, prompts, one run.",
     "eval": "Run a suite of cases under several configurations, and compare them.",
     "graph": "Draw a program from its code, or one of its runs.",
+    "mcp": "List servers of the Model Context Protocol, or the tools of one.",
     "trace": "What past runs did, and why.",
     "runs": "What past runs taught.",
     "cache": "Answers kept for equal requests.",
@@ -89,6 +90,10 @@ def _command(name: str) -> Callable[..., int]:
         from agentrt.cli.eval import evaluate
 
         return evaluate
+    if name == "mcp":
+        from agentrt.cli.mcp import mcp
+
+        return mcp
     from agentrt.cli.graph import graph
 
     return graph

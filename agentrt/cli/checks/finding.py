@@ -8,7 +8,7 @@ from agentrt.base.errors import ErrorRecord
 from agentrt.base.record import record
 
 Severity = Literal["error", "warning", "note"]
-Rule = Literal["load", "signature", "output", "tool", "prefix", "run"]
+Rule = Literal["load", "signature", "output", "tool", "mcp", "prefix", "run"]
 
 
 @record

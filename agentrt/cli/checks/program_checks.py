@@ -13,6 +13,7 @@ from agentrt.cli.checks.finding import Finding, error_finding
 from agentrt.cli.checks.outputs import output_findings
 from agentrt.cli.checks.prompts import prefix_findings
 from agentrt.cli.checks.signatures import signature_findings
+from agentrt.cli.checks.tool_servers import tool_server_findings
 from agentrt.cli.checks.tools import tool_findings
 from agentrt.cli.inputs import typed_of
 from agentrt.cli.parameters import REQUIRED, location_of, parameters_of
@@ -48,6 +49,7 @@ def program_findings(
     found += output_findings(program, walk.calls.values())
     sources = {id(one.tree): one for one in (source, *(one for _, one in walk.calls.values()))}
     found += prefix_findings(sources.values())
+    found += tool_server_findings(sources.values())
     yield from found
     if run and not any(one.severity == "error" for one in found):
         roles = _roles(walk)

@@ -89,13 +89,16 @@ async def _run(
     backend = ShortestBackend(clock)
     engines = dict.fromkeys(dict.fromkeys(("default", *roles)), (backend, None))
     config = RunConfig(max_nodes=MOST_NODES, deadline_s=MOST_S)
-    options = RunOptions(on_write=_made_up_write, on_emit=_ignore, on_ask=_answer)
+    options = RunOptions(on_tool=_made_up, on_emit=_ignore, on_ask=_answer)
     async with Runtime(engines, clock=clock, config=config) as runtime:
         await runtime.with_options(options).run(program, **arguments)
 
 
-async def _made_up_write(call: WriteCall, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """A value of the tool's return type; the tool itself is not called."""
+async def _made_up(call: WriteCall, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """A value of the return type of a tool that changes the world; the tool is not called."""
+    is_of_server = call.spec.schemas is not None  # known now, not before the run
+    if call.spec.effects != "write" and not (is_of_server and call.spec.effects == "idempotent"):
+        return await make()
     try:
         form = get_type_hints(call.spec.fn, include_extras=True).get("return", str)
         return FREE_TEXT if form is str else shortest_value(form)
