@@ -13,29 +13,34 @@ if TYPE_CHECKING:
 def value_of(result: CallToolResult, *, tool: str, where: str) -> Any:
     """The structured content if there is any, else the text; texts are lines of one.
 
+    What is no text is left out, and named in the text.
+
     Args:
         result: The result.
         tool: Name of the tool, for messages.
         where: `file:line` where its server was opened.
 
     Raises:
-        ToolFailed: The tool reports an error, or gives content that is no text.
+        ToolFailed: The tool reports an error, or gives nothing but content that is no text.
     """
-    texts: list[str] = []
-    for block in result.content:
-        text = _text_of(block)
-        if text is None and not result.is_error:
-            raise ToolFailed(
-                f"{tool} gave {_kind(block)}, and prompts hold text alone",
-                hint="Use a tool that gives text, or leave this one out: without=[...]",
-                tool=tool,
-                where=where,
-            )
-        texts.append(f"[{_kind(block)}]" if text is None else text)
-    joined = "\n".join(texts)
+    texts = [_text_of(block) for block in result.content]
+    shown = [
+        f"[{_kind(block)}, left out]" if text is None else text
+        for text, block in zip(texts, result.content, strict=True)
+    ]
+    joined = "\n".join(shown)
     if result.is_error:
         raise ToolFailed(f"{tool}: {joined or 'no message'}", tool=tool, where=where)
-    return joined if result.structured_content is None else result.structured_content
+    if result.structured_content is not None:
+        return result.structured_content
+    if texts and all(text is None for text in texts):
+        raise ToolFailed(
+            f"{tool} gave {_kind(result.content[0])}, and prompts hold text alone",
+            hint="Use a tool that gives text, or leave this one out: without=[...]",
+            tool=tool,
+            where=where,
+        )
+    return joined
 
 
 def _text_of(block: Any) -> str | None:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from agentrt.mcp.server_address import ServerAddress
+from agentrt.mcp.stray_output import server_name, shorten_reports
 
 if TYPE_CHECKING:
     import httpx2
@@ -63,6 +64,8 @@ async def transport_of(
         )
         await stack.enter_async_context(http)
         return streamable_http_client(server.url, http_client=http)
+    shorten_reports()
+    server_name.set(server.name)  # of the task that holds the connection, and of its readers
     program, *arguments = server.command
     parameters = StdioServerParameters(
         command=program, args=arguments, env=dict(server.env), cwd=server.cwd or None

@@ -26,8 +26,8 @@ from agentrt import mcp_tools, program
 
 @program
 async def job() -> int:
-    async with mcp_tools("shop", effects="annotated") as tools:
-        await tools["order"](item="lamp", count=1)
+    async with mcp_tools("shop", effects={"price": "read", "die": "idempotent"}) as tools:
+        await tools["die"]()
         return len(await tools["price"](item="lamp"))
 """
 
@@ -83,7 +83,7 @@ def test_a_name_that_is_no_server(inside: Callable[..., Any]) -> None:
 def test_check_names_servers_and_changes_nothing(
     inside: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """The trial calls `price` and makes up a result for `order`, which may change something."""
+    """The trial calls `price` and makes up a result for `die`, which may change something."""
     program(PROGRAM, "job.py")
     told = inside("check", "job.py")
     assert told.out == (

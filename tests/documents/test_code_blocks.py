@@ -133,7 +133,9 @@ def test_settings_are_read(block: CodeBlock, tmp_path: Path) -> None:
     if "part" not in block.marks:
         path = tmp_path / "agentrt.toml"
         path.write_text(block.text, "utf-8")
-        assert read_engine_file(path).engines.keys() >= table["engines"].keys() - {"embedded"}
+        file = read_engine_file(path)
+        assert file.engines.keys() >= table.get("engines", {}).keys() - {"embedded"}
+        assert file.tool_servers.keys() == table.get("mcp", {}).keys()
 
 
 def test_json_is_json() -> None:

@@ -48,6 +48,12 @@ def picture() -> Image:
 
 
 @server.tool(structured_output=False)
+def page() -> list[str | Image]:
+    """A text with a picture."""
+    return ["a lamp", Image(data=b"\x89PNG", format="png")]
+
+
+@server.tool(structured_output=False)
 def lines() -> list[str]:
     """Two texts."""
     return ["one", "two"]

@@ -48,6 +48,28 @@ def test_a_program_that_says_nothing(scripted: Callable[..., ScriptedRuntime]) -
     assert said.startswith("MCP server cat "), said
 
 
+def test_a_program_that_greets(
+    scripted: Callable[..., ScriptedRuntime],
+    small_server: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A line that is no message is told, in one line, and the server used."""
+    python, script = small_server
+    greets = (
+        f"print('Welcome!', flush=True); import runpy; runpy.run_path({script!r}, {{}}, '__main__')"
+    )
+
+    @program
+    async def opened() -> str:
+        async with mcp_tools([python, "-c", greets], name="shop") as tools:
+            return str(await tools["left"]())
+
+    assert scripted({}).run(opened).value == "left"
+    (record,) = [one for one in caplog.records if one.name == "mcp.client.stdio"]
+    said = "MCP server shop: a line of its standard output is no message: 'Welcome!'"
+    assert (record.getMessage(), record.exc_info) == (said, None)
+
+
 def test_nothing_listens(scripted: Callable[..., ScriptedRuntime]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

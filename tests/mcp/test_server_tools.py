@@ -86,6 +86,7 @@ def test_calls_plans_and_held_arguments(scripted: Scripted, shop: str) -> None:
 def test_an_image_is_refused(scripted: Scripted, shop: str) -> None:
     with pytest.raises(ToolFailed, match=r"picture gave image \(image/png\)"):
         called(scripted, shop, "picture", {})
+    assert called(scripted, shop, "page", {}) == "a lamp\n[image (image/png), left out]"
 
 
 def test_a_tool_times_out(scripted: Scripted, shop: str) -> None:
