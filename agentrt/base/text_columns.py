@@ -1,7 +1,8 @@
-"""Tables of text."""
+"""Tables of text, and lines that fit a terminal."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -17,3 +18,21 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def folded(line: str, width: int) -> str:
+    """A line of parts as lines that fit, broken before ` | ` and ` + `; a longer part stays whole.
+
+    Example:
+        >>> print(folded("total 5 = tool 2 + decode 3 | parallelism 1.0x", 24))
+        total 5 = tool 2
+          + decode 3
+          | parallelism 1.0x
+    """
+    lines = [""]
+    for part in re.split(r"(?= [|+] )", line):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("  " + part.lstrip())
+        else:
+            lines[-1] += part
+    return "\n".join(lines)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from agentrt.base.canonical_json import dumps
+from agentrt.base.text_columns import folded
 from agentrt.cli.batch import Batch
 from agentrt.cli.batch_inputs import RunInput
 from agentrt.cli.error_report import located, record_lines
@@ -76,6 +77,9 @@ class ResultPrinter:
             sys.stderr.write(tree + "\n" if tree else "")
         if self._batch is None or self._settings.verbose:
             line = self._summary.line(outcome.run_id)
+            if sys.stderr.isatty():
+                width = shutil.get_terminal_size((100, 24)).columns
+                line = folded(line.replace(f" {Path.home()}/", " ~/"), width)
             sys.stderr.write(line + "\n" if line else "")
 
     def report(self, error: BaseException | None, of: RunInput) -> None:

@@ -126,7 +126,12 @@ def test_finance_leaves_its_tree_and_its_line(tmp_path: Path) -> None:
     assert {"plan#0", "report#0"} <= rows.keys()
     assert all("*" in rows[name] and "█" in rows[name] for name in ("plan#0", "report#0"))
     assert lines[1].startswith("finance#0")
-    assert any(line.startswith("compound ") for line in lines)
+    (at,) = [n for n, line in enumerate(lines) if line.startswith("compound ")]
+    told = "".join(line.removeprefix(" ") for line in lines[at:]).split(" | ")
+    assert told[1].startswith("parallelism ")
+    assert any(line.startswith("  | trace ") for line in lines[at:]), (
+        "its path has a line of its own"
+    )
     assert "starting the engine" in typed.raw
     assert "answer" in json.loads(typed.result)
     assert not typed.screen.hidden_cursor
