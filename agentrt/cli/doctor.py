@@ -31,6 +31,7 @@ PACKAGES = (
     "llguidance",
     "outlines-core",
     "pydantic",
+    "mcp",
 )
 _NO_COMPILER = (
     "install a C++ compiler (g++ or clang++): the native kernels are compiled once, at the next "

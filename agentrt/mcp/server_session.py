@@ -210,7 +210,9 @@ class ServerSession:
             if isinstance(message, ToolListChangedNotification):
                 self._on_change()
 
-        transport = await transport_of(self.server, self._headers, self._opening_s, stack)
+        transport = await transport_of(
+            self.server, self._headers, self._opening_s, stack, self.retire
+        )
         client = Client(
             transport,
             cache=None,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from agentrt.mcp.server_address import ServerAddress
 from agentrt.mcp.stray_output import server_name, shorten_reports
+from agentrt.mcp.watched_messages import watched
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,7 +39,11 @@ class SessionHeaders:
 
 
 async def transport_of(
-    server: ServerAddress, headers: SessionHeaders, opening_s: float, stack: AsyncExitStack
+    server: ServerAddress,
+    headers: SessionHeaders,
+    opening_s: float,
+    stack: AsyncExitStack,
+    on_end: Callable[[], None],
 ) -> Any:
     """The transport to a server, which the SDK's client enters.
 
@@ -46,6 +52,7 @@ async def transport_of(
         headers: Reads the responses of a URL.
         opening_s: Time for a connection to a URL.
         stack: Closes what the transport needs.
+        on_end: Called if a process ends.
     """
     from mcp import StdioServerParameters, stdio_client
     from mcp.client.streamable_http import streamable_http_client
@@ -70,7 +77,7 @@ async def transport_of(
     parameters = StdioServerParameters(
         command=program, args=arguments, env=dict(server.env), cwd=server.cwd or None
     )
-    return stdio_client(parameters, errlog=sys.__stderr__ or _nowhere(stack))
+    return watched(stdio_client(parameters, errlog=sys.__stderr__ or _nowhere(stack)), on_end)
 
 
 def _nowhere(stack: AsyncExitStack) -> Any:

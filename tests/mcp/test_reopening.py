@@ -1,5 +1,7 @@
 """Servers that end: the calls of that moment fail, and the next one opens them anew."""
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,8 @@ import anyio
 import pytest
 
 from agentrt import NodeCancelled, ToolFailed, mcp_tools, program
+from agentrt.mcp.server_address import ServerAddress
+from agentrt.mcp.server_session import ServerSession
 from agentrt.testing import ScriptedRuntime
 from tests.mcp.until import until
 
@@ -26,6 +30,21 @@ def test_the_next_call_starts_the_process_anew(scripted: Scripted, small_server:
     first, said, second = scripted({}).run(restarted).value
     assert first != second
     assert said.endswith("has ended while its tools are in use; whether die was done is unknown")
+
+
+def test_a_process_that_ends_while_idle_is_noticed(small_server: list[str]) -> None:
+    """The next call starts another one, and does not fail with the one that has ended."""
+
+    async def main() -> None:
+        session = ServerSession(ServerAddress.of(small_server, (), {}), 30, lambda: None)
+        await session.open()
+        (block,) = (await session.call("pid", {}, {}, writes=False)).content
+        assert block.type == "text"
+        os.kill(int(block.text), signal.SIGKILL)
+        await until(lambda: not session.is_open)
+        await session.close()
+
+    anyio.run(main)
 
 
 def test_a_read_tool_is_tried_again(scripted: Scripted, small_server: Any, tmp_path: Path) -> None:
