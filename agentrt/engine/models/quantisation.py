@@ -10,17 +10,14 @@ Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from agentrt.base.config import EngineConfig
 from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt_kernels.cpu.rounding import GroupRounding, round_groups
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 """Names of the first and the last matrix of a decoder."""
@@ -35,7 +32,6 @@ _PROBED_ENDS = (8.0, 7.0, 7.5, 8.5, 9.0)
 them that value is cut off, and all others are rounded more finely.
 """
 _SCALE_BYTES, _FACTOR_BYTES = 2, 4  # of a group, and of an output
-_BLOCK_VALUES = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,74 +115,6 @@ def quantised(weight: Tensor, bits: Literal[4, 8], group: int) -> PackedWeight:
         bits: 8, symmetric to 127; or 4, whose scale of each group is the best of several.
         group: Inputs that share a scale; 0 is a whole row.
     """
-    rows, inputs = weight.shape
-    group = group or inputs
-    groups = -(-inputs // group)
-    values = torch.empty((rows, inputs if bits == 8 else inputs // 2), dtype=_CODES[bits])
-    scales = torch.empty((rows, groups))
-    block = max(1, _BLOCK_VALUES // inputs)  # what is computed in between stays in the cache
-    with _one_thread():
-        for at in range(0, rows, block):
-            part = weight[at : at + block].float()
-            padded = functional.pad(part, (0, groups * group - inputs)).view(-1, groups, group)
-            codes, scale = (_eight_bits if bits == 8 else _four_bits)(padded)
-            flat = codes.flatten(1)[:, :inputs]
-            if bits == 4:
-                whole = (flat + 8).to(torch.uint8)
-                flat = whole[:, ::2] | whole[:, 1::2] << 4
-            values[at : at + block] = flat.to(values.dtype)
-            scales[at : at + block] = scale[..., 0]
-    return PackedWeight(bits, values, scales, None, group)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute without torch's threads: on a busy machine they wait for each other at every step."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-_CODES: dict[int, torch.dtype] = {8: torch.int8, 4: torch.uint8}
-
-
-def _eight_bits(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Codes of -127 to 127 and scales `[N, G, 1]` of `[N, G, group]`."""
-    scale = groups.abs().amax(-1, keepdim=True) / 127
-    return _rounded(groups, scale, -127, 127), scale
-
-
-def _four_bits(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Codes of -8 to 7 and scales: the end with the smallest squared error, group by group.
-
-    The value that is largest without its sign takes the side with eight steps, so that a scale
-    may be negative. Each scale is the one that fits its codes best.
-    """
-    place = groups.abs().argmax(-1, keepdim=True)
-    largest = groups.gather(-1, place)
-    ends = torch.full_like(largest, _PROBED_ENDS[0])
-    most = torch.full_like(largest, -1.0)
-    for end in _PROBED_ENDS:
-        codes = _rounded(groups, largest / -end, -8, 7)
-        squares, along = _fit(codes, groups)
-        gained = along.square() / squares.clamp(min=1)  # what the best scale leaves of the error
-        better = gained > most
-        ends = torch.where(better, end, ends)
-        most = torch.where(better, gained, most)
-    codes = _rounded(groups, largest / -ends, -8, 7)
-    squares, along = _fit(codes, groups)
-    return codes, along / squares.clamp(min=1)
-
-
-def _fit(codes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Squares of the codes of each group, and their products with its values `[N, G, 1]`."""
-    return codes.square().sum(-1, keepdim=True), (codes * groups).sum(-1, keepdim=True)
-
-
-def _rounded(groups: Tensor, scale: Tensor, least: int, most: int) -> Tensor:
-    """The nearest steps; zeros where the scale is zero."""
-    turn = torch.where(scale == 0, 0.0, 1 / scale)
-    return (groups * turn).round_().clamp_(least, most)
+    size = group or weight.shape[1]
+    values, scales = round_groups(weight, GroupRounding(bits, size, _PROBED_ENDS))
+    return PackedWeight(bits, values, scales, None, size)

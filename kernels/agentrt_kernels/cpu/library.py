@@ -187,6 +187,16 @@ class PackCodesCall(ctypes.Structure):
     )
 
 
+class RoundCall(ctypes.Structure):
+    """`struct RoundCall`."""
+
+    _fields_ = fields(
+        ("weight importance ends codes scales", c_void_p),
+        ("weight_stride code_stride", c_int64),
+        ("rows inputs group end_count bits kind", c_int32),
+    )
+
+
 class GroupedCall(ctypes.Structure):
     """`struct GroupedCall`."""
 
@@ -275,6 +285,7 @@ class Native:
             self.linear = _CALL(("agentrt_linear", found))
             self.pack = _CALL(("agentrt_pack", found))
             self.pack_codes = _CALL(("agentrt_pack_codes", found))
+            self.round = _CALL(("agentrt_round", found))
             self.grouped = _CALL(("agentrt_grouped", found))
             self.experts = _CALL(("agentrt_experts", found))
             self.stack = _CALL(("agentrt_stack", found))

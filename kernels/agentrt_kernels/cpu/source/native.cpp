@@ -3,6 +3,7 @@
 #include "experts.h"
 #include "linear.h"
 #include "quantised.h"
+#include "rounding.h"
 #include "rows.h"
 #include "sample.h"
 #include "stack.h"
@@ -236,6 +237,27 @@ EXPORT void agentrt_pack_codes(const PackCodesCall *call) {
     });
   };
   together(true, work);
+}
+
+template <class T>
+static void round_groups(const RoundCall &call) {
+  constexpr int64_t VALUES_A_PIECE = 1 << 16;
+  bool lanes = fits_lanes(call);
+  int64_t groups = (int64_t)call.rows * (call.inputs / std::max(1, call.group));
+  int64_t count = lanes ? (groups + LANES - 1) / LANES : call.rows;
+  int64_t values = lanes ? LANES * call.group : call.inputs;
+  int64_t each = std::max<int64_t>(1, VALUES_A_PIECE / std::max<int64_t>(1, values));
+  auto work = [&](Worker &me) {
+    me.share((int)((count + each - 1) / each), [&](int piece) {
+      for (int64_t at = piece * each; at < std::min(count, (piece + 1) * each); at++)
+        lanes ? round_lanes<T>(call, at * LANES, groups) : round_row<T>(call, (int)at);
+    });
+  };
+  together((int64_t)call.rows * call.inputs > WORTH_VALUES, work);
+}
+
+EXPORT void agentrt_round(const RoundCall *call) {
+  call->kind == BF16 ? round_groups<bf16>(*call) : round_groups<float>(*call);
 }
 
 struct GroupedCall {
