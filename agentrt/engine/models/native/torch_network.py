@@ -21,7 +21,7 @@ from agentrt.engine.batch.batch import ForwardBatch
 from agentrt.engine.kv.cache import KvCache
 from agentrt.engine.models.native.adapted_layer import RowAdapters
 from agentrt.engine.models.native.expert_load import ExpertLoad
-from agentrt.engine.models.native.expert_weights import Weights, plain_weight
+from agentrt.engine.models.native.expert_weights import Weights, bias_of, plain_weight
 from agentrt.engine.models.native.experts import Experts
 from agentrt.engine.models.native.layer import Layer, embedding_scale, norm_weight, take_layer
 from agentrt.engine.models.native.rope import angle_tables
@@ -67,7 +67,8 @@ class TorchNetwork:
         self.layer_outputs: Tensor | None = None
         self.parameters = parameter_count(shape, weights)
         self._embedding = plain_weight(weights, "model.embed_tokens.weight")  # [vocabulary, hidden]
-        self._norm = norm_weight(shape, plain_weight(weights, "model.norm.weight"))
+        norm = bias_of(weights, "model.norm.weight")  # without it the stream itself is the output
+        self._norm = None if norm is None else norm_weight(shape, norm)
         head = weights.pop("lm_head.weight", self._embedding)
         self._head = backend.linear(head)
         self._layers = [take_layer(shape, weights, at, backend) for at in range(shape.layers)]

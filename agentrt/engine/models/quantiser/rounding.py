@@ -1,0 +1,120 @@
+"""Symmetric rounding of a matrix to integers, whose scales are exact in the type that stores them.
+
+A scale is rounded to its stored type before the values are rounded by it, so that readers compute
+with the scale by which the codes were chosen.
+
+Letters of the shapes: N outputs, W inputs, G groups of inputs in a row, S inputs of a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from agentrt.engine.models.packed_weight import PackedWeight
+from agentrt_kernels.cpu.rounding import GroupRounding, round_groups
+
+_LEAST: dict[int, int] = {8: -127, 4: -8}
+_MOST: dict[int, int] = {8: 127, 4: 7}
+_ENDS = tuple(5.0 + 0.25 * step for step in range(17))
+"""Steps from zero at which a group's largest value may lie with four bits, of which there are eight
+on its side. Fewer steps than eight leave room that nothing uses; more cut that value off and round
+all others more finely.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundingScheme:
+    """Form of a quantised matrix.
+
+    Attributes:
+        bits: Bits of a value.
+        group: Inputs that share a scale; 0 is a whole row.
+        scale_dtype: Type in which scales are stored.
+    """
+
+    bits: Literal[4, 8]
+    group: int
+    scale_dtype: torch.dtype
+
+    def group_size(self, inputs: int) -> int:
+        """Inputs that share a scale in a matrix of so many inputs."""
+        return self.group or inputs
+
+
+def group_scales(
+    weight: Tensor, scheme: RoundingScheme, importance: Tensor | None = None
+) -> Tensor:
+    """The scale of each group, exact in the scheme's type.
+
+    With eight bits the largest value is the last step. With four bits the scale of the smallest
+    squared error is searched, and may be negative: the largest value takes the side with eight
+    steps.
+
+    Args:
+        weight: fp32 `[N, W]`; groups divide W.
+        scheme: Form of the matrix.
+        importance: Weight of each input's squared error, `[W]`; None weighs all alike.
+
+    Returns:
+        fp32 `[N, G]`.
+    """
+    size = scheme.group_size(weight.shape[1])
+    how = GroupRounding(scheme.bits, size, _ENDS, importance, codes=False)
+    _, scales = round_groups(weight, how)
+    return scales.to(scheme.scale_dtype).float()
+
+
+def rounded(values: Tensor, scales: Tensor, bits: int) -> Tensor:
+    """The nearest codes of `values`, fp32 like them; zeros where the scale is zero.
+
+    Args:
+        values: fp32, of any shape.
+        scales: fp32, broadcast to the shape of the values.
+        bits: Bits of a code.
+    """
+    turn = torch.where(scales == 0, 0.0, 1 / scales)
+    return (values * turn).round_().clamp_(_LEAST[bits], _MOST[bits])
+
+
+def round_to_nearest(
+    weight: Tensor, scheme: RoundingScheme, importance: Tensor | None = None
+) -> PackedWeight:
+    """Round each value of a matrix by itself.
+
+    Args:
+        weight: fp32 `[N, W]`; groups divide W.
+        scheme: Form of the result.
+        importance: Weight of each input's squared error where scales are searched, `[W]`.
+    """
+    codes, scales = _nearest(weight, scheme, importance)
+    return packed(codes.flatten(1), scales, scheme)
+
+
+def nearest_values(
+    weight: Tensor, scheme: RoundingScheme, importance: Tensor | None = None
+) -> Tensor:
+    """The values fp32 `[N, W]` that `round_to_nearest` makes of a matrix, without its codes."""
+    codes, scales = _nearest(weight, scheme, importance)
+    return codes.mul_(scales[..., None]).flatten(1)
+
+
+def packed(codes: Tensor, scales: Tensor, scheme: RoundingScheme) -> PackedWeight:
+    """A quantised matrix of codes `[N, W]` and scales `[N, G]`, both fp32."""
+    size = scheme.group_size(codes.shape[1])
+    if scheme.bits == 8:
+        return PackedWeight(8, codes.to(torch.int8), scales, None, size)
+    halves = (codes + 8).to(torch.uint8)
+    return PackedWeight(4, halves[:, ::2] | halves[:, 1::2] << 4, scales, None, size)
+
+
+def _nearest(
+    weight: Tensor, scheme: RoundingScheme, importance: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Codes fp32 `[N, G, S]` and scales `[N, G]`."""
+    scales = group_scales(weight, scheme, importance)
+    groups = weight.reshape(weight.shape[0], -1, scheme.group_size(weight.shape[1]))
+    return rounded(groups, scales[..., None], scheme.bits), scales
