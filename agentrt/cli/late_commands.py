@@ -16,6 +16,7 @@ TITLES = {
     "runs": "What past runs taught.",
     "cache": "Answers kept for equal requests.",
     "fleet": "Several servers as one engine.",
+    "quantize": "Round a model's weights to 8 or 4 bits, in a directory that other engines read.",
     "kernels": "The native code of the CPU kernels.",
     "bench": "Measure the engine.",
     "sim": "Simulate many programs on one engine or many, with the scheduler of production.",
@@ -94,6 +95,10 @@ def _command(name: str) -> Callable[..., int]:
         from agentrt.cli.mcp import mcp
 
         return mcp
+    if name == "quantize":
+        from agentrt.cli.quantize import quantize
+
+        return quantize
     from agentrt.cli.graph import graph
 
     return graph
