@@ -156,12 +156,11 @@ class AdaptersFlags:
         adapters: LoRA adapters, of all projections.
         rank: Rank of each.
         batch: Sequences at once.
-        prompt: Prompt tokens of each sequence.
-        new: Tokens that each produces.
+        prompt: Context of each sequence, in tokens.
         dtype: Dtype of the computation: bfloat16 or float32.
         weights: Weights of the model, separated by commas: checkpoint, int8, int4.
-        repeat: Rounds that count; 5 or more for a claim.
-        quick: Measure two rounds, to try the command.
+        repeat: Steps that count; 30 or more for a claim.
+        quick: Measure two steps, to try the command.
     """
 
     shape: str = "half"
@@ -169,17 +168,16 @@ class AdaptersFlags:
     rank: int = 16
     batch: int = 8
     prompt: int = 32
-    new: int = 24
     dtype: str = "bfloat16"
     weights: str = "checkpoint"
     threads: Threads = 0
     json_path: JsonPath = None
-    repeat: int = 9
+    repeat: int = 40
     quick: bool = False
 
     @property
     def counted(self) -> int:
-        """Rounds that count."""
+        """Steps that count."""
         return 2 if self.quick else self.repeat
 
 

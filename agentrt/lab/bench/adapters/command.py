@@ -34,8 +34,8 @@ def check(flags: AdaptersFlags) -> None:
     require(flags.adapters >= 2, f"--adapters {flags.adapters} are not several", "Give 2 or more")
     require(flags.rank >= 1, f"--rank {flags.rank} is none", "Give 1 or more")
     require(flags.batch >= 1, f"--batch {flags.batch} is no batch", "Give 1 or more")
-    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 5 or more")
-    require(flags.new >= 2, f"--new {flags.new} has no decode step", "Give 2 or more")
+    require(flags.repeat >= 1, f"--repeat {flags.repeat} measures nothing", "Give 30 or more")
+    require(flags.prompt >= 1, f"--prompt {flags.prompt} is no context", "Give 1 or more")
 
 
 def run_adapters_bench(flags: AdaptersFlags) -> None:
@@ -43,7 +43,6 @@ def run_adapters_bench(flags: AdaptersFlags) -> None:
 
     Raises:
         UsageError: A flag is out of range.
-        BenchFailed: A sequence ended early.
     """
     check(flags)
     shape = shape_named(flags.shape)
@@ -56,7 +55,7 @@ def run_adapters_bench(flags: AdaptersFlags) -> None:
 
 
 def table_of(title: str, results: list[PointResult]) -> Table:
-    """A line for each arm; what the batch of several takes by that of one, round by round."""
+    """A line for each arm; what the batch of several takes by that of one, step by step."""
     sections = []
     for result in results:
         rows: list[tuple[str, str, str, str]] = []

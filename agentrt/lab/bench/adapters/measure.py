@@ -1,30 +1,35 @@
-"""Rounds of one engine in one process, whose sequences have no adapter, one, or one each."""
+"""Decode steps of one engine, whose sequences have no adapter, one, or one each."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from safetensors.torch import save_file
 
 from agentrt.analysis.model_shape import ModelShape
-from agentrt.base.config import LoraAdapter
+from agentrt.base.config import EngineConfig, LoraAdapter
 from agentrt.base.cpu_cores import cores
-from agentrt.lab.arms.engine_arm import EngineArm
+from agentrt.base.ids import PageId
+from agentrt.engine.batch.input_packing import SequenceSlice
+from agentrt.engine.runner.model_executor import TILE_TOKENS
+from agentrt.engine.runner.model_runner import ModelRunner
+from agentrt.lab.arms.served import PAGE_TOKENS
 from agentrt.lab.bench.experts.result import PointResult
 from agentrt.lab.bench.flags import AdaptersFlags
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.weights import weights_of
-from agentrt.lab.errors import BenchFailed
 from agentrt.lab.flags import names
 from agentrt.lab.progress import log
 
 NONE, ONE = "no adapter", "one adapter"
+_WARMING_STEPS = 3
 
 
 def several(count: int) -> str:
@@ -33,60 +38,57 @@ def several(count: int) -> str:
 
 
 def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[PointResult]:
-    """Every arm once a round, in an order that turns round each time; the first round warms up.
+    """Every arm computes a step in turn, so that all see the same machine; some steps warm up.
 
     Args:
         shape: Shape of the model.
-        flags: Adapters, batch and rounds.
+        flags: Adapters, batch and steps.
         folder: Place for the adapters.
-
-    Raises:
-        BenchFailed: A sequence ended early.
     """
-    adapters = [
+    adapters = tuple(
         LoraAdapter(f"a{at}", random_adapter(shape, flags.rank, folder / f"a{at}", seed=at))
         for at in range(flags.adapters)
-    ]
+    )
     batch, threads = flags.batch, flags.threads or cores()
     chosen = {
-        NONE: [""] * batch,
-        ONE: [adapters[0].name] * batch,
-        several(flags.adapters): [adapters[at % len(adapters)].name for at in range(batch)],
+        NONE: [0] * batch,
+        ONE: [1] * batch,
+        several(flags.adapters): [1 + at % len(adapters) for at in range(batch)],
     }
+    pages = flags.prompt // PAGE_TOKENS + 1
     for weights in names(flags.weights):
         log(f"loading weights={weights}")
-        arm = EngineArm()
-        arm.open(
-            {
-                "model_path": str(checkpoint(shape)),
-                "dtype": flags.dtype,
-                "weights": weights,
-                "adapters": tuple(adapters),
-                "threads": threads,
-                "self_check": "never",
-                "max_running": batch,
-                "kv_pages": 3 * batch * -(-(flags.prompt + flags.new + 16) // 16),
-            }
+        config = EngineConfig(
+            checkpoint(shape),
+            dtype=cast(Any, flags.dtype),
+            weights=cast(Any, weights),
+            adapters=adapters,
+            threads=threads,
+            self_check="never",
+            max_running=batch,
+            kv_pages=batch * pages,
         )
+        runner = ModelRunner(config.sized(), TILE_TOKENS)
+        for slot in range(batch):
+            own = range(slot * pages, (slot + 1) * pages)
+            runner.tables.write(slot, 0, [PageId(page) for page in own])
         load = os.getloadavg()[0]
         samples: dict[str, list[float]] = {name: [] for name in chosen}
-        for number in range(1 + flags.counted):
-            draw = random.Random(f"{weights} {number}")
-            prompts = [
-                [draw.randrange(shape.vocabulary) for _ in range(flags.prompt)]
-                for _ in range(batch)
-            ]
+        for number in range(-_WARMING_STEPS, flags.counted):
             for name in list(chosen) if number % 2 else list(chosen)[::-1]:
-                found = arm.round(prompts, flags.new, 0, ignore_eos=True, adapters=chosen[name])
-                if any(len(ids) != flags.new for ids in found["outputs"]):
-                    raise BenchFailed(f"{name} did not produce {flags.new} tokens a sequence")
-                if number:
-                    samples[name].append(found["decode_s"] / found["decode_steps"])
+                parts = [
+                    SequenceSlice(slot, [slot + 300], flags.prompt, True, adapter=adapter)
+                    for slot, adapter in enumerate(chosen[name])
+                ]
+                began_s = time.perf_counter()
+                runner.forward(parts)
+                if number >= 0:
+                    samples[name].append(time.perf_counter() - began_s)
         yield PointResult(
             batch=batch,
             threads=threads,
             peer=several(flags.adapters),
-            samples={f"{name}": tuple(times) for name, times in samples.items()},
+            samples={name: tuple(times) for name, times in samples.items()},
             load=(load, os.getloadavg()[0]),
             versions={"torch": version("torch"), "weights": weights},
         )

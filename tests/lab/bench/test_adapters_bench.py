@@ -1,0 +1,43 @@
+"""The bench of adapters from the command line, over a model of two layers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentrt.cli.main import answer
+
+MICRO = ["bench", "adapters", "--shape", "micro", "--threads", "1", "--rank", "2", "--quick"]
+
+
+@pytest.mark.slow
+def test_arms_take_turns_over_one_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "adapters.json"
+    flags = ["--adapters", "3", "--batch", "4", "--weights", "checkpoint,int8"]
+    assert answer([*MICRO, *flags, "--json", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "by one adapter" in told
+    points = json.loads(path.read_text("utf-8"))["points"]
+    assert [one["versions"]["weights"] for one in points] == ["checkpoint", "int8"]
+    for point in points:
+        assert list(point["samples"]) == ["no adapter", "one adapter", "3 adapters"]
+        assert all(len(samples) == 2 for samples in point["samples"].values())
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--shape", "micro-mixtral"], "micro"),
+        (["--adapters", "1"], "not several"),
+        (["--rank", "0"], "is none"),
+        (["--weights", "int5"], "int5"),
+    ],
+)
+def test_flags_out_of_range_are_refused(
+    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer([*MICRO[:2], *flags]) != 0
+    assert said in capsys.readouterr().err
