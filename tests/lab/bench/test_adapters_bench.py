@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.cli.main import answer
+from agentrt.lab.bench.adapters.result import AdaptersPoint
 
 MICRO = ["bench", "adapters", "--shape", "micro", "--threads", "1", "--rank", "2", "--quick"]
 
@@ -19,11 +20,11 @@ def test_arms_take_turns_over_one_engine(
     flags = ["--adapters", "3", "--batch", "4", "--weights", "checkpoint,int8"]
     assert answer([*MICRO, *flags, "--json", str(path)]) == 0
     told = capsys.readouterr().out
-    assert "by one adapter" in told
+    assert "several adapters" in told
     points = json.loads(path.read_text("utf-8"))["points"]
-    assert [one["versions"]["weights"] for one in points] == ["checkpoint", "int8"]
+    assert [one["weights"] for one in points] == ["checkpoint", "int8"]
     for point in points:
-        assert list(point["samples"]) == ["no adapter", "one adapter", "3 adapters"]
+        assert list(point["samples"]) == ["no adapter", "one adapter", "several adapters"]
         assert all(len(samples) == 2 for samples in point["samples"].values())
 
 
@@ -41,3 +42,10 @@ def test_flags_out_of_range_are_refused(
 ) -> None:
     assert answer([*MICRO[:2], *flags]) != 0
     assert said in capsys.readouterr().err
+
+
+def test_costs_are_taken_step_by_step() -> None:
+    samples = {"one adapter": (1.0, 2.0, 4.0), "several adapters": (3.0, 4.0, 20.0)}
+    point = AdaptersPoint("int8", 8, 2, 8, 16, samples, (0.0, 0.0), "2")
+    assert point.costs("several adapters", "one adapter") == (2.5, 3.0, 4.0)
+    assert point.step_ms("one adapter") == 2000.0

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from agentrt.analysis.model_shape import DTYPE_BYTES
 from agentrt.base.config import WeightChoice
-from agentrt.lab.bench.adapters.measure import ONE, measure
-from agentrt.lab.bench.experts.result import PointResult, to_json
+from agentrt.lab.bench.adapters.measure import measure
+from agentrt.lab.bench.adapters.result import NONE, ONE, SEVERAL, AdaptersPoint, to_json
 from agentrt.lab.bench.flags import AdaptersFlags
 from agentrt.lab.bench.text_table import text_table, wide_console
 from agentrt.lab.checkpoints.shapes import SHAPES, shape_named
@@ -46,7 +46,7 @@ def run_adapters_bench(flags: AdaptersFlags) -> None:
     """
     check(flags)
     shape = shape_named(flags.shape)
-    results: list[PointResult] = []
+    results: list[AdaptersPoint] = []
     with tempfile.TemporaryDirectory(prefix="agentrt-adapters-") as folder:
         for result in measure(shape, flags, Path(folder)):
             results.append(result)
@@ -54,27 +54,23 @@ def run_adapters_bench(flags: AdaptersFlags) -> None:
     wide_console(_WIDE).print(table_of(f"{shape.name}, rank {flags.rank}", results))
 
 
-def table_of(title: str, results: list[PointResult]) -> Table:
-    """A line for each arm; what the batch of several takes by that of one, step by step."""
+def table_of(title: str, results: list[AdaptersPoint]) -> Table:
+    """A line for each arm; what it takes by the arm above it, step by step."""
     sections = []
     for result in results:
         rows: list[tuple[str, str, str, str]] = []
-        for arm in result.samples:
-            ratios = result.ratios(ONE)
-            cost = f"{ratios.middle:.2f}x ({ratios.least:.2f} to {ratios.most:.2f})"
-            rows.append(
-                (
-                    result.versions["weights"] if not rows else "",
-                    arm,
-                    f"{result.step_ms(arm):.2f}",
-                    cost if arm == result.peer else "",
-                )
-            )
+        for arm, above in ((NONE, ""), (ONE, NONE), (SEVERAL, ONE)):
+            cost = ""
+            if above:
+                lower, middle, upper = result.costs(arm, above)
+                cost = f"{middle:.2f}x ({lower:.2f} to {upper:.2f})"
+            label = result.weights if arm == NONE else ""
+            rows.append((label, arm, f"{result.step_ms(arm):.2f}", cost))
         sections.append(rows)
-    figures = ("decode ms/step", "by one adapter")
+    first = results[0]
     return text_table(
-        f"{title}, B={results[0].batch}, {results[0].threads} threads",
+        f"{title}, B={first.batch}, {first.adapters} adapters, {first.threads} threads",
         ("weights", "rows with"),
-        figures,
+        ("decode ms/step", "by the arm above (quartiles)"),
         sections,
     )

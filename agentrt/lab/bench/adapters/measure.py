@@ -21,23 +21,17 @@ from agentrt.engine.batch.input_packing import SequenceSlice
 from agentrt.engine.runner.model_executor import TILE_TOKENS
 from agentrt.engine.runner.model_runner import ModelRunner
 from agentrt.lab.arms.served import PAGE_TOKENS
-from agentrt.lab.bench.experts.result import PointResult
+from agentrt.lab.bench.adapters.result import NONE, ONE, SEVERAL, AdaptersPoint
 from agentrt.lab.bench.flags import AdaptersFlags
 from agentrt.lab.checkpoints.checkpoint import checkpoint
 from agentrt.lab.checkpoints.weights import weights_of
 from agentrt.lab.flags import names
 from agentrt.lab.progress import log
 
-NONE, ONE = "no adapter", "one adapter"
 _WARMING_STEPS = 3
 
 
-def several(count: int) -> str:
-    """Name of the arm with so many adapters."""
-    return f"{count} adapters"
-
-
-def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[PointResult]:
+def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[AdaptersPoint]:
     """Every arm computes a step in turn, so that all see the same machine; some steps warm up.
 
     Args:
@@ -53,7 +47,7 @@ def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[P
     chosen = {
         NONE: [0] * batch,
         ONE: [1] * batch,
-        several(flags.adapters): [1 + at % len(adapters) for at in range(batch)],
+        SEVERAL: [1 + at % len(adapters) for at in range(batch)],
     }
     pages = flags.prompt // PAGE_TOKENS + 1
     for weights in names(flags.weights):
@@ -84,13 +78,15 @@ def measure(shape: ModelShape, flags: AdaptersFlags, folder: Path) -> Iterator[P
                 runner.forward(parts)
                 if number >= 0:
                     samples[name].append(time.perf_counter() - began_s)
-        yield PointResult(
+        yield AdaptersPoint(
+            weights=weights,
             batch=batch,
             threads=threads,
-            peer=several(flags.adapters),
+            adapters=flags.adapters,
+            rank=flags.rank,
             samples={name: tuple(times) for name, times in samples.items()},
             load=(load, os.getloadavg()[0]),
-            versions={"torch": version("torch"), "weights": weights},
+            torch=version("torch"),
         )
 
 
