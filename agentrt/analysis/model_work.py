@@ -98,13 +98,16 @@ def used_experts(shape: ModelShape, batch: int) -> float:
     return shape.experts * (1 - unused)
 
 
-def model_work(shape: ModelShape, dtype: str, weights: str = "checkpoint") -> ModelWork:
+def model_work(
+    shape: ModelShape, dtype: str, weights: str = "checkpoint", kv_cache_dtype: str = "auto"
+) -> ModelWork:
     """Work of a decoder, in the terms of the cost model.
 
     Args:
         shape: Sizes of the model.
         dtype: Name of the dtype in which the model computes.
         weights: Format of the matrices, as for `decode_work`.
+        kv_cache_dtype: Type of cached keys and values, likewise.
     """
     flat = flops_a_token(shape, 0)
     step = decode_work(shape, dtype, batch=1, history_tokens=0, weights=weights)
@@ -113,5 +116,5 @@ def model_work(shape: ModelShape, dtype: str, weights: str = "checkpoint") -> Mo
         flops_a_token=flat,
         flops_a_history_token=flops_a_token(shape, 1) - flat,
         head_flops=2.0 * shape.head_parameters,
-        kv_bytes_a_token=shape.kv_bytes_a_token(dtype),
+        kv_bytes_a_token=shape.kv_bytes_a_token(dtype, kv_cache_dtype),
     )

@@ -67,7 +67,7 @@ class BoundLimits:
 
 
 def embedded_work(engine: EngineConfig) -> ModelWork:
-    """Work of an embedded engine's model, with the bytes of its weights as it reads them.
+    """Work of an embedded engine's model, with the bytes of weights and KV as it reads them.
 
     Raises:
         ModelInvalid: There is no such model.
@@ -78,7 +78,7 @@ def embedded_work(engine: EngineConfig) -> ModelWork:
 
     path = engine.model_path
     shape = shape_of_config(read_config(path, weights=False), path)
-    work = model_work(shape, dtype_name(engine), engine.weights)
+    work = model_work(shape, dtype_name(engine), engine.weights, engine.kv_cache_dtype)
     if not is_gguf(path) or not stored_quantised(path):
         return work
     tensors = open_gguf(path).tensors

@@ -36,6 +36,17 @@ def test_quantised_weights_are_counted_as_they_are_read(tmp_path: Path) -> None:
     assert packed.kv_bytes_a_token == plain.kv_bytes_a_token
 
 
+def test_quantised_kv_is_counted_as_it_is_read() -> None:
+    plain, eight = (
+        embedded_work(EngineConfig(embedded.path(), kv_cache_dtype=kept))
+        for kept in ("auto", "int8")
+    )
+    heads = 6 * 2 * 2  # layers, keys and values, heads of each
+    assert plain.kv_bytes_a_token == heads * 32 * 4  # fp32 for so small a model
+    assert eight.kv_bytes_a_token == heads * (32 + 2)
+    assert eight.weight_bytes == plain.weight_bytes
+
+
 @pytest.mark.slow
 def test_a_run_tells_its_bounds(capfd: pytest.CaptureFixture[str]) -> None:
     text = "Mara Lindt, Oslo, mara@example.org: 3 desk lamps please."
