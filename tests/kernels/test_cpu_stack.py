@@ -178,7 +178,7 @@ def test_a_stack_computes_what_its_operations_do(kernels, dtype, coded, kind):
             shape, embedding, layers, norm, head, theirs, angles, inputs, rows
         )
         layer_outputs = torch.full((LAYERS, len(wanted), HIDDEN), torch.nan)
-        found = stack(*inputs, rows, layer_outputs if told else None)
+        found = stack(*inputs, rows, layer_outputs=layer_outputs if told else None)
         assert found.shape == (len(wanted), TOKENS)
         assert apart(found, expected) < loose
         if told:
