@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.ids import RequestId
@@ -31,6 +31,11 @@ class BackendLayer:
     def capabilities(self) -> Capabilities:
         """Features of the engine."""
         return self._backend.capabilities
+
+    @property
+    def count_tokens(self) -> Callable[[str], int] | None:
+        """The function that counts tokens, of an engine that has its own; else None."""
+        return getattr(self._backend, "count_tokens", None)
 
     async def start(self) -> None:
         """Start the engine."""

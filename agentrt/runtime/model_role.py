@@ -82,12 +82,15 @@ class ModelRole:
         Raises:
             UsageError: Its tokenizer is not known here.
         """
-        if self.codec is None:
+        if self.codec is not None:
+            return self.codec.count
+        count: Callable[[str], int] | None = getattr(self.backend, "count_tokens", None)
+        if count is None:
             raise UsageError(
                 f"the tokenizer of the engine {self.role!r} is not known here",
                 hint="Name its tokenizer in agentrt.toml, or give count=, such as len",
             )
-        return self.codec.count
+        return count
 
     def check_codec(self) -> None:
         """Refuse a backend that does not fit its codec.

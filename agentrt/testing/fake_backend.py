@@ -193,6 +193,10 @@ class ScriptedBackend:
     def prewarm(self, constraints: tuple[ConstraintSpec, ...]) -> None:
         self.seen.prewarmed += constraints
 
+    def count_tokens(self, text: str) -> int:
+        """Number of tokens of a text, as `split` counts them."""
+        return len(self._spelling.ids(text))
+
     def events(self) -> AsyncIterator[BackendEvent]:
         return self._queue.read()
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from agentrt import Calls, Final, ask, chat, fan, gather, program, race, tool
+from agentrt import Calls, Final, agent, ask, chat, fan, gather, program, race, tool
 from agentrt.program import Program
 from agentrt.program.code.code_graph import CodeGraph, code_graph
 from agentrt.program.code.code_picture import code_picture
@@ -62,6 +62,13 @@ async def looped(question: str) -> str:
             case Calls() as turn:
                 ctx = turn.run()
     return await ctx.user("Answer now.").generate(name="last")
+
+
+@program
+async def handed_over(question: str) -> str:
+    ctx = CLERK.user(question)
+    found = await agent(ctx, TOOLS, final=str)
+    return await found.ctx.user("Shorter.").generate(name="short")
 
 
 @program
@@ -192,3 +199,11 @@ def test_the_picture_says_what_it_cannot_show() -> None:
     assert all({edge.source, edge.target} <= keys for edge in picture.edges)
     assert "nothing was run" in picture.notes[0]
     assert "Not shown" in picture.notes[1]
+
+
+def test_an_agent_is_a_place_that_may_start_its_tools() -> None:
+    graph = code_graph(handed_over)
+    assert text_of(graph) == ["agent.calls of tools", "agent>short", "in>agent", "short>out"]
+    assert marks_of(graph)["calls of tools"] == "nm"
+    (site,) = (one for one in graph.sites if one.name == "agent")
+    assert site.kind == "program"

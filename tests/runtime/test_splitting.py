@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agentrt import NoRun, UsageError, program, split
 from agentrt.program.splitting import THREAD_CHARACTERS, split_text
 from agentrt.prompt import Codec
+from agentrt.protocol.backend_layer import BackendLayer
 
 TEXTS = st.text(st.sampled_from('abc 0.,;!"\n。é\U0001f600'), max_size=200)
 COUNTS = st.sampled_from(
@@ -139,6 +140,24 @@ def test_a_part_may_be_too_small() -> None:
         split_text("é", 1, 0, lambda text: len(text.encode()))
 
 
+class Uncounted(BackendLayer):
+    """An engine with a tokenizer that only it knows."""
+
+    @property
+    def count_tokens(self) -> None:
+        return None
+
+
+def test_scripted_engines_count_their_own_tokens(bench: Any) -> None:
+    @program
+    async def parts_of(text: str) -> list[str]:
+        return await split(text, 20)
+
+    parts = bench([]).run(parts_of, PROSE)
+    assert "".join(parts) == PROSE
+    assert max(map(len, parts)) <= 20  # one token a byte
+
+
 def test_misuse_is_told(bench: Any) -> None:
     @program
     async def parts_of(size: int, overlap: int = 0, model: str = "default") -> list[str]:
@@ -147,10 +166,12 @@ def test_misuse_is_told(bench: Any) -> None:
     for given_, said in (
         ({"size": 0}, "size=0"),
         ({"size": 5, "overlap": 5}, "overlap=5"),
-        ({"size": 5}, "tokenizer of the engine 'default' is not known"),
         ({"size": 5, "model": "judge"}, "no engine has the role 'judge'"),
+        ({"size": 5}, "tokenizer of the engine 'default' is not known"),
     ):
+        rig = bench([])
+        rig.backend = Uncounted(rig.backend)
         with pytest.raises(UsageError, match=said):
-            bench([]).run(parts_of, **given_)
+            rig.run(parts_of, **given_)
     with pytest.raises(NoRun, match="split was used outside a run"):
         anyio.run(split, "x", 5)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from agentrt.base.errors import UsageError
 from agentrt.base.record import record
+from agentrt.program.agent import agent
 from agentrt.program.ask import ask
 from agentrt.program.chat import Chat
 from agentrt.program.code.source import Function, FunctionSource, function_source
@@ -66,6 +67,9 @@ def called(call: ast.Call, source: FunctionSource) -> Called:
     if isinstance(call.func, ast.Attribute) and call.func.attr in GENERATING:
         owner = source.value_of(call.func.value)
         return _generating(call, source) if owner is None or isinstance(owner, Chat) else None
+    if value is agent:
+        form = f"calls or {_keyword_type(call, 'final') or 'text'}"
+        return Making("program", "agent", form, tuple(dict.fromkeys(_tools_in(call, source))))
     if value is ask:
         return Making("ask", "ask", _type_of(call, 0))
     if value is fan:
