@@ -14,6 +14,7 @@ from agentrt.program.chat import Calls, Chat, GenOptions
 from agentrt.program.node import Node
 from agentrt.program.output import MAX_CALLS
 from agentrt.program.program import Program
+from agentrt.program.prompt_prefix import with_more_tools
 from agentrt.program.tool import Tool
 from agentrt.program.tool_call import Final, ToolCall
 
@@ -154,7 +155,7 @@ async def _turns(
             hint="Give it more max_turns, or take the best answer by at_max='answer'",
         )
     named: GenOptions = {"name": "answer", **options}
-    last = ctx.with_more_tools(tools).generate(final, **named)
+    last = with_more_tools(ctx, tools).generate(final, **named)
     return AgentResult(await last, last.ctx, max_turns, made)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from agentrt.base.notifier import Notifier
-from agentrt.program.node import Node, note_wait
+from agentrt.program.node import Node, add_demand, drop_demand, note_wait, when_done
 
 T = TypeVar("T")
 
@@ -21,8 +21,8 @@ class Arrivals(Generic[T]):
         self._wake = Notifier()
         self._wanted = True
         for node in self._nodes:
-            node.add_demand()
-            node.when_done(self._arrived)
+            add_demand(node)
+            when_done(node, self._arrived)
 
     async def next(self) -> Node[T]:
         """The next node that ends, perhaps with an error."""
@@ -39,7 +39,7 @@ class Arrivals(Generic[T]):
         if self._wanted:
             self._wanted = False
             for node in self._nodes:
-                node.drop_demand()
+                drop_demand(node)
 
     def _arrived(self, node: Node[Any]) -> None:
         self._ended.append(node)

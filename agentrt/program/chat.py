@@ -13,7 +13,7 @@ from typing_extensions import TypeForm, Unpack
 
 from agentrt.base.record import record
 from agentrt.program.constraints import Constraint
-from agentrt.program.generation import Generation
+from agentrt.program.generation import Generation, submit
 from agentrt.program.messages import ChatSerializer, chat_schema, messages_of, segments_of
 from agentrt.program.options import PlainGenOptions
 from agentrt.program.output import (
@@ -28,7 +28,7 @@ from agentrt.program.output import (
 from agentrt.program.output_reading import ItemReading
 from agentrt.program.output_types import OutputUse, description_for
 from agentrt.program.overflow import PromptOverflow
-from agentrt.program.prompt_prefix import PromptPrefix
+from agentrt.program.prompt_prefix import PromptPrefix, prompt_segments, with_more_tools, with_text
 from agentrt.program.tagged_text import TaggedGeneration
 from agentrt.program.tags import Tagged, Tags
 from agentrt.program.tool import Tool
@@ -170,10 +170,11 @@ class Each(Gen[list[T]]):
     def __aiter__(self) -> AsyncIterator[T]:
         return ItemReading(self, self._notifier(), self.items)
 
-    def add_item(self, item: Any) -> None:
-        """Append an item that the model has closed."""
-        self.items.append(item)
-        self._notify()
+
+def add_item(each: Each[Any], item: Any) -> None:
+    """Append an item that the model has closed."""
+    each.items.append(item)
+    each._notify()
 
 
 class TaggedText(TaggedGeneration[T, "Chat"], Gen[list[str | Tagged[T]]]):
@@ -254,7 +255,6 @@ class Chat(PromptPrefix[Gen[Any]]):
 
     Attributes:
         label: Name of the branch, given by `fork`; it names the node that continues it.
-        serial: Number of the chat within the process.
         history: Form of earlier answers in the prompt, `template` or `append`; see `chat`.
         json_style: Style of results and other values in the prompt that are no text.
     """
@@ -283,7 +283,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         check = bool(options.get("check"))
         chat = self._describing(out, "checked" if check else "alone", options)
         output = value_of(out, check=check, style=options.get("json_style"))
-        return Gen.submit(chat, output, options, options.get("on_overflow"))
+        return submit(Gen, chat, output, options, options.get("on_overflow"))
 
     @overload
     def each(
@@ -328,9 +328,9 @@ class Chat(PromptPrefix[Gen[Any]]):
         **options: Unpack[GenOptions],
     ) -> TaggedText[T]:
         """Free text with tags (see `tag`), as typed pieces; see `generate` for errors."""
-        chat = self.with_text(tags.description()) if options.get("describe") else self
+        chat = with_text(self, tags.description()) if options.get("describe") else self
         output = tagged_of(tags, min_tags, max_tags)
-        return TaggedText.submit(chat, output, options, options.get("on_overflow"))
+        return submit(TaggedText, chat, output, options, options.get("on_overflow"))
 
     def calls(
         self,
@@ -340,7 +340,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         **options: Unpack[GenOptions],
     ) -> Each[ToolCall]:
         """A plan: typed tool calls, handed out as each one closes; see `step` for errors."""
-        return self.with_more_tools(tools)._each(calls_of(tools, min_calls, max_calls), options)
+        return with_more_tools(self, tools)._each(calls_of(tools, min_calls, max_calls), options)
 
     def step(
         self,
@@ -359,8 +359,8 @@ class Chat(PromptPrefix[Gen[Any]]):
         """
         style = options.get("json_style")
         output = step_of(tuple(tools), final, min_calls, max_calls, text=text, style=style)
-        chat = self.with_more_tools(tools)._describing(final, "json", options)
-        return Gen.submit(chat, output, options, options.get("on_overflow"))
+        chat = with_more_tools(self, tools)._describing(final, "json", options)
+        return submit(Gen, chat, output, options, options.get("on_overflow"))
 
     def messages(self) -> list[dict[str, Any]]:
         """The chat as a list of messages, for storing it.
@@ -368,7 +368,7 @@ class Chat(PromptPrefix[Gen[Any]]):
         Raises:
             NotYetKnown: A part is still pending.
         """
-        return messages_of(self.segments())
+        return messages_of(prompt_segments(self))
 
     @classmethod
     def of(cls, messages: Iterable[dict[str, Any]]) -> Self:
@@ -379,16 +379,16 @@ class Chat(PromptPrefix[Gen[Any]]):
         """
         chat = cls()
         for segments in segments_of(messages):
-            chat = chat.extended(segments)
+            chat = cls(chat, segments)
         return chat
 
     def _each(self, output: OutputSpec, options: GenOptions) -> Each[Any]:
-        return Each.submit(self, output, options, options.get("on_overflow"))
+        return submit(Each, self, output, options, options.get("on_overflow"))
 
     def _describing(self, form: Any, use: OutputUse, options: GenOptions) -> Chat:
         """This chat with a description of the output type, if `options` ask for one."""
         words = description_for(form, use) if options.get("describe") else ""
-        return self.with_text(words) if words else self
+        return with_text(self, words) if words else self
 
     @classmethod
     def __get_pydantic_core_schema__(

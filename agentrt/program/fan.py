@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from agentrt.base.errors import UsageError
-from agentrt.program.node import Node
+from agentrt.program.node import Node, when_done
 from agentrt.program.scope import current_scope
 
 U = TypeVar("U")
@@ -64,5 +64,5 @@ def fan(
         finally:
             scope.held = outer
     for node in made:
-        node.when_done(release)
+        when_done(node, release)
     return made

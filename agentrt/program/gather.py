@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar, overload
 
 from agentrt.program.arrivals import Arrivals
-from agentrt.program.node import Node
+from agentrt.program.node import Node, mark_handled
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -62,7 +62,7 @@ async def gather(*nodes: Node[Any]) -> Any:
 
 async def _give_up(nodes: tuple[Node[Any], ...], failed: Node[Any]) -> None:
     for node in nodes:
-        node.mark_handled()
+        mark_handled(node)
         if node is not failed:
             node.cancel(f"{failed.label} failed in the same gather")
     await failed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import ReferenceType, ref
 
 from agentrt.base.errors import FailedAttempt, UsageError
@@ -17,17 +17,23 @@ from agentrt.base.segments import Generated, Segment
 from agentrt.program.budget import Budget
 from agentrt.program.call_options import CallOptions, checked_options
 from agentrt.program.call_site import call_site
-from agentrt.program.node import Node, NodeWork
+from agentrt.program.node import Node, NodeWork, when_done
 from agentrt.program.options import PlainGenOptions, check_output
 from agentrt.program.output import OutputSpec
 from agentrt.program.output_reading import Partial, PartialReading, TextReading
-from agentrt.program.prompt_prefix import PromptPrefix
+from agentrt.program.prompt_prefix import (
+    PromptPrefix,
+    inputs_of,
+    rebase,
+    with_answer,
+)
 from agentrt.program.scope import Scope, current_scope, sooner
 from agentrt.protocol.backend import OnLimit
 from agentrt.protocol.step_output import Ledger, TokenLogprob
 
 T_co = TypeVar("T_co", covariant=True)
 ChatT = TypeVar("ChatT", bound=PromptPrefix[Any])
+GenerationT = TypeVar("GenerationT", bound="Generation[Any, Any]")
 OverflowCallback = Callable[[Any], Any]
 
 
@@ -62,8 +68,8 @@ class GenerateWork(NodeWork, Generic[ChatT]):
     cache: bool | None = None
 
     def inputs(self) -> tuple[Node[Any], ...]:
-        """Nodes with values that the prompt or the constraint needs; see `PromptPrefix.inputs`."""
-        return tuple(dict.fromkeys(self.chat.inputs() + self.output.sources))
+        """Nodes with values that the prompt or the constraint needs; see `inputs_of`."""
+        return tuple(dict.fromkeys(inputs_of(self.chat) + self.output.sources))
 
 
 @record
@@ -131,6 +137,39 @@ class Score(Generic[T_co]):
     tokens: int
 
 
+@dataclass(slots=True, eq=False)
+class WrittenOutput:
+    """The output of a generation so far, for the runtime and for readings.
+
+    Attributes:
+        chunks: Text of the answer; another list once it has been dropped.
+        reasoning: Text of the reasoning, likewise.
+        generated: The finished answer as a part of a prompt.
+        produced_tokens: Length in tokens.
+        handed_on: Whether the program may have seen text of an unfinished output.
+        first_token_at_s: Instant of the first token; 0.0 before.
+    """
+
+    chunks: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    generated: Generated = _NOTHING_WRITTEN
+    produced_tokens: int = 0
+    handed_on: bool = False
+    first_token_at_s: float = 0.0
+
+    def read(self, chunks: list[str]) -> str:
+        """Text that the program sees."""
+        self.handed_on |= bool(chunks)
+        return "".join(chunks)
+
+    def forget(self) -> None:
+        """Drop the text, of which the program was given none."""
+        if self.chunks:  # else a reading waits for the first text of this list
+            self.chunks = []
+        if self.reasoning:
+            self.reasoning = []
+
+
 class Generation(Node[T_co], Generic[T_co, ChatT]):
     """One answer of a model, already submitted; `Gen` is this for `Chat`."""
 
@@ -139,18 +178,13 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         "_ctx",
         "_ctx_serial",
         "attempts",
-        "chunks",
-        "first_token_at_s",
-        "generated",
-        "handed_on",
         "logprobs",
         "meta",
         "output_ids",
-        "produced_tokens",
         "prompt",
-        "reasoning",
         "replaced_prompt",
         "scores",
+        "written",
     )
     work: GenerateWork[ChatT]
 
@@ -187,50 +221,13 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         # Weak, because the chat holds this node: a chat that is not continued must go at once.
         self._ctx: ReferenceType[ChatT] | None = None
         self._ctx_serial: int | None = None
-        self.chunks: list[str] = []
-        self.reasoning: list[str] = []
+        self.written = WrittenOutput()
         self.attempts: tuple[FailedAttempt, ...] = ()
         self.scores: tuple[Score[T_co], ...] = ()
         self._changed: Notifier | None = None
         self.meta = _NO_META
-        self.generated = _NOTHING_WRITTEN
         self.output_ids: Sequence[int] = ()  # so far, without the end token
         self.logprobs: Sequence[TokenLogprob] = ()  # one of each of them, if they were asked for
-        self.produced_tokens = 0
-        self.handed_on = False  # whether the program may have seen text of an unfinished output
-        self.first_token_at_s = 0.0
-
-    @classmethod
-    def submit(
-        cls,
-        chat: ChatT,
-        output: OutputSpec,
-        options: PlainGenOptions,
-        on_overflow: OverflowCallback | None = None,
-        *,
-        site: str = "",
-    ) -> Self:
-        """Make the node and hand it to the run; its site is the caller's unless one is given.
-
-        Raises:
-            NoRun: No run is active.
-            UsageError: An option does not exist or is out of range.
-            BudgetExceeded: A `limits` block has no token left.
-        """
-        scope = current_scope("generate")
-        given = checked_options(options)
-        if given.has_phases:
-            check_output(output, options)
-        scope.run.check_model(given.model)
-        for budget in scope.budgets:
-            given = given.with_max_tokens(budget.grant_tokens(given.sampling.max_tokens))
-        name = given.name or chat.label or output.name
-        gen = cls(scope, chat, output, name, site or call_site(), given, on_overflow)
-        scope.adopt(gen)
-        for budget in scope.budgets:
-            budget.reserve_tokens(gen.max_tokens)
-            gen.when_done(partial(_release, budget, gen.max_tokens))
-        return gen
 
     def cancel(self, reason: str = "", *, close: bool = False) -> None:
         """End it before it is through.
@@ -261,23 +258,20 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         """The chat after this answer; usable at once, the answer is a pending part until then."""
         chat = self._ctx() if self._ctx is not None else None
         if chat is None:
-            chat = self.prompt.with_answer(self)
-            if self._ctx_serial is not None:  # it is the same chat, made once more
-                chat.serial = self._ctx_serial
+            # Made once more, it is the same chat.
+            chat = with_answer(self.prompt, self, self._ctx_serial)
             self._ctx, self._ctx_serial = ref(chat), chat.serial
         return chat
 
     @property
     def text(self) -> str:
         """The text so far; kept when the generation is cancelled or fails."""
-        self.handed_on |= bool(self.chunks)
-        return "".join(self.chunks)
+        return self.written.read(self.written.chunks)
 
     @property
     def thinking(self) -> str:
         """The reasoning before the answer so far; see `thinking` of `GenOptions`."""
-        self.handed_on |= bool(self.reasoning)
-        return "".join(self.reasoning).strip()
+        return self.written.read(self.written.reasoning).strip()
 
     @property
     def max_tokens(self) -> int:
@@ -298,44 +292,18 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         is_json = constraint is not None and constraint.kind == "json"
         return PartialReading(self._read_text(), is_json=is_json)
 
-    # What follows is for the runtime and for readers.
-
-    def add_text(self, text: str) -> None:
-        """Append text to the answer."""
-        self.chunks.append(text)
-        if self._changed is not None:
-            self._changed.notify_all()
-
-    def forget_text(self) -> None:
-        """Drop the output, of which the program was given no text."""
-        if self.chunks:  # else a reading waits for the first text of this list
-            self.chunks = []
-        if self.reasoning:
-            self.reasoning = []
-
-    def retry(self, chat: ChatT, seed: int) -> None:
-        """Prepare another attempt, which answers `chat`; the chats of the program stay as is."""
-        sampling = replace(self.work.sampling, seed=seed)
-        self.work = replace(self.work, chat=chat, sampling=sampling, on_overflow=None)
-
-    def replace_prompt(self, prompt: ChatT) -> None:
-        """Answer a shorter prompt; chats that continue the answer continue `prompt` too."""
-        self.replaced_prompt = self.replaced_prompt or self.prompt
-        self.prompt = prompt
-        self.work = replace(self.work, chat=prompt)
-        chat = self._ctx() if self._ctx is not None else None
-        if chat is not None:
-            chat.rebase(prompt)
-
-    def segment(self, *, as_answer: bool = False, style: JsonStyle = "compact") -> Segment:
+    def _segment(self, *, as_answer: bool = False, style: JsonStyle = "compact") -> Segment:
         """The ids and text of a finished answer; else as of any node."""
         if as_answer and self._done and self._error is None:
-            return self.generated
-        return super().segment(as_answer=as_answer, style=style)
+            return self.written.generated
+        return super()._segment(as_answer=as_answer, style=style)
 
     def _read_text(self) -> TextReading:
-        self.handed_on = True
-        return TextReading(self, self._notifier(), self.chunks)
+        self.written.handed_on = True
+        return TextReading(self, self._notifier(), self.written.chunks)
+
+    def _forget_text(self) -> None:
+        self.written.forget()
 
     def _notifier(self) -> Notifier:
         if self._changed is None:
@@ -351,6 +319,69 @@ class Generation(Node[T_co], Generic[T_co, ChatT]):
         """Wake the readings of the output."""
         if self._changed is not None:
             self._changed.notify_all()
+
+
+# What follows is for the runtime and for readers, and no part of the class, as in `node`.
+
+
+def submit(
+    kind: type[GenerationT],
+    chat: PromptPrefix[Any],
+    output: OutputSpec,
+    options: PlainGenOptions,
+    on_overflow: OverflowCallback | None = None,
+    *,
+    site: str = "",
+) -> GenerationT:
+    """Make a node and hand it to the run; its site is the caller's unless one is given.
+
+    Raises:
+        NoRun: No run is active.
+        UsageError: An option does not exist or is out of range.
+        BudgetExceeded: A `limits` block has no token left.
+    """
+    scope = current_scope("generate")
+    given = checked_options(options)
+    if given.has_phases:
+        check_output(output, options)
+    scope.run.check_model(given.model)
+    for budget in scope.budgets:
+        given = given.with_max_tokens(budget.grant_tokens(given.sampling.max_tokens))
+    name = given.name or chat.label or output.name
+    gen = kind(scope, chat, output, name, site or call_site(), given, on_overflow)
+    scope.adopt(gen)
+    for budget in scope.budgets:
+        budget.reserve_tokens(gen.max_tokens)
+        when_done(gen, partial(_release, budget, gen.max_tokens))
+    return gen
+
+
+def add_text(gen: Generation[Any, Any], text: str) -> None:
+    """Append text to the answer."""
+    gen.written.chunks.append(text)
+    if gen._changed is not None:
+        gen._changed.notify_all()
+
+
+def forget_text(gen: Generation[Any, Any]) -> None:
+    """Drop the output, of which the program was given no text."""
+    gen._forget_text()
+
+
+def retry(gen: Generation[Any, ChatT], chat: ChatT, seed: int) -> None:
+    """Prepare another attempt, which answers `chat`; the chats of the program stay as is."""
+    sampling = replace(gen.work.sampling, seed=seed)
+    gen.work = replace(gen.work, chat=chat, sampling=sampling, on_overflow=None)
+
+
+def replace_prompt(gen: Generation[Any, ChatT], prompt: ChatT) -> None:
+    """Answer a shorter prompt; chats that continue the answer continue `prompt` too."""
+    gen.replaced_prompt = gen.replaced_prompt or gen.prompt
+    gen.prompt = prompt
+    gen.work = replace(gen.work, chat=prompt)
+    chat = gen._ctx() if gen._ctx is not None else None
+    if chat is not None:
+        rebase(chat, prompt)
 
 
 def _release(budget: Budget, tokens: int, _gen: Node[Any]) -> None:

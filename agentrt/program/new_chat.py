@@ -10,6 +10,7 @@ from agentrt.base.json_style import SEPARATORS, JsonStyle
 from agentrt.base.segments import History
 from agentrt.program.call_site import call_site
 from agentrt.program.chat import Chat
+from agentrt.program.prompt_prefix import with_more_tools
 from agentrt.program.tool import Tool
 
 
@@ -54,5 +55,5 @@ def chat(
             hint=f"There are: {', '.join(SEPARATORS)}",
             where=call_site(),
         )
-    empty = Chat(history=history, json_style=json_style).with_more_tools(tools)
+    empty = with_more_tools(Chat(history=history, json_style=json_style), tools)
     return empty if system is None else empty.system(system)

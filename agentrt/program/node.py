@@ -129,11 +129,11 @@ class Node(Generic[T_co]):
 
     async def _wait(self) -> T_co:
         if not self._done:
-            self.add_demand()
+            add_demand(self)
             try:
-                await self.wait_until_done()
+                await wait_until_done(self)
             finally:
-                self.drop_demand()
+                drop_demand(self)
             note_wait(self)
         self._observed = True
         if self._error is not None:
@@ -141,56 +141,13 @@ class Node(Generic[T_co]):
         value: T_co = self._value
         return value
 
-    # What follows is for the runtime, for scopes and for `gather` and `race`.
-
-    def add_demand(self) -> None:
-        """Count one more wait; the first one marks the node as demanded."""
-        self._demands += 1
-        if self._demands == 1 and not self._done:
-            self.scope.run.demand(self)
-
-    def drop_demand(self) -> None:
-        """Count one wait less; the last one withdraws the demand."""
-        self._demands -= 1
-        if not self._demands and not self._done:
-            self.scope.run.withdraw(self)
-
-    def mark_handled(self) -> None:
-        """Take any error of the node as dealt with."""
-        self._observed = True
-
-    def report_failure_as_text(self) -> None:
-        """Let a failure stand in a prompt as text, so that it is no error of the program."""
-        self._fails_as_text = True
-
-    @property
-    def is_handled(self) -> bool:
-        """Whether code has seen the error, or a prompt will hold it as text."""
-        return self._observed or self._fails_as_text
-
-    async def wait_until_done(self) -> None:
-        """Wait for the end without demanding it and without raising its error."""
-        if not self._done:
-            if self._wake is None:
-                self._wake = Notifier()
-            await self._wake.wait()
-
     @property
     def label(self) -> str:
         """The name in notes and messages, such as `tool:filings#4`."""
         return f"{self.kind}:{self.id.rpartition('/')[2]}"
 
-    def segment(self, *, as_answer: bool = False, style: JsonStyle = "compact") -> Segment:
-        """The part of a prompt that stands for the node: a hole while it is pending.
-
-        Args:
-            as_answer: Whether the node is the answer to the prompt before it, or a part of one.
-            style: Style of a value that is no text.
-
-        Raises:
-            Exception: The node has failed, and its failure is not reported as text.
-            UsageError: The value has no text form.
-        """
+    def _segment(self, *, as_answer: bool = False, style: JsonStyle = "compact") -> Segment:
+        """See `segment_of`."""
         if not self._done:
             return Hole(self.id, generated=as_answer)
         if self._error is not None:
@@ -234,24 +191,6 @@ class Node(Generic[T_co]):
             raise self._error
         value: T_co = self._value
         return value
-
-    def succeed(self, value: Any) -> None:
-        """Give it its value."""
-        self._value = value
-        self.scope.forget(self)
-        self._end()
-
-    def fail(self, error: Exception) -> None:
-        """Give it its error."""
-        self._error = error
-        self._end()
-
-    def when_done(self, callback: Callable[[Node[Any]], None]) -> None:
-        """Call back at the end, or at once if the node has ended."""
-        if self._done:
-            callback(self)
-        else:
-            self._callbacks += (callback,)
 
     def _end(self) -> None:
         self._done = True
@@ -306,3 +245,82 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ToolFailed) and error.attempts and error.__cause__ is not None:
         return str(error.__cause__) or type(error.__cause__).__name__
     return getattr(error, "message", "") or str(error)
+
+
+# What follows is for the runtime, for scopes and for `gather` and `race`. It is no part of the
+# class, so that users who complete the name of a node see what they use.
+
+
+def add_demand(node: Node[Any]) -> None:
+    """Count one more wait; the first one marks the node as demanded."""
+    node._demands += 1
+    if node._demands == 1 and not node._done:
+        node.scope.run.demand(node)
+
+
+def drop_demand(node: Node[Any]) -> None:
+    """Count one wait less; the last one withdraws the demand."""
+    node._demands -= 1
+    if not node._demands and not node._done:
+        node.scope.run.withdraw(node)
+
+
+def mark_handled(node: Node[Any]) -> None:
+    """Take any error of the node as dealt with."""
+    node._observed = True
+
+
+def report_failure_as_text(node: Node[Any]) -> None:
+    """Let a failure stand in a prompt as text, so that it is no error of the program."""
+    node._fails_as_text = True
+
+
+def is_handled(node: Node[Any]) -> bool:
+    """Whether code has seen the error, or a prompt will hold it as text."""
+    return node._observed or node._fails_as_text
+
+
+async def wait_until_done(node: Node[Any]) -> None:
+    """Wait for the end without demanding it and without raising its error."""
+    if not node._done:
+        if node._wake is None:
+            node._wake = Notifier()
+        await node._wake.wait()
+
+
+def segment_of(
+    node: Node[Any], *, as_answer: bool = False, style: JsonStyle = "compact"
+) -> Segment:
+    """The part of a prompt that stands for the node: a hole while it is pending.
+
+    Args:
+        node: The node.
+        as_answer: Whether the node is the answer to the prompt before it, or a part of one.
+        style: Style of a value that is no text.
+
+    Raises:
+        Exception: The node has failed, and its failure is not reported as text.
+        UsageError: The value has no text form.
+    """
+    return node._segment(as_answer=as_answer, style=style)
+
+
+def succeed(node: Node[Any], value: Any) -> None:
+    """Give a node its value."""
+    node._value = value
+    node.scope.forget(node)
+    node._end()
+
+
+def fail(node: Node[Any], error: Exception) -> None:
+    """Give a node its error."""
+    node._error = error
+    node._end()
+
+
+def when_done(node: Node[Any], callback: Callable[[Node[Any]], None]) -> None:
+    """Call back at the end, or at once if the node has ended."""
+    if node._done:
+        callback(node)
+    else:
+        node._callbacks += (callback,)

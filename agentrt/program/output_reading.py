@@ -7,7 +7,7 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from agentrt.base.notifier import Notifier
 from agentrt.base.record import record
-from agentrt.program.node import Node, note_wait
+from agentrt.program.node import Node, add_demand, drop_demand, note_wait
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -63,7 +63,7 @@ class OutputReading:
         """Wait until `ready()` or until the generation has ended."""
         if not self._demands:
             self._demands = True
-            self._gen.add_demand()
+            add_demand(self._gen)
         while not ready() and not self._gen.done:
             await self._changed.wait()
 
@@ -74,7 +74,7 @@ class OutputReading:
 
     def __del__(self) -> None:
         if self._demands:
-            self._gen.drop_demand()
+            drop_demand(self._gen)
 
 
 class TextReading(OutputReading):

@@ -18,6 +18,7 @@ from agentrt.program import default_runner
 from agentrt.program.call_site import call_site, shorten
 from agentrt.program.chat import Chat
 from agentrt.program.node import Node, NodeWork
+from agentrt.program.prompt_prefix import inputs_of
 from agentrt.program.scope import current_scope
 
 P = ParamSpec("P")
@@ -192,7 +193,7 @@ class Program(Generic[P, R_co]):
             if isinstance(value, Node):
                 inputs.append(value)
             elif isinstance(value, Chat):
-                inputs.extend(value.inputs())
+                inputs.extend(inputs_of(value))
         return ProgramWork(
             partial(fn, *positional, **named),
             tuple(inputs),

@@ -12,10 +12,12 @@ from typing import Any, Generic, Self, TypeVar, get_args
 from agentrt.base.errors import UsageError
 from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import Close, History, Open, ResultOf, Role, Segment, Text, ToolSchema
-from agentrt.program.node import Node
+from agentrt.program.node import Node, report_failure_as_text, segment_of
 from agentrt.program.tool import Tool, ToolWork
 
 AnswerT = TypeVar("AnswerT", bound=Node[Any])
+NodeT = TypeVar("NodeT", bound=Node[Any])
+PrefixT = TypeVar("PrefixT", bound="PromptPrefix[Any]")
 Part = str | Node[Any]
 Piece = Segment | Node[Any]
 
@@ -40,7 +42,7 @@ class PromptPrefix(Generic[AnswerT]):
 
     Attributes:
         label: Name of the branch, given by `fork`; it names the node that continues it.
-        serial: Number of this prefix within the process.
+        serial: Number of this prefix within the process, for the runtime.
         history: The form of earlier answers in the prompt: `template` as the template of the model
             writes them, `append` just as they were generated.
         json_style: Style of JSON in the prompt: of results, and of other values that are no text.
@@ -104,11 +106,11 @@ class PromptPrefix(Generic[AnswerT]):
         for node in nodes:
             work = node.work
             if isinstance(work, ToolWork) and work.call is not None:
-                node.report_failure_as_text()
+                report_failure_as_text(node)
                 about = ResultOf(work.call.call_id, work.call.name)
             else:
                 about = ResultOf("", node.name)
-            chat = chat.extended((_OPEN["tool"], about, node, _CLOSE))
+            chat = type(self)(chat, (_OPEN["tool"], about, node, _CLOSE))
         return chat
 
     def fork(self, n: int | None = None, *, names: Sequence[str] = ()) -> list[Self]:
@@ -126,132 +128,10 @@ class PromptPrefix(Generic[AnswerT]):
             )
         return [type(self)(self, label=names[i] if names else "") for i in range(n)]
 
-    # What follows is for the runtime and for readers.
-
     @property
     def tools(self) -> tuple[ToolSchema, ...]:
         """Tools that the prompt describes to the model."""
         return self._tools
-
-    @property
-    def parent(self) -> Self | None:
-        """The prefix that this one extends, or None."""
-        return self._parent
-
-    @property
-    def own_pieces(self) -> tuple[Piece, ...]:
-        """The pieces by which this link is longer than its parent."""
-        return self._pieces
-
-    @property
-    def role(self) -> Role | None:
-        """Role of the message by which this link is longer than its parent, or None."""
-        first = self._pieces[0] if self._pieces else None
-        return first.role if isinstance(first, Open) else None
-
-    @property
-    def answer(self) -> AnswerT | None:
-        """The generation that gives that message as its answer, or None."""
-        return self._answer
-
-    @property
-    def last_answer(self) -> AnswerT | None:
-        """The last generation that this chat continues, or None."""
-        return self.since_answer()[-1]._answer
-
-    def links(self) -> list[Self]:
-        """This chat and those that it extends, the shortest first."""
-        links: list[Self] = []
-        chat: Self | None = self
-        while chat is not None:
-            links.append(chat)
-            chat = chat._parent
-        links.reverse()
-        return links
-
-    def since_answer(self) -> list[Self]:
-        """This chat and those that it extends, back to its last answer or to its root."""
-        found: list[Self] = [self]
-        while found[-1]._answer is None and (parent := found[-1]._parent) is not None:
-            found.append(parent)
-        return found
-
-    def pieces(self) -> list[Piece]:
-        """The pieces of the prompt; each gives one of `segments`."""
-        return [piece for link in self.links() for piece in link._pieces]
-
-    def segments(self) -> list[Segment]:
-        """The prompt as plain values, with holes for pending parts."""
-        return [
-            piece.segment(as_answer=link._answer is piece, style=self.json_style)
-            if isinstance(piece, Node)
-            else piece
-            for link in self.links()
-            for piece in link._pieces
-        ]
-
-    def inputs(self) -> tuple[Node[Any], ...]:
-        """Nodes with values that the prompt needs, back to its last answer.
-
-        The nodes before that answer are inputs of the answer itself.
-        """
-        found: dict[Node[Any], None] = {}
-        for link in self.since_answer():
-            for piece in reversed(link._pieces):
-                if isinstance(piece, Node):
-                    found[piece] = None
-        return tuple(reversed(found))
-
-    def rebuilt(self, links: Iterable[Self]) -> Self:
-        """A chat of the messages of some `links`, with the settings of this one."""
-        chat = type(self)(tools=self._tools, history=self.history, json_style=self.json_style)
-        for link in links:
-            chat = type(self)(chat, link._pieces, answer=link._answer)
-        return chat
-
-    def with_tools(self, tools: tuple[ToolSchema, ...]) -> Self:
-        """This chat with a prompt that describes these tools and no others."""
-        return self if tools == self._tools else type(self)(self, tools=tools)
-
-    def with_answer(self, answer: AnswerT) -> Self:
-        """This chat and the answer of a generation."""
-        return type(self)(self, (_OPEN["assistant"], answer, _CLOSE), answer=answer)
-
-    def with_text(self, words: str) -> Self:
-        """This chat with text at the end of its last message, which is the user's if possible."""
-        last = next((link for link in reversed(self.links()) if link._pieces), self)
-        if last.role != "user":
-            return self.user(words)
-        pieces = (*last._pieces[:-1], Text(f"\n{words}"), _CLOSE)
-        return type(self)(
-            last._parent,
-            pieces,
-            tools=self._tools,
-            label=self.label,
-            history=self.history,
-            json_style=self.json_style,
-        )
-
-    def extended(self, pieces: tuple[Piece, ...]) -> Self:
-        """This chat with more pieces."""
-        return type(self)(self, pieces)
-
-    def rebase(self, prompt: Self) -> None:
-        """Let the pending answer that this chat ends with answer `prompt`, a shorter one.
-
-        This is the only change of a chat: the prompt that the answer had did not fit.
-        """
-        self._parent = prompt
-
-    def with_more_tools(self, tools: Sequence[Tool[..., Any]]) -> Self:
-        """This chat with a prompt that describes these tools too."""
-        known = {schema.name: schema for schema in self._tools}
-        new = [t.spec.schema for t in tools if known.get(t.name) != t.spec.schema]
-        if not new:
-            return self
-        replaced = {schema.name for schema in new}
-        kept = tuple(schema for schema in self._tools if schema.name not in replaced)
-        return type(self)(self, tools=kept + tuple(new))
 
     def _message(self, role: Role, parts: tuple[Part, ...]) -> Self:
         pieces: list[Piece] = [_OPEN[role]]
@@ -270,5 +150,146 @@ class PromptPrefix(Generic[AnswerT]):
         return type(self)(self, tuple(pieces))
 
     def __repr__(self) -> str:
-        roles = [piece.role for piece in self.pieces() if isinstance(piece, Open)]
+        roles = [piece.role for piece in pieces_of(self) if isinstance(piece, Open)]
         return f"<{type(self).__name__} {' '.join(roles) or 'empty'}>"
+
+
+# What follows is for the runtime and for readers. It is no part of the class, so that users who
+# complete the name of a chat see what they use.
+
+
+def parent_of(chat: PrefixT) -> PrefixT | None:
+    """The prefix that this one extends, or None."""
+    return chat._parent
+
+
+def own_pieces(chat: PromptPrefix[Any]) -> tuple[Piece, ...]:
+    """The pieces by which this link is longer than its parent."""
+    return chat._pieces
+
+
+def role_of(chat: PromptPrefix[Any]) -> Role | None:
+    """Role of the message by which this link is longer than its parent, or None."""
+    first = chat._pieces[0] if chat._pieces else None
+    return first.role if isinstance(first, Open) else None
+
+
+def answer_of(chat: PromptPrefix[NodeT]) -> NodeT | None:
+    """The generation that gives that message as its answer, or None."""
+    return chat._answer
+
+
+def last_answer(chat: PromptPrefix[NodeT]) -> NodeT | None:
+    """The last generation that this chat continues, or None."""
+    return since_answer(chat)[-1]._answer
+
+
+def links_of(chat: PrefixT) -> list[PrefixT]:
+    """This chat and those that it extends, the shortest first."""
+    links: list[PrefixT] = []
+    link: PrefixT | None = chat
+    while link is not None:
+        links.append(link)
+        link = link._parent
+    links.reverse()
+    return links
+
+
+def since_answer(chat: PrefixT) -> list[PrefixT]:
+    """This chat and those that it extends, back to its last answer or to its root."""
+    found: list[PrefixT] = [chat]
+    while found[-1]._answer is None and (parent := found[-1]._parent) is not None:
+        found.append(parent)
+    return found
+
+
+def pieces_of(chat: PromptPrefix[Any]) -> list[Piece]:
+    """The pieces of the prompt; each gives one of `prompt_segments`."""
+    return [piece for link in links_of(chat) for piece in link._pieces]
+
+
+def prompt_segments(chat: PromptPrefix[Any]) -> list[Segment]:
+    """The prompt as plain values, with holes for pending parts."""
+    style = chat.json_style
+    return [
+        segment_of(piece, as_answer=link._answer is piece, style=style)
+        if isinstance(piece, Node)
+        else piece
+        for link in links_of(chat)
+        for piece in link._pieces
+    ]
+
+
+def inputs_of(chat: PromptPrefix[Any]) -> tuple[Node[Any], ...]:
+    """Nodes with values that the prompt needs, back to its last answer.
+
+    The nodes before that answer are inputs of the answer itself.
+    """
+    found: dict[Node[Any], None] = {}
+    for link in since_answer(chat):
+        for piece in reversed(link._pieces):
+            if isinstance(piece, Node):
+                found[piece] = None
+    return tuple(reversed(found))
+
+
+def rebuilt(chat: PrefixT, links: Iterable[PrefixT]) -> PrefixT:
+    """A chat of the messages of some `links`, with the settings of this one."""
+    kind = type(chat)
+    made = kind(tools=chat._tools, history=chat.history, json_style=chat.json_style)
+    for link in links:
+        made = kind(made, link._pieces, answer=link._answer)
+    return made
+
+
+def with_tools(chat: PrefixT, tools: tuple[ToolSchema, ...]) -> PrefixT:
+    """This chat with a prompt that describes these tools and no others."""
+    return chat if tools == chat._tools else type(chat)(chat, tools=tools)
+
+
+def with_more_tools(chat: PrefixT, tools: Sequence[Tool[..., Any]]) -> PrefixT:
+    """This chat with a prompt that describes these tools too."""
+    known = {schema.name: schema for schema in chat._tools}
+    new = [t.spec.schema for t in tools if known.get(t.name) != t.spec.schema]
+    if not new:
+        return chat
+    replaced = {schema.name for schema in new}
+    kept = tuple(schema for schema in chat._tools if schema.name not in replaced)
+    return type(chat)(chat, tools=kept + tuple(new))
+
+
+def with_answer(chat: PrefixT, answer: Node[Any], serial: int | None = None) -> PrefixT:
+    """This chat and the answer of a generation, with the number that it had when made before."""
+    longer = type(chat)(chat, (_OPEN["assistant"], answer, _CLOSE), answer=answer)
+    if serial is not None:
+        longer.serial = serial
+    return longer
+
+
+def with_text(chat: PrefixT, words: str) -> PrefixT:
+    """This chat with text at the end of its last message, which is the user's if possible."""
+    last = next((link for link in reversed(links_of(chat)) if link._pieces), chat)
+    if role_of(last) != "user":
+        return chat.user(words)
+    pieces = (*last._pieces[:-1], Text(f"\n{words}"), _CLOSE)
+    return type(chat)(
+        last._parent,
+        pieces,
+        tools=chat._tools,
+        label=chat.label,
+        history=chat.history,
+        json_style=chat.json_style,
+    )
+
+
+def extended(chat: PrefixT, pieces: tuple[Piece, ...]) -> PrefixT:
+    """This chat with more pieces."""
+    return type(chat)(chat, pieces)
+
+
+def rebase(chat: PrefixT, prompt: PrefixT) -> None:
+    """Let the pending answer that a chat ends with answer `prompt`, a shorter one.
+
+    This is the only change of a chat: the prompt that the answer had did not fit.
+    """
+    chat._parent = prompt

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Generic, Literal, Self, TypeVar
 
 from agentrt.program.arrivals import Arrivals
-from agentrt.program.node import Node
+from agentrt.program.node import Node, mark_handled
 from agentrt.program.ports import OwningScope, active
 from agentrt.program.scope import Scope, current_scope
 
@@ -76,7 +76,7 @@ class race(Generic[T]):
             self.last = node
             if node.error is None or self._errors == "raise":
                 return await node
-            node.mark_handled()
+            mark_handled(node)
         raise StopAsyncIteration
 
     async def __aexit__(
@@ -90,7 +90,7 @@ class race(Generic[T]):
         assert self._token is not None
         self._arrivals.close()
         for node in self._nodes:
-            node.mark_handled()
+            mark_handled(node)
             if not node.done:
                 self.cancelled.append(node)
                 node.cancel("lost the race")

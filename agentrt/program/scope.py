@@ -19,7 +19,7 @@ from agentrt.base.ids import NodeId
 from agentrt.program.budget import Budget
 from agentrt.program.call_site import call_site, task_site
 from agentrt.program.cost_budget import CostBudget
-from agentrt.program.node import Node
+from agentrt.program.node import Node, is_handled, mark_handled, wait_until_done
 from agentrt.program.ports import LastWait, OwningScope, Submit, active
 
 R = TypeVar("R")
@@ -135,7 +135,7 @@ class Scope:
     def mark_handled(self) -> None:
         """Take the failures of all nodes as dealt with."""
         for node in self._nodes:
-            node.mark_handled()
+            mark_handled(node)
 
     def hand_over(self, outer: Scope) -> None:
         """Leave the nodes to an enclosing scope, which then waits for them."""
@@ -153,7 +153,7 @@ class Scope:
         while pending := [node for node in self._nodes if not node.done]:
             for node in pending:
                 if not node.done:
-                    await node.wait_until_done()
+                    await wait_until_done(node)
                     self.waited.node_id, self.waited.item = node.id, None
 
     async def end(self) -> None:
@@ -204,7 +204,7 @@ class Scope:
         self._nodes = {}
 
     def _unseen(self) -> list[Exception]:
-        seen = {id(node.error) for node in self._nodes if node.is_handled}
+        seen = {id(node.error) for node in self._nodes if is_handled(node)}
         failed = {
             id(node.error): node.error
             for node in self._nodes

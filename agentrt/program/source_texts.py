@@ -14,6 +14,7 @@ from typing import Any
 from agentrt.base.segments import Text
 from agentrt.program.chat import Chat
 from agentrt.program.program import Program
+from agentrt.program.prompt_prefix import pieces_of
 
 MOST_TEXTS = 512
 MAX_CHARACTERS = 20_000
@@ -53,7 +54,7 @@ def _texts_in(value: Any, fn: Any, seen: set[int]) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Chat):
-        yield from (piece.text for piece in value.pieces() if isinstance(piece, Text))
+        yield from (piece.text for piece in pieces_of(value) if isinstance(piece, Text))
     elif isinstance(value, Program):
         yield from _texts_of(value.fn, seen)
     elif isinstance(value, FunctionType) and value.__module__ == fn.__module__:

@@ -23,17 +23,18 @@ class TaggedGeneration(Generation[list[str | Tagged[T]], ChatT], Generic[T, Chat
         self.pieces: list[str | Tagged[T]] = []
 
     def __aiter__(self) -> AsyncIterator[str | Tagged[T]]:
-        self.handed_on = True
+        self.written.handed_on = True
         return PieceReading(self, self._notifier(), self.pieces)
 
-    def add_piece(self, piece: Any) -> None:
-        """Append text, or a tag that the model has closed."""
-        self.pieces.append(piece)
-        self._notify()
-
-    def forget_text(self) -> None:
-        super().forget_text()
+    def _forget_text(self) -> None:
+        super()._forget_text()
         self.pieces.clear()
+
+
+def add_piece(text: TaggedGeneration[Any, Any], piece: Any) -> None:
+    """Append text, or a tag that the model has closed."""
+    text.pieces.append(piece)
+    text._notify()
 
 
 class PieceReading(OutputReading, Generic[T]):

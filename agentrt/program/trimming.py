@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from agentrt.program.chat import Chat, Overflow
+from agentrt.program.prompt_prefix import links_of, rebuilt, role_of
 
 
 def trim(overflow: Overflow) -> Chat | None:
@@ -49,8 +50,8 @@ class Trimmings(Sequence[Chat]):
     """Shorter and shorter versions of a chat, each made on access; see `trim`."""
 
     def __init__(self, chat: Chat) -> None:
-        links = [link for link in chat.links() if link.role is not None]
-        start = next((i for i, link in enumerate(links) if link.role != "system"), len(links))
+        links = [link for link in links_of(chat) if role_of(link) is not None]
+        start = next((i for i, link in enumerate(links) if role_of(link) != "system"), len(links))
         self._chat = chat
         self._links = links
         exchanges = _starts(links, start, "user") or [start]
@@ -74,7 +75,7 @@ class Trimmings(Sequence[Chat]):
 
     def _cut(self, first: int, second: int, begin: int) -> Chat:
         links = self._links
-        return self._chat.rebuilt(links[: self._head] + links[first:second] + links[begin:])
+        return rebuilt(self._chat, links[: self._head] + links[first:second] + links[begin:])
 
 
 def _starts(links: list[Chat], start: int, role: str) -> list[int]:
@@ -82,7 +83,7 @@ def _starts(links: list[Chat], start: int, role: str) -> list[int]:
     found: list[int] = []
     before: str | None = None
     for index in range(start, len(links)):
-        if links[index].role == role and before != role:
+        if role_of(links[index]) == role and before != role:
             found.append(index)
-        before = links[index].role
+        before = role_of(links[index])
     return found

@@ -11,6 +11,7 @@ from agentrt.base.ids import NodeId
 from agentrt.base.server_attributes import server_attributes
 from agentrt.program import Node
 from agentrt.program.call_site import raised_at
+from agentrt.program.node import fail, succeed
 from agentrt.protocol.events import AttributeValue, Event, NodeFinished, Outcome, PromptRevised
 from agentrt.protocol.step_output import ConstraintUse, End
 from agentrt.runtime.run import Run
@@ -20,7 +21,7 @@ from agentrt.scheduler import InternalEvent, internal_events
 
 def succeeded(run: Run, node: Node[Any], value: Any, end: End | None = None) -> NodeFinished:
     """Give a node its value, and make the event of its end."""
-    node.succeed(value)
+    succeed(node, value)
     return _event(run, node, "ok", None, end)
 
 
@@ -37,7 +38,7 @@ def failed(run: Run, node: Node[Any], error: Exception, end: End | None = None) 
         error.add_note(note)
     for unknown in run.unknown_outcomes if node is run.root else ():
         error.add_note(unknown)
-    node.fail(error)
+    fail(node, error)
     outcome: Outcome = "cancelled" if isinstance(error, NodeCancelled) else "failed"
     return _event(run, node, outcome, error, end)
 

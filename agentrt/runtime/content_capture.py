@@ -13,6 +13,8 @@ from agentrt.base.ids import RunId
 from agentrt.base.plain_copy import PlainCopy
 from agentrt.base.segments import Generated, Segment, Text, ValueText
 from agentrt.program import AskWork, Chat, Gen, Node, ProgramWork, ToolWork, YieldingNode
+from agentrt.program.node import segment_of
+from agentrt.program.prompt_prefix import answer_of, own_pieces, parent_of
 from agentrt.protocol.node_content import NodeContent, PromptLink
 
 
@@ -92,13 +94,13 @@ class ToldPrompts:
         link: Chat | None = gen.prompt
         before: int | None = None
         while link is not None:
-            if link.own_pieces:
+            if own_pieces(link):
                 if link.serial in told:
                     before = link.serial
                     break
                 told.add(link.serial)
                 new.append(link)
-            link = link.parent
+            link = parent_of(link)
         found: list[PromptLink] = []
         for one in reversed(new):
             found.append(_link(one, before, gen))
@@ -107,12 +109,12 @@ class ToldPrompts:
 
 
 def _link(link: Chat, before: int | None, gen: Gen[Any]) -> PromptLink:
-    answer = link.answer
+    answer = answer_of(link)
     if answer is not None and answer.scope.run is gen.scope.run:
         return PromptLink(link.serial, before, (), answer.id)
     segments = [
         _value_of(piece, link, gen) if isinstance(piece, Node) else piece
-        for piece in link.own_pieces
+        for piece in own_pieces(link)
     ]
     return PromptLink(link.serial, before, tuple(segments))
 
@@ -120,7 +122,7 @@ def _link(link: Chat, before: int | None, gen: Gen[Any]) -> PromptLink:
 def _value_of(node: Node[Any], link: Chat, gen: Gen[Any]) -> Segment:
     """The value of a node as the prompt has it."""
     try:
-        segment = node.segment(as_answer=link.answer is node, style=gen.prompt.json_style)
+        segment = segment_of(node, as_answer=answer_of(link) is node, style=gen.prompt.json_style)
     except Exception as error:  # there was no prompt then
         return ValueText(f"[failed: {type(error).__name__}]", node.id)
     return ValueText(segment.text, node.id) if type(segment) is Text else segment
@@ -128,9 +130,9 @@ def _value_of(node: Node[Any], link: Chat, gen: Gen[Any]) -> Segment:
 
 def _answer_of(gen: Gen[Any]) -> Generated | None:
     """The answer of a generation without its token ids, as far as it came."""
-    generated = gen.generated
-    thinking = "".join(gen.reasoning).strip() if gen.reasoning else generated.thinking
-    text = generated.text or "".join(gen.chunks)
+    written, generated = gen.written, gen.written.generated
+    thinking = "".join(written.reasoning).strip() if written.reasoning else generated.thinking
+    text = generated.text or "".join(written.chunks)
     if not text and not thinking and not generated.calls:
         return None
     visible = generated.content if generated.text else text

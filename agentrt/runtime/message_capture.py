@@ -11,6 +11,7 @@ from agentrt.base.canonical_json import content, dumps
 from agentrt.base.message_parts import genai_messages
 from agentrt.base.segments import Close, Open
 from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.prompt.message_form import function_of
 from agentrt.protocol.events import AttributeValue
 
@@ -76,7 +77,7 @@ def _text_message(role: str, text: str) -> dict[str, Any]:
 def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {}
     try:
-        segments = gen.work.chat.segments()
+        segments = prompt_segments(gen.work.chat)
     except Exception:  # an input failed: there was no prompt
         segments = []
     messages = genai_messages(segments)
@@ -86,7 +87,7 @@ def _generation(gen: Gen[Any], finish_reason: str) -> dict[str, AttributeValue]:
     if system:
         found["gen_ai.system_instructions"] = dumps(system)
     found["gen_ai.input.messages"] = dumps([m for m in messages if m["role"] != "system"])
-    answer = genai_messages([Open("assistant"), gen.generated, Close()])
+    answer = genai_messages([Open("assistant"), gen.written.generated, Close()])
     found["gen_ai.output.messages"] = dumps(
         [{**message, "finish_reason": finish_reason} for message in answer]
     )

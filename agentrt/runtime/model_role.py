@@ -13,6 +13,7 @@ from agentrt.base.errors import InternalError, Unsupported, UsageError
 from agentrt.base.record import record
 from agentrt.base.segments import Text
 from agentrt.program import Gen, GenerateWork
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.program.scope import sooner
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import Backend, Capabilities
@@ -63,7 +64,7 @@ class ModelRole:
             return 0
         chat = work.chat
         try:
-            segments = chat.segments()
+            segments = prompt_segments(chat)
             if any(type(one) is Text and len(one.text) > LARGE_CHARACTERS for one in segments):
                 return 0  # it is encoded in a worker thread before it is sent
             encoded = self.codec.encode(chat.tools, segments, chat.history, cache_salt)

@@ -66,7 +66,7 @@ def _part(
         state.name,
         took_s,
         live=True,
-        produced_tokens=gen.produced_tokens if gen is not None else 0,
+        produced_tokens=gen.written.produced_tokens if gen is not None else 0,
         max_tokens=gen.max_tokens if gen is not None else 0,
         slack_s=_slack_s(state, node, now_s),
     )
@@ -81,10 +81,10 @@ def _slack_s(state: NodeState, node: Node[object], now_s: float) -> float | None
 def _rest_s(state: NodeState, node: Node[object], now_s: float) -> float | None:
     """Time that the node still needs at its pace; None if it has not shown any."""
     if isinstance(node, Gen):
-        decoding_s = now_s - node.first_token_at_s
-        if not node.produced_tokens or decoding_s <= 0:
+        decoding_s, tokens = now_s - node.written.first_token_at_s, node.written.produced_tokens
+        if not tokens or decoding_s <= 0:
             return None
-        return (node.max_tokens - node.produced_tokens) * decoding_s / node.produced_tokens
+        return (node.max_tokens - tokens) * decoding_s / tokens
     timeout_s = node.work.spec.timeout_s if isinstance(node.work, ToolWork) else None
     if timeout_s is None:
         return None

@@ -18,7 +18,9 @@ from agentrt.base.errors import (
 from agentrt.base.ids import NodeId, RunId
 from agentrt.base.run_progress import RunProgress
 from agentrt.program import AskWork, Gen, Node, ProgramWork, ToolWork
+from agentrt.program.node import fail
 from agentrt.program.ports import LastWait, OwningScope
+from agentrt.program.prompt_prefix import answer_of, inputs_of, since_answer
 from agentrt.protocol.events import AttributeValue, NodeDeclared, NodeDemanded
 from agentrt.runtime.engine_deadline import engine_deadline_s
 from agentrt.runtime.model_role import ModelRole
@@ -251,7 +253,7 @@ class Run:
         for task in list(self.tasks.values()):
             task.stop(error)
         for node in list(self.nodes.values()):
-            node.fail(error)
+            fail(node, error)
 
     def forget(self, node_id: NodeId) -> tuple[LastWait | None, StopRequest | None]:
         """Drop what was kept for a node that has ended.
@@ -289,7 +291,7 @@ class Run:
     def _generation(self, node: Gen[Any], scope: OwningScope, now_s: float) -> NodeDeclared:
         work = node.work
         output, sampling = work.output, work.sampling
-        inputs = work.chat.inputs() if output.late is None else work.inputs()
+        inputs = inputs_of(work.chat) if output.late is None else work.inputs()
         deps: tuple[NodeId, ...] = ()
         if inputs:
             deps = tuple([source.id for source in inputs if source.scope.run is self])
@@ -314,12 +316,12 @@ class Run:
         if output.checked:
             attributes["agentrt.check.retries"] = work.retries
         fork_of: NodeId | None = None  # the first node that continues the same chat
-        for chat in (since_answer := work.chat.since_answer()):
+        for chat in (links := since_answer(work.chat)):
             first = self._continued.setdefault(chat.serial, node.id)
             if first != node.id:
                 fork_of = first
                 break
-        if (before := since_answer[-1].answer) is not None and before.scope.run is self:
+        if (before := answer_of(links[-1])) is not None and before.scope.run is self:
             attributes["agentrt.prefix.continues"] = before.id
         waited = scope.waited
         engine = self._engines[work.model]

@@ -128,7 +128,9 @@ class RunWatch:
         match event:
             case NodeDeclared():
                 if isinstance(node, Gen):
-                    self._texts[node.id] = WatchedText(node, node.chunks, node.reasoning)
+                    self._texts[node.id] = WatchedText(
+                        node, node.written.chunks, node.written.reasoning
+                    )
                 parent, at_s = event.parent, event.at_s
                 self._put(NodeStarted(node.id, node.name, node.kind, parent, node.site, at_s))
             case ToolStarted(attempt=attempt, at_s=at_s):
@@ -161,17 +163,17 @@ class RunWatch:
 
     def _tell_text(self, text: WatchedText) -> None:
         """Tell what a generation has written since, without marking it as seen by the program."""
-        gen = text.gen
-        if gen.chunks is not text.chunks or gen.reasoning is not text.reasoning:
-            text.chunks, text.reasoning = gen.chunks, gen.reasoning
+        gen, written = text.gen, text.gen.written
+        if written.chunks is not text.chunks or written.reasoning is not text.reasoning:
+            text.chunks, text.reasoning = written.chunks, written.reasoning
             text.answer = text.thinking = 0
             self._put(TextWithdrawn(gen.id, gen.name), gen.id)
-        if len(gen.reasoning) > text.thinking:
-            self._put_text(gen, gen.reasoning[text.thinking :], thinking=True)
-            text.thinking = len(gen.reasoning)
-        if len(gen.chunks) > text.answer:
-            self._put_text(gen, gen.chunks[text.answer :], thinking=False)
-            text.answer = len(gen.chunks)
+        if len(written.reasoning) > text.thinking:
+            self._put_text(gen, written.reasoning[text.thinking :], thinking=True)
+            text.thinking = len(written.reasoning)
+        if len(written.chunks) > text.answer:
+            self._put_text(gen, written.chunks[text.answer :], thinking=False)
+            text.answer = len(written.chunks)
 
     def _put_text(self, gen: Gen[Any], pieces: list[str], *, thinking: bool) -> None:
         unread = self._unread.get(gen.id)

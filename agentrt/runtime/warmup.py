@@ -13,6 +13,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.errors import AgentrtError
 from agentrt.base.segments import Close, Open, Text, ToolSchema
 from agentrt.program import Chat, Program
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.program.static_scan import scan_program
 from agentrt.protocol.backend import Backend
 
@@ -87,4 +88,4 @@ def prepare(programs: Programs, codecs: Sequence[Codec]) -> tuple[ConstraintSpec
 def _begin(codec: Codec, chat: Chat, tools: tuple[ToolSchema, ...]) -> None:
     """Encode the beginning of a chat; a refusal of the template is reported when it is used."""
     with suppress(AgentrtError):
-        codec.encode(tools or chat.tools, (*chat.segments(), *_QUESTION), chat.history)
+        codec.encode(tools or chat.tools, (*prompt_segments(chat), *_QUESTION), chat.history)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agentrt.program import Gen, program
+from agentrt.program.generation import submit
 from agentrt.serve.request_builder import CompletionRequest
 
 Deliver = Callable[[Gen[str]], Awaitable[None]]
@@ -23,7 +24,7 @@ async def chat_completion(request: CompletionRequest, deliver: Deliver) -> None:
         request: Prompt, output and options.
         deliver: Reads the generation until its end.
     """
-    gen: Gen[Any] = Gen.submit(request.chat, request.output, request.options, site=_SITE)
+    gen: Gen[Any] = submit(Gen, request.chat, request.output, request.options, site=_SITE)
     await deliver(gen)
 
 
@@ -35,7 +36,7 @@ async def text_completion(request: CompletionRequest, deliver: Deliver) -> None:
         request: Prompt, output and options.
         deliver: Reads the generation until its end.
     """
-    gen: Gen[Any] = Gen.submit(request.chat, request.output, request.options, site=_TEXT_SITE)
+    gen: Gen[Any] = submit(Gen, request.chat, request.output, request.options, site=_TEXT_SITE)
     await deliver(gen)
 
 

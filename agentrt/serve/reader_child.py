@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from agentrt.base.errors import AgentrtError
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.prompt import Codec
 from agentrt.protocol.child_limits import claim_answers, limit_cpu, limit_memory, payloads
 from agentrt.serve import reader_wire as wire
@@ -75,7 +76,7 @@ def _read(order: wire.ReadBody, model: wire.ReaderModel, codec: Codec) -> wire.B
     request = generation_of(question, model.name, codec, model.window_tokens)
     chat, terms = request.chat, request.terms
     salt = order.cache_salt + terms.cache_salt
-    encoded = codec.encode(chat.tools, chat.segments(), chat.history, salt)
+    encoded = codec.encode(chat.tools, prompt_segments(chat), chat.history, salt)
     if order.route != "tokenize":
         check_prompt_tokens(len(encoded.token_ids), model.window_tokens)
     return wire.BodyRead(

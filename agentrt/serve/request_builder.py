@@ -26,6 +26,7 @@ from agentrt.base.segments import (
 from agentrt.program import Chat, GenOptions, OutputSpec
 from agentrt.program.options import sampling_of
 from agentrt.program.output import raw_text
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.serve.answer_form import about, final_schema_of, form_of
 from agentrt.serve.prompt_size import check_prompt_tokens
 from agentrt.serve.refusal import RequestRefused
@@ -108,7 +109,7 @@ def text_completion_request(
         AgentrtError: The prompt does not fit, or the grammar of the answer is not supported.
     """
     chat = prompt_chat(question.only_prompt, codec, special=question.add_special_tokens)
-    check_prompt_tokens(len(codec.encode((), chat.segments()).token_ids), window_tokens)
+    check_prompt_tokens(len(codec.encode((), prompt_segments(chat)).token_ids), window_tokens)
     terms = terms_of(question)
     return CompletionRequest(
         chat,

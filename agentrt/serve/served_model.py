@@ -16,6 +16,7 @@ from agentrt.base.errors import AgentrtError, EngineUnavailable, NodeCancelled
 from agentrt.base.ids import RunId
 from agentrt.base.segments import CallFrame
 from agentrt.program import Gen
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.model_role import ModelRole
 from agentrt.serve.api_keys import Tenant
@@ -225,7 +226,7 @@ class ServedModel:
         codec = self.codec()
         chat, salt = request.chat, tenant.cache_salt + request.terms.cache_salt
         try:
-            return codec.encode(chat.tools, chat.segments(), chat.history, salt).token_ids
+            return codec.encode(chat.tools, prompt_segments(chat), chat.history, salt).token_ids
         except AgentrtError as error:
             raise refusal_of(error) from None
 

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from agentrt import Chat, UsageError, chat
 from agentrt.base.canonical_json import dumps
 from agentrt.base.segments import CallMade, Close, Open, ResultOf, Text
+from agentrt.program.prompt_prefix import prompt_segments, since_answer
 
 CONVERSATION: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},
@@ -31,28 +32,28 @@ CONVERSATION: list[dict[str, Any]] = [
 def test_each_method_gives_a_longer_chat() -> None:
     base = chat(system="Be brief.")
     one, other = base.user("a", "", "b"), base.user("c")
-    assert base.segments() == [Open("system"), Text("Be brief."), Close()]
-    assert one.segments() == [
-        *base.segments(),
+    assert prompt_segments(base) == [Open("system"), Text("Be brief."), Close()]
+    assert prompt_segments(one) == [
+        *prompt_segments(base),
         Open("user"),
         Text("a"),
         Text("b"),
         Close(),
     ]
-    assert other.segments()[-2] == Text("c")
+    assert prompt_segments(other)[-2] == Text("c")
     assert repr(one) == "<Chat system user>"
 
 
 def test_messages_there_and_back() -> None:
     read = Chat.of(CONVERSATION)
     assert read.messages() == CONVERSATION
-    assert read.segments()[6:10] == [
+    assert prompt_segments(read)[6:10] == [
         Open("assistant"),
         CallMade("c1", "add", '{"a":1,"b":1}'),
         Close(),
         Open("tool"),
     ]
-    assert ResultOf("c1", "add") in read.segments()
+    assert ResultOf("c1", "add") in prompt_segments(read)
 
 
 def test_pydantic_reads_and_writes_a_chat() -> None:
@@ -90,7 +91,7 @@ def test_a_part_must_be_text_or_a_node() -> None:
 def test_fork_says_the_same_chat_aloud() -> None:
     base = chat(system="x")
     draft, guard = base.fork(2, names=("draft", "guard"))
-    assert draft.segments() == guard.segments() == base.segments()
+    assert prompt_segments(draft) == prompt_segments(guard) == prompt_segments(base)
     assert (draft.label, guard.label) == ("draft", "guard")
     assert len(base.fork(3)) == 3
     with pytest.raises(UsageError, match="does not fit"):
@@ -102,5 +103,5 @@ def test_fork_says_the_same_chat_aloud() -> None:
 def test_recent_stops_at_the_root() -> None:
     base = chat(system="x")
     longer = base.user("a").user("b")
-    assert longer.since_answer()[0] is longer
-    assert base in longer.since_answer()
+    assert since_answer(longer)[0] is longer
+    assert base in since_answer(longer)

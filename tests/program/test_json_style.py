@@ -26,6 +26,7 @@ from agentrt import (
 from agentrt.base.json_style import JsonStyle, styled_json
 from agentrt.program.options import check_options, check_output
 from agentrt.program.output import calls_of, items_of, step_of, tagged_of, value_of
+from agentrt.program.prompt_prefix import with_more_tools
 
 DIGIT = {"enum": [1, 2, 3]}
 PAIR = json_schema({"type": "array", "items": DIGIT, "minItems": 2, "maxItems": 2})
@@ -135,7 +136,7 @@ def test_values_in_a_prompt_have_the_style_of_the_chat() -> None:
 
     @program
     async def prompts(style: JsonStyle) -> list[Chat]:
-        asked = chat("Be brief.", json_style=style).with_more_tools([rows])
+        asked = with_more_tools(chat("Be brief.", json_style=style), [rows])
         late = rows(2)
         pending = asked.user("Count ", late).results([late])
         answer = pending.generate(max_tokens=5, on_limit="close")

@@ -125,7 +125,7 @@ def test_a_prompt_goes_on_behind_the_ids_of_the_answers(run, server_url):
         for number in range(4):
             node = asked.user(f"Number {number}?").generate(max_tokens=20, temperature=1.0)
             await node
-            answers.append(node.generated.token_ids)
+            answers.append(node.written.generated.token_ids)
             asked = node.ctx
 
     run(talk)

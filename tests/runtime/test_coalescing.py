@@ -8,6 +8,7 @@ import pytest
 from agentrt import NodeCancelled, chat, gather, program, tool
 from agentrt.analysis import RunRecord, split
 from agentrt.base.ids import RunId
+from agentrt.program.node import wait_until_done
 from agentrt.protocol.events import FirstToken, ItemClosed, NodeFinished, RequestSent, Scheduled
 from agentrt.runtime import RunOptions
 
@@ -147,7 +148,7 @@ def test_when_all_are_cancelled_the_engine_stops(bench: Any) -> None:
         return sum([isinstance(node.error, NodeCancelled) for node in nodes if await done(node)])
 
     async def done(node: Any) -> bool:
-        await node.wait_until_done()
+        await wait_until_done(node)
         return True
 
     rig = rig_of(bench)

@@ -20,6 +20,7 @@ from agentrt import (
     program,
     tool,
 )
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import NodeFinished
 from agentrt.testing import Reply, calls_text
@@ -86,8 +87,8 @@ def test_context_overflow_when_the_last_part_arrives(bench: Any, codec: Any) -> 
 
 
 def test_overflow_names_the_smallest_valid_output(bench: Any, codec: Any) -> None:
-    word = len(codec.encode((), ASK.user("word " * 10).segments()).token_ids)
-    one = len(codec.encode((), ASK.user("word " * 11).segments()).token_ids) - word
+    word = len(codec.encode((), prompt_segments(ASK.user("word " * 10))).token_ids)
+    one = len(codec.encode((), prompt_segments(ASK.user("word " * 11))).token_ids) - word
     count = 10 + (codec.window_tokens - word) // one - 1
 
     @program

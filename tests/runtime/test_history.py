@@ -7,6 +7,7 @@ import pytest
 
 from agentrt import Chat, Unsupported, UsageError, chat, embedded, program, trim
 from agentrt.base.segments import History
+from agentrt.program.prompt_prefix import links_of, rebuilt, with_tools
 from agentrt.prompt import Codec
 from agentrt.prompt.model_files import ModelFiles
 from agentrt.protocol.events import PrefixLost
@@ -63,8 +64,8 @@ def test_it_holds_for_all_that_continues_a_chat(bench: Any, thinking: Codec) -> 
     """Forks, tools, results of a hook that shortens: the choice is made once."""
     kept = chat(history="append").user("x").fork(2)[0].assistant("y")
     assert kept.history == "append"
-    assert kept.rebuilt(kept.links()).history == "append"
-    assert kept.with_tools(()).history == "append"
+    assert rebuilt(kept, links_of(kept)).history == "append"
+    assert with_tools(kept, ()).history == "append"
     assert chat().user("x").history == "template"
 
     @program

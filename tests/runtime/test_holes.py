@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from agentrt import chat, program, tool
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.events import HoleFilled, NodeFinished, PrefixLost, RequestSent
 from agentrt.testing import calls_text
 
@@ -40,7 +41,7 @@ def test_an_incomplete_prompt_is_sent_and_grows_in_order(bench: Any, codec: Any)
     assert filled.at_s == began_s + 3.0
     ids = seen.requests[0].prompt.token_ids + seen.fills[0][1].token_ids
     whole = ASK.user("Data: ", '{"name":"slow"}', " and ", '{"name":"quick"}', "\nWhat follows?")
-    assert ids == codec.encode((), whole.segments()).token_ids
+    assert ids == codec.encode((), prompt_segments(whole)).token_ids
     assert len(seen.requests[0].prompt.token_ids) > 5, "what was known was sent"
 
 
@@ -101,7 +102,7 @@ def test_generated_ids_are_kept(bench: Any, codec: Any) -> None:
     async def goes_on() -> str:
         first = ASK.user("Name a city.").generate(name="first")
         await first
-        kept.extend(first.generated.token_ids)
+        kept.extend(first.written.generated.token_ids)
         return await first.ctx.user("And its country?").generate(name="second")
 
     kept: list[int] = []

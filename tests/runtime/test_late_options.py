@@ -11,6 +11,8 @@ from pydantic import BaseModel
 
 from agentrt import ConstraintError, OneOf, ToolFailed, chat, choice, program, tool
 from agentrt.base.constraint_spec import ConstraintSpec
+from agentrt.program.node import report_failure_as_text
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.events import HoleFilled, RequestSent, Scheduled
 
 ASK = chat(system="Be brief.")
@@ -74,7 +76,7 @@ def test_a_request_with_a_hole_in_its_constraint_is_sent_at_once(bench: Any, cod
     assert (sent.at_s, sent.complete) == (began_s, False)
     asked = rig.backend.seen.requests[0]
     assert asked.constraint.holes == ("options:0",)
-    assert asked.prompt.token_ids == codec.encode((), ASK.user("Which?").segments()).token_ids
+    assert asked.prompt.token_ids == codec.encode((), prompt_segments(ASK.user("Which?"))).token_ids
     [(_, fill)] = rig.backend.seen.fills
     assert (fill.token_ids, fill.complete, fill.constraint.holes) == ((), True, ())
     assert S1 in fill.constraint.source
@@ -161,7 +163,7 @@ def test_a_failure_that_stands_in_the_prompt_gives_no_option(bench: Any, codec: 
     async def partly() -> Any:
         nodes = [broken(), fact("A", 1.0)]
         for node in nodes:
-            node.report_failure_as_text()
+            report_failure_as_text(node)
         ask = ASK.user("Data: ", *nodes)
         return await ask.generate(Annotated[Fact, OneOf(nodes)], name="which")
 

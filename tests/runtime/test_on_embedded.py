@@ -102,7 +102,7 @@ def test_what_a_stop_string_cut_goes_on_by_its_text(engine: Any) -> None:
         whole = await ASK.user("Say something.").generate(max_tokens=12)
         node = ASK.user("Say something.").generate(max_tokens=12, stop=whole[3:5])
         await node
-        return whole, node.generated
+        return whole, node.written.generated
 
     whole, kept = engine.run(cut)
     assert kept.text == whole[: whole.index(whole[3:5])]

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from agentrt import Chat, ContextOverflow, Overflow, chat, gather, program, tool, trim
 from agentrt.analysis import Causes, RunRecord, critical_path, split
 from agentrt.base.segments import Open, Text
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import (
     NodeDeclared,
@@ -75,7 +76,7 @@ def test_the_oldest_exchanges_go(bench: Any, codec: Any) -> None:
     assert kept == list(range(kept[0], 60)), "the newest stay"
     assert kept[0] > 0
     (request,) = rig.backend.seen.requests
-    shorter, longer = (len(codec.encode((), talk(n).segments()).token_ids) for n in (20, 21))
+    shorter, longer = (len(codec.encode((), prompt_segments(talk(n))).token_ids) for n in (20, 21))
     room = (codec.window_tokens - 40) * 3 // 4 - len(request.prompt.token_ids)
     assert 0 <= room < longer - shorter, "one more would have been too many"
     assert ctx.messages()[0] == {"role": "system", "content": "Be brief."}
@@ -99,7 +100,7 @@ def test_it_is_asked_when_the_output_would_get_less_than_its_tokens(bench: Any, 
         return await c.generate(max_tokens=max_tokens, on_overflow=decline)
 
     def tokens(fill: int) -> int:
-        return len(codec.encode((), ASK.user("word " * fill).segments()).token_ids)
+        return len(codec.encode((), prompt_segments(ASK.user("word " * fill))).token_ids)
 
     fill = bisect_left(range(window), True, key=lambda n: tokens(n) > window - 50)
     assert tokens(fill - 1) == window - 50
@@ -176,7 +177,7 @@ def test_a_chat_that_was_continued_early_continues_the_shorter_one(
     assert two.startswith(one + "fine")
     assert three.startswith(two + "good")
     sent = [e.node_id for e in rig.recorder.of(RequestSent)]
-    early = codec.window_tokens > len(codec.encode((), talk(turns).segments()).token_ids)
+    early = codec.window_tokens > len(codec.encode((), prompt_segments(talk(turns))).token_ids)
     assert (sent.count("talks#0/two#0") > 1) == early, "it had begun, and began anew"
 
 
@@ -315,7 +316,7 @@ def test_the_tools_stand_in_the_table(bench: Any, codec: Any) -> None:
         bench([], codec=codec).run(plans)
     names = [part.name for part in e.value.parts]
     assert "description of the tools fetch" in names
-    total = len(codec.encode((fetch.spec.schema,), ASK.segments()).token_ids)
+    total = len(codec.encode((fetch.spec.schema,), prompt_segments(ASK)).token_ids)
     assert e.value.parts[names.index("description of the tools fetch")].tokens < total + 5
 
 

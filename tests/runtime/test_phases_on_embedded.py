@@ -72,8 +72,8 @@ def test_thought_goes_before_every_kind_of_output(engine: Any) -> None:
         values = list(await gather(*gens))
         assert all(gen.meta.ledger.thinking_tokens > 0 for gen in gens)
         assert all("<think>" not in gen.text for gen in gens)
-        assert all(gen.generated.text.startswith("<think>\n") for gen in gens)
-        assert all(gen.generated.text.endswith(gen.text) for gen in gens)
+        assert all(gen.written.generated.text.startswith("<think>\n") for gen in gens)
+        assert all(gen.written.generated.text.endswith(gen.text) for gen in gens)
         again = gens[1].ctx.user("Why?").generate(max_tokens=4, name="again")
         await again
         return values

@@ -179,7 +179,7 @@ def test_the_tokens_of_an_answer_are_kept(cached: Cached, codec: Any) -> None:
         gen = ASK.generate(cache=True)
         await gen
         after = await gen.ctx.user("Really?").generate(cache=True)
-        return after, gen.generated.token_ids
+        return after, gen.written.generated.token_ids
 
     first = cached.run(continued, codec=codec)
     assert first[1]

@@ -9,6 +9,7 @@ import pytest
 
 from agentrt import ask, chat, gather, program, tool
 from agentrt.base.config import SchedulerConfig
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.runtime import RunOptions, Runtime
 from agentrt.runtime.kv_hints.retention import ROOM_SHARE
 from agentrt.scheduler import Estimates
@@ -184,7 +185,7 @@ def test_at_the_end_all_but_what_modules_hold_is_dropped(bench: Any, codec: Any)
     rig.main(main)
     longest = max(said(rig, "drop"), key=lambda one: len(one.token_ids))
     assert len(said(rig, "drop")) <= 2, "one for the whole talk, one for the last run"
-    system = len(codec.encode((), ASK.segments()).token_ids)
+    system = len(codec.encode((), prompt_segments(ASK)).token_ids)
     assert longest.from_tokens == system
 
 

@@ -168,7 +168,7 @@ def test_a_budget_of_tokens_closes_outputs(bench: Any) -> None:
         async with limits(tokens=40, on_limit="close"):
             nodes = [ASK.user("x").generate(list[int], max_tokens=20) for _ in range(2)]
             values = [await node for node in nodes]
-            return values, sum(node.produced_tokens for node in nodes)
+            return values, sum(node.written.produced_tokens for node in nodes)
 
     values, tokens = bench(lambda r, p: "[" + "1,2," * 50 + "3]").run(outer)
     assert tokens <= 40

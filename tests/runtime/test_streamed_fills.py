@@ -8,6 +8,7 @@ from pydantic import AfterValidator, StringConstraints
 
 from agentrt import Gen, NodeCancelled, chat, gather, program
 from agentrt.base.config import SchedulerConfig
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.events import NodeFinished, PromptRevised, RequestSent
 from agentrt.runtime.requests.begun_text import BegunText
 from agentrt.runtime.requests.streamed_fills import StreamedFills
@@ -44,7 +45,7 @@ def test_a_prompt_grows_while_its_text_is_written(bench: Any, codec: Any) -> Non
     assert len(fills) > 6
     assert [fill.complete for fill in fills] == [False] * (len(fills) - 1) + [True]
     whole = ASK.user("Of ", WORDS, " and ", OTHER, ": which?")
-    assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
+    assert whole_prompt(rig) == codec.encode((), prompt_segments(whole)).token_ids
     assert not rig.recorder.of(PromptRevised)
 
 
@@ -73,7 +74,7 @@ def test_what_is_sent_is_always_the_beginning_of_what_follows(bench: Any, codec:
     rig = bench([WORDS, "short", "both"], codec=codec, decode_tokens_per_s=10.0)
     assert rig.run(uneven) == "both"
     whole = ASK.user("Of ", WORDS, "\n\n", "short", ": which?")
-    assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
+    assert whole_prompt(rig) == codec.encode((), prompt_segments(whole)).token_ids
     times = [fill for _, fill in rig.backend.seen.fills]
     assert all(one.token_ids or one.complete for one in times)
 
@@ -94,7 +95,7 @@ def test_texts_go_in_whatever_the_order_of_their_ends(
     rig = bench([*texts, "the last"], codec=codec, decode_tokens_per_s=10.0)
     assert rig.run(three) == "the last"
     whole = ASK.user(*(part for text in texts for part in (text, "\n\n")), "Which?")
-    ids = codec.encode((), whole.segments()).token_ids
+    ids = codec.encode((), prompt_segments(whole)).token_ids
     assert whole_prompt(rig) == ids
     assert not rig.recorder.of(PromptRevised)
     last = len(rig.backend.seen.fills[-1][1].token_ids)
@@ -122,7 +123,7 @@ def test_a_value_that_is_not_what_was_written_takes_the_request_back(
     taken_back, sent = (r for r in rig.backend.seen.requests if r.node_id.endswith("verdict#0"))
     assert rig.backend.seen.fills[0][0] == taken_back.request_id
     whole = ASK.user("Of ", WORDS.upper(), ": which?")
-    assert sent.prompt.token_ids == codec.encode((), whole.segments()).token_ids
+    assert sent.prompt.token_ids == codec.encode((), prompt_segments(whole)).token_ids
 
 
 def test_a_text_that_is_checked_goes_in_when_it_has_passed(bench: Any, codec: Any) -> None:
@@ -143,7 +144,7 @@ def test_a_text_that_is_cancelled_ends_its_readers(bench: Any, codec: Any) -> No
         first = ASK.user("One.").generate(name="first", max_tokens=2000)
         verdict = ASK.user("Of ", first, ": which?").generate(name="verdict")
         async for _ in first.stream():
-            if len(first.chunks) > 70:
+            if len(first.written.chunks) > 70:
                 break
         first.cancel("enough")
         await verdict

@@ -50,7 +50,7 @@ def test_the_value_is_without_its_thought(bench: Any, spelling: Codec | None) ->
         values: list[Any] = [await gen, await free, await choice]
         for one in (gen, free, choice):
             assert one.thinking == "Hm, let me see."
-            assert one.generated.thinking.endswith("</think>\n\n")
+            assert one.written.generated.thinking.endswith("</think>\n\n")
         assert gen.text == '{"x":1}'
         assert [piece async for piece in gen.stream()] == ['{"x":1}']
         partials = [partial async for partial in gen.partials()]

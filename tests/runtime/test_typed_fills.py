@@ -7,6 +7,7 @@ from pydantic import BaseModel, field_serializer
 
 from agentrt import chat, program
 from agentrt.base.json_style import JsonStyle, styled_json
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.events import PromptRevised
 
 ASK = chat(system="Be brief.")
@@ -63,7 +64,7 @@ def test_a_list_goes_in_while_it_is_written(bench: Any, codec: Any, style: JsonS
     assert last < len(whole_prompt(rig)) / 4, "most of it was computed before"
     text = styled_json([one.model_dump() for one in RIVERS], style)
     whole = ASK.user("Of ", text, ": which?")
-    assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
+    assert whole_prompt(rig) == codec.encode((), prompt_segments(whole)).token_ids
 
 
 def test_items_go_in_while_they_are_written(bench: Any, codec: Any) -> None:
@@ -77,7 +78,7 @@ def test_items_go_in_while_they_are_written(bench: Any, codec: Any) -> None:
     assert len(fills_of(rig)) > 6
     text = styled_json([one.model_dump() for one in RIVERS])
     whole = ASK.user("Of ", text, ": which?")
-    assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
+    assert whole_prompt(rig) == codec.encode((), prompt_segments(whole)).token_ids
 
 
 def test_a_record_with_serializers_goes_in_at_its_end(bench: Any, codec: Any) -> None:
@@ -92,4 +93,4 @@ def test_a_record_with_serializers_goes_in_at_its_end(bench: Any, codec: Any) ->
     assert rig.run(judged) == "both"
     assert [fill.complete for fill in fills_of(rig)] == [True]
     whole = ASK.user("Of ", styled_json({"name": " ".join(NAMES).upper()}), ": which?")
-    assert whole_prompt(rig) == codec.encode((), whole.segments()).token_ids
+    assert whole_prompt(rig) == codec.encode((), prompt_segments(whole)).token_ids

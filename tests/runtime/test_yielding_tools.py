@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from agentrt import ToolFailed, chat, program, tool
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.events import PromptRevised
 from agentrt.tools import ToolSpec, execute
 
@@ -50,7 +51,9 @@ def asked(source: Any) -> Any:
 
 
 def expected(codec: Any, text: str) -> tuple[int, ...]:
-    ids: tuple[int, ...] = codec.encode((), ASK.user("Of ", text, ": sum up.").segments()).token_ids
+    ids: tuple[int, ...] = codec.encode(
+        (), prompt_segments(ASK.user("Of ", text, ": sum up."))
+    ).token_ids
     return ids
 
 

@@ -14,6 +14,7 @@ import pytest
 from agentrt.app import open_runtime
 from agentrt.base.errors import InternalError
 from agentrt.base.segments import PromptIds
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.serve import ServeConfig, serving
 from agentrt.serve import reader_wire as wire
 from agentrt.serve.api_keys import Tenant
@@ -51,7 +52,9 @@ def test_a_body_is_read_as_it_would_be_here(reader, codec):
     content = body(LONG, response_format=FORM, stream=True, stop=["x"], seed=2**60, user="me")
     there = read(reader, content)
     here = generation_of(body_request("chat", content), "tiny", codec, codec.window_tokens)
-    assert there.chat.segments() == [PromptIds(codec.encode((), here.chat.segments()).token_ids)]
+    assert prompt_segments(there.chat) == [
+        PromptIds(codec.encode((), prompt_segments(here.chat)).token_ids)
+    ]
     assert there.output == here.output
     assert {**there.options, "stop": tuple(there.options["stop"])} == here.options
     assert there.terms == here.terms == RequestTerms(user="me", stream=True)
@@ -86,7 +89,7 @@ def test_a_process_that_was_killed_is_replaced(reader):
     read(reader, body(LONG))
     os.kill(reader.pid, signal.SIGKILL)
     os.waitid(os.P_PID, reader.pid, os.WEXITED | os.WNOWAIT)
-    assert read(reader, body(LONG)).chat.segments()
+    assert prompt_segments(read(reader, body(LONG)).chat)
 
 
 def test_a_process_that_stops_is_killed_for_a_client_that_leaves(reader):

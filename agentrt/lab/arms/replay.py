@@ -19,6 +19,8 @@ from agentrt.lab.arms.wire import CallLine, NodeLine, ProgramLine
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Gen, GenOptions, Node, Program, gather, program, race, regex, tool
 from agentrt.program.arrivals import Arrivals
+from agentrt.program.generation import submit
+from agentrt.program.node import when_done
 from agentrt.program.output import value_of
 
 PartKey: TypeAlias = tuple[str, str]
@@ -124,7 +126,7 @@ class Play:
                 self.nodes[line["name"]] = gen = self._call(line, node)
                 self._calls[gen.id] = line
                 if self._services_s:
-                    gen.when_done(self._served)
+                    when_done(gen, self._served)
             else:
                 self.nodes[line["name"]] = wait(line["seconds"], line["text"])
         self._pending = left
@@ -137,7 +139,9 @@ class Play:
         if not node.at_token:
             return all(name in nodes for name in node.quoted)
         plan = nodes.get(node.plan)
-        return isinstance(plan, Gen) and (plan.done or plan.produced_tokens >= node.at_token)
+        return isinstance(plan, Gen) and (
+            plan.done or plan.written.produced_tokens >= node.at_token
+        )
 
     def _served(self, node: Node[Any]) -> None:
         self._services_s.pop(self._calls[node.id]["name"], None)
@@ -161,7 +165,7 @@ class Play:
         """Read a plan until one more tool may begin."""
         marks = [node.at_token for node in self._pending if self.nodes.get(node.plan) is plan]
         async for _ in plan.stream():
-            if plan.produced_tokens >= min(marks):
+            if plan.written.produced_tokens >= min(marks):
                 return
 
     async def _vote(self) -> None:
@@ -186,12 +190,12 @@ class Play:
         prompt = self._tree.find(node.messages, self._part)
         site = f"{self.line['shape']}/{line['site']}"  # all calls are made in the next lines
         if self._options.forms and "pattern" in line:  # which ends by itself
-            return Gen.submit(prompt, value_of(regex(line["pattern"])), options, site=site)
+            return submit(Gen, prompt, value_of(regex(line["pattern"])), options, site=site)
         options["ignore_eos"] = True
         if "seed" in line:
             # The tokens of greedy arms; the seed keeps samples from being computed once.
             options |= {"temperature": 1.0, "top_k": 1, "seed": line["seed"]}
-        return Gen.submit(prompt, value_of(str), options, site=site)
+        return submit(Gen, prompt, value_of(str), options, site=site)
 
     def _part(self, key: PartKey) -> str | Node[str]:
         kind, text = key

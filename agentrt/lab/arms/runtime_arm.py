@@ -214,7 +214,7 @@ class EndedPlay:
         }
         self._given_up = play.given_up
         self._wasted_tokens = sum(
-            gens[name].produced_tokens for name in play.given_up if name in gens
+            gens[name].written.produced_tokens for name in play.given_up if name in gens
         )
 
     def sample(self, began_at_s: float) -> ProgramSample:

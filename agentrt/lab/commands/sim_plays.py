@@ -16,13 +16,14 @@ from agentrt.lab.sim.validate import Play, PlayedWorkload, Terms
 from agentrt.lab.workloads.arrivals import poisson
 from agentrt.lab.workloads.trace import ProgramTrace, TraceCall, Workload
 from agentrt.program import chat
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.prompt import Codec
 
 
 def start_tokens(model: BenchModel) -> int:
     """Tokens that the model's template writes before the first message."""
     ask = chat().user(model.drawing.spell("start", 1))
-    encoded = Codec.load(model.path).encode(ask.tools, ask.segments(), ask.history)
+    encoded = Codec.load(model.path).encode(ask.tools, prompt_segments(ask), ask.history)
     return max(0, len(encoded.token_ids) - 1 - MESSAGE_TOKENS - 1)
 
 

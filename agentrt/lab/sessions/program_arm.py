@@ -25,6 +25,7 @@ from agentrt.lab.workloads.agent_session import (
 )
 from agentrt.program import Chat, gather, program, tool
 from agentrt.program.messages import segments_of
+from agentrt.program.prompt_prefix import extended
 from agentrt.runtime import Runtime
 
 
@@ -76,9 +77,10 @@ class SessionChats:
         )
         await gen
         ended_s, ledger = self._watch.now_s(), gen.meta.ledger
+        first_at_s = gen.written.first_token_at_s
         answer = TurnAnswer(
             gen.text,
-            gen.first_token_at_s - self._watch.began_at_s if gen.first_token_at_s else None,
+            first_at_s - self._watch.began_at_s if first_at_s else None,
             ledger.prompt_tokens,
             ledger.cached_tokens,
             ledger.output_tokens,
@@ -93,7 +95,7 @@ class SessionChats:
         kept = common_messages(self._messages, turn.messages)
         del self._chats[kept + 1 :]
         for segments in segments_of(map(wire_message, turn.messages[kept:])):
-            self._chats.append(self._chats[-1].extended(segments))
+            self._chats.append(extended(self._chats[-1], segments))
         self._messages = turn.messages
         return self._chats[-1]
 

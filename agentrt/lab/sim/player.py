@@ -39,7 +39,7 @@ from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.lab.workloads.site_limits import NO_LIMITS, SiteLimits
 from agentrt.lab.workloads.trace import Part, TraceNode, needs, parts, seeds
 from agentrt.program import Gen, GenOptions, Node, Program, Tool, program, tool
-from agentrt.program.node import note_wait
+from agentrt.program.node import add_demand, mark_handled, note_wait, when_done
 from agentrt.runtime.requests.begun_text import PART_CHUNKS
 
 
@@ -187,16 +187,16 @@ class TracePlayer:
             del self._undeclared[name]
             node = self._nodes[name] = self._declared(traced)
             self._names[node.id] = name
-            node.when_done(self._node_ended)
+            when_done(node, self._node_ended)
             if name in self._awaited:
-                node.add_demand()
+                add_demand(node)
 
     def _may_declare(self, node: TraceNode) -> bool:
         if not self._ended.issuperset(node.after):
             return False
         if isinstance(node, ToolUse) and node.plan and node.plan not in self._ended:
             plan = self._nodes.get(node.plan)
-            return isinstance(plan, Gen) and 0 < node.at_token <= plan.produced_tokens
+            return isinstance(plan, Gen) and 0 < node.at_token <= plan.written.produced_tokens
         if isinstance(node, TraceThink | ToolUse):
             return True
         return all(name in self._nodes for name in self._needs[node.name])
@@ -231,8 +231,8 @@ class TracePlayer:
         left = sorted(marks)
         with suppress(NodeCancelled):
             async for _ in plan.stream():
-                if left and plan.produced_tokens >= left[0]:
-                    left = [mark for mark in left if mark > plan.produced_tokens]
+                if left and plan.written.produced_tokens >= left[0]:
+                    left = [mark for mark in left if mark > plan.written.produced_tokens]
                     self._changed.notify_all()
 
     def _part(self, part: Part) -> str | Node[Any]:
@@ -260,7 +260,7 @@ class TracePlayer:
             self._undeclared.pop(name, None)
             node = self._nodes.get(name)
             if node is not None:
-                node.mark_handled()
+                mark_handled(node)
                 node.cancel("not needed any more")
 
     @property

@@ -20,6 +20,7 @@ from agentrt.program.chat import Chat
 from agentrt.program.code.calls import GENERATING, short_type
 from agentrt.program.code.source import FunctionSource
 from agentrt.program.new_chat import chat
+from agentrt.program.prompt_prefix import prompt_segments
 
 LEAST_CHARACTERS = 200
 """Constant text that is worth a finding: about fifty tokens, three pages of the KV cache."""
@@ -132,7 +133,7 @@ class _Reading:
 
     def _known(self, value: Chat, expression: ast.expr) -> Parts:
         """Parts of a chat of the module, which are the same in every run."""
-        texts = [one.text for one in value.segments() if isinstance(one, Text)]
+        texts = [one.text for one in prompt_segments(value) if isinstance(one, Text)]
         return (WrittenPart("", sum(map(len, texts)), self._source.where(expression)),)
 
     def _parts(self, args: Iterable[ast.expr], *, is_system: bool) -> Iterator[WrittenPart]:

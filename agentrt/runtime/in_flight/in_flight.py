@@ -10,6 +10,9 @@ from agentrt.base.ids import RequestId
 from agentrt.base.segments import Segment
 from agentrt.program import Each, Gen, Tagged, TaggedText
 from agentrt.program.budget import Budget
+from agentrt.program.chat import add_item
+from agentrt.program.generation import add_text, forget_text
+from agentrt.program.tagged_text import add_piece
 from agentrt.protocol.backend import (
     Capabilities,
     GenerateRequest,
@@ -180,14 +183,14 @@ class InFlight:
     def first_token(self) -> Event:
         """Note that the output has begun."""
         self.has_output = True
-        self.gen.first_token_at_s = now_s = self.run.now_s()
+        self.gen.written.first_token_at_s = now_s = self.run.now_s()
         return FirstToken(self.run.run_id, self.gen.id, now_s)
 
     def add_tokens(self, delta: Delta) -> None:
         """Append tokens, and count them in the budgets of the node."""
         self.output_ids += delta.token_ids
         self.logprobs += delta.logprobs
-        self.gen.produced_tokens += len(delta.token_ids)
+        self.gen.written.produced_tokens += len(delta.token_ids)
         for budget in self._budgets:
             budget.spend_tokens(len(delta.token_ids))
 
@@ -195,14 +198,14 @@ class InFlight:
         """Count tokens of an output of this length that the engine sent without their ids."""
         uncounted = output_tokens - len(self.output_ids)
         if uncounted > 0:
-            self.gen.produced_tokens += uncounted
+            self.gen.written.produced_tokens += uncounted
             for budget in self._budgets:
                 budget.spend_tokens(uncounted)
 
     def add_text(self, text: str) -> str:
         """Append text to the reasoning or to the answer; gives the part for the answer."""
         if self.streams_text:
-            self.gen.add_text(text)
+            add_text(self.gen, text)
             return text
         self._raw_text.append(text)
         if self.reasoning is None:
@@ -212,10 +215,10 @@ class InFlight:
     def publish(self, part: ReasoningDelta) -> str:
         """Let readers have text, unless it has to be checked first; gives that for the answer."""
         if part.thought:
-            self.gen.reasoning.append(part.thought)
+            self.gen.written.reasoning.append(part.thought)
         if part.answer:
             if self.unchecked_text is None:
-                self.gen.add_text(part.answer)
+                add_text(self.gen, part.answer)
             else:
                 self.unchecked_text.append(part.answer)
         return part.answer
@@ -232,14 +235,14 @@ class InFlight:
             now_s = self.run.now_s()
             for item in items:
                 events.append(ItemClosed(self.run.run_id, gen.id, len(gen.items), now_s))
-                gen.add_item(item)
+                add_item(gen, item)
         elif items and isinstance(gen, TaggedText):
             for piece in items:
                 if isinstance(piece, Tagged):
                     closed = sum(isinstance(one, Tagged) for one in gen.pieces)
                     event = ItemClosed(self.run.run_id, gen.id, closed, self.run.now_s())
                     events.append(event)
-                gen.add_piece(piece)
+                add_piece(gen, piece)
         return events
 
     def begin_anew(self) -> None:
@@ -248,7 +251,7 @@ class InFlight:
         self.logprobs.clear()
         self._raw_text.clear()
         self._read_deltas = 0
-        self.gen.forget_text()
+        forget_text(self.gen)
         self._expect_output()
 
     def items_in(self, raw_text: str) -> list[str]:
@@ -261,12 +264,14 @@ class InFlight:
     @property
     def raw_text(self) -> str:
         """The text as the model wrote it."""
-        return "".join(self.gen.chunks if self.streams_text else self._raw_text)
+        return "".join(self.gen.written.chunks if self.streams_text else self._raw_text)
 
     @property
     def answer(self) -> str:
         """The answer so far."""
-        return "".join(self.gen.chunks if self.unchecked_text is None else self.unchecked_text)
+        return "".join(
+            self.gen.written.chunks if self.unchecked_text is None else self.unchecked_text
+        )
 
     @property
     def is_reasoning(self) -> bool:

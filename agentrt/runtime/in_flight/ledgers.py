@@ -18,13 +18,13 @@ def departed_ledger(request: InFlight, now_s: float) -> Ledger:
     assert request.sent is not None
     joined_at_s, prompt_tokens = request.joined_at_s, len(request.prompt_ids)
     since_s = request.sent.submitted_at_s if joined_at_s is None else joined_at_s
-    first_at_s = request.gen.first_token_at_s if request.has_output else now_s
+    first_at_s = request.gen.written.first_token_at_s if request.has_output else now_s
     prices = request.takes.prices
     ledger = Ledger(
         received_at_s=since_s,
         completed_at_s=since_s,
         admitted_at_s=since_s,
-        first_token_at_s=request.gen.first_token_at_s,
+        first_token_at_s=request.gen.written.first_token_at_s,
         finished_at_s=now_s,
         queue_s=max(0.0, first_at_s - since_s),
         decode_s=max(0.0, now_s - first_at_s),

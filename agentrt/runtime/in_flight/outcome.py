@@ -84,12 +84,12 @@ def keep_result(request: InFlight, end: End) -> None:
     raw, calls, content, head = request.raw_text, request.reader.calls(), "", ""
     if request.reasoning is None:
         content = request.reader.content()
-        if gen.reasoning:  # reported separately
-            content, head = content or raw, "".join(gen.reasoning)
+        if gen.written.reasoning:  # reported separately
+            content, head = content or raw, "".join(gen.written.reasoning)
     else:
         content = request.reader.content() if calls else request.answer
         head = raw.removesuffix(request.answer)
-    gen.generated = Generated(raw, ids, takes.codec if ids else "", calls, content, head)
+    gen.written.generated = Generated(raw, ids, takes.codec if ids else "", calls, content, head)
     if end.scores:
         gen.scores = _scores(gen, end.scores)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentrt.base.errors import RequestRejected, ToolFailed
 from agentrt.base.segments import CallFrame, CallMade, ToolSchema
 from agentrt.program import Calls, Each, Final, Gen, Tagged, TaggedText, ToolCall
+from agentrt.program.tagged_text import add_piece
 
 if TYPE_CHECKING:
     from agentrt.structured import CallText, TagText
@@ -137,7 +138,7 @@ class TagReader(ValueReader):
         for rest in self._scanner.end_text():
             piece = self._piece(rest)
             if isinstance(self._gen, TaggedText):
-                self._gen.add_piece(piece)
+                add_piece(self._gen, piece)
         return list(self._pieces)
 
     def partial(self, text: str) -> Any:

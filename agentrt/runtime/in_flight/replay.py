@@ -96,7 +96,7 @@ def divergence_of(request: InFlight, after: str) -> OutputDiverged | None:
             before=item,
             after=after[offset:],
         )
-    if gen.handed_on and (gen.chunks or gen.reasoning):
+    if gen.written.handed_on and (gen.written.chunks or gen.written.reasoning):
         return OutputDiverged(
             f"{gen.label} had handed on {len(before)} characters; {asked_again} "
             f"{_shown(after[offset:])} instead of {_shown(before[offset:])} at character {offset}",

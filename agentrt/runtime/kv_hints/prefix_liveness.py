@@ -14,6 +14,12 @@ from typing import Any
 
 from agentrt.base.record import record
 from agentrt.program import Chat, Gen
+from agentrt.program.prompt_prefix import (
+    answer_of,
+    last_answer,
+    prompt_segments,
+    since_answer,
+)
 from agentrt.runtime.model_role import ModelRole
 
 _Ref = weakref.ref[Any]
@@ -113,13 +119,13 @@ class PrefixLiveness:
         key = (engine.role, engine.adapter, chat.serial, cache_salt)
         known = self._prompts.get(key)
         if known is None:
-            before = chat.last_answer
+            before = last_answer(chat)
             known = self._prompts[key] = SentPrompt(
                 engine,
                 token_ids,
                 cache_salt,
                 weakref.ref(chat),
-                tuple(map(weakref.ref, chat.since_answer()[1:])),
+                tuple(map(weakref.ref, since_answer(chat)[1:])),
                 None if before is None else self.answer_of(before),
             )
             self._watch(chat, lambda: self._gone_prompts.append(self._prompts.pop(key)))
@@ -178,7 +184,7 @@ class PrefixLiveness:
             covered.add(id(at))
             for link in at.shorter:
                 chat = link()
-                if chat is not None and (chat.answer is None or at.before is None):
+                if chat is not None and (answer_of(chat) is None or at.before is None):
                     return min(prompt.tokens, self._tokens_of(at, chat))
             before = at.before
             if before is None:
@@ -199,7 +205,7 @@ class PrefixLiveness:
         length = self._lengths.get(chat)
         if length is None:
             assert engine.codec is not None
-            encoded = engine.codec.encode(chat.tools, chat.segments(), chat.history)
+            encoded = engine.codec.encode(chat.tools, prompt_segments(chat), chat.history)
             length = self._lengths[chat] = len(encoded.token_ids)
         return length
 

@@ -35,7 +35,7 @@ class BegunText:
     def __init__(self, source: Source, certain: Callable[[str], str]) -> None:
         self._source = source
         self._certain = certain
-        self._chunks = source.chunks
+        self._chunks = _chunks_of(source)
         self._taken_chunks = 0
         self.parts: tuple[str, ...] = ()
 
@@ -55,8 +55,8 @@ class BegunText:
 
         A large text is left for the end, where a worker thread encodes it.
         """
-        if self._chunks is not self._source.chunks:  # another attempt of a tool
-            self._chunks, self._taken_chunks, self.parts = self._source.chunks, 0, ()
+        if self._chunks is not (chunks := _chunks_of(self._source)):  # another attempt
+            self._chunks, self._taken_chunks, self.parts = chunks, 0, ()
         before, left_characters = len(self.parts), LARGE_CHARACTERS
         while (end := self._end_of_part()) is not None:
             text = "".join(self._chunks[self._taken_chunks : end])
@@ -95,3 +95,8 @@ def _certain_text(output: OutputSpec, style: JsonStyle) -> Callable[[str], str] 
 
 def _same(text: str) -> str:
     return text
+
+
+def _chunks_of(source: Source) -> list[str]:
+    """The text of a node so far."""
+    return source.written.chunks if isinstance(source, Gen) else source.chunks

@@ -16,6 +16,7 @@ from agentrt.base.money import money_text
 from agentrt.base.prices import Prices
 from agentrt.program import Gen, Node
 from agentrt.program.cost_budget import CostBudget
+from agentrt.program.node import when_done
 from agentrt.program.prompt_size import most_prompt_tokens, prompt_bytes
 from agentrt.program.scope import sooner
 from agentrt.protocol.backend import Capabilities, TokenPrompt
@@ -100,11 +101,11 @@ class CostGate:
         blocked = {budget for one in self._waiting.values() for budget in _blocked_by(one)}
         if blocked.isdisjoint(budgets) and call.reservation.fits():
             call.reservation.reserve()
-            gen.when_done(lambda _: self.settle(call.reservation, None))
+            when_done(gen, lambda _: self.settle(call.reservation, None))
             return call.reservation
         self._waiting[gen] = call
         if waiting is None:
-            gen.when_done(self._forget)
+            when_done(gen, self._forget)
         return None
 
     def settle(self, reservation: CostReservation | None, cost_pico: int | None) -> None:
@@ -138,7 +139,7 @@ class CostGate:
         run, gen = call.run, call.gen
         call.is_woken = True
         if call.reservation.held_pico:
-            gen.when_done(lambda _: self.settle(call.reservation, None))
+            when_done(gen, lambda _: self.settle(call.reservation, None))
         self._post(PromptRevised(run.run_id, gen.id, (), run.now_s()))
 
     def _forget(self, gen: Node[Any]) -> None:

@@ -9,6 +9,7 @@ from agentrt.base.config import SchedulerConfig
 from agentrt.base.errors import ContextOverflow, LimitExceeded
 from agentrt.base.ids import RequestId
 from agentrt.program import Gen, Node
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.protocol.backend import HoleFill, SchedulingInfo
 from agentrt.protocol.events import Event, HoleFilled, PromptRevised, Scheduled
 from agentrt.runtime.completion import failed
@@ -316,7 +317,7 @@ class RequestDispatcher:
     def _check_unsent(self, run: Run, gen: Gen[Any]) -> list[Event]:
         """End a node that was not sent yet if one of its inputs has failed."""
         try:
-            gen.work.chat.segments()
+            prompt_segments(gen.work.chat)
             _ = gen.work.output.known_constraint
         except Exception as error:
             return [failed(run, gen, error)]

@@ -13,6 +13,7 @@ from functools import partial
 
 from agentrt.base.errors import Degenerate, revive
 from agentrt.base.ids import RequestId
+from agentrt.program.generation import add_text, forget_text
 from agentrt.protocol.events import Event, PromptRevised
 from agentrt.protocol.step_output import BackendDown, Delta, End, StepDone
 from agentrt.runtime.completion import failed, succeeded
@@ -223,7 +224,7 @@ class OutputProcessor:
             events.append(request.first_token())
         request.add_tokens(delta)
         if delta.reasoning:
-            request.gen.reasoning.append(delta.reasoning)
+            request.gen.written.reasoning.append(delta.reasoning)
         if not delta.text:
             return
         answer = request.add_text(delta.text)
@@ -297,7 +298,7 @@ class OutputProcessor:
                 return again
             error = check_failed(request, end)
         if request.unchecked_text:
-            gen.add_text(request.answer)
+            add_text(gen, request.answer)
         is_written = end.reason in ("stop", "length") and not is_cached
         if self._retention.is_on and is_written and not gen.attempts:
             self._retention.note_answer(request, end.ledger)
@@ -317,9 +318,9 @@ class OutputProcessor:
         gen, lookup = request.gen, request.lookup
         assert lookup is not None
         self._dispatcher.responses.reject(lookup)
-        if gen.handed_on or gen.work.output.kind != "value":
+        if gen.written.handed_on or gen.work.output.kind != "value":
             return False
-        gen.forget_text()
+        forget_text(gen)
         return True
 
     def _note_memory(self, step: StepDone) -> None:

@@ -9,6 +9,7 @@ from agentrt.base.errors import ContextOverflow, PromptPart
 from agentrt.base.segments import Close, Generated, Hole, Open, ResultOf, Segment, Text
 from agentrt.program import Chat, Gen, GenerateWork, Node, Overflow
 from agentrt.program.overflow import target_tokens
+from agentrt.program.prompt_prefix import pieces_of, prompt_segments
 from agentrt.runtime.model_role import ModelRole
 
 if TYPE_CHECKING:
@@ -60,10 +61,10 @@ class ContextWindows:
         tools = work.chat.tools
 
         def count(chat: Chat) -> int:
-            encoded = codec.encode(tools, chat.segments(), chat.history)
+            encoded = codec.encode(tools, prompt_segments(chat), chat.history)
             if encoded.complete:
                 return len(encoded.token_ids)
-            return sum(codec.sizes(tools, chat.segments(), chat.history))
+            return sum(codec.sizes(tools, prompt_segments(chat), chat.history))
 
         return Overflow(
             work.chat,
@@ -100,7 +101,7 @@ def is_crowded(engine: ModelRole, work: GenerateWork[Any], prompt_tokens: int) -
 
 def parts_of(codec: Codec, chat: Chat) -> tuple[PromptPart, ...]:
     """The parts of a prompt, the largest first, under names from the program."""
-    segments, pieces = chat.segments(), chat.pieces()
+    segments, pieces = prompt_segments(chat), pieces_of(chat)
     sizes = codec.sizes((), segments, chat.history)
     parts: list[PromptPart] = []
     if chat.tools:

@@ -10,6 +10,9 @@ from typing import Any
 from agentrt.base.errors import ContextOverflow, UsageError
 from agentrt.base.ids import NodeId
 from agentrt.program import Chat, Gen, Scope, in_scope
+from agentrt.program.generation import replace_prompt
+from agentrt.program.node import wait_until_done
+from agentrt.program.prompt_prefix import inputs_of, pieces_of, prompt_segments, with_tools
 from agentrt.protocol.events import PromptRevised
 from agentrt.runtime.completion import carry_out
 from agentrt.runtime.model_role import ModelRole
@@ -52,7 +55,7 @@ class PromptRevisions:
         work = gen.work
         if work.on_overflow is None:
             return False
-        length = len(work.chat.pieces())
+        length = len(pieces_of(work.chat))
         before = run.revised_pieces.get(gen.id)
         if before is not None and (refused is None or length >= before):
             return False
@@ -74,7 +77,7 @@ class PromptRevisions:
         work = gen.work
         assert work.on_overflow is not None
         await _inputs_done(work.chat)
-        overflow = self._windows.overflow(engine, gen, work.chat.segments())
+        overflow = self._windows.overflow(engine, gen, prompt_segments(work.chat))
         scope = Scope.of_callback(gen)
 
         async def call() -> Any:
@@ -94,13 +97,13 @@ class PromptRevisions:
                 where=gen.site,
             )
         await _inputs_done(chat)
-        gen.replace_prompt(chat.with_tools(work.chat.tools))
+        replace_prompt(gen, with_tools(chat, work.chat.tools))
         waited = scope.waited.node_id
-        deps = [source.id for source in chat.inputs() if source.scope.run is run]
+        deps = [source.id for source in inputs_of(chat) if source.scope.run is run]
         return (*deps, waited) if waited is not None else tuple(deps)
 
 
 async def _inputs_done(chat: Chat) -> None:
     """Wait for the pending parts of a chat."""
-    for source in chat.inputs():
-        await source.wait_until_done()
+    for source in inputs_of(chat):
+        await wait_until_done(source)

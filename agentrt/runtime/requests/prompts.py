@@ -8,6 +8,7 @@ from agentrt.base.constraint_spec import ConstraintSpec
 from agentrt.base.record import record
 from agentrt.base.segments import Generated, Hole, Segment, Text
 from agentrt.program import Chat, Gen, Node
+from agentrt.program.prompt_prefix import answer_of, last_answer, links_of, prompt_segments
 from agentrt.prompt import Encoded
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import MessagePrompt, TokenPrompt
@@ -86,7 +87,7 @@ def prompt_of(
         segment.without_thinking()
         if isinstance(segment, Generated) and segment.thinking and segment.codec != codec
         else segment
-        for segment in work.chat.segments()
+        for segment in prompt_segments(work.chat)
     ]
     has_holes = gen.id in run.declared_with_holes
     if engine.codec is None or takes.prompt == "messages":
@@ -118,18 +119,19 @@ def prompt_of(
 
 def may_shrink(chat: Chat) -> bool:
     """Whether a prompt of a pending answer in the chat may still be made shorter."""
-    answers = (link.answer for link in chat.links())
+    answers = (answer_of(link) for link in links_of(chat))
     return any(a is not None and not a.done and a.work.on_overflow for a in answers)
 
 
 def is_rewritten(chat: Chat) -> bool:
     """Whether the prompt of an answer in the chat was made shorter."""
-    return any(link.answer is not None and link.answer.replaced_prompt for link in chat.links())
+    answers = (answer_of(link) for link in links_of(chat))
+    return any(answer is not None and answer.replaced_prompt for answer in answers)
 
 
 def _losses(run: Run, gen: Gen[Any], codec: Codec, encoded: Encoded) -> tuple[Event, ...]:
     lost = [(loss.lost_tokens, str(loss.reason)) for loss in encoded.losses]
-    before = gen.prompt.last_answer
+    before = last_answer(gen.prompt)
     if before is not None and before.prompt.tools != gen.prompt.tools:
         ledger = before.meta.ledger  # tools stand at the root: all that follows is new
         lost.append((ledger.prompt_tokens + ledger.output_tokens, "tools_changed"))
@@ -140,10 +142,10 @@ def _losses(run: Run, gen: Gen[Any], codec: Codec, encoded: Encoded) -> tuple[Ev
 
 def _cut(replaced: Chat, codec: Codec, encoded: Encoded) -> int:
     """Tokens computed for a chat that are no prefix of its shorter version."""
-    before = replaced.last_answer
+    before = last_answer(replaced)
     if before is None:
         return 0
-    known = codec.encode(replaced.tools, replaced.segments(), replaced.history).token_ids
+    known = codec.encode(replaced.tools, prompt_segments(replaced), replaced.history).token_ids
     shared = 0
     for old, new in zip(known, encoded.token_ids, strict=False):
         if old != new:

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from agentrt.program import Gen, Node
+from agentrt.program.node import when_done
 from agentrt.protocol.backend import GenerateRequest
 from agentrt.protocol.events import PromptRevised, Scheduled
 from agentrt.protocol.step_output import End
@@ -98,7 +99,7 @@ class ResponseLookups:
                 return known
             self._leave(known)  # its prompt was made shorter meanwhile
         else:
-            gen.when_done(self._forget)
+            when_done(gen, self._forget)
         lookup = self._lookups[gen] = ResponseLookup(key, run.now_s())
         if flight := self._flights.get(key):
             flight.lookups.add(lookup)
@@ -130,7 +131,7 @@ class ResponseLookups:
         is_apart = request.reasoning is None
         answer = CachedAnswer(
             request.raw_text,
-            "".join(gen.reasoning) if is_apart else "",
+            "".join(gen.written.reasoning) if is_apart else "",
             tuple(request.output_ids),
             tuple(request.logprobs),
             end.stopped_by,

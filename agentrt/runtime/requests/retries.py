@@ -12,7 +12,9 @@ from dataclasses import replace
 from agentrt.base.errors import CheckFailed, FailedAttempt, OutputUnreadable
 from agentrt.base.ids import NodeId
 from agentrt.base.segments import Close, Generated, Open
+from agentrt.program.generation import forget_text, retry
 from agentrt.program.options import RETRIES
+from agentrt.program.prompt_prefix import extended
 from agentrt.protocol.events import AttemptFailed, Event, PromptRevised
 from agentrt.protocol.step_output import End
 from agentrt.runtime.in_flight.in_flight import InFlight
@@ -40,13 +42,13 @@ def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
     gen.attempts += (FailedAttempt(answer, reason),)
     made = len(gen.attempts)
     most = gen.work.retries if gen.work.output.kind == "value" else RETRIES
-    is_read = unmet is None and request.unchecked_text is None and gen.handed_on
+    is_read = unmet is None and request.unchecked_text is None and gen.written.handed_on
     if made > most or is_read:
         return []
-    answered = gen.prompt.extended((Open("assistant"), _said(request, answer), Close()))
+    answered = extended(gen.prompt, (Open("assistant"), _said(request, answer), Close()))
     chat = answered.user(COMPLAINT.format(reason=reason.rstrip(".")))
-    gen.forget_text()
-    gen.retry(chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
+    forget_text(gen)
+    retry(gen, chat, run.seed_of(NodeId(f"{gen.id}/attempt#{made}")))
     run.declared_with_holes.discard(gen.id)
     now_s = run.now_s()
     return [
@@ -57,7 +59,7 @@ def ask_again(request: InFlight, end: End, reason: str) -> list[Event]:
 
 def _said(request: InFlight, answer: str) -> Generated:
     """A failed answer as the next attempt continues it."""
-    generated = request.gen.generated
+    generated = request.gen.written.generated
     if generated.text:
         return replace(generated, content=answer)
     return Generated(answer)

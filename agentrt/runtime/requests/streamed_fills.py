@@ -13,6 +13,7 @@ from typing import Any
 from agentrt.base.json_style import JsonStyle
 from agentrt.base.segments import Hole, Segment
 from agentrt.program import Gen, Node, YieldingNode
+from agentrt.program.node import when_done
 from agentrt.runtime.requests.begun_text import BegunText, Source
 from agentrt.runtime.run import Run
 
@@ -83,7 +84,7 @@ class StreamedFills:
         readers = self.readers.get(source)
         if readers is None:
             readers = self.readers[source] = Readers()
-            source.when_done(self._forget)
+            when_done(source, self._forget)
         return readers
 
     def _forget(self, source: Node[Any]) -> None:

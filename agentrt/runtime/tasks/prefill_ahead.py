@@ -20,6 +20,8 @@ from agentrt.base.ids import NodeId, RequestId, RunId
 from agentrt.base.sampling_params import SamplingParams
 from agentrt.base.segments import Hole, Open, Segment, Text
 from agentrt.program import Gen, Node, ProgramWork
+from agentrt.program.node import when_done
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.prompt.encoded import shared_length
 from agentrt.prompt.large_text import LARGE_CHARACTERS
 from agentrt.protocol.backend import GenerateRequest, TokenPrompt
@@ -134,11 +136,11 @@ class PrefillAhead:
         """Note that a tool, a question or a program begins."""
         ahead = self._ahead_of(run)
         if isinstance(node.work, ProgramWork):
-            node.when_done(partial(self._end_scope, run))
+            when_done(node, partial(self._end_scope, run))
             return
         ahead.history.scope(node.scope.owner).begin_call(node_site(node))
         self._note_wait(run, node, "begins")
-        node.when_done(partial(self._note_end, run))
+        when_done(node, partial(self._note_end, run))
 
     def note_sent(self, run: Run, gen: Gen[Any], request: InFlight) -> None:
         """Note that a generation was sent: whether it was expected, and what may follow it."""
@@ -151,13 +153,13 @@ class PrefillAhead:
         output = gen.work.output
         constraint = output.constraint if output.late is None else None
         form = PromptForm(gen.work.model, chat.tools, chat.history, constraint)
-        self._learn(scope, node_site(gen), tuple(chat.segments()), form)
+        self._learn(scope, node_site(gen), tuple(prompt_segments(chat)), form)
         self._settle(ahead, owner, request)
         self._forms[history.program, node_site(gen)] = form
         history.note_prompt(gen, form)
         scope.begin_call(node_site(gen))
         self._note_wait(run, gen, "begins")
-        gen.when_done(partial(self._note_end, run))
+        when_done(gen, partial(self._note_end, run))
 
     def send_due(self) -> None:
         """Send the prompts that are expected: once a turn, after everything else was decided."""

@@ -12,6 +12,8 @@ from agentrt.base.ids import NodeId
 from agentrt.base.record import record
 from agentrt.base.segments import Close, History, Open, Text, ToolSchema
 from agentrt.program import Gen, Node
+from agentrt.program.node import segment_of
+from agentrt.program.prompt_prefix import prompt_segments
 from agentrt.program.source_texts import source_texts
 from agentrt.scheduler.estimates.estimates import site_of
 from agentrt.scheduler.estimates.prompt_model import PromptGuess
@@ -152,7 +154,7 @@ class RunHistory:
 
     def note_prompt(self, gen: Gen[Any], form: PromptForm) -> None:
         """Note a prompt that was sent."""
-        segments = tuple(gen.work.chat.segments())
+        segments = tuple(prompt_segments(gen.work.chat))
         self._seen.note_prompt(segments)
         self._set_prompt(node_site(gen), EarlierPrompt(node_site(gen), segments), form)
 
@@ -162,8 +164,8 @@ class RunHistory:
         self._add_value(("result", site), node.value)
         form = self._forms.get(site)
         if isinstance(node, Gen) and form is not None:
-            answer = (Open("assistant"), node.segment(as_answer=True), Close())
-            segments = (*node.prompt.segments(), *answer)
+            answer = (Open("assistant"), segment_of(node, as_answer=True), Close())
+            segments = (*prompt_segments(node.prompt), *answer)
             self._set_prompt(site, EarlierPrompt(site, segments), form)
 
     def _set_prompt(self, site: str, prompt: EarlierPrompt, form: PromptForm) -> None:

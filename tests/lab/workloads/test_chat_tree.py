@@ -6,6 +6,7 @@ from agentrt.base.ids import NodeId, RunId
 from agentrt.lab.workloads.chat_tree import ChatTree
 from agentrt.program import Chat, Gen, Node, OutputSpec, Scope, Submit
 from agentrt.program.call_options import checked_options
+from agentrt.program.prompt_prefix import since_answer
 
 TEXT = OutputSpec("value", None, str, "str")
 RULES, ASK = ("system", ("rules",)), ("user", ("ask",))
@@ -37,8 +38,8 @@ def test_chats_that_begin_alike_are_one_chat_that_forks() -> None:
 def test_chats_with_different_first_messages_are_no_forks() -> None:
     tree: ChatTree[str] = ChatTree()
     one, other = tree.find([ASK], str), tree.find([("user", ("else",))], str)
-    assert not {chat.serial for chat in one.since_answer()} & {
-        chat.serial for chat in other.since_answer()
+    assert not {chat.serial for chat in since_answer(one)} & {
+        chat.serial for chat in since_answer(other)
     }
 
 
