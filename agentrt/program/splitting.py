@@ -34,7 +34,7 @@ _CLAUSES = 3
 
 
 @record
-class TextPiece:
+class SplitPiece:
     """A part of a text that is not cut.
 
     Attributes:
@@ -107,9 +107,9 @@ def split_text(text: str, size: int, overlap: int, count: Count) -> list[str]:
         UsageError: A character is larger than a part.
     """
     pieces = _pieces(text, size, count, 0)
-    put_back: list[TextPiece] = []
+    put_back: list[SplitPiece] = []
     parts: list[str] = []
-    held: list[TextPiece] = []  # of the part to come
+    held: list[SplitPiece] = []  # of the part to come
     has_new = False  # whether it is more than the end of the part before
     while (piece := put_back.pop() if put_back else next(pieces, None)) or held:
         if piece is not None:
@@ -122,7 +122,7 @@ def split_text(text: str, size: int, overlap: int, count: Count) -> list[str]:
                     continue
                 joined = _joined(held)
                 if (tokens := count(joined)) <= size:  # pieces may take more alone than joined
-                    held, has_new = [TextPiece(joined, tokens)], True
+                    held, has_new = [SplitPiece(joined, tokens)], True
                     continue
                 held.pop()
             put_back.append(piece)
@@ -134,22 +134,22 @@ def split_text(text: str, size: int, overlap: int, count: Count) -> list[str]:
             following = put_back[-1]
             tail = _tail(parts[-1], min(overlap, size - following.size), count)
             if tail and count(tail + following.text) <= size:
-                held = [TextPiece(tail, count(tail))]
+                held = [SplitPiece(tail, count(tail))]
     return parts
 
 
-def _joined(pieces: list[TextPiece]) -> str:
+def _joined(pieces: list[SplitPiece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
 def _pieces(
     text: str, size: int, count: Count, level: int, *, cuts: bool = False
-) -> Iterator[TextPiece]:
+) -> Iterator[SplitPiece]:
     """The largest pieces of a text that fit a part."""
     tokens = size + 1 if len(text) > SURELY_LONG * size else count(text)
     if tokens <= size:
         if text:
-            yield TextPiece(text, tokens, cuts)
+            yield SplitPiece(text, tokens, cuts)
         return
     if level < len(_BREAKS):
         for at, piece in enumerate(_cut(text, _BREAKS[level])):
