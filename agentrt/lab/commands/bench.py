@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from agentrt.lab.bench.flags import (
@@ -37,6 +39,9 @@ def drafts(flags: DraftsFlags) -> None:
 
 def experts(flags: ExpertsFlags) -> None:
     """Time decode steps of a mixture of experts, beside transformers, in one process."""
+    # Read when torch is first imported. Threads of torch that spin while they wait take the cores
+    # of the other arms, and hold up their own if something else runs beside.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from agentrt.lab.bench.experts.command import run_experts_bench
 
     run_experts_bench(flags)
