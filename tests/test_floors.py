@@ -130,7 +130,7 @@ TORCH_ROOMS = {"engine"}
 TORCH_FILES = {PACKAGE / "lab" / "arms" / "gpu_idle.py"}
 
 KNOWN_CIRCLES: list[set[str]] = []
-MOST_ROOMS, MOST_ARROWS = 30, 120
+MOST_ROOMS, MOST_ARROWS = 30, 121
 MOST_ENGINE_ROOMS, MOST_ENGINE_ARROWS = 16, 46
 
 

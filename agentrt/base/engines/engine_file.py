@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from agentrt.base.config import ActivationChoice, KvCacheDtype, LoraAdapter, WeightChoice
 from agentrt.base.engines.fallback_reason import REASONS
 from agentrt.base.engines.fleet_table import members_of
 from agentrt.base.engines.remote_engine_config import (
@@ -29,16 +28,6 @@ if TYPE_CHECKING:
     from agentrt.base.engines.tool_server import ToolServer
 
 FILE_NAME = "agentrt.toml"
-_FORMATS: dict[str, tuple[str, ...]] = {
-    "weights": get_args(WeightChoice),
-    "activations": get_args(ActivationChoice),
-    "kv_cache_dtype": get_args(KvCacheDtype),
-}
-"""Formats that the embedded engine takes from the file."""
-_EXPERTS: dict[str, type] = {"expert_routing": str, "expert_load": bool}
-"""Settings of experts that it takes from the file."""
-ADAPTERS = "adapters"
-_TAKEN = (*_FORMATS, *_EXPERTS, ADAPTERS)
 MAX_FILE_BYTES = 1 << 20
 EMBEDDED = "embedded"
 DEFAULT_ROLE = "default"
@@ -225,68 +214,11 @@ def _tool_server(path: Path, name: str, given: Any) -> ToolServer:
 
 
 def _embedded(path: Path, given: Any) -> tuple[Prices | None, dict[str, Any]]:
-    """Prices, formats and experts of the embedded engine, which takes nothing else from it."""
     if given is None:
         return None, {}
-    if not isinstance(given, dict) or not given or set(given) - {"prices", *_TAKEN}:
-        raise UsageError(
-            f"{path}: engines.{EMBEDDED} is the engine of this process, and takes "
-            f"{', '.join(_TAKEN)} and prices alone",
-            hint=f'Give weights = "int8", or begin prices by [engines.{EMBEDDED}.prices]',
-        )
-    formats: dict[str, Any] = {name: given[name] for name in _FORMATS if name in given}
-    for name, value in formats.items():
-        if value not in _FORMATS[name]:
-            raise UsageError(
-                f"{path}: engines.{EMBEDDED}.{name} = {value!r} is no format",
-                hint=f"Give {', '.join(_FORMATS[name])}",
-            )
-    if ADAPTERS in given:
-        where = f"{path}: engines.{EMBEDDED}.{ADAPTERS}"
-        formats[ADAPTERS] = adapters_of_table(where, path.parent, given[ADAPTERS])
-    formats |= _experts(f"{path}: engines.{EMBEDDED}", given)
-    if "prices" not in given:
-        return None, formats
-    from agentrt.base.engines.price_table import prices_of_table
+    from agentrt.base.engines.embedded_table import embedded_of_table
 
-    return prices_of_table(f"{path}: engines.{EMBEDDED}.prices", given["prices"]), formats
-
-
-def adapters_of_table(where: str, folder: Path, given: Any) -> tuple[LoraAdapter, ...]:
-    """LoRA adapters by name, as a table of directories.
-
-    Args:
-        where: Place of the table, for errors.
-        folder: Folder of the file, to which the directories are relative.
-        given: The table.
-
-    Raises:
-        UsageError: The value is no such table.
-    """
-    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
-        raise UsageError(
-            f"{where} is no table of directories",
-            hint='Give adapters = { judge = "DIR" }',
-        )
-    return tuple(
-        LoraAdapter(name, folder / Path(place).expanduser()) for name, place in given.items()
-    )
-
-
-def _experts(where: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Settings of experts."""
-    found = {name: given[name] for name in _EXPERTS if name in given}
-    for name, value in found.items():
-        if not isinstance(value, _EXPERTS[name]):
-            raise UsageError(
-                f"{where}.{name} is {type_name(value)}",
-                hint='Write expert_routing = "threshold=0.1", or expert_load = true',
-            )
-    if "expert_routing" in found:
-        from agentrt.base.expert_routing import expert_routing
-
-        expert_routing(found["expert_routing"])
-    return found
+    return embedded_of_table(_place(path, EMBEDDED), path.parent, given)
 
 
 def _content(path: Path, given: dict[str, Any]) -> ContentConfig | None:

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from agentrt.base.config import EngineConfig
 from agentrt.base.engine_selection import EngineSelection, EngineSettings, check_draft_model
-from agentrt.base.engines.engine_file import ADAPTERS, EMBEDDED, EngineFile, adapters_of_table
+from agentrt.base.engines.embedded_table import ADAPTERS, adapters_of_table
+from agentrt.base.engines.engine_file import EMBEDDED, EngineFile
 from agentrt.base.errors import UsageError
 from agentrt.base.gguf.checkpoint_files import is_gguf
 from agentrt.base.record import record
