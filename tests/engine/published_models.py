@@ -136,6 +136,100 @@ def gptq(
     return write
 
 
+def awq(group: int) -> Writer:
+    """AWQ: input by output, in words along the outputs, whose codes take turns."""
+
+    def write(draws: np.random.Generator, outputs: int, inputs: int) -> Written:
+        one = drawn(draws, outputs, inputs, 4, group, asymmetric=True)
+        order = np.array([0, 2, 4, 6, 1, 3, 5, 7])  # output of each nibble, from the lowest on
+        places = (np.arange(outputs).reshape(-1, 8)[:, order]).flatten()
+        parts = {
+            "qweight": words_along_rows(one.codes.T[:, places], 4),
+            "qzeros": words_along_rows(one.zeros.T[:, places], 4),
+            "scales": torch.from_numpy(one.scales.T.copy()).to(torch.float16),
+        }
+        return parts, one.values()
+
+    return write
+
+
+def fp8(part: str, high: int, wide: int) -> Writer:
+    """FP8 with a factor for each block of so many outputs and inputs; 0 takes all."""
+
+    def write(draws: np.random.Generator, outputs: int, inputs: int) -> Written:
+        codes = draws.integers(0, 256, (outputs, inputs)).astype(np.uint8)
+        codes[codes % 128 == 127] = 3  # those are no numbers
+        tall, broad = high or outputs, wide or inputs
+        size = (-(-outputs // tall), -(-inputs // broad))
+        factors = (draws.integers(1, 16, size) / 2**15).astype("f4")
+        sign, exponent, fraction = codes >> 7, (codes >> 3 & 15).astype(int), codes & 7
+        size_of = np.where(exponent, (1 + fraction / 8) * 2.0 ** (exponent - 7), fraction / 512)
+        rows, columns = np.arange(outputs) // tall, np.arange(inputs) // broad
+        values = np.where(sign, -size_of, size_of) * factors[rows][:, columns]
+        parts = {
+            "weight": torch.from_numpy(codes).view(torch.float8_e4m3fn),
+            part: torch.from_numpy(factors),
+        }
+        return parts, values.astype("f4")
+
+    return write
+
+
+NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+    *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
+    *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941),
+    *(0.7229568362236023, 1.0),
+)
+
+
+def nf4(*, nested: bool) -> Writer:
+    """NF4 of bitsandbytes in blocks of 64, with factors in fp32 or in codes of their own."""
+
+    def write(draws: np.random.Generator, outputs: int, inputs: int) -> Written:
+        codes = draws.integers(0, 16, (outputs, inputs)).astype(np.uint8)
+        blocks = outputs * inputs // 64
+        state = {"quant_type": "nf4", "blocksize": 64, "dtype": "float32"}
+        flat = codes.flatten()
+        parts = {"weight": torch.from_numpy(flat[::2] << 4 | flat[1::2])[:, None]}
+        factors = (draws.integers(1, 64, blocks) / 256).astype("f4")
+        parts["weight.absmax"] = torch.from_numpy(factors)
+        if nested:
+            table = np.linspace(-1, 1, 256).astype("f4")
+            raw = draws.integers(0, 256, blocks).astype(np.uint8)
+            largest = np.full(-(-blocks // 256), 0.125, dtype="f4")
+            factors = table[raw] * largest[np.arange(blocks) // 256] + np.float32(0.25)
+            state |= {"nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": 0.25}
+            parts["weight.absmax"] = torch.from_numpy(raw)
+            parts["weight.nested_absmax"] = torch.from_numpy(largest)
+            parts["weight.nested_quant_map"] = torch.from_numpy(table)
+        parts["weight.quant_map"] = torch.tensor(NF4)
+        described = json.dumps({**state, "shape": [outputs, inputs]}).encode()
+        parts["weight.quant_state.bitsandbytes__nf4"] = torch.tensor(list(described)).to(
+            torch.uint8
+        )
+        values = np.array(NF4, dtype="f4")[codes] * factors.reshape(outputs, -1).repeat(64, 1)
+        return parts, values
+
+    return write
+
+
+def int8_rows() -> Writer:
+    """int8 of bitsandbytes: the largest value of each row stands for 127."""
+
+    def write(draws: np.random.Generator, outputs: int, inputs: int) -> Written:
+        codes = draws.integers(-127, 128, (outputs, inputs)).astype(np.int8)
+        largest = (draws.integers(1, 16, outputs) / 64).astype("f4")
+        parts = {
+            "weight": torch.from_numpy(codes),
+            "SCB": torch.from_numpy(largest),
+            "weight_format": torch.tensor(0, dtype=torch.uint8),
+        }
+        return parts, codes * (largest / np.float32(127))[:, None]
+
+    return write
+
+
 def compressed_config(bits: int, group: int, **more: Any) -> dict[str, Any]:
     """A `quantization_config` of compressed-tensors, as LLM Compressor writes it."""
     weights = {
@@ -178,6 +272,50 @@ def gptq_config(bits: int, group: int, **more: Any) -> dict[str, Any]:
         "static_groups": False,
         "sym": True,
         "true_sequential": True,
+        **more,
+    }
+
+
+def awq_config(group: int, **more: Any) -> dict[str, Any]:
+    """A `quantization_config` of AWQ, as AutoAWQ writes it."""
+    return {
+        "bits": 4,
+        "group_size": group,
+        "modules_to_not_convert": None,
+        "quant_method": "awq",
+        "version": "gemm",
+        "zero_point": True,
+        **more,
+    }
+
+
+def fp8_config(high: int, wide: int, **more: Any) -> dict[str, Any]:
+    """A `quantization_config` of FP8 by blocks, as DeepSeek writes it."""
+    return {
+        "activation_scheme": "dynamic",
+        "fmt": "e4m3",
+        "quant_method": "fp8",
+        "weight_block_size": [high, wide],
+        **more,
+    }
+
+
+def bnb_config(bits: int, **more: Any) -> dict[str, Any]:
+    """A `quantization_config` of bitsandbytes, as transformers writes it."""
+    return {
+        "_load_in_4bit": bits == 4,
+        "_load_in_8bit": bits == 8,
+        "bnb_4bit_compute_dtype": "bfloat16",
+        "bnb_4bit_quant_storage": "uint8",
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_use_double_quant": False,
+        "llm_int8_enable_fp32_cpu_offload": False,
+        "llm_int8_has_fp16_weight": False,
+        "llm_int8_skip_modules": None,
+        "llm_int8_threshold": 6.0,
+        "load_in_4bit": bits == 4,
+        "load_in_8bit": bits == 8,
+        "quant_method": "bitsandbytes",
         **more,
     }
 

@@ -15,11 +15,18 @@ from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
 from tests.engine.gguf_models import greedy_ids
 from tests.engine.published_models import (
+    awq,
+    awq_config,
+    bnb_config,
     compressed,
     compressed_config,
+    fp8,
+    fp8_config,
     gptq,
     gptq_config,
+    int8_rows,
     logits_of,
+    nf4,
     write_published,
 )
 
@@ -27,6 +34,15 @@ CPU = torch.device("cpu")
 WIDE = {"hidden_size": 128, "intermediate_size": 192}
 ROWS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
 INT8 = {"format": "int-quantized", "input_activations": ROWS}
+
+
+def compressed_fp8(strategy, group=0, **more):
+    """A config of compressed-tensors in FP8."""
+    settings = compressed_config(8, group, type="float", format="float-quantized")
+    settings["config_groups"]["group_0"]["weights"] |= {"strategy": strategy, **more}
+    return settings
+
+
 FORMATS = {
     "compressed int4 in groups": (compressed(4, 32), compressed_config(4, 32), 4),
     "compressed int4 in rows": (compressed(4, 0), compressed_config(4, 0), 4),
@@ -73,6 +89,19 @@ FORMATS = {
         gptq_config(8, 32, sym=False, desc_act=True),
         8,
     ),
+    "awq": (awq(64), awq_config(64), 4),
+    "fp8 blocks": (fp8("weight_scale_inv", 128, 128), fp8_config(128, 128), 8),
+    "fp8 small blocks": (fp8("weight_scale_inv", 48, 40), fp8_config(48, 40), 8),
+    "compressed fp8 in rows": (fp8("weight_scale", 1, 0), compressed_fp8("channel"), 8),
+    "compressed fp8 in blocks": (
+        fp8("weight_scale", 128, 128),
+        compressed_fp8("block", block_structure=[128, 128]),
+        8,
+    ),
+    "compressed fp8 in groups": (fp8("weight_scale", 1, 32), compressed_fp8("group", 32), 8),
+    "nf4": (nf4(nested=False), bnb_config(4), 4),
+    "nf4 nested": (nf4(nested=True), bnb_config(4, bnb_4bit_use_double_quant=True), 4),
+    "bitsandbytes int8": (int8_rows(), bnb_config(8), 8),
 }
 BYTES = {4: (0.5, 0.75), 8: (1.0, 1.25)}
 """Bytes of a weight: at least its code, at most scales and zeros for 32 inputs and an order."""
@@ -135,12 +164,12 @@ def test_the_model_computes_what_its_values_say(name, plain):
     )
     least, most = BYTES[bits]
     assert least * values <= model.network.quantised_bytes <= most * values
-    assert f"int{bits}" in model.report.linear
+    assert f"int{bits}" in model.report.linear or "f" in model.report.linear.lower()
     assert model.report.self_check.startswith("trusted")
 
 
 @pytest.mark.usefixtures("_native")
-@pytest.mark.parametrize("name", ["compressed int4 in groups", "gptq int4 reordered"])
+@pytest.mark.parametrize("name", ["compressed int4 in groups", "gptq int4 reordered", "nf4"])
 def test_it_serves_greedy_tokens_in_batches_and_alone(name, plain, engine):
     path = written(name, plain)
     prompts = [[(3 * at) % 250 for at in range(length)] for length in (30, 4, 17)]
@@ -208,11 +237,24 @@ def rewrite(path, settings):
         (gptq_config(4, 32, pack_dtype="int64"), "pack_dtype to 'int64'"),
         (compressed_config(3, 32), "config_groups.group_0.weights.num_bits to 3"),
         (compressed_config(4, 32, type="float"), "weights.type to 'float'"),
-        (compressed_config(4, 32, format="marlin-24"), "'marlin-24' is neither pack- nor"),
+        (compressed_config(4, 32, format="marlin-24"), "'marlin-24' is no pack-, int- or float-"),
         (compressed_config(4, 32, kv_cache_scheme={"num_bits": 8}), "kv_cache_scheme to {'num"),
         (compressed_config(4, 32, quantization_status="frozen"), "quantization_status to"),
         (compressed_config(4, 32, transform_config={"R1": 1}), "transform_config to {'R1': 1}"),
         (compressed_config(4, 32, turned=1), "turned to 1, which is not known here"),
+        (awq_config(64, bits=8), "quantization_config.bits to 8"),
+        (awq_config(64, version="gemv"), "version to 'gemv', and what is read here is gemm"),
+        (awq_config(64, zero_point=False), "zero_point to False"),
+        (fp8_config(128, 128, fmt="e5m2"), "fmt to 'e5m2'"),
+        (fp8_config(128, 128, weight_block_size=None), "weight_block_size to None"),
+        (fp8_config(128, 128, weight_block_size=[0, "a"]), "weight_block_size to [0, 'a']"),
+        (fp8_config(128, 128, turned=1), "turned to 1, which is not known here"),
+        (bnb_config(4, bnb_4bit_quant_type="int4"), "bnb_4bit_quant_type to 'int4'"),
+        (bnb_config(8, llm_int8_has_fp16_weight=True), "llm_int8_has_fp16_weight to True"),
+        (bnb_config(16), "load_in_4bit to False, and nothing says how many bits"),
+        (compressed_fp8("channel", symmetric=False), "weights.symmetric to False"),
+        (compressed_fp8("block"), "weights.block_structure to None"),
+        (compressed_fp8("channel", num_bits=4), "weights.num_bits to 4"),
         (
             compressed_config(4, 32, sparsity_config={"format": "sparse-bitmask"}),
             "sparsity_config.format to 'sparse-bitmask'",
@@ -294,6 +336,47 @@ def drop(name):
             "has zeros (9, 3)",
         ),
         (
+            "awq",
+            change("model.layers.0.mlp.down_proj.qzeros", lambda one: one[1:].clone()),
+            "has qzeros (2, 16)",
+        ),
+        (
+            "fp8 blocks",
+            change(
+                "model.layers.0.mlp.down_proj.weight",
+                lambda one: (one.view(torch.uint8) | 127).view(torch.float8_e4m3fn),
+            ),
+            "holds values that are no numbers",
+        ),
+        (
+            "fp8 blocks",
+            change("model.layers.0.mlp.down_proj.weight_scale_inv", lambda one: one[:, :1].clone()),
+            "has factors of (1, 1) blocks, not (1, 2)",
+        ),
+        (
+            "nf4",
+            change("model.layers.0.mlp.down_proj.weight.absmax", lambda one: one[1:].clone()),
+            "of 12288 bytes and 383 factors",
+        ),
+        (
+            "nf4",
+            change(
+                "model.layers.0.mlp.down_proj.weight.quant_state.bitsandbytes__nf4",
+                lambda one: one[1:].clone(),
+            ),
+            "has a quant_state that cannot be read",
+        ),
+        (
+            "nf4 nested",
+            drop("model.layers.0.mlp.down_proj.weight.nested_absmax"),
+            "lacks weight.nested_absmax",
+        ),
+        (
+            "bitsandbytes int8",
+            change("model.layers.0.mlp.down_proj.weight_format", lambda one: one + 2),
+            "is not laid out by rows",
+        ),
+        (
             "compressed int4 in groups",
             drop("model.layers.0.mlp.down_proj.weight_packed"),
             "is written as none of config_groups says: weight_scale (128, 6), weight_shape (2,)",
@@ -338,6 +421,13 @@ def test_where_nothing_multiplies_by_them_they_are_refused(settings, said, plain
 
 
 @pytest.mark.usefixtures("_native")
+@pytest.mark.parametrize("name", ["nf4", "fp8 blocks"])
+def test_values_of_tables_are_not_multiplied_by_bytes(name, plain):
+    message = refusal(written(name, plain), activations="int8")
+    assert "are no integers that bytes could multiply" in message
+
+
+@pytest.mark.usefixtures("_native")
 def test_tensors_of_a_matrix_may_lie_in_several_files(plain):
     path = written("gptq int4 reordered", plain)
     weights = load_file(path / "model.safetensors")
@@ -353,7 +443,9 @@ def test_tensors_of_a_matrix_may_lie_in_several_files(plain):
 
 
 @pytest.mark.usefixtures("_native")
-@pytest.mark.parametrize("name", ["compressed int4 in groups", "gptq int4 reordered"])
+@pytest.mark.parametrize(
+    "name", ["compressed int4 in groups", "gptq int4 reordered", "compressed fp8 in rows"]
+)
 def test_experts_stay_quantised(name, engine, tmp_path):
     engine.save_model("qwen3_moe", tmp_path / "plain", hidden_size=64, moe_intermediate_size=32)
     path = written(name, tmp_path / "plain")

@@ -13,7 +13,7 @@ from agentrt_kernels.cpu import library as c
 from agentrt_kernels.cpu.build import compiled
 from agentrt_kernels.cpu.kernel_set import CpuKernels
 from agentrt_kernels.cpu.processor import native_target, runnable_levels
-from agentrt_kernels.cpu.quantised import pack_codes
+from agentrt_kernels.cpu.quantised import E4M3, pack_codes
 
 quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -110,6 +110,37 @@ def check_rows_of_bytes(rows, inputs, outputs, bits, group, zeros, dtype):
     assert (found - rounded @ matrix).norm() <= 1e-3 * largest
 
 
+def table_weight(bits, outputs, inputs, group, source):
+    """Codes of a table of sixteen values, or of eight bits with an exponent."""
+    made = random_weight(bits, outputs, inputs, group, False, source)
+    if bits == 4:
+        return replace(made, table=torch.randn(16, generator=source))
+    values = made.values.masked_fill(made.values & 127 == 127, 5)  # those are no numbers
+    return replace(made, values=values, table=E4M3)
+
+
+@quick
+@given(
+    rows=st.sampled_from([1, 2, 3, 5, 6, 7, 13, 40]),
+    inputs=st.sampled_from([2, 8, 24, 34, 250, 384]),
+    outputs=st.sampled_from([1, 31, 32, 100]),
+    bits=st.sampled_from([4, 8]),
+    group=st.sampled_from([8, 64, 128, 10_000]),
+    bias=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def check_tables(library, rows, inputs, outputs, bits, group, bias, dtype):
+    source = torch.Generator().manual_seed(rows)
+    weight = table_weight(bits, outputs, inputs, group, source)
+    x = torch.randn(rows, inputs + 3, generator=source).to(dtype)[:, :inputs]
+    added = torch.randn(outputs, generator=source).to(dtype) if bias else None
+    expected = x.float() @ weight.dequantize().t() + (0 if added is None else added.float())
+    linear = pack_codes(library, weight, added)
+    wide = linear.apply(x, torch.empty(rows, outputs))
+    assert (wide - expected).norm() <= 1e-3 * expected.norm()
+    torch.testing.assert_close(linear.apply(x), wide.to(dtype))
+
+
 @pytest.fixture(autouse=True)
 def _compiled():
     try:
@@ -131,6 +162,28 @@ def test_processors_without_byte_products_compute_the_same(level, tmp_path_facto
     except KernelsUnavailable as error:
         pytest.skip(str(error))
     check_quantised(c.Native(path))
+    check_tables(c.Native(path))
+
+
+def test_codes_of_a_table_are_those_of_its_matrix():
+    check_tables(c.native())
+
+
+def test_every_code_of_eight_bits_with_an_exponent_is_exact():
+    """The smallest ones too, which have no leading one."""
+    codes = torch.arange(256).to(torch.uint8).view(torch.int8)[:, None]
+    codes = codes[codes[:, 0] & 127 != 127]
+    weight = PackedWeight(8, codes, torch.ones(len(codes), 1), None, 1, table=E4M3)
+    found = CpuKernels(1).pack_codes(weight).apply(torch.ones(1, 1))
+    assert torch.equal(found, weight.dequantize().t())
+    assert found.unique().numel() == 253
+
+
+def test_a_table_that_nothing_computes_by_is_refused():
+    values = torch.zeros(1, 8, dtype=torch.int8)
+    weight = PackedWeight(8, values, torch.ones(1, 1), None, 8, table=torch.zeros(256))
+    with pytest.raises(ValueError, match="codes of 8 bits by a table"):
+        CpuKernels(1).pack_codes(weight)
 
 
 def test_rows_of_eight_bits_are_rounded_block_by_block():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +71,30 @@ def read_config(path: Path, *, weights: bool) -> dict[str, Any]:
     return hf_config
 
 
-def stored_quantised(path: Path) -> str:
-    """Name of the type in which a checkpoint's matrices are quantised; "" if they are plain."""
+@dataclass(frozen=True, slots=True)
+class StoredType:
+    """How a checkpoint's matrices are quantised.
+
+    Attributes:
+        name: Name for display; "" if they are plain.
+        has_steps: Whether all codes stand for steps, not for values of a table.
+    """
+
+    name: str
+    has_steps: bool
+
+
+PLAIN = StoredType("", has_steps=True)
+
+
+def stored_quantised(path: Path) -> StoredType:
+    """The type in which a checkpoint's matrices are quantised."""
     if is_gguf(path):
-        return quantised_type(open_gguf(path))
+        return StoredType(quantised_type(open_gguf(path)), has_steps=True)
     stored = _stored_format(path)
-    return "" if stored is None else stored.name
+    if stored is None:
+        return PLAIN
+    return StoredType(stored.name, stored.has_steps)
 
 
 def _stored_format(path: Path) -> StoredFormat | None:

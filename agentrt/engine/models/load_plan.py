@@ -15,7 +15,13 @@ from agentrt.base.expert_routing import expert_routing
 from agentrt.base.gguf.checkpoint_files import is_gguf, weight_bytes
 from agentrt.base.kv_cache_dtype import check_kv_cache_dtype
 from agentrt.base.weight_choice import check_weights
-from agentrt.engine.models.checkpoint import read_config, stored_quantised, tensor_shapes
+from agentrt.engine.models.checkpoint import (
+    PLAIN,
+    StoredType,
+    read_config,
+    stored_quantised,
+    tensor_shapes,
+)
 from agentrt.engine.models.context_limit import ContextLimit, context_limit
 from agentrt.engine.models.native import self_check
 from agentrt.engine.models.native.model_config import Declined, shape_of
@@ -47,7 +53,7 @@ class LoadPlan:
         linear_backend: Chooses the format of its matrices.
         quantisation: Formats of its matrices; None leaves them as they are.
         routing: Decides which experts tokens take.
-        stored_type: Type in which the checkpoint's matrices are quantised; "" if they are plain.
+        stored_type: Type in which the checkpoint's matrices are quantised.
         context: Longest context.
         self_check_key: Key under which the self-check of such a checkpoint is stored.
         self_check: Known result of it.
@@ -62,7 +68,7 @@ class LoadPlan:
     linear_backend: LinearBackend
     quantisation: Quantisation | None
     routing: Routing
-    stored_type: str
+    stored_type: StoredType
     context: ContextLimit
     self_check_key: str
     self_check: SelfCheckResult
@@ -86,11 +92,11 @@ def plan_load(config: EngineConfig) -> LoadPlan:
     dtype, device = dtype_of(config, hf_config), torch.device(config.device)
     kernels = choose_kernels(config.kernels, config.device, dtype)
     shape = shape_of(hf_config)
-    stored_type = "" if config.random_weights else stored_quantised(config.model_path)
+    stored_type = PLAIN if config.random_weights else stored_quantised(config.model_path)
     tensor_sizes = {} if config.random_weights else tensor_shapes(config.model_path)
     if isinstance(shape, DecoderShape) and not config.random_weights:
         mismatch = shape_mismatch(shape, tensor_sizes)
-        if mismatch and (stored_type or is_gguf(config.model_path)):
+        if mismatch and (stored_type.name or is_gguf(config.model_path)):
             raise ModelInvalid(
                 f"{config.model_path} holds other weights than its metadata says: {mismatch}",
                 hint="Serve it elsewhere and pass --engine URL, or convert it again",
@@ -153,11 +159,11 @@ def _check_quantisation(plan: LoadPlan) -> None:
     Raises:
         EngineUnavailable: The device, the kernels or the model does not.
     """
-    if plan.quantisation is None and not plan.stored_type:
+    if plan.quantisation is None and not plan.stored_type.name:
         return
     fault = None
-    if plan.quantisation is not None and plan.stored_type:
-        fault = f"{plan.config.model_path} is in {plan.stored_type} already"
+    if plan.quantisation is not None and plan.stored_type.name:
+        fault = f"{plan.config.model_path} is in {plan.stored_type.name} already"
     elif plan.device.type != "cpu":
         fault = f"they run on a CPU, and device={plan.device.type}"
     elif isinstance(plan.shape, Declined):
@@ -168,7 +174,7 @@ def _check_quantisation(plan: LoadPlan) -> None:
     if fault is not None:
         if plan.quantisation is None:
             raise EngineUnavailable(
-                f"no weights in {plan.stored_type} run here: {fault}",
+                f"no weights in {plan.stored_type.name} run here: {fault}",
                 hint="Use the model in F16 or bf16, or serve it elsewhere and pass --engine URL",
             )
         raise EngineUnavailable(
@@ -186,8 +192,10 @@ def _check_activations(plan: LoadPlan) -> None:
     if plan.config.activations == "auto":
         return
     kernels, fault = plan.kernels.kernels, None
-    if plan.quantisation is None and not plan.stored_type:
+    if plan.quantisation is None and not plan.stored_type.name:
         fault = f"the matrices of {plan.config.model_path} are not quantised"
+    elif plan.quantisation is None and not plan.stored_type.has_steps:
+        fault = f"codes of {plan.stored_type.name} are no integers that bytes could multiply"
     elif isinstance(kernels, CpuKernels) and not kernels.has_byte_products:
         fault = "the processor has no dot products of bytes (AVX-512 VNNI)"
     if fault is not None:
@@ -234,7 +242,7 @@ def differs(plan: LoadPlan) -> ModelInvalid:
 def _checked_plan(plan: LoadPlan) -> LoadPlan:
     """The plan with what is known of its self-check."""
     config, result, key = plan.config, self_check.skipped_check(plan.config), ""
-    if plan.stored_type:
+    if plan.stored_type.name:
         result = self_check.SelfCheckResult(
             "trusted", "quantised weights are not unpacked for a comparison"
         )

@@ -34,6 +34,8 @@ class PackedWeight:
             row, which the result does not show, or 8 with a scale for at most 128 inputs.
         order: Input of a row that each input of the weight takes, int32 `[W]`; None for the same.
             Groups of inputs that are no neighbours in the row become neighbours by it.
+        table: Values that codes stand for, fp32 `[16]` or `[256]`, instead of steps: the weights
+            are `table[codes] * scales`, without zeros. None for steps.
 
     Raises:
         InternalError: The tensors do not fit each other.
@@ -51,6 +53,7 @@ class PackedWeight:
     group: int
     row_bits: Literal[8, 16] = 16
     order: Tensor | None = None
+    table: Tensor | None = None
 
     def __post_init__(self) -> None:
         fault = self._fault()
@@ -76,10 +79,13 @@ class PackedWeight:
     def dequantize(self) -> Tensor:
         """The matrix in fp32 `[N, W]`: the reference of all kernels."""
         inputs = self.shape[1]
-        steps = self.codes().float()
+        if self.table is not None:
+            steps = self.table[self.codes().view(torch.uint8).long()]
+        else:
+            steps = self.codes().float()
         if self.zeros is not None:
             steps -= _each_input(self.zeros, self.group, inputs)
-        elif self.bits == 4:
+        elif self.bits == 4 and self.table is None:
             steps -= _MIDDLE_CODE
         weights = steps * _each_input(self.scales, self.group, inputs)
         return weights if self.order is None else weights[:, self.order.argsort()]
@@ -108,6 +114,9 @@ class PackedWeight:
                 return f"{name} of {tuple(one.shape)}, not {groups}"
         if self.order is not None and self.order.shape != (inputs,):
             return f"an order of {tuple(self.order.shape)} for {inputs} inputs"
+        table = self.table
+        if table is not None and (self.zeros is not None or table.shape != (1 << self.bits,)):
+            return f"a table of {tuple(table.shape)} for {self.bits} bits, or with zeros"
         return None
 
 
@@ -118,7 +127,12 @@ def concatenated_rows(parts: Sequence[PackedWeight]) -> PackedWeight:
         InternalError: They differ.
     """
     first = parts[0]
-    if any(_form(one) != _form(first) or not _same(one.order, first.order) for one in parts):
+    if not all(
+        _form(one) == _form(first)
+        and _same(one.order, first.order)
+        and _same(one.table, first.table)
+        for one in parts
+    ):
         raise InternalError("packed weights of different forms cannot be concatenated")
     zeros = [one.zeros for one in parts if one.zeros is not None]
     if zeros and len(zeros) < len(parts):
@@ -138,7 +152,7 @@ def _form(weight: PackedWeight) -> tuple[int, int, int, int]:
 def _same(one: Tensor | None, other: Tensor | None) -> bool:
     if one is None or other is None:
         return one is other
-    return torch.equal(one, other)
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
 def _each_input(groups: Tensor, size: int, inputs: int) -> Tensor:

@@ -91,8 +91,8 @@ def report_of(plan: LoadPlan) -> ModelReport:
     linear_reason = plan.linear_backend.reason
     if quantisation is not None:
         linear, linear_reason = f"int{quantisation.bits}", str(quantisation)
-    elif plan.stored_type:
-        linear, linear_reason = plan.stored_type, "the checkpoint's matrices stay as they are"
+    elif plan.stored_type.name:
+        linear, linear_reason = plan.stored_type.name, "the checkpoint's matrices stay as they are"
     if plan.config.activations != "auto":
         linear += f" by {plan.config.activations}"
     return ModelReport(
@@ -134,7 +134,7 @@ def _kv_of(plan: LoadPlan) -> KvReport:
 def _weight_bytes(plan: LoadPlan) -> int:
     if not isinstance(plan.shape, DecoderShape):
         return 0
-    if plan.stored_type:
+    if plan.stored_type.name:
         return saved_bytes(plan.config.model_path)
     return weight_bytes(plan.shape, plan.dtype.itemsize, plan.quantisation)
 

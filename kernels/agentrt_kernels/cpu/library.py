@@ -27,8 +27,8 @@ class Linear(ctypes.Structure):
     """`struct Linear`: one packed matrix and what becomes of its products."""
 
     _fields_ = fields(
-        ("weight scales zeros factors bias order", c_void_p),
-        ("inputs outputs bits group row_bits after", c_int32),
+        ("weight scales zeros factors bias order table", c_void_p),
+        ("inputs outputs bits group row_bits coding after", c_int32),
         ("scale", c_float),
         ("activation", Activation),
     )
@@ -183,7 +183,7 @@ class PackCodesCall(ctypes.Structure):
     _fields_ = fields(
         ("values packed", c_void_p),
         ("stride", c_int64),
-        ("inputs outputs bits gated", c_int32),
+        ("inputs outputs bits gated middle", c_int32),
     )
 
 

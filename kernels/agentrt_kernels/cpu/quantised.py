@@ -6,6 +6,7 @@ Letters of the shapes: N outputs, K inputs, G groups of inputs, P panels of 32 o
 from __future__ import annotations
 
 from ctypes import addressof
+from enum import IntEnum
 from typing import Protocol
 
 import torch
@@ -17,9 +18,22 @@ from agentrt_kernels.cpu.linear import LANES, PANEL, After, Allocate, NativeLine
 STEP = 8
 """Groups end at multiples of so many inputs, or with the row."""
 
+E4M3 = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
+"""Values of the codes of eight bits with four of exponent and three of mantissa."""
+
+
+class Coding(IntEnum):
+    """`enum class Coding`: what a code stands for."""
+
+    STEPS = 0
+    TABLE = 1
+    E4M3 = 2
+
 
 class QuantisedWeight(Protocol):
     """A matrix `[N, K]` of small integers with scales: `(values - zeros) * scales`.
+
+    With a table the codes stand for values of it: `table[values] * scales`.
 
     Attributes:
         bits: 8 or 4.
@@ -29,6 +43,7 @@ class QuantisedWeight(Protocol):
         group: Inputs that share a scale.
         row_bits: 16 or 8, to which rows are rounded that are multiplied by it.
         order: Input of a row that each of its inputs takes, int32 `[K]`; None for the same.
+        table: Values of codes of four bits, fp32 `[16]`, or those of `E4M3`; None for steps.
     """
 
     @property
@@ -45,6 +60,8 @@ class QuantisedWeight(Protocol):
     def row_bits(self) -> int: ...
     @property
     def order(self) -> Tensor | None: ...
+    @property
+    def table(self) -> Tensor | None: ...
 
 
 class QuantisedLinear(NativeLinear):
@@ -58,6 +75,8 @@ class QuantisedLinear(NativeLinear):
         factors: fp32 `[P, 32]` of the scales.
         bias: `[N]` in the dtype of the rows, or None.
         order: int32 `[K]`, the input of a row that each input takes, or None.
+        table: fp32 `[16]`, values of codes of four bits, or None.
+        coding: What a code stands for.
         bits: 8 or 4.
         group: Inputs that share a scale, a multiple of 8.
         row_bits: 16 or 8; without byte products rows are fp32.
@@ -75,6 +94,8 @@ class QuantisedLinear(NativeLinear):
         factors: Tensor,
         bias: Tensor | None,
         order: Tensor | None,
+        table: Tensor | None,
+        coding: Coding,
         bits: int,
         group: int,
         row_bits: int,
@@ -83,6 +104,7 @@ class QuantisedLinear(NativeLinear):
     ) -> None:
         self._codes, self._scales, self._zeros = codes, scales, zeros
         self._factors, self._bias, self._order = factors, bias, order
+        self._table, self._coding = table, coding
         self._bits, self._group, self._row_bits = bits, group, row_bits
         super().__init__(library, inputs, outputs)
 
@@ -94,7 +116,7 @@ class QuantisedLinear(NativeLinear):
 
     def described(self, after: After, scale: float = 1.0) -> c.Linear:
         """See `NativeLinear`."""
-        zeros, bias, order = self._zeros, self._bias, self._order
+        zeros, bias, order, table = self._zeros, self._bias, self._order, self._table
         return c.Linear(
             weight=self._codes.data_ptr(),
             scales=self._scales.data_ptr(),
@@ -102,11 +124,13 @@ class QuantisedLinear(NativeLinear):
             factors=self._factors.data_ptr(),
             bias=None if bias is None else bias.data_ptr(),
             order=None if order is None else order.data_ptr(),
+            table=None if table is None else table.data_ptr(),
             inputs=self.inputs,
             outputs=self.outputs,
             bits=self._bits,
             group=self._group,
             row_bits=self._row_bits,
+            coding=self._coding,
             after=after,
             scale=scale,
         )
@@ -130,8 +154,9 @@ def pack_codes(
         allocate: Gives the memory of codes, scales and zeros.
 
     Raises:
-        ValueError: The groups do not end at multiples of 8.
+        ValueError: The groups do not end at multiples of 8, or nothing computes by its table.
     """
+    coding = _coding_of(weight)
     values = weight.values.contiguous()
     rows, inputs = values.shape[0], values.shape[1] * 8 // weight.bits
     if weight.group % STEP and weight.group < inputs:
@@ -148,6 +173,7 @@ def pack_codes(
         outputs=outputs,
         bits=weight.bits,
         gated=gated,
+        middle=128 if coding is Coding.STEPS else 0,
     )
     library.pack_codes(addressof(call))
     scales = weight.scales.float()
@@ -164,12 +190,25 @@ def pack_codes(
         factors=torch.where(order < 0, 0.0, factors[order.clamp(min=0)]).contiguous(),
         bias=bias,
         order=None if weight.order is None else weight.order.contiguous(),
+        table=weight.table if coding is Coding.TABLE else None,
+        coding=coding,
         bits=weight.bits,
-        group=min(weight.group, padded),
+        group=padded if weight.group >= inputs else weight.group,
         row_bits=weight.row_bits,
         inputs=inputs,
         outputs=outputs,
     )
+
+
+def _coding_of(weight: QuantisedWeight) -> Coding:
+    table = weight.table
+    if table is None:
+        return Coding.STEPS
+    if weight.zeros is None and weight.bits == 4 and table.dtype is torch.float32:
+        return Coding.TABLE
+    if weight.zeros is None and torch.equal(table.nan_to_num(), E4M3.nan_to_num()):
+        return Coding.E4M3
+    raise ValueError(f"cannot pack codes of {weight.bits} bits by a table of {table.dtype}")
 
 
 def _order(outputs: int, panels: int, gated: bool) -> Tensor:

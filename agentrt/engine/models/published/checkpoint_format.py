@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agentrt.base.errors import ModelInvalid
+from agentrt.engine.models.published.awq import Awq
+from agentrt.engine.models.published.bitsandbytes import bitsandbytes
 from agentrt.engine.models.published.compressed_tensors import CompressedTensors
+from agentrt.engine.models.published.fp8 import Fp8Blocks
 from agentrt.engine.models.published.gptq import Gptq
 from agentrt.engine.models.published.stored_format import ELSEWHERE, Settings, StoredFormat
 
@@ -20,6 +23,9 @@ _MXFP4_HINT = (
 _FORMATS: dict[str, Callable[[Settings], StoredFormat]] = {
     "compressed-tensors": CompressedTensors,
     "gptq": Gptq,
+    "awq": Awq,
+    "fp8": Fp8Blocks,
+    "bitsandbytes": bitsandbytes,
 }
 
 

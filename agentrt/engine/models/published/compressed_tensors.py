@@ -1,7 +1,8 @@
 """The compressed-tensors format, which LLM Compressor writes.
 
 `pack-quantized` holds unsigned codes in words of 32 bits along the inputs, which is how a packed
-weight has them, byte by byte. `int-quantized` holds signed ones, a byte each.
+weight has them, byte by byte. `int-quantized` holds signed ones, a byte each, and `float-quantized`
+holds FP8.
 
 Letters of the shapes: N outputs, W inputs, G groups of inputs in a row.
 """
@@ -24,6 +25,7 @@ from agentrt.engine.models.published.codes import (
     kept_codes,
     packed_weight,
 )
+from agentrt.engine.models.published.fp8 import block_of, fp8_weight
 from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
 
 _WHOLE_SETTINGS = (
@@ -33,9 +35,9 @@ _WHOLE_SETTINGS = (
 )
 _WEIGHT_SETTINGS = (
     *("num_bits", "type", "symmetric", "strategy", "group_size", "dynamic", "actorder"),
+    "block_structure",
     *("observer", "observer_kwargs", "scale_dtype", "zp_dtype"),  # of how they were made
 )
-_ROW_SETTINGS = (*_WEIGHT_SETTINGS, "block_structure")
 _PARTS = (
     *("weight", "weight_packed", "weight_scale", "weight_zero_point", "weight_shape"),
     *("weight_g_idx", "input_scale", "input_zero_point"),
@@ -47,18 +49,25 @@ class _Group:
     """One of `config_groups`: how the matrices of some modules are written.
 
     Attributes:
-        packed: Whether codes lie in words.
+        stored: How the codes are written.
         bits: Bits of a code.
         strategy: What shares a scale.
         group: Inputs that do; 0 is a whole row.
+        block: Outputs and inputs that do, in blocks.
         symmetric: Whether the middle code stands for zero.
     """
 
-    packed: bool
+    stored: Literal["pack-quantized", "int-quantized", "float-quantized"]
     bits: Bits
-    strategy: Literal["tensor", "channel", "group"]
+    strategy: Literal["tensor", "channel", "group", "block"]
     group: int
+    block: tuple[int, int]
     symmetric: bool
+
+    @property
+    def packed(self) -> bool:
+        """Whether codes lie in words."""
+        return self.stored == "pack-quantized"
 
     def size(self, matrix: StoredMatrix) -> Size:
         """Shape of a matrix as this group writes it, `()` if it does not."""
@@ -78,6 +87,7 @@ class _Group:
             "tensor": ((), (1,), (1, 1)),
             "channel": ((size[0], 1), (size[0],)),
             "group": ((size[0], -(-size[1] // max(1, self.group))),),
+            "block": ((-(-size[0] // self.block[0]), -(-size[1] // self.block[1])),),
         }
         return matrix.sizes["weight_scale"] in scales[self.strategy]
 
@@ -114,8 +124,14 @@ class CompressedTensors:
     @property
     def name(self) -> str:
         """Name for display."""
-        kinds = sorted({one.bits for one in self._groups})
-        return f"compressed-tensors {' and '.join(f'int{bits}' for bits in kinds)}"
+        floats = {f"FP{one.bits}" for one in self._groups if one.stored == "float-quantized"}
+        kinds = {f"int{one.bits}" for one in self._groups if one.stored != "float-quantized"}
+        return f"compressed-tensors {' and '.join(sorted(floats | kinds))}"
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether all codes stand for steps."""
+        return all(one.stored != "float-quantized" for one in self._groups)
 
     def size(self, matrix: StoredMatrix) -> Size:
         """See `StoredFormat`."""
@@ -125,6 +141,8 @@ class CompressedTensors:
         """See `StoredFormat`."""
         group = self._group_of(matrix)
         rows, inputs = group.size(matrix)
+        if group.stored == "float-quantized":
+            return _floats(matrix, group, rows)
         bits: Bits = group.bits if group.packed else 8
         if group.packed:
             values = kept_codes(bytes_of_words(matrix.codes("weight_packed", torch.int32)), bits)
@@ -161,24 +179,38 @@ class CompressedTensors:
         raise matrix.invalid(f"is written as none of config_groups says: {sizes}")
 
 
+def _floats(matrix: StoredMatrix, group: _Group, rows: int) -> PackedWeight:
+    """Codes of FP8, whose factors may be of blocks, of groups, of outputs or of the matrix."""
+    scales = matrix.tensor("weight_scale")
+    if group.strategy == "block":
+        return fp8_weight(matrix, scales, group.block)
+    if group.strategy == "group":
+        return fp8_weight(matrix, scales, (1, group.group))
+    return fp8_weight(matrix, scales.reshape(-1, 1).expand(rows, 1), (1, 0))
+
+
 def _read_group(settings: Settings, whole_format: str | None) -> _Group:
     settings.check_known("targets", "weights", "input_activations", "output_activations", "format")
     _check_rows(settings)
     weights = settings.inner("weights")
     weights.check_known(*_WEIGHT_SETTINGS)
-    weights.check_one_of("type", ["int"], "int")
     weights.check_one_of("dynamic", [False], False)
     symmetric = weights.check_one_of("symmetric", [True, False], True)
     weights.check_one_of("actorder", [None, False, "static", "weight", "group", "dynamic"])
-    bits = weights.check_one_of("num_bits", [4, 8])
-    default = "channel" if weights.get("group_size", -1) == -1 else "group"
-    strategy = weights.check_one_of("strategy", ["tensor", "channel", "group"], default)
-    size = weights.integer("group_size", 1) if strategy == "group" else 0
     stored = settings.get("format", whole_format)
-    if stored not in ("pack-quantized", "int-quantized"):
-        name = "format" if settings.get("format") else "(whole).format"
-        raise settings.refused(name, f"and {stored!r} is neither pack- nor int-quantized")
-    return _Group(stored == "pack-quantized", bits, strategy, size, symmetric)
+    if stored not in ("pack-quantized", "int-quantized", "float-quantized"):
+        raise settings.refused("format", f"and {stored!r} is no pack-, int- or float-quantized")
+    floats = stored == "float-quantized"
+    weights.check_one_of("type", ["float" if floats else "int"], "int")
+    bits = weights.check_one_of("num_bits", [8] if floats else [4, 8])
+    if floats and not symmetric:
+        raise weights.refused("symmetric", "and FP8 has no zeros")
+    default = "channel" if weights.get("group_size", -1) == -1 else "group"
+    strategies = ["tensor", "channel", "group", *(["block"] if floats else [])]
+    strategy = weights.check_one_of("strategy", strategies, default)
+    size = weights.integer("group_size", 1) if strategy == "group" else 0
+    block = block_of(weights, "block_structure") if strategy == "block" else (1, 1)
+    return _Group(stored, bits, strategy, size, block, symmetric)
 
 
 def _check_rows(settings: Settings) -> None:
@@ -186,7 +218,7 @@ def _check_rows(settings: Settings) -> None:
     if settings.get("output_activations") is not None:
         raise settings.refused("output_activations", "which is not computed here")
     rows = settings.inner("input_activations")
-    rows.check_known(*_ROW_SETTINGS)
+    rows.check_known(*_WEIGHT_SETTINGS)
     if rows.names():
         rows.check_one_of("num_bits", [8])
         rows.check_one_of("type", ["int", "float"], "int")

@@ -45,6 +45,7 @@ class Gptq:
         ModelInvalid: A setting is not known, or nothing computes what it says.
     """
 
+    has_steps = True
     mark = "qweight"
     parts: Sequence[str] = ("qweight", "qzeros", "scales", "g_idx")
 

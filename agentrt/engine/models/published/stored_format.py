@@ -77,12 +77,15 @@ class StoredFormat(Protocol):
 
     Attributes:
         name: Name for display, such as "GPTQ int4".
+        has_steps: Whether all codes stand for steps, not for values of a table.
         mark: Part by which a quantised matrix is known.
         parts: All parts that a matrix may have.
     """
 
     @property
     def name(self) -> str: ...
+    @property
+    def has_steps(self) -> bool: ...
     @property
     def mark(self) -> str: ...
     @property

@@ -2,7 +2,8 @@
 //
 // With byte dot products a row is integers of sixteen bits and one scale: x = scale * (256 * high +
 // low), both signed bytes. [inputs / 4][high, low][4]; then for each group of inputs where the sums
-// of its products begin, and its sum. Without them a row is fp32, and its groups' sums.
+// of its products begin, and its sum. Without them, or for codes that are no steps, a row is fp32, and
+// its groups' sums.
 //
 // Rounded to eight bits a row is signed bytes with a scale for each block of inputs: a group, or the
 // parts of a long one.
@@ -34,6 +35,7 @@ struct BlockStart {
 // How the rows of one linear are laid out, in bytes.
 struct CodeRows {
   int inputs, padded, group, groups, middle;
+  bool floats;
   bool bytes;  // rounded to eight bits
   int block;
   size_t starts, scale, stride;
@@ -44,13 +46,14 @@ struct CodeRows {
     group = linear.group;
     groups = (padded + group - 1) / group;
     middle = linear.bits == 8 ? 128 : 8;
-    bytes = HAS_BYTE_DOT && linear.row_bits == 8;
+    floats = !HAS_BYTE_DOT || linear.coding != Coding::STEPS;
+    bytes = !floats && linear.row_bits == 8;
     block = std::min(group, MOST_BLOCK);
     if (bytes) {
       starts = (size_t)padded;
       scale = starts + groups * ((group + block - 1) / block) * sizeof(BlockStart);
     } else {
-      starts = (size_t)padded * (HAS_BYTE_DOT ? 2 : sizeof(float));
+      starts = (size_t)padded * (floats ? sizeof(float) : 2);
       scale = starts + groups * sizeof(GroupStart);
     }
     stride = (scale + sizeof(float) + 63) / 64 * 64;
@@ -134,9 +137,10 @@ static void take_row_of_bytes(const CodeRows &how, const T *x, char *row) {
     from = past;
   }
 }
-#else
+#endif
+
 template <class T>
-static void take_row(const CodeRows &how, const T *x, char *row) {
+static void take_row_of_floats(const CodeRows &how, const T *x, char *row) {
   float *to = (float *)row;
   for (int k = 0; k < how.padded; k++) to[k] = k < how.inputs ? widen(x[k]) : 0.0f;
   GroupStart *starts = (GroupStart *)(row + how.starts);
@@ -148,7 +152,6 @@ static void take_row(const CodeRows &how, const T *x, char *row) {
   float scale = 1.0f;
   memcpy(row + how.scale, &scale, sizeof(float));
 }
-#endif
 
 // The inputs of a row as a weight takes them, until this thread asks for the next row.
 template <class T>
@@ -183,8 +186,9 @@ static const char *take_rows(Worker &me, const CodeRows &how, int rows, RowOf ro
     char *to = first + row * how.stride;
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
     if (how.bytes) return take_row_of_bytes(how, from, to);
+    if (!how.floats) return take_row(how, from, to);
 #endif
-    take_row(how, from, to);
+    take_row_of_floats(how, from, to);
   };
   if (alone)
     for (int row = 0; row < rows; row++) work(row);

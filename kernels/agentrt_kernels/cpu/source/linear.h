@@ -19,15 +19,21 @@ constexpr int MOST_ROWS = 2;
 // How the columns of a panel become a result.
 enum class After : int32_t { STORE = 0, ADD = 1, GATE = 2 };
 
+// What a code of a quantised weight stands for: a step from the middle code, a value of a table of
+// sixteen, or a number of eight bits with four of exponent and three of mantissa.
+enum class Coding : int32_t { STEPS = 0, TABLE = 1, E4M3 = 2 };
+
 struct Linear {
   const void *weight;  // packed
   const uint16_t *scales, *zeros;  // fp16 of a quantised weight, see quantised.h; zeros may be null
   const float *factors;
   const void *bias;    // [N] of the weight's type, gates first if it is gated, or null
   const int32_t *order;  // the input of x that each input of a quantised weight takes; null for the same
+  const float *table;    // [16] values of codes, or null
   int32_t inputs, outputs;
   int32_t bits, group;  // of a quantised weight: bits of a code, inputs that share a scale; or 0
   int32_t row_bits;     // to which rows are rounded for a quantised weight: 16 or 8
+  Coding coding;
   After after;
   float scale;  // of what is stored or added
   Activation activation;  // of what is gated

@@ -222,6 +222,7 @@ struct PackCodesCall {
   void *packed;
   int64_t stride;
   int32_t inputs, outputs, bits, gated;
+  int32_t middle;  // what turns the codes of eight bits into unsigned ones: 128 or 0
 };
 
 EXPORT void agentrt_pack_codes(const PackCodesCall *call) {
@@ -232,7 +233,7 @@ EXPORT void agentrt_pack_codes(const PackCodesCall *call) {
   auto work = [&](Worker &me) {
     me.share(panels, [&](int panel) {
       pack_codes((const uint8_t *)call->values, call->stride, call->inputs, call->bits,
-                 row_of_column(panel, columns, call->outputs),
+                 row_of_column(panel, columns, call->outputs), call->middle,
                  (uint8_t *)call->packed + panel * bytes);
     });
   };

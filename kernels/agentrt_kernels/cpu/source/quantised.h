@@ -4,7 +4,8 @@
 // of four bits: [panel][K / 8][32][4], four inputs in the lower halves of the bytes and the next
 // four in the upper ones. K ends at a multiple of 8. A weight is
 // (code - middle - zero) * scale * factor: scales and zeros [panel][group][32] fp16, factors
-// [panel][32]. The factors are powers of two that keep the scales within the range of fp16.
+// [panel][32]. The factors are powers of two that keep the scales within the range of fp16. Codes that
+// are no steps stand for a value themselves, without a middle and a zero.
 #pragma once
 #include "code_rows.h"
 #include "lora.h"
@@ -33,14 +34,14 @@ INLINE f32 load_halves(const uint16_t *from) {
 struct CodePanel {
   const char *codes;
   const uint16_t *scales, *zeros;
-  const float *factors;
+  const float *factors, *table;
 };
 
 INLINE CodePanel code_panel(const Linear &linear, const CodeRows &how, int panel) {
   size_t scales = (size_t)panel * how.groups * PANEL;
   return {(const char *)linear.weight + panel * code_bytes(how.padded, linear.bits),
           linear.scales + scales, linear.zeros == nullptr ? nullptr : linear.zeros + scales,
-          linear.factors + (size_t)panel * PANEL};
+          linear.factors + (size_t)panel * PANEL, linear.table};
 }
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
@@ -68,12 +69,14 @@ INLINE void load_codes(const char *codes, int64_t ahead, __m512i (&w)[2][WIDE]) 
 
 // Products of ROWS rows and one group of a panel. Few rows sum in two places, so that no sum waits
 // for the one before.
-template <int BITS, int ROWS>
-struct GroupSums {
+template <int CODE_BITS, int ROWS>
+struct StepSums {
+  static constexpr int BITS = CODE_BITS;
   static constexpr int PLACES = ROWS <= 2 ? 2 : 1;
   __m512i high[ROWS][WIDE][PLACES], low[ROWS][WIDE][PLACES];
 
-  __attribute__((always_inline)) void begin(const char *rows, size_t stride, size_t starts, int group) {
+  __attribute__((always_inline)) void begin(const CodePanel &, const char *rows, size_t stride,
+                                            size_t starts, int group) {
     UNROLL
     for (int row = 0; row < ROWS; row++) {
       const GroupStart &start = ((const GroupStart *)(rows + row * stride + starts))[group];
@@ -118,12 +121,30 @@ struct GroupSums {
     return (f32)_mm512_cvtepi32_ps(h) * all(256.0f) + (f32)_mm512_cvtepi32_ps(l);
   }
 };
-#else
-template <int BITS, int ROWS>
-struct GroupSums {
-  f32 sums[ROWS][WIDE];
+#endif
 
-  __attribute__((always_inline)) void begin(const char *, size_t, size_t, int) {
+// The values of code `input` of eight in each word: of eight bits four a word, of four bits all.
+template <Coding CODING, int BITS>
+INLINE f32 code_values(u32 words, int input, f32 table) {
+  if (CODING == Coding::E4M3) {
+    i32 top = (i32)(words << (24 - input % 4 * 8));
+    u32 bits = (u32)(top >> 4) & 0x87f00000u;  // the sign, and the exponent with its own bias
+    return (f32)bits * all(1.329227995784916e36f);  // 2^120 moves the exponent
+  }
+  u32 code = words >> (input % 4 * 8 + (BITS == 4 ? input / 4 * 4 : 0));
+  if (CODING == Coding::TABLE) return looked_up(table, code);
+  constexpr int MIDDLE = BITS == 8 ? 128 : 8;
+  return __builtin_convertvector((i32)(code & (BITS == 8 ? 255u : 15u)) - MIDDLE, f32);
+}
+
+// The same by fp32, of any coding.
+template <Coding CODING, int CODE_BITS, int ROWS>
+struct ValueSums {
+  static constexpr int BITS = CODE_BITS;
+  f32 sums[ROWS][WIDE], table;
+
+  __attribute__((always_inline)) void begin(const CodePanel &panel, const char *, size_t, size_t, int) {
+    if (CODING == Coding::TABLE) table = load(panel.table);
     UNROLL
     for (int row = 0; row < ROWS; row++)
       UNROLL
@@ -133,7 +154,6 @@ struct GroupSums {
   // Eight inputs.
   __attribute__((always_inline)) void add(const char *rows, size_t stride, int k, const char *codes,
                                           int64_t ahead) {
-    constexpr int MIDDLE = BITS == 8 ? 128 : 8;
     constexpr int LINES = BITS == 8 ? 2 : 1;
     u32 w[LINES][WIDE];
     UNROLL
@@ -146,33 +166,35 @@ struct GroupSums {
       }
     UNROLL
     for (int input = 0; input < STEP; input++) {
-      int shift = input % 4 * 8 + (BITS == 4 ? input / 4 * 4 : 0);
       UNROLL
       for (int v = 0; v < WIDE; v++) {
-        u32 code = w[BITS == 8 ? input / 4 : 0][v] >> shift & (BITS == 8 ? 255u : 15u);
-        f32 step = __builtin_convertvector((i32)code - MIDDLE, f32);
+        f32 weight = code_values<CODING, BITS>(w[BITS == 8 ? input / 4 : 0][v], input, table);
         UNROLL
         for (int row = 0; row < ROWS; row++)
-          sums[row][v] += step * all(((const float *)(rows + row * stride))[k + input]);
+          sums[row][v] += weight * all(((const float *)(rows + row * stride))[k + input]);
       }
     }
   }
 
   __attribute__((always_inline)) f32 value(int row, int v) const { return sums[row][v]; }
 };
+
+#if !defined(__AVX512VNNI__) || !defined(__AVX512BW__)
+template <int BITS, int ROWS>
+using StepSums = ValueSums<Coding::STEPS, BITS, ROWS>;
 #endif
 
 // Sums of ROWS rows times one panel, `[ROWS][PANEL]`. Memory `ahead` bytes on is prefetched.
-template <int BITS, bool ZEROS, int ROWS>
+template <class Sums, bool ZEROS, int ROWS>
 static __attribute__((noinline)) void multiply_codes(const CodeRows &how, const char *rows,
                                                      CodePanel panel, int64_t ahead, float *out) {
-  constexpr int STEP_BYTES = STEP * PANEL * BITS / 8;
+  constexpr int STEP_BYTES = STEP * PANEL * Sums::BITS / 8;
   const char *codes = panel.codes;
   for (int at = 0; at < ROWS * PANEL; at += LANES) store(out + at, all(0));
   for (int group = 0, k = 0; group < how.groups; group++) {
     int past = std::min(how.padded, k + how.group);
-    GroupSums<BITS, ROWS> sums;
-    sums.begin(rows, how.stride, how.starts, group);
+    Sums sums;
+    sums.begin(panel, rows, how.stride, how.starts, group);
     for (; k < past; k += STEP, codes += STEP_BYTES) sums.add(rows, how.stride, k, codes, ahead);
     UNROLL
     for (int v = 0; v < WIDE; v++) {
@@ -266,20 +288,24 @@ static __attribute__((noinline)) void multiply_bytes(const CodeRows &how, const 
 }
 #endif
 
-template <int BITS, bool ZEROS, int ROWS>
+template <Coding CODING, int BITS, bool ZEROS, int ROWS>
 static void multiply_code_rows(const CodeRows &how, const char *rows, const CodePanel &panel,
                                int64_t ahead, float *out) {
+  if constexpr (CODING == Coding::STEPS) {
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-  if (how.bytes) return multiply_bytes<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
+    if (how.bytes) return multiply_bytes<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
 #endif
-  multiply_codes<BITS, ZEROS, ROWS>(how, rows, panel, ahead, out);
+    multiply_codes<StepSums<BITS, ROWS>, ZEROS, ROWS>(how, rows, panel, ahead, out);
+  } else {
+    multiply_codes<ValueSums<CODING, BITS, ROWS>, ZEROS, ROWS>(how, rows, panel, ahead, out);
+  }
 }
 
-template <int BITS, bool ZEROS>
+template <Coding CODING, int BITS, bool ZEROS>
 static void multiply_code_rows(int count, const CodeRows &how, const char *rows,
                                const CodePanel &panel, int64_t ahead, float *out) {
 #define ROWS_ARE(N) \
-  case N: return multiply_code_rows<BITS, ZEROS, N>(how, rows, panel, ahead, out);
+  case N: return multiply_code_rows<CODING, BITS, ZEROS, N>(how, rows, panel, ahead, out);
   switch (count) {
     ROWS_ARE(1)
     ROWS_ARE(2)
@@ -293,13 +319,23 @@ static void multiply_code_rows(int count, const CodeRows &how, const char *rows,
 #undef ROWS_ARE
 }
 
+using MultiplyCodeRows = void (*)(int, const CodeRows &, const char *, const CodePanel &, int64_t, float *);
+
+static MultiplyCodeRows multiply_of(const Linear &linear) {
+  constexpr Coding STEPS = Coding::STEPS;
+  if (linear.coding == Coding::TABLE) return multiply_code_rows<Coding::TABLE, 4, false>;
+  if (linear.coding == Coding::E4M3) return multiply_code_rows<Coding::E4M3, 8, false>;
+  if (linear.bits == 8)
+    return linear.zeros ? multiply_code_rows<STEPS, 8, true> : multiply_code_rows<STEPS, 8, false>;
+  return linear.zeros ? multiply_code_rows<STEPS, 4, true> : multiply_code_rows<STEPS, 4, false>;
+}
+
 // All rows, in blocks that differ by one row at most, times one panel of codes. `taken` are the rows
 // as `how` lays them out; `add` as in `rows_by_panel`.
 template <class T, class Out, class Add = NoAddend>
 static void code_rows_by_panel(const Linear &linear, const CodeRows &how, const char *taken, int rows,
                                int panel, Out *out, int64_t out_stride, Add add = Add{}) {
-  auto multiply = linear.bits == 8 ? (linear.zeros ? multiply_code_rows<8, true> : multiply_code_rows<8, false>)
-                                   : (linear.zeros ? multiply_code_rows<4, true> : multiply_code_rows<4, false>);
+  MultiplyCodeRows multiply = multiply_of(linear);
   alignas(64) float sums[MOST_CODE_ROWS * PANEL];
   CodePanel codes = code_panel(linear, how, panel);
   int blocks = (rows + MOST_CODE_ROWS - 1) / MOST_CODE_ROWS;
@@ -352,10 +388,10 @@ static void apply_linear(Worker &me, const Linear &linear, const T *x, int64_t x
 }
 
 // The codes of rows `row_of(column)` of a matrix, `[N, K]` int8 or `[N, K / 2]` of two codes a byte,
-// the even input in the lower half, as a panel. What is past the end is zero.
+// the even input in the lower half, as a panel. What is past the end has no value: a row is zero there.
 template <class RowOf>
 static void pack_codes(const uint8_t *values, int64_t stride, int inputs, int bits, RowOf row_of,
-                       uint8_t *panel) {
+                       int middle, uint8_t *panel) {
   int padded = (inputs + STEP - 1) / STEP * STEP;
   for (int column = 0; column < PANEL; column++) {
     int64_t row = row_of(column);
@@ -365,7 +401,7 @@ static void pack_codes(const uint8_t *values, int64_t stride, int inputs, int bi
       for (int at = 0; at < 4; at++) {
         bool there = row >= 0 && k + at < inputs;
         if (bits == 8) {
-          to[at] = there ? from[k + at] ^ 128 : 128;
+          to[at] = there ? from[k + at] ^ middle : middle;
         } else {
           int code = there ? from[(k + at) / 2] >> (k + at) % 2 * 4 & 15 : 8;
           to[at] = k % 8 == 0 ? code : to[at] | code << 4;

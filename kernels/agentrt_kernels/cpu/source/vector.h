@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -81,6 +81,31 @@ INLINE void pair_words(u32 one, u32 two, uint32_t *to) {
              (u32)__builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22,
                                           54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61,
                                           30, 62, 31, 63));
+}
+
+// Values of a table of sixteen, by the lowest four bits of each index.
+INLINE f32 looked_up(f32 table, u32 index) {
+#if defined(__AVX512F__)
+  return (f32)_mm512_permutexvar_ps((__m512i)index, (__m512)table);
+#elif defined(__AVX2__)
+  __m256 low, high;
+  memcpy(&low, &table, 32);
+  memcpy(&high, (const char *)&table + 32, 32);
+  f32 found;
+  for (int half = 0; half < 2; half++) {
+    __m256i at;
+    memcpy(&at, (const char *)&index + half * 32, 32);
+    __m256 chosen = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));  // bit 3 as the sign
+    __m256 values = _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at),
+                                     _mm256_permutevar8x32_ps(high, at), chosen);
+    memcpy((char *)&found + half * 32, &values, 32);
+  }
+  return found;
+#else
+  f32 found;
+  for (int i = 0; i < LANES; i++) found[i] = table[index[i] & 15];
+  return found;
+#endif
 }
 
 INLINE f32 load(const float *from) { return *(const f32_anywhere *)from; }
