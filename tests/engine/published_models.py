@@ -117,17 +117,31 @@ def compressed(
 
 
 def gptq(
-    bits: int, group: int, *, version: int = 1, asymmetric: bool = False, shuffled: bool = False
+    bits: int,
+    group: int,
+    *,
+    version: int = 1,
+    asymmetric: bool = False,
+    shuffled: bool = False,
+    borrows: bool = False,
 ) -> Writer:
-    """GPTQ: codes in words along the inputs, zeros along the outputs, less one in version 1."""
+    """GPTQ: codes in words along the inputs, zeros along the outputs, less one in version 1.
+
+    GPTQModel subtracts those ones from whole words, so that a zero of 0 borrows from the next.
+    """
 
     def write(draws: np.random.Generator, outputs: int, inputs: int) -> Written:
         one = drawn(draws, outputs, inputs, bits, group, asymmetric=asymmetric, shuffled=shuffled)
         less = 1 if version == 1 else 0
         zeros = (one.zeros.T - less) % (1 << bits)  # [G, N]
+        zero_words = words_along_rows(zeros, bits)
+        if borrows:
+            whole = words_along_rows(one.zeros.T, bits).numpy().view(np.uint32)
+            ones = np.uint32(0x11111111 if bits == 4 else 0x01010101)
+            zero_words = torch.from_numpy((whole - ones).view(np.int32))
         parts = {
             "qweight": words_along_rows(one.codes, bits).t().contiguous(),
-            "qzeros": words_along_rows(zeros, bits),
+            "qzeros": zero_words,
             "scales": torch.from_numpy(one.scales.T.copy()).to(torch.float16),
             "g_idx": torch.from_numpy(one.groups.astype(np.int32)),
         }
@@ -209,7 +223,7 @@ def nf4(*, nested: bool) -> Writer:
             torch.uint8
         )
         values = np.array(NF4, dtype="f4")[codes] * factors.reshape(outputs, -1).repeat(64, 1)
-        return parts, values
+        return parts, values.astype("f4")
 
     return write
 
@@ -225,7 +239,7 @@ def int8_rows() -> Writer:
             "SCB": torch.from_numpy(largest),
             "weight_format": torch.tensor(0, dtype=torch.uint8),
         }
-        return parts, codes * (largest / np.float32(127))[:, None]
+        return parts, (codes * (largest / np.float32(127))[:, None]).astype("f4")
 
     return write
 

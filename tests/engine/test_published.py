@@ -13,6 +13,7 @@ from agentrt.engine.models.load_plan import plan_load
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt_kernels import load
 from agentrt_kernels.contract import KernelsUnavailable
+from agentrt_kernels.cpu.kernel_set import CpuKernels
 from tests.engine.gguf_models import greedy_ids
 from tests.engine.published_models import (
     awq,
@@ -83,6 +84,14 @@ FORMATS = {
         gptq_config(4, 32, sym=False, checkpoint_format="gptq_v2"),
         4,
     ),
+    **{
+        f"gptq int{bits} of gptqmodel": (
+            gptq(bits, 32, asymmetric=True, borrows=True),
+            gptq_config(bits, 32, sym=False, meta={"quantizer": ["gptqmodel:7.7.0"]}),
+            bits,
+        )
+        for bits in (4, 8)
+    },
     "gptq int8": (gptq(8, 0), gptq_config(8, 0), 8),
     "gptq int8 reordered": (
         gptq(8, 32, asymmetric=True, shuffled=True),
@@ -183,7 +192,7 @@ def test_it_serves_greedy_tokens_in_batches_and_alone(name, plain, engine):
 @pytest.mark.usefixtures("_native")
 @pytest.mark.parametrize("name", ["compressed int4 with zeros", "gptq int8 reordered"])
 def test_rows_of_eight_bits_multiply_them(name, plain):
-    if not load("cpu").has_byte_products:
+    if not CpuKernels().has_byte_products:
         pytest.skip("the processor has no dot products of bytes")
     path = written(name, plain)
     expected, _ = logits_of(path)
@@ -248,6 +257,7 @@ def rewrite(path, settings):
         (fp8_config(128, 128, fmt="e5m2"), "fmt to 'e5m2'"),
         (fp8_config(128, 128, weight_block_size=None), "weight_block_size to None"),
         (fp8_config(128, 128, weight_block_size=[0, "a"]), "weight_block_size to [0, 'a']"),
+        (fp8_config(128, 128, expert_dtype="fp4"), "expert_dtype to 'fp4'"),
         (fp8_config(128, 128, turned=1), "turned to 1, which is not known here"),
         (bnb_config(4, bnb_4bit_quant_type="int4"), "bnb_4bit_quant_type to 'int4'"),
         (bnb_config(8, llm_int8_has_fp16_weight=True), "llm_int8_has_fp16_weight to True"),

@@ -20,13 +20,13 @@ from agentrt.engine.models.published.codes import (
     packed_pairs,
     packed_weight,
 )
+from agentrt.engine.models.published.gptq import OF_THE_MAKING
 from agentrt.engine.models.published.stored_format import Settings, Size, StoredMatrix
 
 _READ = ("quant_method", "bits", "w_bit", "group_size", "q_group_size", "zero_point", "version")
-_OF_THE_MAKING = (
-    *("modules_to_not_convert", "backend", "do_fuse", "fuse_max_seq_len", "modules_to_fuse"),
-    "exllama_config",
-)
+_OF_RUNNING = ("modules_to_not_convert", "do_fuse", "fuse_max_seq_len", "modules_to_fuse")
+_OF_GPTQ = ("sym", "desc_act", "true_sequential")
+"""Written by transformers for both formats, and meant for the other one."""
 _PLACES = (0, 4, 1, 5, 2, 6, 3, 7)
 """Place in its word of each of eight outputs in a row."""
 
@@ -47,14 +47,15 @@ class Awq:
     parts: Sequence[str] = ("qweight", "qzeros", "scales")
 
     def __init__(self, settings: Settings) -> None:
-        settings.check_known(*_READ, *_OF_THE_MAKING)
+        settings.check_known(*_READ, *_OF_RUNNING, *_OF_GPTQ, *OF_THE_MAKING, "format")
         settings.check_one_of("w_bit" if settings.get("w_bit") else "bits", [4])
         name = "q_group_size" if settings.get("q_group_size") else "group_size"
         self._group = settings.integer(name, -1)
         if self._group == 0:
             raise settings.refused(name, "which is no such number")
         settings.check_one_of("zero_point", [True], True)
-        settings.check_one_of("version", ["gemm", "GEMM"], "gemm")
+        for name in ("version", "format"):
+            settings.check_one_of(name, ["gemm", "GEMM"], "gemm")
 
     def size(self, matrix: StoredMatrix) -> Size:
         """See `StoredFormat`."""

@@ -18,7 +18,8 @@ from agentrt_kernels.cpu.quantised import E4M3
 
 _KNOWN = (
     *("quant_method", "fmt", "activation_scheme", "weight_block_size"),
-    *("modules_to_not_convert", "ignored_layers", "dequantize"),  # the tensors tell
+    *("scale_fmt", "expert_dtype"),
+    *("modules_to_not_convert", "modules_to_convert", "ignored_layers"),  # the tensors tell
 )
 _NO_NUMBER = 127
 
@@ -42,6 +43,8 @@ class Fp8Blocks:
         settings.check_known(*_KNOWN)
         settings.check_one_of("fmt", ["e4m3", "float8_e4m3fn"], "e4m3")
         settings.check_one_of("activation_scheme", ["dynamic", "static"], "dynamic")
+        settings.check_one_of("scale_fmt", ["float", "ue8m0"], "float")
+        settings.check_one_of("expert_dtype", ["fp8"], "fp8")
         self._block = block_of(settings, "weight_block_size")
 
     def size(self, matrix: StoredMatrix) -> Size:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from agentrt.engine.models.packed_weight import PackedWeight
 from agentrt.engine.models.published.codes import (
@@ -26,13 +27,14 @@ from agentrt.engine.models.published.stored_format import Settings, Size, Stored
 _READ = ("quant_method", "method", "bits", "group_size", "sym", "checkpoint_format", "format")
 _OF_THE_DATA = ("desc_act", "static_groups", "true_sequential", "lm_head")
 """What they say is in the tensors as well: the order of inputs, which matrices are codes."""
-_OF_THE_MAKING = (
+OF_THE_MAKING = (
     *("damp_percent", "damp_auto_increment", "mse", "meta", "dataset", "tokenizer", "batch_size"),
     *("model_name_or_path", "model_file_base_name", "model_seqlen", "block_name_to_quantize"),
     *("module_name_preceding_first_block", "modules_in_block_to_quantize", "pad_token_id"),
     *("cache_block_outputs", "max_input_length", "use_cuda_fp16", "use_exllama", "exllama_config"),
     *("disable_exllama", "backend", "act_group_aware", "quantizer"),
 )
+"""What they say is of how a checkpoint was made, or of how another engine runs it."""
 
 
 class Gptq:
@@ -50,7 +52,7 @@ class Gptq:
     parts: Sequence[str] = ("qweight", "qzeros", "scales", "g_idx")
 
     def __init__(self, settings: Settings) -> None:
-        settings.check_known(*_READ, *_OF_THE_DATA, *_OF_THE_MAKING, "pack_dtype")
+        settings.check_known(*_READ, *_OF_THE_DATA, *OF_THE_MAKING, "pack_dtype")
         settings.check_one_of("pack_dtype", ["int32"], "int32")
         self._bits: Bits = settings.check_one_of("bits", [4, 8])
         self._group = settings.integer("group_size", -1)
@@ -82,10 +84,13 @@ class Gptq:
         scales = matrix.tensor("scales").t()
         if tuple(scales.shape) != (rows, groups):
             raise matrix.invalid(f"has scales {tuple(scales.t().shape)}")
+        if self._by_words:
+            zero_words = _more_by_words(zero_words, self._bits)
         zeros = codes_of_words(zero_words, self._bits).t()[:rows]
         if tuple(zeros.shape) != (rows, groups):
             raise matrix.invalid(f"has qzeros {tuple(zero_words.shape)}")
-        zeros = zeros + self._less & (15 if self._bits == 4 else 255)
+        less = 0 if self._by_words else self._less
+        zeros = zeros + less & (15 if self._bits == 4 else 255)
         if self._bits == 8:
             zeros = zeros.to(torch.int16) - 128
         if self._symmetric and not bool((zeros == (8 if self._bits == 4 else 0)).all()):
@@ -94,3 +99,12 @@ class Gptq:
         values = kept_codes(bytes_of_words(words.t()), self._bits)
         own = None if self._symmetric else zeros
         return packed_weight(values, self._bits, scales, own, order, group)
+
+
+def _more_by_words(words: Tensor, bits: Bits) -> Tensor:
+    """Words of codes less one, as codes.
+
+    GPTQModel subtracts from a whole word, so that a code of 0 borrows from the next one.
+    """
+    ones = 0x11111111 if bits == 4 else 0x01010101
+    return (words.long() + ones).to(torch.int32)  # what is past 32 bits falls off
