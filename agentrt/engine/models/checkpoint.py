@@ -155,7 +155,7 @@ def tensors(
 def _stored_tensors(path: Path, device: torch.device) -> Iterator[Callable[[str], Tensor]]:
     """Tensors by name, from whichever shard holds them."""
     with ExitStack() as stack:
-        places = {}
+        places: dict[str, Any] = {}
         for shard in shards(path):
             opened = stack.enter_context(_opened(shard, str(device)))
             places |= dict.fromkeys(opened.keys(), opened)

@@ -58,10 +58,12 @@ class Gptq:
         self._group = settings.integer("group_size", -1)
         if self._group == 0:
             raise settings.refused("group_size", "which is no such number")
-        name = "format" if settings.get("format") else "checkpoint_format"
+        name = "checkpoint_format" if settings.get("checkpoint_format") else "format"
         version = settings.check_one_of(name, ["gptq", "gptq_v2"], "gptq")
         self._symmetric: bool = settings.check_one_of("sym", [True, False], True)
-        self._less = 1 if version == "gptq" else 0
+        by_words = "gptqmodel" in str(settings.get("meta", "")).lower()
+        self._less = 1 if version == "gptq" and not by_words else 0
+        self._less_by_words = version == "gptq" and by_words
 
     @property
     def name(self) -> str:
@@ -84,13 +86,12 @@ class Gptq:
         scales = matrix.tensor("scales").t()
         if tuple(scales.shape) != (rows, groups):
             raise matrix.invalid(f"has scales {tuple(scales.t().shape)}")
-        if self._by_words:
+        if self._less_by_words:
             zero_words = _more_by_words(zero_words, self._bits)
         zeros = codes_of_words(zero_words, self._bits).t()[:rows]
         if tuple(zeros.shape) != (rows, groups):
             raise matrix.invalid(f"has qzeros {tuple(zero_words.shape)}")
-        less = 0 if self._by_words else self._less
-        zeros = zeros + less & (15 if self._bits == 4 else 255)
+        zeros = zeros + self._less & (15 if self._bits == 4 else 255)
         if self._bits == 8:
             zeros = zeros.to(torch.int16) - 128
         if self._symmetric and not bool((zeros == (8 if self._bits == 4 else 0)).all()):
